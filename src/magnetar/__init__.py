@@ -1,0 +1,3 @@
+"""Magnetar: a Pulsar-protocol messaging system whose topics scale themselves."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,317 @@
+"""Every expected refusal, and the one table that says what each means over the wire and over REST.
+
+A refusal carries a sentence a person can act on. It is raised where the fact is known and
+translated at the edge only: the connection turns it into a wire code, the REST edge into a status
+with a `reason`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from http import HTTPStatus
+from typing import Final
+
+
+class WireCode(IntEnum):
+    """Pulsar's ServerError numbers."""
+
+    UNKNOWN = 0
+    METADATA = 1
+    PERSISTENCE = 2
+    AUTHENTICATION = 3
+    AUTHORIZATION = 4
+    CONSUMER_BUSY = 5
+    SERVICE_NOT_READY = 6
+    PRODUCER_BLOCKED_QUOTA_HOLD = 7
+    PRODUCER_BLOCKED_QUOTA_EXCEPTION = 8
+    CHECKSUM = 9
+    UNSUPPORTED_VERSION = 10
+    TOPIC_NOT_FOUND = 11
+    SUBSCRIPTION_NOT_FOUND = 12
+    CONSUMER_NOT_FOUND = 13
+    TOO_MANY_REQUESTS = 14
+    TOPIC_TERMINATED = 15
+    PRODUCER_BUSY = 16
+    INVALID_TOPIC_NAME = 17
+    INCOMPATIBLE_SCHEMA = 18
+    CONSUMER_ASSIGN = 19
+    TRANSACTION_COORDINATOR_NOT_FOUND = 20
+    INVALID_TRANSACTION_STATUS = 21
+    NOT_ALLOWED = 22
+    TRANSACTION_CONFLICT = 23
+    TRANSACTION_NOT_FOUND = 24
+    PRODUCER_FENCED = 25
+
+
+class MagnetarError(Exception):
+    """The root of everything this project raises on purpose."""
+
+    @property
+    def sentence(self) -> str:
+        return str(self.args[0]) if self.args else type(self).__name__
+
+
+class BrokerError(MagnetarError):
+    """A refusal that can cross the wire or the REST edge; each leaf has a row in FAULTS."""
+
+
+# What is missing
+class TenantNotFound(BrokerError): ...
+
+
+class NamespaceNotFound(BrokerError): ...
+
+
+class TopicNotFound(BrokerError): ...
+
+
+class SubscriptionNotFound(BrokerError): ...
+
+
+class ConsumerNotFound(BrokerError): ...
+
+
+class SchemaNotFound(BrokerError): ...
+
+
+class NotFound(BrokerError):
+    """Anything else that is missing: a cluster, a policy, a message."""
+
+
+# What is in the way
+class Conflict(BrokerError):
+    """It exists already, or it is of another kind than the call needs."""
+
+
+class PreconditionFailed(BrokerError):
+    """The call is well formed but the present state or a limit forbids it."""
+
+
+class ResourceBusy(PreconditionFailed):
+    """Clients are still attached."""
+
+
+class NotAllowed(BrokerError):
+    """A policy or the kind of topic forbids it."""
+
+
+class MethodNotAllowed(BrokerError):
+    """REST: this operation does not apply to this kind of topic, or is switched off."""
+
+
+class NotAcceptable(BrokerError): ...
+
+
+class Unprocessable(BrokerError): ...
+
+
+class BadRequest(BrokerError): ...
+
+
+class InvalidName(BrokerError):
+    """A tenant, namespace or topic name that cannot be."""
+
+
+class FeatureNotSupported(BrokerError): ...
+
+
+class Unauthenticated(BrokerError): ...
+
+
+class Unauthorized(BrokerError):
+    """REST answers 401 for topic, tenant and super-user operations."""
+
+
+class Forbidden(BrokerError):
+    """REST answers 403 for namespace operations and policies."""
+
+
+class TooManyRequests(BrokerError): ...
+
+
+class ServiceNotReady(BrokerError): ...
+
+
+class NoOwner(BrokerError):
+    """Ownership of a topic is moving; ask again."""
+
+
+# Producers and consumers
+class ProducerBusy(BrokerError): ...
+
+
+class ProducerFenced(BrokerError): ...
+
+
+class ConsumerBusy(BrokerError): ...
+
+
+class ConsumerAssignRefused(BrokerError): ...
+
+
+class TopicTerminated(BrokerError): ...
+
+
+class TopicFenced(BrokerError):
+    """The topic is closing or moving; reconnect."""
+
+
+class QuotaHold(BrokerError):
+    """Backlog quota exceeded; the producer should wait."""
+
+
+class QuotaExceeded(BrokerError):
+    """Backlog quota exceeded; the producer should fail."""
+
+
+class ChecksumMismatch(BrokerError): ...
+
+
+class IncompatibleSchema(BrokerError): ...
+
+
+class InvalidSchema(BrokerError): ...
+
+
+class UnsupportedVersion(BrokerError): ...
+
+
+class TransactionsNotSupported(BrokerError): ...
+
+
+# Metadata
+class RecordNotFound(BrokerError): ...
+
+
+class RecordExists(BrokerError): ...
+
+
+class VersionConflict(BrokerError): ...
+
+
+class RecordNotEmpty(BrokerError): ...
+
+
+class RecordUnreadable(BrokerError): ...
+
+
+class InvalidPath(BrokerError): ...
+
+
+class LockBusy(BrokerError): ...
+
+
+class StoreClosed(BrokerError): ...
+
+
+class StoreUnavailable(BrokerError):
+    """The metadata store did not answer in time; nothing is known about the outcome."""
+
+
+# Storage
+class LedgerNotFound(BrokerError): ...
+
+
+class LedgerSealed(BrokerError): ...
+
+
+class LedgerFenced(BrokerError):
+    """Somebody with a higher term took the ledger over."""
+
+
+class LedgerCorrupt(BrokerError):
+    """Bytes on disk do not match their checksum."""
+
+
+class EntryNotFound(BrokerError): ...
+
+
+class StorageFull(BrokerError): ...
+
+
+class StorageFailed(BrokerError):
+    """The disk refused a write or a sync; the ledger is sealed at the last durable entry."""
+
+
+class DataDirectoryRefused(MagnetarError):
+    """Another process holds the directory, or its format is unknown to this version."""
+
+
+class InvalidConfiguration(MagnetarError): ...
+
+
+class ProtocolViolation(MagnetarError):
+    """The peer broke the protocol; the connection is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    code: WireCode
+    status: HTTPStatus
+    retry: bool
+
+
+def _fault(code: WireCode, status: int, *, retry: bool = False) -> Fault:
+    return Fault(code, HTTPStatus(status), retry)
+
+
+FAULTS: Final[Mapping[type[BrokerError], Fault]] = {
+    TenantNotFound: _fault(WireCode.TOPIC_NOT_FOUND, 404),
+    NamespaceNotFound: _fault(WireCode.TOPIC_NOT_FOUND, 404),
+    TopicNotFound: _fault(WireCode.TOPIC_NOT_FOUND, 404),
+    SubscriptionNotFound: _fault(WireCode.SUBSCRIPTION_NOT_FOUND, 404),
+    ConsumerNotFound: _fault(WireCode.CONSUMER_NOT_FOUND, 404),
+    SchemaNotFound: _fault(WireCode.TOPIC_NOT_FOUND, 404),
+    NotFound: _fault(WireCode.METADATA, 404),
+    Conflict: _fault(WireCode.NOT_ALLOWED, 409),
+    PreconditionFailed: _fault(WireCode.NOT_ALLOWED, 412),
+    ResourceBusy: _fault(WireCode.METADATA, 412),
+    NotAllowed: _fault(WireCode.NOT_ALLOWED, 409),
+    MethodNotAllowed: _fault(WireCode.NOT_ALLOWED, 405),
+    NotAcceptable: _fault(WireCode.NOT_ALLOWED, 406),
+    Unprocessable: _fault(WireCode.NOT_ALLOWED, 422),
+    BadRequest: _fault(WireCode.METADATA, 400),
+    InvalidName: _fault(WireCode.INVALID_TOPIC_NAME, 412),
+    FeatureNotSupported: _fault(WireCode.NOT_ALLOWED, 501),
+    Unauthenticated: _fault(WireCode.AUTHENTICATION, 401),
+    Unauthorized: _fault(WireCode.AUTHORIZATION, 401),
+    Forbidden: _fault(WireCode.AUTHORIZATION, 403),
+    TooManyRequests: _fault(WireCode.TOO_MANY_REQUESTS, 429, retry=True),
+    ServiceNotReady: _fault(WireCode.SERVICE_NOT_READY, 503, retry=True),
+    NoOwner: _fault(WireCode.METADATA, 503, retry=True),
+    ProducerBusy: _fault(WireCode.PRODUCER_BUSY, 409),
+    ProducerFenced: _fault(WireCode.PRODUCER_FENCED, 409),
+    ConsumerBusy: _fault(WireCode.CONSUMER_BUSY, 409),
+    ConsumerAssignRefused: _fault(WireCode.CONSUMER_ASSIGN, 409),
+    TopicTerminated: _fault(WireCode.TOPIC_TERMINATED, 405),
+    TopicFenced: _fault(WireCode.SERVICE_NOT_READY, 503, retry=True),
+    QuotaHold: _fault(WireCode.PRODUCER_BLOCKED_QUOTA_HOLD, 409, retry=True),
+    QuotaExceeded: _fault(WireCode.PRODUCER_BLOCKED_QUOTA_EXCEPTION, 409),
+    ChecksumMismatch: _fault(WireCode.CHECKSUM, 400),
+    IncompatibleSchema: _fault(WireCode.INCOMPATIBLE_SCHEMA, 409),
+    InvalidSchema: _fault(WireCode.INCOMPATIBLE_SCHEMA, 422),
+    UnsupportedVersion: _fault(WireCode.UNSUPPORTED_VERSION, 400),
+    TransactionsNotSupported: _fault(WireCode.NOT_ALLOWED, 501),
+    RecordNotFound: _fault(WireCode.METADATA, 404),
+    RecordExists: _fault(WireCode.METADATA, 409),
+    VersionConflict: _fault(WireCode.METADATA, 409, retry=True),
+    RecordNotEmpty: _fault(WireCode.METADATA, 409),
+    RecordUnreadable: _fault(WireCode.METADATA, 500),
+    InvalidPath: _fault(WireCode.METADATA, 412),
+    LockBusy: _fault(WireCode.METADATA, 409, retry=True),
+    StoreClosed: _fault(WireCode.METADATA, 503, retry=True),
+    StoreUnavailable: _fault(WireCode.METADATA, 503, retry=True),
+    LedgerNotFound: _fault(WireCode.PERSISTENCE, 404),
+    LedgerSealed: _fault(WireCode.PERSISTENCE, 409, retry=True),
+    LedgerFenced: _fault(WireCode.PERSISTENCE, 409, retry=True),
+    LedgerCorrupt: _fault(WireCode.PERSISTENCE, 500),
+    EntryNotFound: _fault(WireCode.PERSISTENCE, 404),
+    StorageFull: _fault(WireCode.PERSISTENCE, 507, retry=True),
+    StorageFailed: _fault(WireCode.PERSISTENCE, 500, retry=True),
+}
+
+
+def fault_of(error: BrokerError) -> Fault:
+    return FAULTS[type(error)]

@@ -1,0 +1,1 @@
+"""Immutable values: names, positions, policies. Imports nothing but `errors`."""
