@@ -1,0 +1,167 @@
+"""The bytes of one stored entry.
+
+An entry is `[broker block] [checksum block] metadata_size metadata payload`: what a producer
+sent, from the checksum's magic to the end, kept as received. A broker block in front is the
+broker's own addition.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from typing import Final
+
+from crc32c import crc32c
+from google.protobuf.message import DecodeError
+
+from magnetar.errors import ProtocolViolation
+from magnetar.wire.command import BrokerEntryMetadata, MessageMetadata, is_text_valid
+
+CHECKSUM_MAGIC: Final = b"\x0e\x01"
+BROKER_MAGIC: Final = b"\x0e\x02"
+_BLOCK_HEAD_BYTES: Final = 6
+_SIZE: Final = struct.Struct(">I")
+# The tag of num_messages_in_batch. Most metadata does not contain this byte at all.
+_BATCH_TAG: Final = b"\x58"
+
+
+def _size_at(entry: bytes | memoryview, start: int) -> int:
+    if len(entry) < start + 4:
+        raise ProtocolViolation(f"an entry of {len(entry)} bytes ends inside its head")
+    size: int = _SIZE.unpack_from(entry, start)[0]
+    return size
+
+
+def _broker_block_end(entry: bytes | memoryview) -> int:
+    if entry[:2] != BROKER_MAGIC:
+        return 0
+    end = _BLOCK_HEAD_BYTES + _size_at(entry, 2)
+    if end > len(entry):
+        raise ProtocolViolation("an entry ends inside its broker block")
+    return end
+
+
+def _metadata_span(entry: bytes | memoryview) -> tuple[int, int]:
+    """Where the metadata starts and ends; the payload follows it."""
+    start = _broker_block_end(entry)
+    if entry[start : start + 2] == CHECKSUM_MAGIC:
+        start += _BLOCK_HEAD_BYTES
+    size = _size_at(entry, start)
+    start += 4
+    if start + size > len(entry):
+        raise ProtocolViolation(f"metadata of {size} bytes in an entry of {len(entry)}")
+    return start, start + size
+
+
+def _is_metadata_text_valid(metadata: MessageMetadata) -> bool:
+    """The same as the general walk, which costs more than parsing does, for the usual metadata."""
+    if metadata.properties or metadata.replicate_to or metadata.encryption_keys:
+        return is_text_valid(metadata)
+    return (
+        isinstance(metadata.producer_name, str)
+        and isinstance(metadata.partition_key, str)
+        and isinstance(metadata.replicated_from, str)
+        and isinstance(metadata.encryption_algo, str)
+        and isinstance(metadata.uuid, str)
+    )
+
+
+def _parse_metadata(data: bytes | memoryview) -> MessageMetadata:
+    try:
+        metadata = MessageMetadata.FromString(bytes(data))
+    except DecodeError:
+        raise ProtocolViolation("message metadata that cannot be decoded") from None
+    if not metadata.IsInitialized():
+        raise ProtocolViolation("message metadata without its required fields")
+    if not _is_metadata_text_valid(metadata):
+        raise ProtocolViolation("message metadata with text that is not UTF-8")
+    return metadata
+
+
+def encode_entry(metadata: MessageMetadata, payload: bytes) -> bytes:
+    content = metadata.SerializeToString()
+    covered = b"".join((_SIZE.pack(len(content)), content, payload))
+    return b"".join((CHECKSUM_MAGIC, _SIZE.pack(crc32c(covered)), covered))
+
+
+def decode_entry(entry: bytes | memoryview) -> tuple[MessageMetadata, bytes]:
+    """Split an entry into metadata and payload; the payload may still be compressed or a batch."""
+    start, end = _metadata_span(entry)
+    return _parse_metadata(entry[start:end]), bytes(entry[end:])
+
+
+def decode_metadata(entry: bytes | memoryview) -> MessageMetadata:
+    start, end = _metadata_span(entry)
+    return _parse_metadata(entry[start:end])
+
+
+def count_messages(entry: bytes | memoryview) -> int:
+    """How many messages the entry carries, at least 1, so that permits never run backwards."""
+    start, end = _metadata_span(entry)
+    data = bytes(entry[start:end])
+    if _BATCH_TAG not in data:
+        return 1
+    return max(1, _parse_metadata(data).num_messages_in_batch)
+
+
+def publish_time_of(entry: bytes | memoryview) -> int:
+    return decode_metadata(entry).publish_time
+
+
+def verify_checksum(entry: bytes | memoryview) -> bool:
+    """Tell whether the checksum matches; an entry without one passes."""
+    start = _broker_block_end(entry)
+    if entry[start : start + 2] != CHECKSUM_MAGIC:
+        return True
+    expected = _size_at(entry, start + 2)
+    return crc32c(memoryview(entry)[start + _BLOCK_HEAD_BYTES :]) == expected
+
+
+def encode_broker_block(*, timestamp_ms: int | None = None, index: int | None = None) -> bytes:
+    """The block a broker puts in front of an entry; `index` is that of the entry's last message."""
+    content = BrokerEntryMetadata(broker_timestamp=timestamp_ms, index=index).SerializeToString()
+    return b"".join((BROKER_MAGIC, _SIZE.pack(len(content)), content))
+
+
+def decode_broker_block(entry: bytes | memoryview) -> BrokerEntryMetadata | None:
+    end = _broker_block_end(entry)
+    if end == 0:
+        return None
+    try:
+        return BrokerEntryMetadata.FromString(bytes(entry[_BLOCK_HEAD_BYTES:end]))
+    except DecodeError:
+        raise ProtocolViolation("a broker block that cannot be decoded") from None
+
+
+def strip_broker_block(entry: bytes) -> bytes:
+    """The entry as its producer sent it."""
+    return entry[_broker_block_end(entry) :]
+
+
+def strip_checksum(entry: bytes) -> bytes:
+    """The entry without checksum (and broker block), for peers too old to know them."""
+    start = _broker_block_end(entry)
+    if entry[start : start + 2] == CHECKSUM_MAGIC:
+        start += _BLOCK_HEAD_BYTES
+    return entry[start:]
+
+
+def decode_key(text: str, *, is_base64: bool) -> bytes:
+    """The bytes of a partition key; one falsely marked as base64 counts as it is written."""
+    if is_base64:
+        try:
+            return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+        except (binascii.Error, ValueError):
+            return text.encode()
+    return text.encode()
+
+
+def sticky_key(metadata: MessageMetadata) -> bytes:
+    """What keeps entries together on a Key_Shared subscription; only the outer metadata counts."""
+    if metadata.HasField("ordering_key"):
+        return metadata.ordering_key
+    if metadata.HasField("partition_key"):
+        is_base64 = metadata.partition_key_b64_encoded
+        return decode_key(metadata.partition_key, is_base64=is_base64)
+    return f"{metadata.producer_name}-{metadata.sequence_id}".encode()

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from magnetar.errors import ProtocolViolation
+from magnetar.wire.ackset import decode_ack_set, encode_ack_set
+from magnetar.wire.batch import BatchMessage, decode_batch, encode_batch
+from magnetar.wire.command import SingleMessageMetadata
+
+TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=10)
+MESSAGES = st.lists(
+    st.tuples(
+        st.builds(
+            SingleMessageMetadata,
+            partition_key=st.none() | TEXT,
+            sequence_id=st.none() | st.integers(0, 2**64 - 1),
+        ),
+        st.binary(max_size=30),
+    ),
+    max_size=10,
+)
+
+
+@given(MESSAGES)
+def test_a_batch_comes_back_as_it_was(
+    messages: list[tuple[SingleMessageMetadata, bytes]],
+) -> None:
+    encoded = encode_batch(messages)
+    decoded = decode_batch(encoded, len(messages))
+    assert decoded == [BatchMessage(*message) for message in messages]
+    assert all(single.metadata.payload_size == len(single.payload) for single in decoded)
+
+
+@given(st.binary(max_size=100), st.integers(-1, 5))
+def test_arbitrary_bytes_are_a_batch_or_refused(payload: bytes, count: int) -> None:
+    try:
+        messages = decode_batch(payload, count)
+    except ProtocolViolation:
+        return
+    assert len(messages) == max(0, count)
+
+
+@given(MESSAGES.filter(bool), st.data())
+def test_a_damaged_batch_is_read_or_refused(
+    messages: list[tuple[SingleMessageMetadata, bytes]], data: st.DataObject
+) -> None:
+    encoded = bytearray(encode_batch(messages))
+    at = data.draw(st.integers(0, len(encoded) - 1))
+    encoded[at] = data.draw(st.integers(0, 255))
+    try:
+        assert len(decode_batch(bytes(encoded), len(messages))) == len(messages)
+    except ProtocolViolation:
+        pass
+
+
+@given(st.integers(0, 2**200))
+def test_an_ack_set_comes_back_as_it_was(remaining: int) -> None:
+    words = encode_ack_set(remaining)
+    assert decode_ack_set(words) == remaining
+    assert all(-(2**63) <= word < 2**63 for word in words)
+    assert not words or words[-1] != 0

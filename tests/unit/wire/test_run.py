@@ -1,0 +1,206 @@
+"""The hot path: frames in runs, receipts and deliveries out of templates."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given, strategies as st
+
+from magnetar.errors import ProtocolViolation
+from magnetar.wire.command import (
+    CommandFlow,
+    CommandSend,
+    MessageMetadata,
+    decode_command,
+    encode_command,
+    encode_payload_command,
+    make_command,
+    ping,
+)
+from magnetar.wire.entry import encode_entry
+from magnetar.wire.frame import FrameDecoder
+from magnetar.wire.run import (
+    DELIVER_AT_TAG,
+    SendRun,
+    encode_message,
+    encode_messages,
+    encode_receipts,
+    encode_varint,
+    may_carry,
+    split_read,
+)
+
+FRAME_BYTES_MAX = 5 * 1024 * 1024
+NUMBERS = st.integers(min_value=0, max_value=2**63 - 1)
+
+
+def entry(payload: bytes = b"hi", **fields: int) -> bytes:
+    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, **fields)
+    return encode_entry(metadata, payload)
+
+
+def send(producer_id: int, sequence_id: int, data: bytes, **fields: object) -> bytes:
+    command = CommandSend(producer_id=producer_id, sequence_id=sequence_id, **fields)  # type: ignore[arg-type]
+    return encode_payload_command(make_command(command), data)
+
+
+def test_consecutive_sends_of_one_producer_are_one_run() -> None:
+    data = b"".join(send(7, number, entry(b"%d" % number)) for number in range(5))
+    (run,), used, needed = split_read(data, FRAME_BYTES_MAX)
+    assert isinstance(run, SendRun)
+    assert (run.producer_id, run.sequences, run.counts) == (7, [0, 1, 2, 3, 4], [1] * 5)
+    assert run.entries == [entry(b"%d" % number) for number in range(5)]
+    assert (used, needed) == (len(data), 0)
+
+
+def test_another_producer_or_command_ends_a_run_and_order_is_kept() -> None:
+    flow = encode_command(make_command(CommandFlow(consumer_id=1, messagePermits=10)))
+    data = send(1, 0, entry()) + send(2, 0, entry()) + flow + send(2, 1, entry())
+    items, _, _ = split_read(data, FRAME_BYTES_MAX)
+    kinds = [item.producer_id if isinstance(item, SendRun) else "command" for item in items]
+    assert kinds == [1, 2, "command", 2]
+
+
+@given(
+    frames=st.lists(st.tuples(NUMBERS, NUMBERS, st.integers(1, 9000), NUMBERS), max_size=8),
+    cuts=st.lists(st.integers(1, 200), max_size=40),
+)
+def test_any_numbers_and_any_cutting_of_the_stream_give_the_same_sends(
+    frames: list[tuple[int, int, int, int]], cuts: list[int]
+) -> None:
+    stream = b"".join(
+        send(producer, sequence, entry(), num_messages=count, highest_sequence_id=highest)
+        for producer, sequence, count, highest in frames
+    )
+    seen: list[tuple[int, int, int, int]] = []
+    rest = b""
+    for size in [*cuts, len(stream)]:
+        rest, stream = rest + stream[:size], stream[size:]
+        items, used, _ = split_read(rest, FRAME_BYTES_MAX)
+        rest = rest[used:]
+        for run in items:
+            assert isinstance(run, SendRun)
+            columns = zip(run.sequences, run.counts, run.highests, strict=True)
+            seen += [(run.producer_id, *columns_of) for columns_of in columns]
+    assert seen == frames
+
+
+@given(data=st.binary(max_size=300))
+def test_arbitrary_bytes_yield_items_or_a_protocol_violation(data: bytes) -> None:
+    try:
+        items, used, _ = split_read(data, FRAME_BYTES_MAX)
+    except ProtocolViolation:
+        return
+    assert 0 <= used <= len(data) and isinstance(items, list)
+
+
+@given(damage=st.binary(min_size=1, max_size=30), at=st.integers(0, 60))
+def test_a_damaged_send_never_raises_anything_else(damage: bytes, at: int) -> None:
+    frame = bytearray(send(300, 70_000, entry()))
+    frame[at : at + len(damage)] = damage
+    try:
+        split_read(bytes(frame), FRAME_BYTES_MAX)
+    except ProtocolViolation:
+        pass
+
+
+def test_a_wrong_checksum_is_a_corrupt_run_of_its_own() -> None:
+    bad = bytearray(entry(b"payload"))
+    bad[-1] ^= 1
+    items, _, _ = split_read(send(1, 0, entry()) + send(1, 1, bytes(bad)), FRAME_BYTES_MAX)
+    assert [item.corrupt for item in items if isinstance(item, SendRun)] == [False, True]
+
+
+def test_a_send_with_rare_fields_is_a_run_of_its_own_and_keeps_its_command() -> None:
+    items, _, _ = split_read(
+        send(1, 5, entry(), is_chunk=True) + send(1, 6, entry()), FRAME_BYTES_MAX
+    )
+    first, second = items
+    assert isinstance(first, SendRun) and isinstance(second, SendRun)
+    assert first.command is not None and first.command.is_chunk
+    assert second.command is None
+
+
+def test_whole_frames_are_delivered_before_a_bad_one_is_refused() -> None:
+    data = encode_command(ping()) + struct.pack(">II", FRAME_BYTES_MAX, 4)
+    items, used, _ = split_read(data, FRAME_BYTES_MAX)
+    assert len(items) == 1
+    with pytest.raises(ProtocolViolation):
+        split_read(data[used:], FRAME_BYTES_MAX)
+
+
+def test_the_size_of_an_incomplete_frame_is_told() -> None:
+    frame = send(1, 0, entry(b"x" * 1000))
+    assert split_read(frame[:100], FRAME_BYTES_MAX) == ([], 0, len(frame))
+
+
+@given(value=NUMBERS)
+def test_numbers_are_spelled_as_protobuf_spells_them(value: int) -> None:
+    expected = CommandSend(producer_id=0, sequence_id=value).SerializeToString()[3:]
+    assert encode_varint(value) == expected
+
+
+@given(
+    producer=NUMBERS,
+    sequences=st.lists(NUMBERS, min_size=1, max_size=5),
+    highest=st.sampled_from([0, 5, 2**40]),
+    ledger=NUMBERS,
+    first=st.integers(0, 2**40),
+)
+def test_receipts_decode_to_what_was_given(
+    producer: int, sequences: list[int], highest: int, ledger: int, first: int
+) -> None:
+    decoder = FrameDecoder(frame_bytes_max=FRAME_BYTES_MAX)
+    decoder.feed(encode_receipts(producer, sequences, [highest] * len(sequences), ledger, first))
+    for index, sequence in enumerate(sequences):
+        frame = decoder.next_frame()
+        assert frame is not None
+        receipt = decode_command(frame.command).send_receipt
+        assert (receipt.producer_id, receipt.sequence_id) == (producer, sequence)
+        assert (receipt.message_id.ledgerId, receipt.message_id.entryId) == (ledger, first + index)
+        assert receipt.highest_sequence_id == highest
+    assert decoder.next_frame() is None
+
+
+@given(
+    consumer=NUMBERS,
+    ledger=NUMBERS,
+    first=st.integers(0, 2**40),
+    count=st.integers(1, 4),
+    partition=st.sampled_from([-1, 0, 7, 5000]),
+    epoch=st.sampled_from([None, 0, 300]),
+)
+def test_messages_decode_to_what_was_given(
+    consumer: int, ledger: int, first: int, count: int, partition: int, epoch: int | None
+) -> None:
+    entries = [entry(b"%d" % number) for number in range(count)]
+    decoder = FrameDecoder(frame_bytes_max=FRAME_BYTES_MAX)
+    parts = encode_messages(consumer, ledger, first, entries, partition=partition, epoch=epoch)
+    decoder.feed(b"".join(parts))
+    for index, expected in enumerate(entries):
+        frame = decoder.next_frame()
+        assert frame is not None and frame.body == expected
+        message = decode_command(frame.command).message
+        assert message.consumer_id == consumer
+        assert (message.message_id.ledgerId, message.message_id.entryId) == (ledger, first + index)
+        assert message.message_id.partition == partition
+        assert (message.consumer_epoch if message.HasField("consumer_epoch") else None) == epoch
+
+
+def test_one_message_carries_redelivery_count_and_ack_set() -> None:
+    decoder = FrameDecoder(frame_bytes_max=FRAME_BYTES_MAX)
+    decoder.feed(
+        encode_message(3, 1, 2, entry(), partition=4, redelivery_count=5, ack_set=[-1, 31], epoch=6)
+    )
+    frame = decoder.next_frame()
+    assert frame is not None
+    message = decode_command(frame.command).message
+    assert (message.redelivery_count, list(message.ack_set)) == (5, [-1, 31])
+    assert (message.message_id.partition, message.consumer_epoch) == (4, 6)
+
+
+@pytest.mark.parametrize(("fields", "expected"), [({}, False), ({"deliver_at_time": 5}, True)])
+def test_a_cheap_look_never_misses_a_field(fields: dict[str, int], expected: bool) -> None:
+    assert may_carry(entry(**fields), DELIVER_AT_TAG) or not expected
+    assert not may_carry(entry(b"\x98\x01"), DELIVER_AT_TAG)
