@@ -1,0 +1,73 @@
+"""Which partition, segment or bucket a key belongs to."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import assert_never
+
+from magnetar.model.hash import java_hash31, murmur3_32, murmur31, sign_safe_mod
+
+
+class KeyHash(StrEnum):
+    """How a producer hashes a key onto partitions."""
+
+    JAVA_STRING = "java-string"
+    MURMUR3 = "murmur3"
+
+
+class SegmentHash(StrEnum):
+    """Which half of a key's Murmur3 places it on a segment; a topic's producers must agree."""
+
+    LOW = "low"
+    HIGH = "high"
+
+
+def route_partition(key: str, partitions: int, *, hashing: KeyHash = KeyHash.JAVA_STRING) -> int:
+    match hashing:
+        case KeyHash.JAVA_STRING:
+            value = java_hash31(key)
+        case KeyHash.MURMUR3:
+            value = murmur31(key.encode())
+        case _:
+            assert_never(hashing)
+    return sign_safe_mod(value, partitions)
+
+
+def route_turn(turn: int, partitions: int) -> int:
+    """Where the n-th message without a key goes: round-robin."""
+    return sign_safe_mod(turn, partitions)
+
+
+def segment_hash(key: str, *, half: SegmentHash = SegmentHash.LOW) -> int:
+    """A key's place on the ring of 65536 hashes that segments share."""
+    raw = murmur3_32(key.encode())
+    match half:
+        case SegmentHash.LOW:
+            return raw & 0xFFFF
+        case SegmentHash.HIGH:
+            return raw >> 16
+        case _:
+            assert_never(half)
+
+
+def bucket_hash(*, ordering_key: bytes | None, key: bytes | None) -> int:
+    """A message's place among the entry buckets of its segment; 0 without any key."""
+    chosen = ordering_key if ordering_key is not None else key
+    return 0 if chosen is None else murmur3_32(chosen) & 0xFFFF
+
+
+def bucket_index(splits: Sequence[int], place: int) -> int:
+    """Which bucket holds `place`; a split point is the first hash of the bucket above it."""
+    return bisect_right(splits, place)
+
+
+def bucket_slot(splits: Sequence[int], index: int) -> int:
+    """The slot that stands for a whole bucket: its first hash, but never 0, which means unset."""
+    return max(1, splits[index - 1] if index else 0)
+
+
+def plan_bucket_splits(buckets: int) -> tuple[int, ...]:
+    """Split points of buckets of equal width."""
+    return tuple(i * 65536 // buckets for i in range(1, buckets))

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from magnetar.rules.route import (
+    KeyHash,
+    SegmentHash,
+    bucket_hash,
+    bucket_index,
+    bucket_slot,
+    plan_bucket_splits,
+    route_partition,
+    route_turn,
+    segment_hash,
+)
+
+# key, partition among 3, 4 and 10: first by Murmur3, then by Java's hash
+PARTITIONS = [
+    ("", (0, 0, 0), (0, 0, 0)),
+    ("a", (2, 2, 0), (1, 1, 7)),
+    ("key-1", (1, 0, 2), (0, 3, 3)),
+    ("key-2", (1, 0, 0), (1, 0, 4)),
+    ("user-42", (0, 0, 2), (1, 0, 2)),
+    ("order:12345", (2, 3, 9), (2, 3, 7)),
+    ("pulsar", (1, 3, 9), (1, 1, 5)),
+    ("héllo", (0, 0, 8), (1, 2, 4)),
+    ("日本", (0, 2, 0), (0, 3, 7)),
+]
+
+# key, high half, low half, bucket among four, the slot that stands for the bucket
+SEGMENTS = [
+    ("", 0x0000, 0x0000, 0, 1),
+    ("a", 0x3C25, 0x69B2, 1, 16384),
+    ("key-1", 0x98B1, 0x15A0, 0, 1),
+    ("key-2", 0xF3F8, 0x550C, 1, 16384),
+    ("user-42", 0xB972, 0xDAD0, 3, 49152),
+    ("order:12345", 0x65E5, 0x963B, 2, 32768),
+    ("pulsar", 0x8054, 0x7BBB, 1, 16384),
+    ("héllo", 0xBC9F, 0xA068, 2, 32768),
+    ("日本", 0xC4D9, 0xF942, 3, 49152),
+]
+
+
+@pytest.mark.parametrize(("key", "by_murmur", "by_java"), PARTITIONS)
+def test_a_key_goes_to_its_partition(
+    key: str, by_murmur: tuple[int, int, int], by_java: tuple[int, int, int]
+) -> None:
+    counts = (3, 4, 10)
+    assert tuple(route_partition(key, n, hashing=KeyHash.MURMUR3) for n in counts) == by_murmur
+    assert tuple(route_partition(key, n) for n in counts) == by_java
+
+
+def test_messages_without_a_key_take_turns() -> None:
+    assert [route_turn(turn, 3) for turn in range(5)] == [0, 1, 2, 0, 1]
+
+
+@pytest.mark.parametrize(("key", "high", "low", "bucket", "slot"), SEGMENTS)
+def test_a_key_has_its_place_on_segments_and_buckets(
+    key: str, high: int, low: int, bucket: int, slot: int
+) -> None:
+    splits = plan_bucket_splits(4)
+    assert segment_hash(key) == low
+    assert segment_hash(key, half=SegmentHash.HIGH) == high
+    place = bucket_hash(ordering_key=None, key=key.encode())
+    assert place == low
+    assert bucket_index(splits, place) == bucket
+    assert bucket_slot(splits, bucket) == slot
+
+
+def test_an_ordering_key_comes_before_the_key_in_choosing_a_bucket() -> None:
+    assert bucket_hash(ordering_key=b"a", key=b"key-1") == 0x69B2
+    assert bucket_hash(ordering_key=b"", key=b"key-1") == 0
+    assert bucket_hash(ordering_key=None, key=None) == 0
+
+
+def test_a_split_point_opens_the_upper_bucket() -> None:
+    splits = plan_bucket_splits(4)
+    assert splits == (0x4000, 0x8000, 0xC000)
+    assert [bucket_index(splits, place) for place in (0, 0x3FFF, 0x4000, 0xFFFF)] == [0, 0, 1, 3]
+    assert plan_bucket_splits(1) == ()
