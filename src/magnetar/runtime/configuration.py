@@ -1,0 +1,240 @@
+"""A broker's configuration: Pulsar's key names as attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
+
+from magnetar.errors import InvalidConfiguration, PreconditionFailed
+from magnetar.runtime.key import Use, Value, find_key, format_value, load_keys
+from magnetar.runtime.setting import format_setting, load_settings, parse_overrides
+
+Listener: TypeAlias = Callable[[], None]
+
+
+class Configuration:
+    """Every key of the table has a value; attributes are declared for those that do something here.
+
+    Values change in one way only after construction: `update_dynamic` and `reset_dynamic`, for
+    the keys Pulsar calls dynamic. Whoever copied such a value asks to be told through `listen`.
+    """
+
+    # The keys that do something here; a test holds them against the table.
+    acknowledgmentAtBatchIndexLevelEnabled: bool
+    activeConsumerFailoverDelayTimeMillis: int
+    advertisedAddress: str
+    advertisedListeners: str
+    allowAutoSubscriptionCreation: bool
+    allowAutoTopicCreation: bool
+    allowAutoTopicCreationType: str
+    autoSkipNonRecoverableData: bool
+    backlogQuotaCheckEnabled: bool
+    backlogQuotaCheckIntervalInSeconds: int
+    backlogQuotaDefaultLimitBytes: int
+    backlogQuotaDefaultLimitGB: float
+    backlogQuotaDefaultLimitSecond: int
+    backlogQuotaDefaultRetentionPolicy: str
+    bindAddress: str
+    brokerDeduplicationEnabled: bool
+    brokerDeduplicationEntriesInterval: int
+    brokerDeduplicationMaxNumberOfProducers: int
+    brokerDeduplicationProducerInactivityTimeoutMinutes: int
+    brokerDeduplicationSnapshotIntervalSeconds: int | None
+    brokerDeleteInactivePartitionedTopicMetadataEnabled: bool
+    brokerDeleteInactiveTopicsEnabled: bool
+    brokerDeleteInactiveTopicsFrequencySeconds: int
+    brokerDeleteInactiveTopicsMaxInactiveDurationSeconds: int | None
+    brokerDeleteInactiveTopicsMode: str
+    brokerServiceCompactionMonitorIntervalInSeconds: int
+    brokerServiceCompactionThresholdInBytes: int
+    brokerServicePort: int | None
+    clusterName: str
+    configurationMetadataStoreUrl: str
+    connectionLivenessCheckTimeoutMillis: int
+    defaultNumberOfNamespaceBundles: int
+    defaultNumPartitions: int
+    defaultRetentionSizeInMB: int
+    defaultRetentionTimeInMinutes: int
+    delayedDeliveryEnabled: bool
+    delayedDeliveryMaxDelayInMillis: int
+    delayedDeliveryTickTimeMillis: int
+    dispatchThrottlingRatePerSubscriptionInByte: int
+    dispatchThrottlingRatePerSubscriptionInMsg: int
+    dispatchThrottlingRatePerTopicInByte: int
+    dispatchThrottlingRatePerTopicInMsg: int
+    enableBrokerSideSubscriptionPatternEvaluation: bool
+    enableNonPersistentTopics: bool
+    enablePersistentTopics: bool
+    encryptionRequireOnProducer: bool
+    exposeConsumerLevelMetricsInPrometheus: bool
+    exposeProducerLevelMetricsInPrometheus: bool
+    exposeTopicLevelMetricsInPrometheus: bool
+    forceDeleteNamespaceAllowed: bool
+    forceDeleteTenantAllowed: bool
+    isAllowAutoUpdateSchemaEnabled: bool
+    isSchemaValidationEnforced: bool
+    journalSyncData: bool
+    keepAliveIntervalSeconds: int
+    managedLedgerCacheSizeMB: int
+    managedLedgerMaxEntriesPerLedger: int
+    managedLedgerMaxLedgerRolloverTimeMinutes: int
+    managedLedgerMaxSizePerLedgerMbytes: int
+    managedLedgerMinLedgerRolloverTimeMinutes: int
+    maxConsumersPerSubscription: int
+    maxConsumersPerTopic: int
+    maxMessageSize: int
+    maxNamespacesPerTenant: int
+    maxNumPartitionsPerPartitionedTopic: int
+    maxProducersPerTopic: int
+    maxPublishRatePerTopicInBytes: int
+    maxPublishRatePerTopicInMessages: int
+    maxSubscriptionsPerTopic: int
+    maxTenants: int
+    maxTopicsPerNamespace: int
+    maxUnackedMessagesPerConsumer: int
+    maxUnackedMessagesPerSubscription: int
+    messageExpiryCheckIntervalInMinutes: int
+    metadataStoreUrl: str
+    retentionCheckIntervalInSeconds: int
+    schemaCompatibilityStrategy: str
+    schemaJsonAllowLegacyJacksonFormat: bool
+    statsUpdateFrequencyInSecs: int
+    subscribeRatePeriodPerConsumerInSecond: int
+    subscribeThrottlingRatePerConsumer: int
+    subscriptionExpirationTimeMinutes: int
+    subscriptionExpiryCheckIntervalInMinutes: int
+    subscriptionKeySharedConsistentHashingReplicaPoints: int
+    subscriptionKeySharedUseConsistentHashing: bool
+    subscriptionPatternMaxLength: int
+    subscriptionTypesEnabled: tuple[str, ...]
+    systemTopicSchemaCompatibilityStrategy: str
+    ttlDurationDefaultInSeconds: int
+    webServicePort: int | None
+
+    _set: dict[str, Value]
+    _standalone: bool
+    _listeners: dict[str, list[Listener]]
+
+    def __init__(
+        self, settings: Mapping[str, object] | None = None, *, standalone: bool = False
+    ) -> None:
+        """`settings` are values by key, as text or typed.
+
+        Raise InvalidConfiguration for an unknown key, an unreadable value or an unsafe one.
+        """
+        self.__dict__["_set"] = {
+            key: _parse_setting(key, format_setting(key, value))
+            for key, value in (settings or {}).items()
+        }
+        self.__dict__["_standalone"] = standalone
+        self.__dict__["_listeners"] = {}
+        for key in load_keys().values():
+            self.__dict__[key.name] = self._start_value(key.name)
+
+    @classmethod
+    def load(
+        cls, path: Path | None, overrides: Sequence[str] = (), *, standalone: bool = False
+    ) -> Configuration:
+        """Read a file, if there is one, then KEY=VALUE overrides."""
+        settings = load_settings(path) if path is not None else {}
+        return cls(settings | parse_overrides(overrides), standalone=standalone)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name}: a configuration changes through update_dynamic only")
+
+    def get(self, name: str) -> Value:
+        """The present value of any key."""
+        find_key(name)
+        value: Value = self.__dict__.get(name, self._set.get(name, ""))
+        return value
+
+    @property
+    def settings(self) -> Mapping[str, Value]:
+        """What the user set, whatever it does."""
+        return MappingProxyType(self._set)
+
+    def format_values(self) -> dict[str, str]:
+        """Every key with its present value as text; secrets are masked."""
+        return {
+            key.name: "********"
+            if key.secret and self.get(key.name)
+            else format_value(self.get(key.name))
+            for key in load_keys().values()
+        }
+
+    def inert_settings(self) -> tuple[str, ...]:
+        """Keys without effect here that the user set to another value than the default, sorted."""
+        return tuple(
+            sorted(
+                name
+                for name, value in self._set.items()
+                if find_key(name).use is Use.INERT and value != self._default(name)
+            )
+        )
+
+    def update_dynamic(self, name: str, text: str) -> None:
+        """Change a value at run time and tell its listeners.
+
+        Raise PreconditionFailed for a key that cannot change and for a value that cannot be.
+        """
+        key = load_keys().get(name)
+        if key is None or not key.dynamic:
+            raise PreconditionFailed(
+                f"{name} is not a configuration key that can change at run time"
+            )
+        try:
+            value = _parse_setting(name, text)
+        except InvalidConfiguration as error:
+            raise PreconditionFailed(error.sentence) from None
+        self._change(name, value)
+
+    def reset_dynamic(self, name: str) -> None:
+        """Go back to the value the broker started with."""
+        key = load_keys().get(name)
+        if key is None or not key.dynamic:
+            raise PreconditionFailed(
+                f"{name} is not a configuration key that can change at run time"
+            )
+        self._change(name, self._start_value(name))
+
+    def listen(self, names: Sequence[str], listener: Listener) -> Listener:
+        """Call `listener` after a change of any of these keys; the answer takes it away again."""
+        listeners = self._listeners
+        for name in names:
+            assert load_keys()[name].dynamic, f"{name} never changes"
+            listeners.setdefault(name, []).append(listener)
+
+        def remove() -> None:
+            for name in names:
+                listeners[name].remove(listener)
+
+        return remove
+
+    def _change(self, name: str, value: Value) -> None:
+        if self.__dict__[name] == value:
+            return
+        self.__dict__[name] = value
+        for listener in tuple(self._listeners.get(name, ())):
+            listener()
+
+    def _start_value(self, name: str) -> Value:
+        return self._set[name] if name in self._set else self._default(name)
+
+    def _default(self, name: str) -> Value:
+        key = find_key(name)
+        return key.standalone_default if self._standalone else key.default
+
+
+def _parse_setting(name: str, text: str) -> Value:
+    key = find_key(name)
+    value = key.parse(text)
+    if key.use is Use.REFUSED and value != key.default:
+        raise InvalidConfiguration(f"{name}={format_value(value)} is refused: {key.meaning}")
+    return value
+
+
+def dynamic_names() -> tuple[str, ...]:
+    """The keys that can change at run time, sorted."""
+    return tuple(sorted(key.name for key in load_keys().values() if key.dynamic))

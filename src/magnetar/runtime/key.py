@@ -1,0 +1,182 @@
+"""The keys of a broker's configuration: one table, and how a value is read and written as text."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from magnetar.errors import InvalidConfiguration
+
+Value: TypeAlias = bool | int | float | str | tuple[str, ...] | None
+
+_TABLE: Final = Path(__file__).with_name("broker_key.tsv")
+_OPEN_PREFIXES: Final = ("bookkeeper_", "brokerClient_", "dbStorage_")
+"""Below these prefixes any key goes: Pulsar hands them to another program."""
+_SECRET: Final = re.compile(r"(?i)password(?!path)|secretkey|authenticationparameters")
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+_BITS: Final[Mapping[str, int]] = {"int": 31, "long": 63}
+
+
+class Use(StrEnum):
+    """What a key does here."""
+
+    HONOURED = "honoured"
+    INERT = "inert"
+    """Accepted, because files of Pulsar's carry it, and without effect."""
+    REFUSED = "refused"
+    """Only its default is accepted: to ignore another value would be unsafe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    name: str
+    kind: str
+    """int, long, float, bool, text, list, set, or choices `a|b|c`; with `?`: may be empty."""
+    default: Value
+    standalone_default: Value
+    dynamic: bool
+    least: int | None
+    use: Use
+    meaning: str
+
+    @property
+    def secret(self) -> bool:
+        return _SECRET.search(self.name) is not None
+
+    @property
+    def expected(self) -> str:
+        """The type, in words."""
+        match self.kind.removesuffix("?"):
+            case "int" | "long":
+                words = "a whole number"
+            case "float":
+                words = "a number"
+            case "bool":
+                words = "true or false"
+            case "text":
+                words = "text"
+            case "list" | "set":
+                words = "names separated by commas"
+            case choices:
+                words = "one of " + ", ".join(choices.split("|"))
+        if self.least is not None:
+            words += f", {self.least} or more"
+        return words + (", or nothing" if self.kind.endswith("?") else "")
+
+    def parse(self, text: str) -> Value:
+        """Read a value; InvalidConfiguration names the key, the value and what was expected."""
+        value = _parse_kind(self.kind, text.strip(), self.default)
+        if isinstance(value, _Unreadable) or (
+            self.least is not None and isinstance(value, int | float) and value < self.least
+        ):
+            shown = "its value" if self.secret else repr(text)
+            raise InvalidConfiguration(f"{self.name}: {shown} is not {self.expected}")
+        return value
+
+
+class _Unreadable:
+    """The mark of text that is not of its kind; None is a value."""
+
+
+def _parse_kind(kind: str, text: str, default: Value) -> Value | _Unreadable:
+    if not text:
+        return _parse_blank(kind, default)
+    match kind.removesuffix("?"):
+        case "int" | "long" as whole:
+            limit = 1 << _BITS[whole]
+            readable = _WHOLE_NUMBER.fullmatch(text) is not None and len(text) <= 20
+            return int(text) if readable and -limit <= int(text) < limit else _Unreadable()
+        case "float":
+            try:
+                return float(text)
+            except ValueError:
+                return _Unreadable()
+        case "bool":
+            return {"true": True, "false": False}.get(text.lower(), _Unreadable())
+        case "text":
+            return text
+        case "list" | "set":
+            parts = (part.strip() for part in text.split(","))
+            return tuple(dict.fromkeys(part for part in parts if part))
+        case choices:
+            return text if text in choices.split("|") else _Unreadable()
+
+
+def _parse_blank(kind: str, default: Value) -> Value:
+    """`key=` empties what can be empty and leaves the rest at its default, as Pulsar reads it."""
+    if kind.endswith("?"):
+        return None
+    if kind == "text":
+        return ""
+    if kind in ("list", "set"):
+        return ()
+    return default
+
+
+def format_value(value: Value) -> str:
+    """The text that `Key.parse` reads back."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case tuple():
+            return ",".join(value)
+        case _:
+            return str(value)
+
+
+@cache
+def load_keys() -> Mapping[str, Key]:
+    """The whole table, by name."""
+    lines = _TABLE.read_text(encoding="utf-8").splitlines()
+    keys = (_parse_row(line) for line in lines if not line.startswith("#"))
+    return MappingProxyType({key.name: key for key in keys})
+
+
+def _parse_row(line: str) -> Key:
+    cells = ("" if cell == "-" else cell for cell in line.split("\t"))
+    name, kind, default_text, standalone_text, dynamic, least, use, meaning = cells
+    default = _parse_default(name, kind, default_text)
+    return Key(
+        name=name,
+        kind=kind,
+        default=default,
+        standalone_default=_parse_default(name, kind, standalone_text)
+        if standalone_text
+        else default,
+        dynamic=dynamic == "dynamic",
+        least=int(least) if least else None,
+        use=Use(use),
+        meaning=meaning,
+    )
+
+
+def _parse_default(name: str, kind: str, text: str) -> Value:
+    if text.startswith("cpus"):  # sizes of thread pools follow the machine: cpus or cpus*2
+        return (os.cpu_count() or 1) * int(text.partition("*")[2] or 1)
+    value = _parse_kind(kind, text, None)
+    assert not isinstance(value, _Unreadable), f"{_TABLE.name}: {name}"
+    return value
+
+
+def find_key(name: str) -> Key:
+    """The key of that name; InvalidConfiguration names the nearest one when there is none."""
+    keys = load_keys()
+    key = keys.get(name)
+    if key is not None:
+        return key
+    if name.startswith(_OPEN_PREFIXES):
+        return Key(name, "text", "", "", dynamic=False, least=None, use=Use.INERT, meaning="")
+    folded = {known.lower(): known for known in keys}
+    nearest = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
+    hint = f"; did you mean {folded[nearest[0]]}?" if nearest else ""
+    raise InvalidConfiguration(f"{name} is not a configuration key{hint}")
