@@ -1,0 +1,1 @@
+"""One module per metadata store; only the application names them."""

@@ -1,0 +1,271 @@
+"""Records in one SQLite file: durable when a call returns, written by one thread, read by others at
+the same time.
+
+The writer takes everything that waits, decides each operation inside one transaction, and syncs
+once for all of them. The write-ahead log lets readers go on meanwhile. One process at a time may
+open the file, so ephemeral records found at open belong to nobody and are dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+from magnetar.errors import BrokerError, StoreClosed, StoreUnavailable
+from magnetar.metadata.backends.sqlite_tree import (
+    SqliteTree,
+    connect,
+    read_children,
+    read_exists,
+    read_page,
+    read_record,
+)
+from magnetar.metadata.path import check_directory, check_path
+from magnetar.metadata.sequence import check_deltas
+from magnetar.metadata.store import (
+    Cancel,
+    Change,
+    ChangeListener,
+    Record,
+    SessionListener,
+    Stat,
+)
+from magnetar.metadata.watch import Watchers
+from magnetar.runtime.clock import Clock
+
+_GROUP_MAX: Final = 1_024
+_WAITING_MAX: Final = 65_536
+_PAGE: Final = 512
+_READERS: Final = 2
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Write(Generic[T]):
+    run: Callable[[SqliteTree], T]
+    done: asyncio.Future[T]
+
+
+@dataclass(slots=True)
+class _Outcome:
+    write: _Write[Any]
+    value: Any = None
+    refusal: BrokerError | None = None
+
+    def resolve(self) -> None:
+        if self.write.done.done():  # the caller stopped waiting
+            return
+        if self.refusal is not None:
+            self.write.done.set_exception(self.refusal)
+        else:
+            self.write.done.set_result(self.value)
+
+
+class SqliteStore:
+    """Belongs to the event loop that opened it."""
+
+    def __init__(
+        self, file: str, tree: SqliteTree, clock: Clock, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._file = file
+        self._tree = tree
+        self._clock = clock
+        self._loop = loop
+        self._watchers = Watchers()
+        self._waiting: queue.SimpleQueue[_Write[Any] | None] = queue.SimpleQueue()
+        self._closed = False
+        self._lost = False
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="metadata-read")
+        self._writer = threading.Thread(target=self._run_writer, name="metadata-write", daemon=True)
+        self._writer.start()
+
+    @classmethod
+    async def open(cls, file: Path, *, clock: Clock) -> SqliteStore:
+        """Raise StoreUnavailable when the file cannot be used, DataDirectoryRefused when its format
+        is unknown.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            tree = await asyncio.to_thread(SqliteTree, str(file))
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"Cannot open metadata file {file}: {error}") from error
+        return cls(str(file), tree, clock, loop)
+
+    async def get(self, path: str) -> Record | None:
+        self._check_open()
+        check_path(path)
+        return await self._read(lambda connection: read_record(connection, path))
+
+    async def exists(self, path: str) -> bool:
+        self._check_open()
+        check_directory(path)
+        return await self._read(lambda connection: read_exists(connection, path))
+
+    async def children(self, path: str) -> tuple[str, ...]:
+        self._check_open()
+        check_directory(path)
+        return await self._read(lambda connection: read_children(connection, path))
+
+    async def scan_children(self, path: str) -> AsyncIterator[tuple[str, Record]]:
+        check_directory(path)
+        after = ""
+        while True:
+            self._check_open()
+            page = await self._read_page(path, after)
+            for name, record in page:
+                yield name, record
+            if len(page) < _PAGE:
+                return
+            after = page[-1][0]
+
+    async def put(self, path: str, value: bytes, *, expect: int, ephemeral: bool = False) -> Stat:
+        self._check_open()
+        check_path(path)
+        now_ms = self._clock.now_ms()
+        return await self._write(lambda tree: tree.put(path, value, expect, ephemeral, now_ms))
+
+    async def put_sequence(
+        self, prefix: str, value: bytes, *, deltas: Sequence[int], ephemeral: bool = False
+    ) -> tuple[str, Stat]:
+        self._check_open()
+        check_path(prefix)
+        check_deltas(deltas)
+        now_ms = self._clock.now_ms()
+        return await self._write(
+            lambda tree: tree.put_sequence(prefix, value, deltas, ephemeral, now_ms)
+        )
+
+    async def delete(self, path: str, *, expect: int) -> None:
+        self._check_open()
+        check_path(path)
+        await self._write(lambda tree: tree.delete(path, expect))
+
+    async def delete_recursive(self, path: str) -> None:
+        self._check_open()
+        check_path(path)
+        await self._write(lambda tree: tree.delete_recursive(path))
+
+    async def sync(self, path: str) -> None:
+        """Nothing to do: a read sees every write that was acknowledged before it."""
+        self._check_open()
+        check_directory(path)
+
+    def watch(self, prefix: str, listener: ChangeListener) -> Cancel:
+        return self._watchers.add(prefix, listener)
+
+    def watch_session(self, listener: SessionListener) -> Cancel:
+        return self._watchers.add_session(listener)
+
+    @property
+    def is_connected(self) -> bool:
+        return not self._closed
+
+    async def close(self) -> None:
+        if self._closed and not self._lost:
+            return
+        self._closed = True
+        try:
+            if not self._lost:
+                await self._write(lambda tree: tree.drop_ephemerals())
+        finally:
+            self._lost = False
+            self._waiting.put(None)
+            await asyncio.to_thread(self._join)
+            self._watchers.clear()
+
+    def _join(self) -> None:
+        self._writer.join()
+        self._readers.shutdown()
+        for connection in self._connections:
+            connection.close()
+        self._tree.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed("The metadata store is closed")
+
+    async def _read_page(self, path: str, after: str) -> list[tuple[str, Record]]:
+        return await self._read(lambda connection: read_page(connection, path, after, _PAGE))
+
+    async def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        def run() -> T:
+            connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+            if connection is None:
+                connection = self._local.connection = connect(self._file, writes=False)
+                self._connections.append(connection)
+            return query(connection)
+
+        try:
+            return await self._loop.run_in_executor(self._readers, run)
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"Cannot read metadata file {self._file}: {error}") from error
+
+    async def _write(self, run: Callable[[SqliteTree], T]) -> T:
+        if self._waiting.qsize() >= _WAITING_MAX:
+            raise StoreUnavailable("Too many metadata writes are waiting")
+        done: asyncio.Future[T] = self._loop.create_future()
+        self._waiting.put(_Write(run, done))
+        return await done
+
+    def _run_writer(self) -> None:
+        group: list[_Write[Any]] = []
+        try:
+            while group := self._take():
+                outcomes, changes = self._commit(group)
+                self._loop.call_soon_threadsafe(self._on_group, outcomes, changes)
+        except BaseException:
+            self._loop.call_soon_threadsafe(self._on_writer_lost, group)
+            raise
+
+    def _take(self) -> list[_Write[Any]]:
+        """Wait for a write and take what waits behind it; nothing when it is time to stop."""
+        group: list[_Write[Any]] = []
+        write = self._waiting.get()
+        while write is not None:
+            group.append(write)
+            if len(group) == _GROUP_MAX or self._waiting.empty():
+                return group
+            write = self._waiting.get()
+        if group:
+            self._waiting.put(None)
+        return group
+
+    def _commit(self, group: Sequence[_Write[Any]]) -> tuple[list[_Outcome], list[Change]]:
+        outcomes: list[_Outcome] = []
+        try:
+            self._tree.begin()
+            for write in group:
+                try:
+                    outcomes.append(_Outcome(write, value=write.run(self._tree)))
+                except BrokerError as refusal:
+                    outcomes.append(_Outcome(write, refusal=refusal))
+            self._tree.commit()
+        except sqlite3.Error as error:
+            self._tree.rollback()
+            sentence = f"Cannot write metadata file {self._file}: {error}"
+            return [_Outcome(write, refusal=StoreUnavailable(sentence)) for write in group], []
+        return outcomes, self._tree.changes
+
+    def _on_group(self, outcomes: Sequence[_Outcome], changes: Sequence[Change]) -> None:
+        self._watchers.tell(changes)  # before the callers go on: caches read their own writes
+        for outcome in outcomes:
+            outcome.resolve()
+
+    def _on_writer_lost(self, group: list[_Write[Any]]) -> None:
+        self._lost = self._closed = True
+        while not self._waiting.empty():
+            write = self._waiting.get()
+            if write is not None:
+                group.append(write)
+        for write in group:
+            _Outcome(write, refusal=StoreUnavailable("The metadata writer stopped")).resolve()

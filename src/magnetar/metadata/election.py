@@ -1,0 +1,183 @@
+"""Leader election: an ephemeral record says who leads, a lasting one how often leadership has
+begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final
+
+from magnetar.errors import (
+    RecordNotFound,
+    RecordUnreadable,
+    StoreClosed,
+    StoreUnavailable,
+    VersionConflict,
+)
+from magnetar.metadata.settle import Settler
+from magnetar.metadata.store import (
+    ABSENT,
+    Change,
+    ChangeKind,
+    MetadataStore,
+    Record,
+    SessionEvent,
+)
+from magnetar.model.position import Term
+from magnetar.runtime.task import TaskScope
+
+_SETTLE_S: Final = 30.0
+
+
+class ElectionState(StrEnum):
+    NO_LEADER = "NoLeader"
+    LEADING = "Leading"
+    FOLLOWING = "Following"
+
+
+class Election:
+    """One candidate. `on_change` is told each new state, on the event loop.
+
+    `proposal` is what the record holds while this candidate leads and must differ between
+    candidates. The term grows with every leadership of anyone: it is counted up after the record
+    was won, and used only if the record is still ours then. So a later leader has a higher term,
+    whatever a slow earlier one still does.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        path: str,
+        proposal: bytes,
+        *,
+        on_change: Callable[[ElectionState], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._path = path
+        self._proposal = proposal
+        self._on_state = on_change
+        self._scope = TaskScope("election")
+        self._settler = Settler(self._scope, path, self._settle)
+        self._state = ElectionState.NO_LEADER
+        self._leader: bytes | None = None
+        self._term = Term(0)
+        self._settled = asyncio.Event()
+        self._cancels = (
+            store.watch(path, self._on_record),
+            store.watch_session(self._on_session),
+        )
+
+    @property
+    def state(self) -> ElectionState:
+        return self._state
+
+    @property
+    def term(self) -> Term:
+        """The term of this candidate's latest leadership; 0 before the first."""
+        return self._term
+
+    @property
+    def leader_if_known(self) -> bytes | None:
+        return self._leader
+
+    async def elect(self, *, timeout_s: float = _SETTLE_S) -> ElectionState:
+        """Take part from now on; return once somebody leads."""
+        self._settler.request()
+        await self._wait(timeout_s)
+        return self._state
+
+    async def leader(self, *, timeout_s: float = _SETTLE_S) -> bytes:
+        """The proposal of whoever leads; waits for an election under way."""
+        await self._wait(timeout_s)
+        assert self._leader is not None  # set before the event
+        return self._leader
+
+    async def close(self) -> None:
+        """Stop taking part and give leadership up."""
+        for cancel in self._cancels:
+            cancel()
+        self._settler.close()
+        await self._scope.close()
+        try:
+            record = await self._store.get(self._path)
+            if record is not None and self._is_own(record):
+                await self._store.delete(self._path, expect=record.stat.version)
+        except (RecordNotFound, VersionConflict, StoreUnavailable, StoreClosed):
+            pass  # not ours any more, or it ends with its session
+        self._become(ElectionState.NO_LEADER, None)
+
+    async def _wait(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._settled.wait()
+        except TimeoutError:
+            raise StoreUnavailable(f"Election at {self._path} did not settle in time") from None
+
+    async def _settle(self) -> None:
+        record = await self._store.get(self._path)
+        try:
+            if record is None:
+                self._become(ElectionState.NO_LEADER, None)
+                await self._store.put(self._path, self._proposal, expect=ABSENT, ephemeral=True)
+                await self._begin_leading()
+            elif self._is_own(record):
+                if self._state is not ElectionState.LEADING:
+                    await self._begin_leading()
+            elif record.value == self._proposal:
+                # Left by a session of ours that has not ended yet; it must not end while we lead.
+                await self._store.delete(self._path, expect=record.stat.version)
+                self._settler.request()
+            else:
+                self._become(ElectionState.FOLLOWING, record.value)
+        except (VersionConflict, RecordNotFound):
+            self._settler.request()  # another candidate was quicker; look again
+
+    async def _begin_leading(self) -> None:
+        term = await self._store_next_term()
+        record = await self._store.get(self._path)
+        if record is not None and self._is_own(record):
+            self._term = term
+            self._become(ElectionState.LEADING, self._proposal)
+        else:
+            self._settler.request()
+
+    async def _store_next_term(self) -> Term:
+        path = f"{self._path}-term"
+        record = await self._store.get(path)
+        if record is None:
+            await self._store.put(path, b"1", expect=ABSENT)
+            return Term(1)
+        try:
+            term = Term(int(record.value) + 1)
+        except ValueError:
+            raise RecordUnreadable(f"{path} does not hold a number: {record.value!r}") from None
+        await self._store.put(path, b"%d" % term, expect=record.stat.version)
+        return term
+
+    def _is_own(self, record: Record) -> bool:
+        return record.stat.created_by_self and record.value == self._proposal
+
+    def _become(self, state: ElectionState, leader: bytes | None) -> None:
+        changed = state is not self._state
+        self._state, self._leader = state, leader
+        if state is ElectionState.NO_LEADER:
+            self._settled.clear()
+        else:
+            self._settled.set()
+        if changed and self._on_state is not None:
+            self._on_state(state)
+
+    def _on_record(self, change: Change) -> None:
+        if change.path == self._path and change.kind is not ChangeKind.CHILDREN_CHANGED:
+            self._settler.request()
+
+    def _on_session(self, event: SessionEvent) -> None:
+        match event:
+            case SessionEvent.SESSION_LOST:
+                self._become(ElectionState.NO_LEADER, None)
+            case SessionEvent.RECONNECTED | SessionEvent.SESSION_REESTABLISHED:
+                self._settler.request()
+            case SessionEvent.CONNECTION_LOST:
+                pass  # the session may well live on; terms fence what others do meanwhile

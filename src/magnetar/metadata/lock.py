@@ -1,0 +1,191 @@
+"""A lock: an ephemeral record whose value names the holder.
+
+A lock tells who should act; it does not stop one who held it a moment ago and has not heard yet.
+What must not be done twice is fenced by a term in storage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import StrEnum
+
+from magnetar.errors import (
+    LockBusy,
+    RecordNotFound,
+    StoreClosed,
+    StoreUnavailable,
+    VersionConflict,
+)
+from magnetar.metadata.settle import Settler
+from magnetar.metadata.store import ABSENT, Change, ChangeKind, MetadataStore, SessionEvent
+from magnetar.runtime.task import TaskScope
+
+
+class LockState(StrEnum):
+    INIT = "Init"
+    VALID = "Valid"
+    RELEASING = "Releasing"
+    RELEASED = "Released"
+
+
+class Lock:
+    """Held until released or `expired`. Made by `Locks.acquire`."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        scope: TaskScope,
+        path: str,
+        value: bytes,
+        on_end: Callable[[Lock], None],
+    ) -> None:
+        self._store = store
+        self._on_end = on_end
+        self._path = path
+        self._value = value
+        self._version = ABSENT
+        self._state = LockState.INIT
+        self._turn = asyncio.Lock()
+        self._settler = Settler(scope, f"revalidate {path}", self._revalidate)
+        self.expired = asyncio.Event()
+        """Set when the lock is no longer held: somebody else has it, or it was released."""
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def value(self) -> bytes:
+        return self._value
+
+    @property
+    def state(self) -> LockState:
+        return self._state
+
+    async def update(self, value: bytes) -> None:
+        """Change the value while holding the lock; raise LockBusy when it is not held any more."""
+        async with self._turn:
+            if self._state is not LockState.VALID:
+                raise LockBusy(f"Lock {self._path} is {self._state.value}")
+            stat = await self._store.put(self._path, value, expect=self._version)
+            self._version, self._value = stat.version, value
+
+    async def release(self) -> None:
+        """Give the lock up. Releasing one that is not held does nothing."""
+        self._settler.close()
+        async with self._turn:
+            if self._state is not LockState.VALID:
+                return
+            self._state = LockState.RELEASING
+            try:
+                await self._store.delete(self._path, expect=self._version)
+            except (RecordNotFound, VersionConflict):
+                pass  # gone, or somebody else's by now: not held either way
+            finally:
+                self._end()
+
+    async def acquire(self) -> None:
+        """Take the lock or raise LockBusy; for `Locks` alone."""
+        async with self._turn:
+            await self._settle()
+            self._state = LockState.VALID
+
+    def request_revalidation(self) -> None:
+        """The record may have changed hands; for `Locks` alone."""
+        if self._state is LockState.VALID:
+            self._settler.request()
+
+    async def _revalidate(self) -> None:
+        async with self._turn:
+            if self._state is not LockState.VALID:
+                return
+            try:
+                await self._settle()
+            except (LockBusy, StoreClosed):
+                self._end()
+
+    async def _settle(self) -> None:
+        """Make the record ours, or raise LockBusy."""
+        record = await self._store.get(self._path)
+        if record is not None:
+            same, own = record.value == self._value, record.stat.created_by_self
+            if not record.stat.ephemeral or not (same or own):
+                raise LockBusy(f"Lock {self._path} is held by another: {record.value!r}")
+            if same and own:
+                self._version = record.stat.version
+                return
+            await self._remove(record.stat.version)
+        try:
+            stat = await self._store.put(self._path, self._value, expect=ABSENT, ephemeral=True)
+        except VersionConflict:
+            raise LockBusy(f"Lock {self._path} was taken by another") from None
+        self._version = stat.version
+
+    async def _remove(self, version: int) -> None:
+        """An own record with an old value, or one of a session of ours that is about to end."""
+        try:
+            await self._store.delete(self._path, expect=version)
+        except RecordNotFound:
+            pass
+        except VersionConflict:
+            raise LockBusy(f"Lock {self._path} changed while it was taken") from None
+
+    def _end(self) -> None:
+        self._state = LockState.RELEASED
+        self._settler.close()
+        self.expired.set()
+        self._on_end(self)
+
+
+class Locks:
+    """All locks one holder has in a store; closing gives them up."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._scope = TaskScope("locks")
+        self._locks: dict[str, Lock] = {}
+        self._cancels = (
+            store.watch("/", self._on_change),
+            store.watch_session(self._on_session),
+        )
+
+    async def acquire(self, path: str, value: bytes) -> Lock:
+        """Raise LockBusy when another session, or this very holder, has it."""
+        if path in self._locks:
+            raise LockBusy(f"Lock {path} is held already")
+        lock = self._locks[path] = Lock(self._store, self._scope, path, value, self._on_end)
+        try:
+            await lock.acquire()
+        except BaseException:
+            del self._locks[path]
+            raise
+        return lock
+
+    async def load_holder(self, path: str) -> bytes | None:
+        """The value of whoever holds the lock."""
+        record = await self._store.get(path)
+        return None if record is None else record.value
+
+    async def close(self) -> None:
+        for cancel in self._cancels:
+            cancel()
+        for lock in tuple(self._locks.values()):
+            try:
+                await lock.release()
+            except (StoreUnavailable, StoreClosed):
+                pass  # the record ends with its session
+        await self._scope.close()
+
+    def _on_end(self, lock: Lock) -> None:
+        del self._locks[lock.path]
+
+    def _on_change(self, change: Change) -> None:
+        lock = self._locks.get(change.path)
+        if lock is not None and change.kind is ChangeKind.DELETED:
+            lock.request_revalidation()
+
+    def _on_session(self, event: SessionEvent) -> None:
+        if event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):
+            for lock in tuple(self._locks.values()):
+                lock.request_revalidation()

@@ -1,0 +1,44 @@
+"""Where the metadata suites run: one place per backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
+from magnetar.metadata.backends.sqlite import SqliteStore
+from magnetar.metadata.store import MetadataStore
+from magnetar.runtime.clock import SystemClock
+
+
+class Place(Protocol):
+    """Something several stores can be opened on, one after the other or at the same time."""
+
+    shared: bool
+    """Whether several sessions may be open at once."""
+
+    async def open(self) -> MetadataStore: ...
+
+
+class MemoryPlace:
+    shared = True
+
+    def __init__(self, folder: Path) -> None:
+        self.tree = MemoryTree(SystemClock())
+
+    async def open(self) -> MetadataStore:
+        return MemoryStore(self.tree)
+
+
+class SqlitePlace:
+    shared = False
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "metadata.db"
+
+    async def open(self) -> MetadataStore:
+        return await SqliteStore.open(self.file, clock=SystemClock())
+
+
+PLACES: Mapping[str, Callable[[Path], Place]] = {"memory": MemoryPlace, "sqlite": SqlitePlace}
