@@ -1,0 +1,68 @@
+"""What one group commit carries: appends of many ledgers gathered while the group before was on its
+way."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import NamedTuple
+
+from magnetar.ledger.backends.file.record import Kind
+from magnetar.ledger.store import Appended
+
+
+class Gathered:
+    """The consecutive appends of one ledger within a group."""
+
+    __slots__ = ("entries", "first")
+
+    def __init__(self, first: int, entries: Sequence[bytes]) -> None:
+        self.first = first
+        self.entries = list(entries)
+
+
+class Control(NamedTuple):
+    kind: Kind
+    ledger: int
+    number: int
+    body: bytes
+
+
+@dataclass(slots=True)
+class Group:
+    """Runs stand before controls on disk: a ledger is created in an earlier group, sealed and
+    deleted after its runs."""
+
+    runs: dict[int, Gathered] = field(default_factory=dict)
+    controls: list[Control] = field(default_factory=list)
+    done: list[Appended] = field(default_factory=list)
+    payload_bytes: int = 0
+
+    def add_run(self, ledger: int, first: int, entries: Sequence[bytes], done: Appended) -> int:
+        """Return the bytes added."""
+        gathered = self.runs.get(ledger)
+        if gathered is None:
+            self.runs[ledger] = Gathered(first, entries)
+        else:
+            gathered.entries.extend(entries)
+        size = sum(map(len, entries))
+        self.payload_bytes += size
+        self.done.append(done)
+        return size
+
+
+def cut_entries(entries: list[bytes], bytes_max: int) -> Iterator[tuple[int, list[bytes], int]]:
+    """Cut entries into runs of at most `bytes_max`, but at least one entry: (index of the first,
+    entries, bytes)."""
+    ends = list(accumulate(map(len, entries)))
+    if ends[-1] <= bytes_max:
+        yield 0, entries, ends[-1]
+        return
+    start = passed = 0
+    while start < len(entries):
+        stop = max(start + 1, bisect_right(ends, passed + bytes_max))
+        yield start, entries[start:stop], ends[stop - 1] - passed
+        passed = ends[stop - 1]
+        start = stop

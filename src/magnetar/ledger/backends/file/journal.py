@@ -1,0 +1,151 @@
+"""The shared journal: one group commit for the appends of every ledger.
+
+Everything queued while a group is on its way to the disk forms the next group. One thread writes
+and syncs; all bookkeeping happens on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from queue import SimpleQueue
+from typing import Final
+
+from magnetar.errors import BrokerError, StorageFailed, StorageFull
+from magnetar.ledger.backends.file.extent import ExtentWriter, Point, Written
+from magnetar.ledger.backends.file.group import Control, Group
+from magnetar.ledger.backends.file.record import Kind
+from magnetar.ledger.store import Appended
+from magnetar.runtime.log import Log
+
+_log = Log(__name__)
+
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def storage_error(what: str, error: OSError) -> BrokerError:
+    """The refusal a failed disk operation means."""
+    place = f" on {error.filename}" if error.filename else ""
+    sentence = f"{what} failed{place}: {error.strerror or error}"
+    return StorageFull(sentence) if error.errno in _FULL else StorageFailed(sentence)
+
+
+class Journal:
+    """Queues on the event loop, writes in a thread of its own, answers on the event loop in
+    order."""
+
+    def __init__(
+        self,
+        writer: ExtentWriter,
+        after: Point,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        on_written: Callable[[Written], None],
+        on_failed: Callable[[Iterable[int]], None],
+    ) -> None:
+        self._writer = writer
+        self._loop = loop
+        self._on_written = on_written
+        self._on_failed = on_failed
+        self._gathering = Group()
+        self._in_flight: Group | None = None
+        self._scheduled = False
+        self._work: SimpleQueue[Group | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="ledger-journal", daemon=True)
+        self._thread.start()
+        self.point = after
+        """Where the last group ended that is known to be durable."""
+        self.queued_bytes = 0
+        self.groups = 0
+        self.syncs = 0
+        self.bytes_written = 0
+
+    def append(self, ledger: int, first: int, entries: Sequence[bytes], done: Appended) -> None:
+        self.queued_bytes += self._gathering.add_run(ledger, first, entries, done)
+        if not self._scheduled:
+            self._schedule()
+
+    def control(
+        self, kind: Kind, ledger: int, number: int, done: Appended, body: bytes = b""
+    ) -> None:
+        self._gathering.controls.append(Control(kind, ledger, number, body))
+        self._gathering.done.append(done)
+        self._schedule()
+
+    async def drain(self) -> None:
+        """Return when everything queued before was answered."""
+        passed = self._loop.create_future()
+        self._gathering.done.append(lambda _: passed.set_result(None))
+        self._schedule()
+        await asyncio.shield(passed)
+
+    def stop(self) -> None:
+        """End the thread; call it when drained."""
+        self._work.put(None)
+        self._thread.join()
+
+    def _schedule(self) -> None:
+        if not self._scheduled and self._in_flight is None:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._in_flight is None and self._gathering.done:
+            self._in_flight, self._gathering = self._gathering, Group()
+            self._work.put(self._in_flight)
+
+    def _run(self) -> None:
+        while (group := self._work.get()) is not None:
+            outcome: Written | Exception | None
+            try:
+                has_records = group.runs or group.controls
+                outcome = self._writer.write(group) if has_records else None
+            # Whatever went wrong, callers wait for an answer and later groups for this thread.
+            except Exception as error:
+                outcome = error
+            try:
+                self._loop.call_soon_threadsafe(self._on_outcome, group, outcome)
+            except RuntimeError:
+                break  # the loop was closed under the store: nobody waits for answers any more
+        self._writer.close()
+
+    def _on_outcome(self, group: Group, outcome: Written | Exception | None) -> None:
+        self._in_flight = None
+        if isinstance(outcome, Exception):
+            self._refuse(group, outcome)
+            return
+        if outcome is not None:
+            self.groups += 1
+            self.syncs += outcome.syncs
+            self.bytes_written += outcome.size
+            self.point = outcome.point
+            self.queued_bytes -= group.payload_bytes
+            self._on_written(outcome)
+        self._flush()  # the disk goes on while the answers are given
+        for done in group.done:
+            self._answer(done, None)
+
+    def _refuse(self, group: Group, error: Exception) -> None:
+        """Refuse what was in flight and what gathered behind it: later runs of a ledger must not
+        outlive earlier ones."""
+        behind, self._gathering = self._gathering, Group()
+        self.queued_bytes -= group.payload_bytes + behind.payload_bytes
+        if isinstance(error, OSError):
+            refusal = storage_error("the journal's write", error)
+            _log.warning("journal write failed", reason=refusal.sentence)
+        else:
+            refusal = StorageFailed(f"the journal's write failed: {error!r}")
+            _log.error("journal write failed", error=error)
+        self._on_failed({**group.runs, **behind.runs})
+        for done in (*group.done, *behind.done):
+            self._answer(done, refusal)
+
+    def _answer(self, done: Appended, error: BrokerError | None) -> None:
+        try:
+            done(error)
+        # A caller's bug must not keep the others from their answer.
+        except Exception as problem:
+            _log.error("an append's callback failed", error=problem)

@@ -1,0 +1,314 @@
+"""The file ledger store: a shared journal in front, settled parts behind, a catalogue over both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from magnetar.errors import (
+    BrokerError,
+    LedgerCorrupt,
+    LedgerFenced,
+    LedgerNotFound,
+    StorageFull,
+    StoreClosed,
+)
+from magnetar.ledger.backends.file.catalogue import EMPTY, encode_catalogue, store_catalogue
+from magnetar.ledger.backends.file.disk import Disk, SystemDisk
+from magnetar.ledger.backends.file.extent import ExtentWriter, Written
+from magnetar.ledger.backends.file.housekeeping import Housekeeping
+from magnetar.ledger.backends.file.journal import Journal, storage_error
+from magnetar.ledger.backends.file.ledger import FileLedger
+from magnetar.ledger.backends.file.part import SEALED_DIRECTORY
+from magnetar.ledger.backends.file.reader import RunReader
+from magnetar.ledger.backends.file.record import Kind
+from magnetar.ledger.backends.file.recovery import Examined, examine, repair
+from magnetar.ledger.backends.file.settlement import JOURNAL_DIRECTORY
+from magnetar.ledger.backends.file.usage import FilePolicy
+from magnetar.ledger.backends.file.writer import FileLedgerWriter
+from magnetar.ledger.store import LedgerInfo
+from magnetar.model.position import EntryId, LedgerId, Term
+from magnetar.runtime.log import Log
+
+_log = Log(__name__)
+
+_READ_ATTEMPTS = 3
+"""A run may move from the journal to a part while it is read; it moves at most once."""
+
+
+async def open_file_store(
+    path: Path,
+    *,
+    sync: bool = True,
+    disk: Disk | None = None,
+    policy: FilePolicy | None = None,
+) -> FileLedgerStore:
+    """Open the store in directory `path`, which is made when missing; recovery runs in a thread.
+
+    With `sync` off, an acknowledged entry survives the process but not the machine.
+    """
+    chosen = SystemDisk() if disk is None else disk
+    loop = asyncio.get_running_loop()
+    try:
+        examined = await loop.run_in_executor(None, _prepare, path, chosen)
+    except OSError as error:
+        raise storage_error("opening the ledgers", error) from error
+    return FileLedgerStore(path, chosen, policy or FilePolicy(), examined, sync=sync)
+
+
+def _prepare(root: Path, disk: Disk) -> Examined:
+    for directory in (root, root / JOURNAL_DIRECTORY, root / SEALED_DIRECTORY):
+        disk.make_directory(directory)
+    examined = examine(root, disk)
+    for finding in examined.findings:
+        report = _log.warning if finding.is_harmless else _log.error
+        report("ledger recovery", finding=finding)
+    repair(examined, disk)
+    if examined.is_new:
+        store_catalogue(disk, root, encode_catalogue(EMPTY.head, ()))
+        disk.sync_directory(root.parent)
+    return examined
+
+
+class FileLedgerStore:
+    """Everything here runs on the event loop; disk work runs in threads this store owns."""
+
+    def __init__(
+        self, root: Path, disk: Disk, policy: FilePolicy, examined: Examined, *, sync: bool
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._root = root
+        self._disk = disk
+        self._ledgers = examined.ledgers
+        self._next_ledger = examined.next_ledger
+        self._usage = examined.usage
+        self._closed = False
+        self._owed_seals: set[int] = set()
+        writer = ExtentWriter(
+            root / JOURNAL_DIRECTORY,
+            disk,
+            sync=sync,
+            extent_bytes_max=policy.extent_bytes_max,
+            extent_records_max=policy.extent_records_max,
+            run_bytes_max=policy.run_bytes_max,
+            after=examined.point,
+            next_extent=examined.next_extent,
+        )
+        self._journal = Journal(
+            writer,
+            examined.point,
+            loop=self._loop,
+            on_written=self._on_written,
+            on_failed=self._on_failed,
+        )
+        self._reader = RunReader(root, disk, cached_bytes_max=policy.cached_bytes_max)
+        self._housekeeping = Housekeeping(
+            root,
+            disk,
+            policy,
+            ledgers=self._ledgers,
+            usage=self._usage,
+            journal=self._journal,
+            next_ledger=lambda: self._next_ledger,
+        )
+
+    async def create(self, *, term: Term, properties: Mapping[str, str]) -> FileLedgerWriter:
+        self._check_open()
+        self._seal_failed()
+        ledger = FileLedger(self._next_ledger, term, properties)
+        self._next_ledger += 1
+        body = msgspec.json.encode(ledger.properties)
+
+        def created() -> None:
+            self._ledgers[ledger.id] = ledger
+            ledger.writable = not self._closed
+
+        await self._record(Kind.CREATE, ledger.id, term, created, body)
+        return FileLedgerWriter(ledger, self._journal, self._seal)
+
+    async def recover(self, ledger: LedgerId, *, term: Term) -> LedgerInfo:
+        found = self._find(ledger)
+        if term < found.claimed_term:
+            raise LedgerFenced(
+                f"ledger {ledger} belongs to term {found.claimed_term}, not to term {term}"
+            )
+        found.writable = False
+        if found.damage is not None and found.damage.open_end and not found.sealed:
+            found.check(found.damage.first)
+        found.claimed_term = term
+        pending: list[Awaitable[None]] = []
+        if term > found.term:
+            pending.append(self._record(Kind.FENCE, found.id, term, partial(found.fence, term)))
+        if not found.sealed:
+            pending.append(self._seal(found))
+        await asyncio.gather(*pending)
+        return found.info
+
+    async def describe(self, ledger: LedgerId) -> LedgerInfo:
+        return self._find(ledger).info
+
+    async def read(
+        self, ledger: LedgerId, first: EntryId, *, entries_max: int, bytes_max: int
+    ) -> list[bytes]:
+        assert first >= 0
+        missing: object = None
+        for _ in range(_READ_ATTEMPTS):
+            found = self._find(ledger)
+            found.check(first)
+            if first > found.last or entries_max < 1:
+                return []
+            readable = entries_max
+            if found.damage is not None:
+                readable = min(readable, found.damage.first - first)
+            try:
+                return await self._reader.read(
+                    found, first, entries_max=readable, bytes_max=bytes_max
+                )
+            except FileNotFoundError as error:
+                missing = error.filename
+            except OSError as error:
+                raise storage_error(f"reading ledger {ledger}", error) from error
+        raise LedgerCorrupt(f"ledger {ledger}, entry {first}: {missing} is missing")
+
+    async def delete(self, ledger: LedgerId) -> None:
+        self._check_open()
+        found = self._ledgers.get(ledger)
+        if found is None:
+            return
+        found.writable = False
+        try:
+            await self._record(Kind.DELETE, found.id, 0, partial(self._forget, found))
+        except StorageFull:
+            # On a full disk the record finds no room, but the ledger's own files can make some.
+            await self._housekeeping.remove_parts(found)
+            await self._record(Kind.DELETE, found.id, 0, partial(self._forget, found))
+
+    async def ledgers(self) -> tuple[LedgerId, ...]:
+        self._check_open()
+        return tuple(map(LedgerId, sorted(self._ledgers)))
+
+    async def settle(self) -> None:
+        """Settle what is sealed and give space back now rather than in a while; return when
+        done."""
+        self._check_open()
+        await self._housekeeping.run()
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for ledger in self._ledgers.values():
+            ledger.writable = False
+        await self._journal.drain()
+        await self._housekeeping.close()
+        self._journal.stop()
+        await self._loop.run_in_executor(None, self._reader.close)
+
+    @property
+    def queued_bytes(self) -> int:
+        return self._journal.queued_bytes
+
+    @property
+    def groups(self) -> int:
+        """Group commits so far."""
+        return self._journal.groups
+
+    @property
+    def syncs(self) -> int:
+        """Syncs of the journal so far."""
+        return self._journal.syncs
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes written to the journal so far."""
+        return self._journal.bytes_written
+
+    @property
+    def journal_bytes(self) -> int:
+        """The size of the journal on disk."""
+        return self._usage.total_bytes
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed("the ledger store is closed")
+
+    def _find(self, ledger: LedgerId) -> FileLedger:
+        self._check_open()
+        found = self._ledgers.get(ledger)
+        if found is None:
+            raise LedgerNotFound(f"ledger {ledger} does not exist")
+        return found
+
+    def _record(
+        self, kind: Kind, ledger: int, number: int, applied: Callable[[], None], body: bytes = b""
+    ) -> asyncio.Future[None]:
+        """Queue a control record; `applied` runs once it is durable, whether or not anybody still
+        waits."""
+        answered: asyncio.Future[None] = self._loop.create_future()
+
+        def done(error: BrokerError | None) -> None:
+            if error is None:
+                applied()
+            if answered.done():
+                return
+            if error is None:
+                answered.set_result(None)
+            else:
+                answered.set_exception(error)
+
+        self._journal.control(kind, ledger, number, done, body)
+        return answered
+
+    def _seal(self, ledger: FileLedger) -> asyncio.Future[None]:
+        """Seal behind everything queued: runs and seal stand or fall together."""
+        self._check_open()
+        last = ledger.next_entry - 1
+        return self._record(Kind.SEAL, ledger.id, last, partial(self._on_sealed, ledger, last))
+
+    def _seal_failed(self) -> None:
+        """Seal what a failed write has ended: there seems to be room again."""
+        for number in sorted(self._owed_seals):
+            ledger = self._ledgers.get(number)
+            if ledger is None or ledger.sealed:
+                self._owed_seals.discard(number)
+                continue
+            self._seal(ledger).add_done_callback(asyncio.Future.exception)
+
+    def _on_sealed(self, ledger: FileLedger, last: int) -> None:
+        ledger.seal(last)
+        self._owed_seals.discard(ledger.id)
+        self._housekeeping.on_sealed(ledger)
+
+    def _forget(self, ledger: FileLedger) -> None:
+        if self._ledgers.pop(ledger.id, None) is None:
+            return
+        self._owed_seals.discard(ledger.id)
+        if ledger.runs is not None:
+            self._usage.release(ledger.runs.shares())
+        for part in ledger.parts:
+            self._reader.forget(self._root / SEALED_DIRECTORY / part.name(ledger.id))
+        self._housekeeping.on_deleted(ledger)
+
+    def _on_written(self, written: Written) -> None:
+        for extent, (end, records) in written.extents.items():
+            if self._usage.note(extent, end, records):
+                self._housekeeping.on_rolled(extent)
+        for run in written.runs:
+            ledger = self._ledgers.get(run.ledger)
+            if ledger is None:
+                continue
+            ledger.add_run(run.first, run.entry_count, run.extent, run.offset, run.size)
+            ledger.extend(run.first + run.entry_count - 1, run.payload_bytes)
+            self._usage.hold(run.extent, run.size)
+
+    def _on_failed(self, ledgers: Iterable[int]) -> None:
+        for number in ledgers:
+            ledger = self._ledgers.get(number)
+            if ledger is not None:
+                ledger.writable = False
+                ledger.next_entry = ledger.last + 1
+                self._owed_seals.add(number)

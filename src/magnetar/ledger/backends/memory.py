@@ -1,0 +1,162 @@
+"""Ledgers in memory: nothing survives the process. For tests and for brokers that keep nothing on
+purpose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, count
+
+from magnetar.errors import (
+    BrokerError,
+    LedgerFenced,
+    LedgerNotFound,
+    LedgerSealed,
+    StoreClosed,
+)
+from magnetar.ledger.store import Appended, LedgerInfo
+from magnetar.model.position import EntryId, LedgerId, Term
+
+
+@dataclass(slots=True)
+class _Ledger:
+    id: LedgerId
+    term: Term
+    properties: Mapping[str, str]
+    entries: list[bytes] = field(default_factory=list)
+    length: int = 0
+    sealed: bool = False
+    writer: MemoryWriter | None = None
+
+    def describe(self) -> LedgerInfo:
+        return LedgerInfo(
+            id=self.id,
+            term=self.term,
+            sealed=self.sealed,
+            last=EntryId(len(self.entries) - 1),
+            length=self.length,
+            properties=self.properties,
+        )
+
+
+class MemoryWriter:
+    def __init__(self, ledger: _Ledger) -> None:
+        self._ledger = ledger
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[tuple[Sequence[bytes], Appended]] = deque()
+        self._next = 0
+        self._alive = True
+
+    @property
+    def id(self) -> LedgerId:
+        return self._ledger.id
+
+    @property
+    def last_confirmed(self) -> EntryId:
+        return EntryId(len(self._ledger.entries) - 1)
+
+    @property
+    def queued_bytes(self) -> int:
+        return sum(sum(map(len, entries)) for entries, _ in self._queue)
+
+    def append(self, entries: Sequence[bytes], done: Appended) -> EntryId:
+        if not self._alive:
+            raise LedgerSealed(f"ledger {self.id} takes no more entries")
+        if not self._queue:
+            self._loop.call_soon(self._confirm)
+        self._queue.append((entries, done))
+        first = self._next
+        self._next += len(entries)
+        return EntryId(first)
+
+    async def seal(self) -> LedgerInfo:
+        self._alive = False
+        while self._queue:
+            await asyncio.sleep(0)
+        self._ledger.sealed = True
+        return self._ledger.describe()
+
+    def fence(self, error: BrokerError) -> None:
+        """Refuse what is queued and everything after it."""
+        self._alive = False
+        queued, self._queue = self._queue, deque()
+        for _, done in queued:
+            self._loop.call_soon(done, error)
+
+    def _confirm(self) -> None:
+        queued, self._queue = self._queue, deque()
+        for entries, _ in queued:
+            self._ledger.entries.extend(entries)
+            self._ledger.length += sum(map(len, entries))
+        for _, done in queued:
+            done(None)
+
+
+class MemoryLedgerStore:
+    def __init__(self) -> None:
+        self._ledgers: dict[LedgerId, _Ledger] = {}
+        self._ids = count(1)
+        self._closed = False
+
+    async def create(self, *, term: Term, properties: Mapping[str, str]) -> MemoryWriter:
+        self._check_open()
+        ledger = _Ledger(LedgerId(next(self._ids)), term, dict(properties))
+        ledger.writer = MemoryWriter(ledger)
+        self._ledgers[ledger.id] = ledger
+        return ledger.writer
+
+    async def recover(self, ledger: LedgerId, *, term: Term) -> LedgerInfo:
+        found = self._find(ledger)
+        if term < found.term:
+            raise LedgerFenced(f"ledger {ledger} belongs to term {found.term}, not {term}")
+        if not found.sealed:
+            found.term = term
+            if found.writer is not None:
+                found.writer.fence(LedgerFenced(f"ledger {ledger} was recovered by term {term}"))
+            found.sealed = True
+        return found.describe()
+
+    async def describe(self, ledger: LedgerId) -> LedgerInfo:
+        return self._find(ledger).describe()
+
+    async def read(
+        self, ledger: LedgerId, first: EntryId, *, entries_max: int, bytes_max: int
+    ) -> list[bytes]:
+        found = self._find(ledger).entries[first : first + entries_max]
+        sizes = accumulate(map(len, found))
+        fitting = sum(1 for size in sizes if size <= bytes_max)
+        return found[: max(1, fitting)]
+
+    async def delete(self, ledger: LedgerId) -> None:
+        self._check_open()
+        found = self._ledgers.pop(ledger, None)
+        if found is not None and found.writer is not None:
+            found.writer.fence(LedgerSealed(f"ledger {ledger} was deleted"))
+
+    async def ledgers(self) -> tuple[LedgerId, ...]:
+        self._check_open()
+        return tuple(sorted(self._ledgers))
+
+    @property
+    def queued_bytes(self) -> int:
+        return sum(found.writer.queued_bytes for found in self._ledgers.values() if found.writer)
+
+    async def close(self) -> None:
+        for found in self._ledgers.values():
+            if found.writer is not None:
+                await found.writer.seal()
+        self._closed = True
+
+    def _find(self, ledger: LedgerId) -> _Ledger:
+        self._check_open()
+        found = self._ledgers.get(ledger)
+        if found is None:
+            raise LedgerNotFound(f"no ledger {ledger}")
+        return found
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed("the ledger store is closed")

@@ -1,0 +1,216 @@
+"""A cursor: how far one subscription has come in a chain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from magnetar.ledger.ackset import AckSet
+from magnetar.ledger.cursor_log import CursorHome, CursorLog
+from magnetar.ledger.info import CursorInfo
+from magnetar.ledger.run import EntryRun
+from magnetar.ledger.sequence import LedgerSequence
+from magnetar.model.position import Position
+
+
+class Cursor:
+    """Acknowledgements change memory at once and are written behind; `flush` waits for them.
+
+    `read_position` belongs to whoever reads through the cursor. A cursor that is not durable holds
+    back trimming like any other, and vanishes when it is closed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sequence: LedgerSequence,
+        info: CursorInfo,
+        *,
+        on_gone: Callable[[Cursor], None],
+        home: CursorHome | None = None,
+        version: int = -1,
+    ) -> None:
+        self.name = name
+        self.properties = dict(info.properties)
+        self.cursor_properties = dict(info.cursor_properties)
+        self._sequence = sequence
+        self._acks = AckSet.restore(sequence, info)
+        self._on_gone = on_gone
+        self._log: CursorLog | None = None
+        if home is not None:
+            self._log = CursorLog(
+                home, name, self.describe, ledger_id=info.ledger_id, version=version
+            )
+        self.read_position = self.first_unacked()
+
+    def __repr__(self) -> str:
+        return f"Cursor({self.name!r}, mark_delete={self.mark_delete})"
+
+    # Acknowledging
+
+    def acknowledge(self, ledger_id: int, entry_id: int) -> None:
+        acks = self._acks
+        if acks.add_next(ledger_id, entry_id) or acks.add(ledger_id, entry_id, entry_id):
+            log = self._log
+            if log is not None and not log.dirty:
+                log.soil()
+
+    def acknowledge_entries(self, ledger_id: int, entry_ids: list[int]) -> None:
+        """Any order; consecutive ids cost as much as one."""
+        if entry_ids and self._acks.add_entries(ledger_id, entry_ids):
+            self._soil()
+
+    def acknowledge_through(self, position: Position) -> None:
+        """Everything up to and including `position`, as far as it exists."""
+        if self._acks.add_through(position):
+            self._soil()
+
+    def acknowledge_batch(self, ledger_id: int, entry_id: int, remaining: int) -> bool:
+        """Keep of a batch only the `remaining` bits (1 = not acknowledged); True when that ended
+        the entry.
+        """
+        done = self._acks.add_batch(ledger_id, entry_id, remaining)
+        if done is None:
+            return False
+        self._soil()
+        return done
+
+    # Asking
+
+    @property
+    def durable(self) -> bool:
+        return self._log is not None
+
+    @property
+    def mark_delete(self) -> Position:
+        return self._acks.mark
+
+    @property
+    def backlog(self) -> int:
+        """Entries not acknowledged."""
+        return self._acks.backlog
+
+    @property
+    def ranges(self) -> tuple[tuple[Position, Position], ...]:
+        """Entries acknowledged beyond the mark, as closed ranges."""
+        return self._acks.ranges()
+
+    @property
+    def range_count(self) -> int:
+        return self._acks.range_count
+
+    @property
+    def acked_beyond(self) -> int:
+        """Entries acknowledged beyond the mark."""
+        return self._acks.acked_beyond
+
+    @property
+    def passed(self) -> int:
+        """Ordinal of the first entry that the mark has not passed."""
+        return self._acks.ordinal
+
+    @property
+    def ledger_id(self) -> int:
+        """The cursor's own ledger, -1 when its state is in its record or nowhere."""
+        return -1 if self._log is None else self._log.ledger_id
+
+    @property
+    def ledger_last_entry(self) -> int:
+        return -1 if self._log is None else self._log.last_entry
+
+    def remaining(self, ledger_id: int, entry_id: int) -> int | None:
+        """The bits still not acknowledged of an entry that is acknowledged in part."""
+        return self._acks.remaining(ledger_id, entry_id)
+
+    @property
+    def has_partial(self) -> bool:
+        """Whether any entry is acknowledged in part."""
+        return self._acks.has_batches
+
+    def is_acknowledged(self, ledger_id: int, entry_id: int) -> bool:
+        return self._acks.covers(ledger_id, entry_id)
+
+    def first_unacked(self) -> Position:
+        """The first entry not acknowledged, or the end of the chain."""
+        return self._sequence.next_position(self._acks.mark)
+
+    def unacked_in(self, run: EntryRun) -> Sequence[int]:
+        """Indexes into `run` that are not acknowledged; `len` equal to the run's means all of it,
+        and costs O(1).
+        """
+        return self._acks.unacked_in(run)
+
+    def position_after(self, unacked: int) -> Position:
+        """Where a reader stands after skipping this many entries that are not acknowledged."""
+        return self._acks.unacked_position(unacked)
+
+    def describe(self) -> CursorInfo:
+        return CursorInfo(
+            ledger_id=self.ledger_id,
+            mark_delete=self._acks.mark,
+            ranges=self._acks.ranges(),
+            batches=self._acks.batches(),
+            properties=dict(self.properties),
+            cursor_properties=dict(self.cursor_properties),
+        )
+
+    # Keeping
+
+    async def flush(self) -> None:
+        """Everything acknowledged so far is durable when this returns; concurrent calls share a
+        write.
+        """
+        if self._log is not None:
+            await self._log.flush()
+
+    async def reset(self, position: Position) -> None:
+        """Make `position` (EARLIEST and LATEST included) the first unread entry; durable when this
+        returns.
+        """
+        self._acks.reset(self._sequence.mark_before(position))
+        self.read_position = self.first_unacked()
+        if self._log is not None:
+            await self._log.settle()
+
+    async def set_properties(
+        self,
+        properties: Mapping[str, int] | None = None,
+        cursor_properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Replace either or both; durable when this returns."""
+        if properties is not None:
+            self.properties = dict(properties)
+        if cursor_properties is not None:
+            self.cursor_properties = dict(cursor_properties)
+        if self._log is None:
+            return
+        if cursor_properties is not None:
+            await self._log.settle()
+        elif properties is not None:
+            self._log.soil()
+            await self._log.flush()
+
+    async def close(self) -> None:
+        """Write what is not written. A cursor that is not durable is gone after this."""
+        if self._log is not None:
+            await self._log.close()
+        else:
+            self._on_gone(self)
+
+    async def store(self) -> None:
+        """Create the metadata record unless that was done."""
+        if self._log is not None and self._log.version < 0:
+            await self._log.settle()
+
+    async def remove(self) -> None:
+        """Delete what is stored of the cursor."""
+        if self._log is not None:
+            await self._log.remove()
+        self._on_gone(self)
+
+    def forget(self, ledger_ids: Collection[int]) -> None:
+        """The chain no longer has these ledgers."""
+        self._acks.forget(ledger_ids)
+
+    def _soil(self) -> None:
+        if self._log is not None and not self._log.dirty:
+            self._log.soil()

@@ -1,0 +1,393 @@
+"""How a cursor's state becomes durable.
+
+Each write is the whole state, as one entry in a ledger of the cursor's own, so that the group
+commit of the ledger store is shared. The metadata record names that ledger. A worn ledger is
+replaced: first the new ledger with the state in it, then the record, then the old ledger is
+deleted. At rest (a new cursor, a clean close, a seek) the record holds the state and there is no
+ledger. Recovery takes the last entry of the ledger, else the record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from magnetar.errors import (
+    BrokerError,
+    LedgerCorrupt,
+    LedgerNotFound,
+    LedgerSealed,
+    RecordNotFound,
+    StoreUnavailable,
+    TopicFenced,
+    VersionConflict,
+)
+from magnetar.ledger.disposal import Disposal
+from magnetar.ledger.info import ChainPolicy, ChainRecords, CursorInfo
+from magnetar.ledger.pace import CursorPace
+from magnetar.ledger.store import LedgerStore, LedgerWriter
+from magnetar.ledger.versioned import VersionedRecord
+from magnetar.model.position import EntryId, LedgerId, Term
+from magnetar.runtime.log import Log
+from magnetar.runtime.task import TaskScope
+
+_RECORD_BYTES_MAX: Final = 256 * 1024  # what a metadata store takes without complaint
+_RETRY_S: Final = 1.0
+
+_log = Log(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CursorHome:
+    """What the cursors of a chain share."""
+
+    chain: str
+    store: LedgerStore
+    disposal: Disposal
+    records: ChainRecords
+    term: Term
+    scope: TaskScope
+    pace: CursorPace
+    policy: Callable[[], ChainPolicy]
+    confirm: Callable[[], Awaitable[None]]
+    """Returns when the chain is still ours, and surely so; raises TopicFenced otherwise."""
+
+
+async def load_cursor(home: CursorHome, name: str, record: CursorInfo) -> CursorInfo:
+    """The last durable state of a cursor; its ledger is fenced, so that a former owner cannot add
+    to it.
+
+    A ledger that cannot be read costs what was acknowledged since the record was written, which is
+    delivered again.
+    """
+    if record.ledger_id < 0:
+        return record
+    ledger = LedgerId(record.ledger_id)
+    try:
+        sealed = await home.store.recover(ledger, term=home.term)
+        if sealed.last < 0:
+            return record
+        entries = await home.store.read(
+            ledger, EntryId(sealed.last), entries_max=1, bytes_max=sealed.length
+        )
+    except (LedgerNotFound, LedgerCorrupt) as error:
+        _log.error("cursor ledger unreadable", error=error, chain=home.chain, cursor=name)
+        return record
+    state = home.records.decode_cursor(entries[0])
+    return replace(
+        state, ledger_id=record.ledger_id, cursor_properties=dict(record.cursor_properties)
+    )
+
+
+class CursorLog:
+    """One write at a time. Whoever waits while one is under way shares the next."""
+
+    def __init__(
+        self,
+        home: CursorHome,
+        name: str,
+        snapshot: Callable[[], CursorInfo],
+        *,
+        ledger_id: int = -1,
+        version: int = -1,
+    ) -> None:
+        self._home = home
+        self._name = name
+        self._snapshot = snapshot
+        self._loop = asyncio.get_running_loop()
+        self._record = VersionedRecord(self._load_record, self._store_record, version)
+        self.ledger_id = ledger_id
+        self.last_entry = -1  # of the ledger, as far as this process wrote it
+        self.dirty = False
+        self._writer: LedgerWriter | None = None
+        self._ledger_bytes = 0
+        self._held: list[LedgerId] = []  # the record may name them; not after the next one
+        self._size = 0
+        self._written_at = float("-inf")
+        self._timer: asyncio.TimerHandle | None = None
+        self._busy = False
+        self._entering = 0
+        self._closed = False
+        self._lost: VersionConflict | None = None
+        self._writing: list[asyncio.Future[None]] = []  # answered by the write under way
+        self._waiting: list[asyncio.Future[None]] = []  # answered by the next one
+
+    @property
+    def version(self) -> int:
+        """Of the metadata record; -1 while there is none."""
+        return self._record.version
+
+    # Asking for writes
+
+    def soil(self) -> None:
+        """The state has changed; write it when its time comes."""
+        self.dirty = True
+        if self._timer is None and not self._busy and not self._closed:
+            self._set_timer(self._home.pace.reserve(self._size))
+
+    async def flush(self) -> None:
+        """Return once the state as it is now is durable."""
+        if not self.dirty and not self._busy:
+            return
+        if self._closed:
+            raise TopicFenced(f"cursor {self._name} of {self._home.chain} is closed")
+        if self._lost is not None:
+            raise self._lost
+        answer: asyncio.Future[None] = self._loop.create_future()
+        if not self.dirty:
+            self._writing.append(answer)
+        else:
+            self._waiting.append(answer)
+            if not self._busy:
+                self._hasten()
+        await answer
+
+    async def settle(self) -> None:
+        """Put the state into the metadata record and do without a ledger, unless it is too big for
+        a record.
+        """
+        await self._enter()
+        try:
+            info = self._take()
+            if len(self._home.records.encode_cursor(info)) > _RECORD_BYTES_MAX:
+                await self._replace_ledger()
+            else:
+                await self._put_record(replace(info, ledger_id=-1))
+                self._retire_ledger()
+        except BrokerError as error:
+            self._leave(error)
+            raise
+        self._leave(None)
+        await self._home.disposal.run()
+
+    async def close(self) -> None:
+        """Settle when there is anything to settle, then stay silent."""
+        if self._closed:
+            return
+        try:
+            if self._lost is None and (self.dirty or self._busy or self.ledger_id >= 0):
+                await self.settle()
+        finally:
+            self._silence()
+            await self._seal_writer()
+
+    async def remove(self) -> None:
+        """Delete the record, then the ledger."""
+        await self._enter()
+        try:
+            await self._home.records.remove_cursor(self._name)
+        except RecordNotFound:
+            pass  # a former attempt whose answer was lost
+        except BrokerError as error:
+            self._leave(error)
+            raise
+        self._silence()
+        self._leave(None)
+        self._retire_ledger()
+        await self._home.disposal.run()
+
+    # Writing
+
+    def _hasten(self) -> None:
+        self._set_timer(None)
+        wait_s = self._home.pace.wait_s(self._written_at, self._size)
+        if wait_s > 0:
+            self._set_timer(wait_s)
+        else:
+            self._on_due()
+
+    def _on_due(self) -> None:
+        self._timer = None
+        if self._busy or self._closed:
+            return
+        self._busy = True
+        writer = self._writer
+        if writer is None or self._is_worn():
+            self._home.scope.start(self._rewrite(), f"cursor {self._name}")
+            return
+        data = self._home.records.encode_cursor(self._take())
+        self._note_size(len(data))
+        try:
+            writer.append([data], self._on_written)
+        except LedgerSealed:
+            self._home.scope.start(self._rewrite(), f"cursor {self._name}")
+
+    def _on_written(self, error: BrokerError | None) -> None:
+        if error is None:
+            self.last_entry += 1
+            self._leave(None)
+        elif self._closed:
+            self._leave(error)
+        else:
+            self._home.scope.start(self._rewrite(), f"cursor {self._name}")
+
+    async def _rewrite(self) -> None:
+        """Write the state to a fresh ledger; called when busy."""
+        try:
+            await self._replace_ledger()
+        except BrokerError as error:
+            _log.warning(
+                "cursor not written",
+                chain=self._home.chain,
+                cursor=self._name,
+                reason=f"{type(error).__name__}: {error.sentence}",
+            )
+            self._leave(error)
+        else:
+            self._leave(None)
+            await self._home.disposal.run()
+
+    async def _replace_ledger(self) -> None:
+        home = self._home
+        writer = await home.store.create(
+            term=home.term, properties={"chain": home.chain, "cursor": self._name}
+        )
+        info = self._take()
+        data = home.records.encode_cursor(info)
+        self._note_size(len(data))
+        try:
+            await self._append(writer, data)
+            await self._put_record(replace(info, ledger_id=writer.id, ranges=(), batches={}))
+        except StoreUnavailable:
+            # The record may name the new ledger by now: it can go only after another was written.
+            self._held.append(writer.id)
+            raise
+        except BrokerError:
+            self._home.disposal.add(writer.id)
+            raise
+        self._retire_ledger()
+        self._writer = writer
+        self.ledger_id = writer.id
+        self.last_entry = 0
+        self._ledger_bytes = len(data)
+
+    async def _append(self, writer: LedgerWriter, data: bytes) -> None:
+        answer: asyncio.Future[None] = self._loop.create_future()
+
+        def on_done(error: BrokerError | None) -> None:
+            if answer.cancelled():
+                return
+            if error is None:
+                answer.set_result(None)
+            else:
+                answer.set_exception(error)
+
+        writer.append([data], on_done)
+        await answer
+
+    async def _put_record(self, info: CursorInfo) -> None:
+        if self._lost is not None:
+            raise self._lost
+        try:
+            await self._record.store(info)
+        except VersionConflict as conflict:
+            await self._retake(info, conflict)
+        for ledger in self._held:
+            self._home.disposal.add(ledger)
+        self._held.clear()
+
+    async def _retake(self, info: CursorInfo, conflict: VersionConflict) -> None:
+        """Somebody else wrote the record: a former owner with its last breath, or a new one."""
+        try:
+            await self._home.confirm()
+        except TopicFenced:
+            self._lost = conflict
+            raise conflict from None
+        found = await self._load_record()
+        theirs, self._record.version = (info, -1) if found is None else found
+        await self._record.store(info)
+        if theirs.ledger_id not in (-1, info.ledger_id, self.ledger_id):
+            self._home.disposal.add(theirs.ledger_id)
+
+    async def _load_record(self) -> tuple[CursorInfo, int] | None:
+        return (await self._home.records.load_cursors()).get(self._name)
+
+    async def _store_record(self, info: CursorInfo, expect: int) -> int:
+        return await self._home.records.store_cursor(self._name, info, expect=expect)
+
+    # Ledgers that are no longer needed
+
+    def _retire_ledger(self) -> None:
+        """The record does not name the present ledger any more."""
+        if self.ledger_id >= 0:
+            self._home.disposal.add(self.ledger_id)
+        self._writer = None
+        self.ledger_id = self.last_entry = -1
+        self._ledger_bytes = 0
+
+    async def _seal_writer(self) -> None:
+        if self._writer is not None:
+            await self._writer.seal()
+            self._writer = None
+
+    # The one write at a time
+
+    async def _enter(self) -> None:
+        """Become the write under way, before any other that has not started."""
+        self._entering += 1
+        try:
+            while self._busy:
+                answer: asyncio.Future[None] = self._loop.create_future()
+                self._writing.append(answer)
+                await asyncio.wait([answer])
+                answer.exception()  # somebody else's failure
+        finally:
+            self._entering -= 1
+        self._busy = True
+        self._set_timer(None)
+
+    def _take(self) -> CursorInfo:
+        """The state to write; whoever waited for it is answered by this write."""
+        self.dirty = False
+        self._writing += self._waiting
+        self._waiting = []
+        return self._snapshot()
+
+    def _leave(self, error: BrokerError | None) -> None:
+        self._busy = False
+        answered, self._writing = self._writing, []
+        if error is not None:
+            self.dirty = True
+        for answer in answered:
+            if not answer.done():
+                if error is None:
+                    answer.set_result(None)
+                else:
+                    answer.set_exception(error)
+        if self._closed or self._lost is not None:
+            self._refuse_waiting()
+        elif self._entering:
+            self._set_timer(_RETRY_S)  # in case who wants to enter gives up
+        elif self._waiting:
+            self._hasten()
+        elif self.dirty:
+            self._set_timer(_RETRY_S if error else self._home.pace.reserve(self._size))
+
+    def _refuse_waiting(self) -> None:
+        refused, self._waiting = self._waiting, []
+        for answer in refused:
+            if not answer.done():
+                answer.set_exception(TopicFenced(f"cursor {self._name} is closed or taken over"))
+
+    def _silence(self) -> None:
+        self._closed = True
+        self._set_timer(None)
+
+    def _set_timer(self, delay_s: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if delay_s is None else self._loop.call_later(delay_s, self._on_due)
+
+    def _note_size(self, size: int) -> None:
+        self._size = size
+        self._ledger_bytes += size
+        self._written_at = self._home.pace.now()
+
+    def _is_worn(self) -> bool:
+        policy = self._home.policy()
+        return (
+            self.last_entry + 1 >= policy.cursor_entries_max
+            or self._ledger_bytes >= policy.cursor_bytes_max
+        )

@@ -1,0 +1,95 @@
+"""The contract of a ledger store.
+
+A ledger is a sequence of entries numbered from 0, written by one writer, sealed once, then
+immutable. The contract asks no more than Apache BookKeeper gives: appends are pipelined and
+acknowledged in order, a failed append seals the ledger at its last durable entry, whoever opens a
+ledger for recovery fences its writer, nothing is overwritten or truncated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from magnetar.errors import BrokerError
+from magnetar.model.position import EntryId, LedgerId, Term
+
+Appended: TypeAlias = Callable[[BrokerError | None], None]
+"""Called on the event loop, in append order, once a run is durable (None) or refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerInfo:
+    """What the store knows of a ledger. `last` is -1 while it is empty; `length` counts payload
+    bytes.
+    """
+
+    id: LedgerId
+    term: Term
+    sealed: bool
+    last: EntryId
+    length: int
+    properties: Mapping[str, str]
+
+
+class LedgerWriter(Protocol):
+    """The one handle that may append. It is alive until `seal`, a failed append or a fence by a
+    higher term.
+    """
+
+    @property
+    def id(self) -> LedgerId: ...
+
+    @property
+    def last_confirmed(self) -> EntryId:
+        """The last durable entry; -1 while there is none."""
+
+    def append(self, entries: Sequence[bytes], done: Appended) -> EntryId:
+        """Queue a run; return the id of its first entry, the others follow it.
+
+        Never blocks and never raises for a storage fault: `done` gets exactly one call, in order of
+        the appends. Raise LedgerSealed when the handle is no longer alive. `entries` is not empty
+        and is not changed afterwards.
+        """
+
+    async def seal(self) -> LedgerInfo:
+        """Wait for what was queued, then close the ledger for good. Sealing twice is the same as
+        once.
+        """
+
+
+class LedgerStore(Protocol):
+    async def create(self, *, term: Term, properties: Mapping[str, str]) -> LedgerWriter:
+        """Make a ledger with an id never used before; it survives a crash from here on."""
+
+    async def recover(self, ledger: LedgerId, *, term: Term) -> LedgerInfo:
+        """Fence the writer and seal at the last durable entry. Raise LedgerFenced when `term` is
+        below the ledger's.
+        """
+
+    async def describe(self, ledger: LedgerId) -> LedgerInfo:
+        """Raise LedgerNotFound when it never was or was deleted."""
+
+    async def read(
+        self, ledger: LedgerId, first: EntryId, *, entries_max: int, bytes_max: int
+    ) -> list[bytes]:
+        """Entries from `first` on, at least one unless the durable end is reached, checksums
+        verified.
+
+        Stops before `bytes_max` is passed, but always returns one entry. Raise LedgerCorrupt naming
+        the place.
+        """
+
+    async def delete(self, ledger: LedgerId) -> None:
+        """Remove a ledger and give its space back in time. Deleting a missing one is not an error."""
+
+    async def ledgers(self) -> tuple[LedgerId, ...]:
+        """All that exist, ascending."""
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes appended but not yet durable: what back-pressure looks at."""
+
+    async def close(self) -> None:
+        """Make durable what was queued, then refuse everything."""

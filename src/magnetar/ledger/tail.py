@@ -1,0 +1,114 @@
+"""The open ledger at the end of a chain, and the runs on their way into it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from magnetar.errors import BrokerError
+from magnetar.ledger.info import ChainPolicy
+from magnetar.ledger.sequence import Part
+from magnetar.ledger.store import LedgerWriter
+from magnetar.model.position import Position
+
+Appended: TypeAlias = Callable[[Position | None, BrokerError | None], None]
+"""Called with the position of a run's first entry, or with the refusal."""
+
+
+class PendingRun:
+    """A run that was handed in and not answered yet."""
+
+    __slots__ = ("counts", "done", "entries", "error", "first", "settled", "size")
+
+    def __init__(self, entries: Sequence[bytes], counts: Sequence[int], done: Appended) -> None:
+        self.entries = entries
+        self.counts = counts
+        self.size = sum(map(len, entries))
+        self.done = done
+        self.first: Position | None = None
+        self.error: BrokerError | None = None
+        self.settled = False
+
+    def refuse(self, error: BrokerError) -> None:
+        if not self.settled:
+            self.error = error
+            self.settled = True
+
+    def answer(self) -> None:
+        if self.error is None:
+            self.done(self.first, None)
+        else:
+            self.done(None, self.error)
+
+
+class Tail:
+    """Hands runs to one ledger writer and hears of each, in order, whether it is durable."""
+
+    __slots__ = (
+        "_bytes_durable",
+        "_on_durable",
+        "_on_refused",
+        "_sent",
+        "bytes_sent",
+        "created_ms",
+        "entries_sent",
+        "part",
+        "writer",
+    )
+
+    def __init__(
+        self,
+        writer: LedgerWriter,
+        part: Part,
+        *,
+        created_ms: int,
+        on_durable: Callable[[PendingRun, Position], None],
+        on_refused: Callable[[Tail, BrokerError], None],
+    ) -> None:
+        self.writer = writer
+        self.part = part
+        self.created_ms = created_ms
+        self.entries_sent = 0
+        self.bytes_sent = 0
+        self._bytes_durable = 0
+        self._sent: deque[PendingRun] = deque()
+        self._on_durable = on_durable
+        self._on_refused = on_refused
+
+    def append(self, run: PendingRun) -> None:
+        """Raise LedgerSealed when the writer is dead; the run is then untouched."""
+        first = self.writer.append(run.entries, self._on_done)
+        run.first = Position(self.part.ledger_id, first)
+        self._sent.append(run)
+        self.entries_sent += len(run.entries)
+        self.bytes_sent += run.size
+
+    def is_full(self, policy: ChainPolicy, *, now_ms: int) -> bool:
+        """By entries, bytes or age, but not younger than the least age; an empty ledger is never
+        full.
+        """
+        if not self.entries_sent:
+            return False
+        age_ms = now_ms - self.created_ms
+        due = (
+            self.entries_sent >= policy.entries_max
+            or self.bytes_sent >= policy.bytes_max
+            or 0 < policy.roll_max_ms <= age_ms
+        )
+        return due and age_ms >= policy.roll_min_ms
+
+    def _on_done(self, error: BrokerError | None) -> None:
+        run = self._sent.popleft()
+        first = run.first
+        assert first is not None
+        if error is not None:
+            run.refuse(error)
+            self._on_refused(self, error)
+            return
+        run.settled = True
+        self._bytes_durable += run.size
+        # Sealing may have told the same already.
+        self.part.entries = max(self.part.entries, first.entry_id + len(run.entries))
+        self.part.size = max(self.part.size, self._bytes_durable)
+        self._on_durable(run, first)

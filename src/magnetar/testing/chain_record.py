@@ -1,0 +1,104 @@
+"""Records of a chain in memory, versioned as a metadata store would."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from magnetar.errors import BrokerError, StoreClosed, VersionConflict
+from magnetar.ledger.info import ChainInfo, CursorInfo
+from magnetar.model.position import Position
+
+
+@dataclass
+class RecordShelf:
+    """What survives a broker. `writes` counts what was stored."""
+
+    chain: tuple[ChainInfo, int] | None = None
+    cursors: dict[str, tuple[CursorInfo, int]] = field(default_factory=dict)
+    writes: int = 0
+
+
+class MemoryChainRecords:
+    """One owner's access to a shelf, until it is killed."""
+
+    def __init__(self, shelf: RecordShelf | None = None) -> None:
+        self.shelf = shelf or RecordShelf()
+        self._faults: list[tuple[BrokerError, bool]] = []
+        self._killed = False
+
+    def kill(self) -> None:
+        """From here on nothing reaches the shelf, as after a crash of the owner."""
+        self._killed = True
+
+    def fail_next(self, error: BrokerError, *, written: bool = False) -> None:
+        """Refuse the next write with `error`; with `written` it is done all the same, its answer is
+        lost.
+        """
+        self._faults.append((error, written))
+
+    async def load(self) -> tuple[ChainInfo, int] | None:
+        return self.shelf.chain
+
+    async def store(self, info: ChainInfo, *, expect: int) -> int:
+        version = self._next_version(self.shelf.chain, expect)
+        fault, written = self._next_fault()
+        if written:
+            self.shelf.chain = (info, version)
+        if fault is not None:
+            raise fault
+        return version
+
+    async def remove(self) -> None:
+        self._check_alive()
+        self.shelf.chain = None
+
+    async def load_cursors(self) -> Mapping[str, tuple[CursorInfo, int]]:
+        return dict(self.shelf.cursors)
+
+    async def store_cursor(self, name: str, info: CursorInfo, *, expect: int) -> int:
+        version = self._next_version(self.shelf.cursors.get(name), expect)
+        fault, written = self._next_fault()
+        if written:
+            self.shelf.cursors[name] = (info, version)
+        if fault is not None:
+            raise fault
+        return version
+
+    async def remove_cursor(self, name: str) -> None:
+        self._check_alive()
+        self.shelf.cursors.pop(name, None)
+
+    def encode_cursor(self, info: CursorInfo) -> bytes:
+        content = asdict(info)
+        content["batches"] = [[*position, words] for position, words in info.batches.items()]
+        return json.dumps(content).encode()
+
+    def decode_cursor(self, data: bytes) -> CursorInfo:
+        content = json.loads(data)
+        return CursorInfo(
+            ledger_id=-1,
+            mark_delete=Position(*content["mark_delete"]),
+            ranges=tuple((Position(*first), Position(*last)) for first, last in content["ranges"]),
+            batches={
+                Position(ledger_id, entry_id): tuple(words)
+                for ledger_id, entry_id, words in content["batches"]
+            },
+            properties=content["properties"],
+        )
+
+    def _next_version(self, stored: tuple[object, int] | None, expect: int) -> int:
+        self._check_alive()
+        found = -1 if stored is None else stored[1]
+        if found != expect:
+            raise VersionConflict(f"expected version {expect}, found {found}")
+        self.shelf.writes += 1
+        return found + 1
+
+    def _check_alive(self) -> None:
+        if self._killed:
+            raise StoreClosed("this owner was killed")
+
+    def _next_fault(self) -> tuple[BrokerError | None, bool]:
+        return self._faults.pop(0) if self._faults else (None, True)

@@ -1,0 +1,134 @@
+"""A ledger store that fails when it is told to, around one that does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from magnetar.errors import BrokerError, LedgerSealed, StoreClosed
+from magnetar.ledger.store import Appended, LedgerInfo, LedgerStore, LedgerWriter
+from magnetar.model.position import EntryId, LedgerId, Term
+
+
+class FaultyWriter:
+    """Alive until its first failed append was answered, as the contract has it."""
+
+    def __init__(self, store: FaultyLedgerStore, inner: LedgerWriter) -> None:
+        self._store = store
+        self._inner = inner
+        self._loop = asyncio.get_running_loop()
+        self._next = 0
+        self._error: BrokerError | None = None
+        self._refused: list[Appended] = []
+        self._dead = False
+
+    @property
+    def id(self) -> LedgerId:
+        return self._inner.id
+
+    @property
+    def last_confirmed(self) -> EntryId:
+        return self._inner.last_confirmed
+
+    def append(self, entries: Sequence[bytes], done: Appended) -> EntryId:
+        if self._dead or self._store.killed:
+            raise LedgerSealed(f"ledger {self.id} has failed")
+        first = EntryId(self._next)
+        if self._error is None:
+            self._error = self._store.take_fault()
+            if self._error is not None:
+                self._loop.call_soon(self._refuse, self._error)
+        if self._error is None:
+            self._inner.append(entries, lambda error: self._store.pass_on(done, error))
+        else:
+            self._refused.append(done)
+        self._next += len(entries)
+        return first
+
+    async def seal(self) -> LedgerInfo:
+        self._dead = True
+        self._store.check_alive()
+        return await self._inner.seal()
+
+    def _refuse(self, error: BrokerError) -> None:
+        self._dead = True
+        for done in self._refused:
+            done(error)
+
+
+class FaultyLedgerStore:
+    def __init__(self, inner: LedgerStore) -> None:
+        self._inner = inner
+        self._append_faults: list[BrokerError] = []
+        self._create_faults: list[BrokerError] = []
+        self._gate = asyncio.Event()
+        self._gate.set()
+        self._killed = False
+        self.reads = 0
+
+    def fail_next(self, error: BrokerError) -> None:
+        """The next append, to whatever ledger, fails with `error`, and its ledger with it."""
+        self._append_faults.append(error)
+
+    def fail_next_create(self, error: BrokerError) -> None:
+        self._create_faults.append(error)
+
+    def hold_creates(self) -> None:
+        """Make `create` wait until `release_creates`."""
+        self._gate.clear()
+
+    def release_creates(self) -> None:
+        self._gate.set()
+
+    def kill(self) -> None:
+        """As after a crash of the process: no answer comes any more, and nothing new is taken."""
+        self._killed = True
+
+    @property
+    def killed(self) -> bool:
+        return self._killed
+
+    def pass_on(self, done: Appended, error: BrokerError | None) -> None:
+        if not self._killed:
+            done(error)
+
+    def take_fault(self) -> BrokerError | None:
+        return self._append_faults.pop(0) if self._append_faults else None
+
+    async def create(self, *, term: Term, properties: Mapping[str, str]) -> FaultyWriter:
+        await self._gate.wait()
+        self.check_alive()
+        if self._create_faults:
+            raise self._create_faults.pop(0)
+        return FaultyWriter(self, await self._inner.create(term=term, properties=properties))
+
+    async def recover(self, ledger: LedgerId, *, term: Term) -> LedgerInfo:
+        self.check_alive()
+        return await self._inner.recover(ledger, term=term)
+
+    async def describe(self, ledger: LedgerId) -> LedgerInfo:
+        return await self._inner.describe(ledger)
+
+    async def read(
+        self, ledger: LedgerId, first: EntryId, *, entries_max: int, bytes_max: int
+    ) -> list[bytes]:
+        self.reads += 1
+        return await self._inner.read(ledger, first, entries_max=entries_max, bytes_max=bytes_max)
+
+    async def delete(self, ledger: LedgerId) -> None:
+        self.check_alive()
+        await self._inner.delete(ledger)
+
+    async def ledgers(self) -> tuple[LedgerId, ...]:
+        return await self._inner.ledgers()
+
+    @property
+    def queued_bytes(self) -> int:
+        return self._inner.queued_bytes
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def check_alive(self) -> None:
+        if self._killed:
+            raise StoreClosed("this process was killed")

@@ -1,0 +1,132 @@
+"""A chain and what it stands on, which survives it as disks survive a broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from magnetar.errors import BrokerError
+from magnetar.ledger.backends.memory import MemoryLedgerStore
+from magnetar.ledger.cache import EntryCache
+from magnetar.ledger.chain import Chain, ChainPolicy
+from magnetar.ledger.pace import CursorPace
+from magnetar.model.position import EARLIEST, LedgerId, Position, Term
+from magnetar.testing.chain_record import MemoryChainRecords, RecordShelf
+from magnetar.testing.ledger import FaultyLedgerStore
+
+BYTES = 2**20
+SMALL = ChainPolicy(entries_max=10, roll_min_ms=0, roll_max_ms=0)
+
+
+@dataclass
+class StepClock:
+    ms: int = 1_000_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic(self) -> float:
+        return self.ms / 1000
+
+
+@dataclass
+class Place:
+    policy: ChainPolicy = SMALL
+    clock: StepClock = field(default_factory=StepClock)
+    shelf: RecordShelf = field(default_factory=RecordShelf)
+    cache: EntryCache = field(default_factory=lambda: EntryCache(64 * BYTES))
+    inner: MemoryLedgerStore = field(default_factory=MemoryLedgerStore)
+    interval_s: float = 0.001
+    term: int = 1
+
+    def __post_init__(self) -> None:
+        self.store = FaultyLedgerStore(self.inner)
+        self.records = MemoryChainRecords(self.shelf)
+
+    async def open(self) -> Chain:
+        """As a new owner would: each time with a higher term."""
+        self.term += 1
+        self.store = FaultyLedgerStore(self.inner)
+        self.records = MemoryChainRecords(self.shelf)
+        return await Chain.open(
+            "tenant/ns/persistent/topic",
+            self.store,
+            self.records,
+            self.policy,
+            clock=self.clock,
+            term=Term(self.term),
+            count_messages=lambda entry: 1,
+            cache=self.cache,
+            pace=CursorPace(self.clock, interval_s=self.interval_s),
+        )
+
+    async def crash(self) -> Chain:
+        """The owner dies at once; the next one opens what is left."""
+        self.store.kill()
+        self.records.kill()
+        return await self.open()
+
+    def keep(self, **limits: int) -> None:
+        self.policy = replace(self.policy, **limits)
+
+    async def ledgers(self) -> tuple[LedgerId, ...]:
+        return await self.inner.ledgers()
+
+
+class Answers:
+    """Collects what appends answer, in the order of the answers."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[str, Position | None, BrokerError | None]] = []
+
+    def expect(self, label: str) -> Callable[[Position | None, BrokerError | None], None]:
+        return lambda first, error: self.all.append((label, first, error))
+
+    @property
+    def labels(self) -> list[str]:
+        return [label for label, _, _ in self.all]
+
+    @property
+    def positions(self) -> list[Position]:
+        return [first for _, first, _ in self.all if first is not None]
+
+    @property
+    def errors(self) -> list[type[BrokerError]]:
+        return [type(error) for _, _, error in self.all if error is not None]
+
+
+async def append(chain: Chain, *entries: bytes) -> Position:
+    """Append one run and wait until it is durable."""
+    answer: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
+
+    def done(first: Position | None, error: BrokerError | None) -> None:
+        if first is not None:
+            answer.set_result(first)
+        else:
+            assert error is not None
+            answer.set_exception(error)
+
+    chain.append(entries, [1] * len(entries), done)
+    async with asyncio.timeout(10):
+        return await answer
+
+
+async def fill(chain: Chain, count: int) -> list[Position]:
+    """Entries `0`, `1`, … one by one."""
+    return [await append(chain, str(number).encode()) for number in range(count)]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def read_all(chain: Chain, start: Position = EARLIEST, *, step: int = 7) -> list[bytes]:
+    found: list[bytes] = []
+    while (run := await chain.read(start, step, BYTES)) is not None:
+        assert 0 < len(run) <= step and len(run.counts) == len(run)
+        found += run.data
+        start = run.next_position
+    return found

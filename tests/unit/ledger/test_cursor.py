@@ -1,0 +1,429 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from magnetar.errors import StorageFailed, StorageFull, StoreUnavailable, VersionConflict
+from magnetar.ledger.chain import Chain, ChainPolicy, Cursor
+from magnetar.ledger.pace import BYTES_PER_S, CURSOR_BYTES_PER_S, WRITE_OVERHEAD_BYTES, CursorPace
+from magnetar.ledger.run import EntryRun
+from magnetar.model.position import EARLIEST, LATEST, LedgerId, Position
+from tests.unit.ledger.chain_place import BYTES, Place, StepClock, append, fill, until
+
+
+async def opened(place: Place, count: int) -> tuple[Chain, Cursor, list[Position]]:
+    chain = await place.open()
+    cursor = await chain.open_cursor("s", start=EARLIEST)
+    return chain, cursor, await fill(chain, count)
+
+
+def test_a_cursor_starts_where_it_is_told() -> None:
+    async def body() -> None:
+        chain = await Place().open()
+        empty = await chain.open_cursor("on empty", start=LATEST)
+        places = await fill(chain, 15)
+        assert empty.first_unacked() == places[0] and empty.backlog == 15
+        for start, first in [(EARLIEST, 0), (places[0], 0), (places[7], 7), (places[10], 10)]:
+            cursor = chain.transient_cursor(f"at {first} by {start}", start)
+            assert cursor.first_unacked() == cursor.read_position == places[first]
+            assert cursor.backlog == 15 - first
+        for start in (LATEST, Position(2**62, 0), Position(places[-1].ledger_id, 99)):
+            cursor = chain.transient_cursor(f"end by {start}", start)
+            assert cursor.backlog == 0 and cursor.mark_delete == places[-1]
+        later = await append(chain, b"x")
+        assert cursor.first_unacked() == later
+        await chain.close()
+
+    asyncio.run(body())
+
+
+def test_the_mark_moves_over_touching_entries_and_ledger_ends() -> None:
+    async def body() -> None:
+        place = Place()
+        chain, cursor, places = await opened(place, 25)
+        for number in range(12, 20):
+            cursor.acknowledge(*places[number])
+        assert cursor.mark_delete == EARLIEST
+        assert cursor.ranges == ((places[12], places[19]),)
+        assert (cursor.backlog, cursor.acked_beyond, cursor.range_count) == (17, 8, 1)
+        for number in range(12):
+            cursor.acknowledge(*places[number])
+        assert cursor.mark_delete == places[19]
+        assert (cursor.backlog, cursor.ranges) == (5, ())
+        assert cursor.first_unacked() == places[20]
+        cursor.acknowledge_through(places[22])
+        cursor.acknowledge_through(places[3])
+        assert cursor.mark_delete == places[22]
+        await chain.close()
+
+    asyncio.run(body())
+
+
+def test_bulk_acknowledgements_in_any_order() -> None:
+    async def body() -> None:
+        chain, cursor, places = await opened(Place(policy=ChainPolicy()), 30)
+        ledger_id = places[0].ledger_id
+        cursor.acknowledge_entries(ledger_id, [])
+        cursor.acknowledge_entries(ledger_id, [5, 6, 7])
+        cursor.acknowledge_entries(ledger_id, [20, 10, 9, 12, 10])
+        cursor.acknowledge_entries(ledger_id, [1, 5, 2, 4])
+        assert [(first.entry_id, last.entry_id) for first, last in cursor.ranges] == [
+            (1, 2),
+            (4, 7),
+            (9, 10),
+            (12, 12),
+            (20, 20),
+        ]
+        cursor.acknowledge_entries(ledger_id, list(range(25)))
+        assert (cursor.mark_delete.entry_id, cursor.ranges, cursor.backlog) == (24, (), 5)
+        await chain.close()
+
+    asyncio.run(body())
+
+
+def test_entries_that_do_not_exist_cannot_be_acknowledged() -> None:
+    async def body() -> None:
+        chain, cursor, places = await opened(Place(), 15)
+        ledger_id = places[-1].ledger_id
+        cursor.acknowledge(ledger_id, 5)
+        cursor.acknowledge(ledger_id + 50, 0)
+        cursor.acknowledge(ledger_id, -1)
+        cursor.acknowledge_entries(ledger_id, [5, 6, 7])
+        assert not cursor.acknowledge_batch(ledger_id, 5, 0)
+        assert (cursor.backlog, cursor.ranges) == (15, ())
+        cursor.acknowledge_through(Position(ledger_id, 1000))
+        assert cursor.mark_delete == places[-1]
+        later = await append(chain, b"x")
+        assert not cursor.is_acknowledged(*later) and cursor.backlog == 1
+        await chain.close()
+
+    asyncio.run(body())
+
+
+def test_a_batch_is_done_when_no_bit_remains() -> None:
+    async def body() -> None:
+        place = Place()
+        chain, cursor, places = await opened(place, 5)
+        wide = 2**200 - 1
+        assert not cursor.acknowledge_batch(*places[1], wide ^ 1)
+        assert not cursor.acknowledge_batch(*places[1], wide ^ 2)
+        assert cursor.remaining(*places[1]) == wide ^ 3
+        assert not cursor.is_acknowledged(*places[1])
+        await cursor.flush()
+        chain = await place.open()
+        cursor = chain.cursors["s"]
+        assert cursor.remaining(*places[1]) == wide ^ 3
+        assert cursor.acknowledge_batch(*places[1], 3)
+        assert not cursor.acknowledge_batch(*places[1], 3)
+        assert cursor.remaining(*places[1]) is None
+        assert cursor.is_acknowledged(*places[1])
+        cursor.acknowledge_batch(*places[2], 1)
+        cursor.acknowledge_batch(*places[3], 1)
+        cursor.acknowledge(*places[2])
+        cursor.acknowledge_through(places[3])
+        assert cursor.describe().batches == {}
+        await chain.close()
+
+    asyncio.run(body())
+
+
+def test_what_is_not_acknowledged_in_a_run() -> None:
+    async def body() -> None:
+        chain, cursor, places = await opened(Place(), 20)
+        ledger_id = places[0].ledger_id
+        run = await chain.read(places[2], 6, BYTES)
+        assert run is not None
+        assert cursor.unacked_in(run) == range(6)
+        cursor.acknowledge(*places[9])
+        cursor.acknowledge(*places[12])
+        assert cursor.unacked_in(run) == range(6)
+        cursor.acknowledge_through(places[3])
+        assert cursor.unacked_in(run) == range(2, 6)
+        cursor.acknowledge(*places[5])
+        assert list(cursor.unacked_in(run)) == [2, 4, 5]
+        cursor.acknowledge_through(places[8])
+        assert len(cursor.unacked_in(run)) == 0
+        assert len(cursor.unacked_in(EntryRun(ledger_id - 1, 0, [b""], [1]))) == 0
+        assert [cursor.position_after(count) for count in (0, 1, 2, 7, 8, 100)] == [
+            places[10],
+            places[11],
+            places[13],
+            places[18],
+            places[19],
+            chain.next_position(places[-1]),
+        ]
+        await chain.close()
+
+    asyncio.run(body())
+
+
+def test_an_idle_cursor_costs_its_record_only() -> None:
+    async def body() -> None:
+        place = Place()
+        chain = await place.open()
+        writes = place.shelf.writes
+        for number in range(20):
+            await chain.open_cursor(f"s{number}", start=EARLIEST)
+        await asyncio.sleep(0.02)
+        await chain.close()
+        assert place.shelf.writes == writes + 20
+        assert await place.ledgers() == ()
+
+    asyncio.run(body())
+
+
+def test_acknowledgements_are_written_behind_and_survive_a_crash() -> None:
+    async def body() -> None:
+        place = Place()
+        chain, cursor, places = await opened(place, 10)
+        cursor.acknowledge(*places[0])
+        cursor.acknowledge(*places[4])
+        await until(lambda: cursor.ledger_last_entry >= 0)
+        chain = await place.open()
+        again = chain.cursors["s"]
+        assert again.mark_delete == places[0]
+        assert again.ranges == ((places[4], places[4]),)
+        await chain.close()
+
+    asyncio.run(body())
+
+
+def test_concurrent_flushes_share_writes() -> None:
+    async def body() -> None:
+        place = Place(interval_s=60.0)
+        _, cursor, places = await opened(place, 100)
+
+        async def acknowledge(position: Position) -> None:
+            cursor.acknowledge(*position)
+            await cursor.flush()
+
+        await acknowledge(places[0])
+        await asyncio.gather(*(acknowledge(position) for position in places[1:90]))
+        assert cursor.ledger_last_entry < 5
+        assert (await place.open()).cursors["s"].mark_delete == places[89]
+
+    asyncio.run(body())
+
+
+def test_a_clean_close_puts_the_state_into_the_record() -> None:
+    async def body() -> None:
+        place = Place()
+        chain, cursor, places = await opened(place, 10)
+        cursor.acknowledge(*places[3])
+        await cursor.flush()
+        cursor.acknowledge(*places[5])
+        await chain.close()
+        info, _ = place.shelf.cursors["s"]
+        assert info.ledger_id == -1
+        assert info.ranges == ((places[3], places[3]), (places[5], places[5]))
+        assert len(await place.ledgers()) == 1
+
+    asyncio.run(body())
+
+
+def test_a_state_too_big_for_a_record_stays_in_its_ledger() -> None:
+    async def body() -> None:
+        place = Place(policy=ChainPolicy())
+        chain = await place.open()
+        cursor = await chain.open_cursor("s", start=EARLIEST)
+        first = await append(chain, *[b"x"] * 40_000)
+        cursor.acknowledge_entries(first.ledger_id, list(range(1, 40_000, 2)))
+        await chain.close()
+        assert place.shelf.cursors["s"][0].ledger_id >= 0
+        chain = await place.open()
+        assert chain.cursors["s"].range_count == 20_000
+        assert chain.cursors["s"].backlog == 20_000
+        await chain.close()
+
+    asyncio.run(body())
+
+
+def test_a_worn_ledger_is_replaced() -> None:
+    async def body() -> None:
+        place = Place(policy=ChainPolicy(cursor_entries_max=3))
+        chain, cursor, places = await opened(place, 20)
+        seen = set()
+        for position in places:
+            cursor.acknowledge(*position)
+            await cursor.flush()
+            seen.add(cursor.ledger_id)
+            assert cursor.ledger_last_entry < 3
+        assert len(seen) == 7
+        await until(lambda: cursor.ledger_id == max(seen))
+        chain = await place.open()
+        assert chain.cursors["s"].mark_delete == places[-1]
+        data = {LedgerId(part.ledger_id) for part in chain.ledgers}
+        assert set(await place.ledgers()) - data == {max(seen)}
+        await chain.close()
+
+    asyncio.run(body())
+
+
+def test_a_failed_cursor_ledger_is_replaced_and_nothing_is_lost() -> None:
+    async def body() -> None:
+        place = Place()
+        _, cursor, places = await opened(place, 8)
+        cursor.acknowledge(*places[0])
+        await cursor.flush()
+        before = cursor.ledger_id
+        place.store.fail_next(StorageFailed("no disk"))
+        cursor.acknowledge(*places[1])
+        await cursor.flush()
+        assert cursor.ledger_id != before
+        place.store.fail_next(StorageFailed("no disk"))
+        place.store.fail_next_create(StorageFull("full"))
+        cursor.acknowledge(*places[2])
+        with pytest.raises(StorageFull):
+            await cursor.flush()
+        await cursor.flush()
+        assert (await place.open()).cursors["s"].mark_delete == places[2]
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_lost_answer_is_looked_up_before_the_next_write(written: bool) -> None:
+    async def body() -> None:
+        place = Place(interval_s=60.0)
+        chain, cursor, places = await opened(place, 8)
+        cursor.acknowledge(*places[0])
+        place.records.fail_next(StoreUnavailable("no answer"), written=written)
+        with pytest.raises(StoreUnavailable):
+            await cursor.flush()
+        cursor.acknowledge(*places[1])
+        await cursor.flush()
+        chain = await place.open()
+        assert chain.cursors["s"].mark_delete == places[1]
+        await chain.close()
+        assert len(await place.ledgers()) == 1
+
+    asyncio.run(body())
+
+
+def test_another_owners_record_is_not_overwritten() -> None:
+    async def body() -> None:
+        place = Place(interval_s=60.0)
+        _, old, places = await opened(place, 8)
+        new = (await place.open()).cursors["s"]
+        new.acknowledge(*places[0])
+        await new.flush()
+        old.acknowledge_through(places[7])
+        for _ in range(2):
+            with pytest.raises(VersionConflict):
+                await old.flush()
+        await old.close()
+        assert (await place.open()).cursors["s"].mark_delete == places[0]
+
+    asyncio.run(body())
+
+
+def test_a_former_owners_last_write_does_not_stop_the_new_one() -> None:
+    async def body() -> None:
+        place = Place(interval_s=60.0)
+        _, old, places = await opened(place, 8)
+        new = (await place.open()).cursors["s"]
+        old.acknowledge(*places[5])
+        await old.flush()
+        new.acknowledge(*places[0])
+        await new.flush()
+        old.acknowledge(*places[6])
+        with pytest.raises(VersionConflict):
+            await old.flush()
+        again = (await place.crash()).cursors["s"]
+        assert (again.mark_delete, again.ranges) == (places[0], ())
+
+    asyncio.run(body())
+
+
+def test_a_seek_forgets_and_is_durable() -> None:
+    async def body() -> None:
+        place = Place()
+        _, cursor, places = await opened(place, 25)
+        cursor.acknowledge_through(places[15])
+        cursor.acknowledge(*places[20])
+        cursor.acknowledge_batch(*places[22], 1)
+        await cursor.flush()
+        await cursor.reset(places[10])
+        assert cursor.first_unacked() == cursor.read_position == places[10]
+        assert (cursor.backlog, cursor.ranges, cursor.describe().batches) == (15, (), {})
+        cursor = (await place.open()).cursors["s"]
+        assert cursor.describe() == replace(cursor.describe(), mark_delete=places[9], ranges=())
+        await cursor.reset(LATEST)
+        assert cursor.backlog == 0
+        await cursor.reset(EARLIEST)
+        assert cursor.first_unacked() == places[0]
+
+    asyncio.run(body())
+
+
+def test_an_unreadable_cursor_ledger_costs_redelivery_only() -> None:
+    async def body() -> None:
+        place = Place()
+        chain, cursor, places = await opened(place, 8)
+        cursor.acknowledge(*places[0])
+        await cursor.flush()
+        cursor.acknowledge(*places[1])
+        await cursor.flush()
+        await place.inner.delete(LedgerId(cursor.ledger_id))
+        chain = await place.open()
+        again = chain.cursors["s"]
+        assert again.mark_delete == places[0]
+        again.acknowledge(*places[1])
+        await again.flush()
+        assert (await place.open()).cursors["s"].mark_delete == places[1]
+
+    asyncio.run(body())
+
+
+def test_properties_of_both_kinds_are_kept() -> None:
+    async def body() -> None:
+        place = Place()
+        chain = await place.open()
+        cursor = await chain.open_cursor("s", properties={"n": 1}, cursor_properties={"c": "x"})
+        places = await fill(chain, 3)
+        await cursor.set_properties({"n": 2})
+        cursor.acknowledge(*places[0])
+        await cursor.flush()
+        cursor = (await place.open()).cursors["s"]
+        assert (cursor.properties, cursor.cursor_properties) == ({"n": 2}, {"c": "x"})
+        assert cursor.mark_delete == places[0]
+        await cursor.set_properties(cursor_properties={"c": "y"})
+        cursor = (await place.open()).cursors["s"]
+        assert (cursor.properties, cursor.cursor_properties) == ({"n": 2}, {"c": "y"})
+        assert cursor.mark_delete == places[0]
+
+    asyncio.run(body())
+
+
+def test_a_deleted_cursor_leaves_no_ledger() -> None:
+    async def body() -> None:
+        place = Place()
+        chain, cursor, places = await opened(place, 3)
+        cursor.acknowledge(*places[0])
+        await cursor.flush()
+        assert len(await place.ledgers()) == 2
+        await chain.delete_cursor("s")
+        assert len(await place.ledgers()) == 1
+        cursor.acknowledge(*places[1])
+        await asyncio.sleep(0.01)
+        await chain.close()
+        assert place.shelf.cursors == {}
+
+    asyncio.run(body())
+
+
+def test_the_pace_follows_size_and_company() -> None:
+    clock = StepClock()
+    pace = CursorPace(clock, interval_s=0.05)
+    assert pace.reserve(100) == 0.05
+    assert pace.reserve(CURSOR_BYTES_PER_S * 3) == 3.0
+    pace = CursorPace(clock, interval_s=0.05)
+    waits = [pace.reserve(0) for _ in range(10_001)]
+    assert waits == sorted(waits)
+    assert waits[-1] == pytest.approx(10_000 * WRITE_OVERHEAD_BYTES / BYTES_PER_S)
+    clock.ms += 60_000
+    assert pace.reserve(0) == 0.05
+    assert pace.wait_s(clock.monotonic(), CURSOR_BYTES_PER_S) == 1.0
+    assert pace.wait_s(clock.monotonic() - 5, CURSOR_BYTES_PER_S) == 0.0
