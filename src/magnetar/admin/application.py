@@ -1,0 +1,117 @@
+"""The ASGI application: finds the route, decodes the body, and tells the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http import HTTPStatus
+from typing import Any, Final, TypeAlias
+
+from magnetar.admin.request import Call, Request, decode_body, parse_query
+from magnetar.admin.response import Response, json_response, refusal
+from magnetar.admin.route import Route
+from magnetar.admin.router import Found, Router, WrongMethod
+from magnetar.broker.api import BrokerApi
+from magnetar.errors import BadRequest, BrokerError, fault_of
+from magnetar.runtime.log import Log
+
+Message: TypeAlias = MutableMapping[str, Any]
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+BODY_BYTES_MAX: Final = 8 * 1024 * 1024
+
+_log = Log(__name__)
+
+
+class BodyTooLarge(Exception):
+    """More bytes than any call of this interface needs."""
+
+
+class Application:
+    def __init__(self, api: BrokerApi, routes: Iterable[Route]) -> None:
+        self._api = api
+        self._router = Router(routes)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
+        await _send(send, await self._answer(scope, receive))
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
+        path = bytes(scope["raw_path"]).decode("latin-1")
+        method = str(scope["method"])
+        try:
+            found = self._router.find(method, path)
+            match found:
+                case None:
+                    return refusal(HTTPStatus.NOT_FOUND, f"There is nothing at {path}")
+                case WrongMethod(allowed):
+                    names = ", ".join(allowed)
+                    reason = f"{method} is not allowed at {path}, only {names}"
+                    return refusal(HTTPStatus.METHOD_NOT_ALLOWED, reason, (("allow", names),))
+                case Found():
+                    return await self._call(found, await _read(scope, path, receive))
+        except BrokerError as error:
+            return refusal(fault_of(error).status, error.sentence)
+        except BodyTooLarge:
+            reason = f"The body is larger than {BODY_BYTES_MAX} bytes"
+            return refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
+        # The edge: whatever else went wrong is a defect, told to the log whole and to the client
+        # by its name, and never the end of the connection.
+        except Exception as error:
+            _log.error("request failed", error=error, method=method, path=path)
+            reason = f"Unexpected failure: {type(error).__name__}: {error}"
+            return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
+
+    async def _call(self, found: Found, request: Request) -> Response:
+        route = found.route
+        payload = None
+        if route.body is not None:
+            payload = decode_body(request.body, route.body.schema)
+            if payload is None and route.body.required:
+                raise BadRequest(route.body.missing)
+        answer = await route.handler(self._api, Call(request, found.parts, payload))
+        if isinstance(answer, Response):
+            return answer
+        if answer is None:
+            is_read = route.method == "GET"
+            return Response(HTTPStatus.NO_CONTENT if is_read else route.status)
+        return json_response(answer, route.status)
+
+
+async def _read(scope: Scope, path: str, receive: Receive) -> Request:
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise BadRequest("the client went away")
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > BODY_BYTES_MAX:
+            raise BodyTooLarge
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            break
+    return Request(
+        method=str(scope["method"]),
+        path=path,
+        query=parse_query(bytes(scope["query_string"]).decode("latin-1")),
+        headers={key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]},
+        body=b"".join(chunks),
+    )
+
+
+async def _send(send: Send, response: Response) -> None:
+    headers = [(name.encode("latin-1"), _header(value)) for name, value in response.headers]
+    if response.content_type is not None:
+        headers.append((b"content-type", response.content_type.encode("latin-1")))
+    if response.status != HTTPStatus.NO_CONTENT:
+        headers.append((b"content-length", str(len(response.body)).encode("latin-1")))
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})
+
+
+def _header(value: str) -> bytes:
+    """A header is one line; properties of a message may hold anything."""
+    return value.replace("\r", " ").replace("\n", " ").encode("utf-8")

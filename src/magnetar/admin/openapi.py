@@ -1,0 +1,100 @@
+"""The OpenAPI description, made from the table of routes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from magnetar.admin.response import JSON
+from magnetar.admin.route import Body, Query, Route
+
+_INTEGER_PARTS: Final = frozenset(
+    ("count", "seconds", "timestamp", "number", "ledger", "entry", "version")
+)
+_REFUSAL: Final = "Refusal"
+_REF: Final = "#/components/schemas/{name}"
+
+
+class Refusal(msgspec.Struct):
+    """Why a request was not carried out."""
+
+    reason: str
+
+
+def describe(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
+    """The whole document, OpenAPI 3.1."""
+    rows = list(routes)
+    bodies = list({id(row.body): row.body for row in rows if row.body is not None}.values())
+    schemas, components = msgspec.json.schema_components(
+        [Refusal, *(body.schema for body in bodies)], ref_template=_REF
+    )
+    by_body = {id(body): schema for body, schema in zip(bodies, schemas[1:], strict=True)}
+    paths: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        schema = by_body.get(id(row.body))
+        paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, schema)
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Magnetar admin", "version": version, "license": {"name": "Apache-2.0"}},
+        "paths": paths,
+        "components": {"schemas": components},
+    }
+    # Only what JSON knows: schemas hold defaults that are tuples.
+    described: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))
+    return described
+
+
+def _operation(route: Route, schema: Any) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": route.operation,
+        "summary": route.summary,
+        "tags": [route.area],
+        "x-priority": route.priority.value,
+        "parameters": [
+            *(_path_parameter(name) for name in route.part_names()),
+            *(_query_parameter(query) for query in route.query),
+        ],
+        "responses": _responses(route),
+    }
+    if route.body is not None:
+        operation["requestBody"] = _request_body(route.body, schema)
+    return operation
+
+
+def _path_parameter(name: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string", "minLength": 1}
+    if name in _INTEGER_PARTS:
+        schema = {"type": "integer", "format": "int64"}
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _query_parameter(query: Query) -> dict[str, Any]:
+    kinds = {bool: "boolean", int: "integer", str: "string"}
+    schema: dict[str, Any] = {"type": kinds[query.kind]}
+    if query.default is not None:
+        schema["default"] = query.default
+    return {"name": query.name, "in": "query", "required": False, "schema": schema}
+
+
+def _request_body(body: Body, schema: Any) -> dict[str, Any]:
+    content = {name: {"schema": schema} for name in body.media_types}
+    return {"required": body.required, "content": content}
+
+
+def _responses(route: Route) -> dict[str, Any]:
+    refusal = {"$ref": _REF.format(name=_REFUSAL)}
+    responses: dict[str, Any] = {
+        "default": {"description": "Refused", "content": {JSON: {"schema": refusal}}}
+    }
+    if route.status == 204:
+        responses["204"] = {"description": "Done"}
+    elif route.method == "GET" or route.produces != JSON:
+        media_type = route.produces.partition(";")[0]
+        responses[str(route.status)] = {"description": "Found", "content": {media_type: {}}}
+    else:
+        responses[str(route.status)] = {"description": "Done", "content": {JSON: {}}}
+    if route.method == "GET" and route.produces == JSON:
+        responses["204"] = {"description": "Nothing is set"}
+    return responses

@@ -1,0 +1,181 @@
+"""What a client asked: method, raw path, query and body, read leniently."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, get_args
+from urllib.parse import parse_qs, unquote
+
+import msgspec
+
+from magnetar.errors import BadRequest, InvalidName, PreconditionFailed
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
+
+_TRUE: Final = frozenset(("true", "1", "yes"))
+_FALSE: Final = frozenset(("false", "0", "no", ""))
+_LONG_MAX: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request; `path` is still percent-encoded, header names are in lower case."""
+
+    method: str
+    path: str
+    query: Mapping[str, tuple[str, ...]]
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def parse_query(text: str) -> dict[str, tuple[str, ...]]:
+    try:
+        found = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=1000)
+    except ValueError as error:  # bytes that are no UTF-8, or too many fields
+        raise BadRequest(f"the query cannot be read: {error}") from None
+    return {name: tuple(values) for name, values in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request that found its route: what the path named, and the decoded body."""
+
+    request: Request
+    parts: Mapping[str, str]
+    payload: Any = None
+
+    # What the path says
+    def text(self, name: str) -> str:
+        """A component with its percent escapes resolved; a plus sign stays one."""
+        try:
+            return unquote(self.parts[name], errors="strict")
+        except UnicodeDecodeError:
+            raise BadRequest(f"{name} in the path is not UTF-8") from None
+
+    def integer(self, name: str) -> int:
+        return _parse_integer(name, self.text(name))
+
+    @property
+    def tenant(self) -> str:
+        return self.text("tenant")
+
+    @property
+    def namespace(self) -> NamespaceName:
+        try:
+            return NamespaceName(self.tenant, self.text("namespace"))
+        except InvalidName:
+            raise InvalidName("Namespace name is not valid") from None
+
+    @property
+    def domain(self) -> TopicDomain:
+        return TopicDomain(self.parts["domain"])
+
+    @property
+    def topic(self) -> TopicName:
+        """The topic's component is form-encoded: `+` is a space, `%2F` a slash of the name."""
+        domain = self.domain if "domain" in self.parts else TopicDomain.PERSISTENT
+        try:
+            namespace = NamespaceName(self.tenant, self.text("namespace"))
+        except InvalidName:
+            raise InvalidName("Tenant name or namespace is not valid") from None
+        try:
+            local = decode_local(self.parts["topic"])
+            if local != local.strip() or "/" in local:
+                raise InvalidName("Topic name is not valid")
+            return TopicName(domain, namespace, local)
+        except (UnicodeDecodeError, InvalidName):
+            raise InvalidName("Topic name is not valid") from None
+
+    @property
+    def subscription(self) -> str:
+        """Form-encoded by the Java tools, percent-encoded twice by the Go ones: resolve both.
+
+        A literal plus sign survives; a name that itself contains a percent escape does not.
+        """
+        try:
+            name = decode_local(self.parts["subscription"])
+            return unquote(name, errors="strict") if "%" in name else name
+        except UnicodeDecodeError:
+            raise PreconditionFailed("Subscription name is not valid") from None
+
+    # What the query says
+    def values(self, name: str) -> tuple[str, ...]:
+        return self.request.query.get(name, ())
+
+    def query(self, name: str) -> str | None:
+        values = self.values(name)
+        return values[0] if values else None
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        value = self.query(name)
+        if value is None:
+            return default
+        if value.lower() in _TRUE:
+            return True
+        if value.lower() in _FALSE:
+            return False
+        raise BadRequest(f"{name} is true or false, not {value!r}")
+
+    def number(self, name: str) -> int | None:
+        value = self.query(name)
+        return None if value is None or value == "" else _parse_integer(name, value)
+
+
+def _parse_integer(name: str, text: str) -> int:
+    digits = text[1:] if text[:1] == "-" else text
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 19):
+        raise BadRequest(f"{name} is a whole number, not {text!r}")
+    value = int(text)
+    if not -_LONG_MAX - 1 <= value <= _LONG_MAX:
+        raise BadRequest(f"{name} is out of range: {text}")
+    return value
+
+
+def decode_body(body: bytes, schema: Any) -> Any:
+    """Read JSON as `schema`; nothing, blanks and `null` are all None.
+
+    Tools are not strict and neither is this: a null field is a missing one, an empty text is no
+    choice among several, and numbers and booleans may come inside quotes.
+    """
+    if not body.strip():
+        return None
+    try:
+        value = _without_nulls(msgspec.json.decode(body))
+        if value is None:
+            return None
+        read = msgspec.convert(_without_blank_choices(value, schema), schema, strict=False)
+        msgspec.json.encode(read)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"The body does not fit: {error}") from None
+    except msgspec.DecodeError as error:
+        raise BadRequest(f"The body is not JSON: {error}") from None
+    except (OverflowError, RecursionError):
+        raise BadRequest(
+            "The body does not fit: a number or its depth is beyond all limits"
+        ) from None
+    return read
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return value
+
+
+def _without_blank_choices(value: Any, schema: Any) -> Any:
+    if not (isinstance(value, dict) and _is_struct(schema)):
+        return value
+    choices = {
+        field.encode_name for field in msgspec.structs.fields(schema) if _is_choice(field.type)
+    }
+    return {key: each for key, each in value.items() if each != "" or key not in choices}
+
+
+def _is_struct(schema: Any) -> bool:
+    return isinstance(schema, type) and issubclass(schema, msgspec.Struct)
+
+
+def _is_choice(kind: Any) -> bool:
+    kinds = get_args(kind) or (kind,)
+    return any(isinstance(each, type) and issubclass(each, Enum) for each in kinds)

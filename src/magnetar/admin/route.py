@@ -1,0 +1,124 @@
+"""The rows of the table of routes."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from magnetar.admin.request import Call
+from magnetar.admin.response import JSON
+from magnetar.broker.api import BrokerApi
+from magnetar.model.name import TopicDomain
+
+Handler: TypeAlias = Callable[[BrokerApi, Call], Awaitable[object]]
+
+_DOMAINS: Final = (TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT)
+_PART: Final = re.compile(r"\{(\w+)\}")
+
+
+class Priority(StrEnum):
+    P0 = "P0"
+    P1 = "P1"
+    P2 = "P2"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query parameter, for the description; the handler reads it."""
+
+    name: str
+    kind: type[bool] | type[int] | type[str] = bool
+    default: bool | int | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a body must fit; without `required`, nothing and `null` reach the handler as None."""
+
+    schema: Any
+    required: bool = False
+    missing: str = "The request body cannot be empty"
+    media_types: tuple[str, ...] = (JSON,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    method: str
+    path: str
+    operation: str
+    handler: Handler
+    priority: Priority
+    status: int
+    body: Body | None = None
+    query: tuple[Query, ...] = ()
+    produces: str = JSON
+    fixed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def summary(self) -> str:
+        return (inspect.getdoc(self.handler) or self.operation).partition("\n")[0]
+
+    @property
+    def area(self) -> str:
+        return self.operation.partition(".")[0]
+
+    def part_names(self) -> tuple[str, ...]:
+        return tuple(_PART.findall(self.path))
+
+
+def expand(route: Route) -> Iterator[Route]:
+    """A row with a `{domain}` stands for one of each kind of topic."""
+    if "{domain}" not in route.path:
+        yield route
+        return
+    for domain in _DOMAINS:
+        suffix = "" if domain is TopicDomain.PERSISTENT else ".non_persistent"
+        yield replace(
+            route,
+            path=route.path.replace("{domain}", domain.value),
+            operation=route.operation + suffix,
+            fixed=MappingProxyType({"domain": domain.value}),
+        )
+
+
+class Table:
+    """Collects the rows of one area; paths stand below its root."""
+
+    def __init__(self, area: str, root: str) -> None:
+        self._area = area
+        self._root = root
+        self.routes: list[Route] = []
+
+    def add(
+        self,
+        method: str,
+        path: str,
+        handler: Handler,
+        *,
+        operation: str = "",
+        priority: Priority = Priority.P1,
+        status: int | None = None,
+        body: Body | None = None,
+        query: tuple[Query, ...] = (),
+        produces: str = JSON,
+    ) -> None:
+        """Reads answer 200 and writes 204 unless told."""
+        name = operation or getattr(handler, "__name__", "")
+        self.routes.append(
+            Route(
+                method=method,
+                path=self._root + path,
+                operation=f"{self._area}.{name}",
+                handler=handler,
+                priority=priority,
+                status=status if status is not None else 200 if method == "GET" else 204,
+                body=body,
+                query=query,
+                produces=produces,
+            )
+        )

@@ -1,0 +1,67 @@
+"""What stands beside the admin paths: a landing page, metrics, the description of it all."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Final
+
+from magnetar.admin.openapi import describe
+from magnetar.admin.request import Call
+from magnetar.admin.response import HTML, TEXT, text_response
+from magnetar.admin.route import Handler, Priority, Route, Table
+from magnetar.broker.api import BrokerApi
+from magnetar.errors import ServiceNotReady
+from magnetar.runtime.metric import CONTENT_TYPE
+
+_PAGE: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Magnetar</title></head>
+<body><h1>Magnetar {version}</h1>
+<p>Broker {broker}.</p>
+<ul>
+<li><a href="/admin/v2/clusters">/admin/v2</a>: administration</li>
+<li><a href="/openapi.json">/openapi.json</a>: its description</li>
+<li><a href="/metrics">/metrics</a>: numbers for Prometheus</li>
+</ul></body></html>
+"""
+
+
+async def get_landing_page(api: BrokerApi, call: Call) -> object:
+    """A page that says what runs here."""
+    version, broker = api.brokers.version, api.brokers.leader()["brokerId"]
+    return text_response(_PAGE.format(version=escape(version), broker=escape(broker)), HTML)
+
+
+async def get_metrics(api: BrokerApi, call: Call) -> object:
+    """Numbers for Prometheus."""
+    return text_response(api.brokers.render_metrics(), CONTENT_TYPE)
+
+
+async def get_status(api: BrokerApi, call: Call) -> object:
+    """Whether a load balancer should send anybody here."""
+    if api.brokers.is_closing:
+        raise ServiceNotReady("The broker is closing")
+    return text_response("OK")
+
+
+def site_routes(described: list[Route]) -> list[Route]:
+    """The routes of this file; the description covers them too."""
+    table = Table("site", "")
+    table.add("GET", "/", get_landing_page, produces=HTML)
+    table.add("GET", "/metrics", get_metrics, priority=Priority.P0, produces=TEXT)
+    table.add("GET", "/status.html", get_status, produces=TEXT)
+    whole: list[Route] = []
+    table.add("GET", "/openapi.json", _describer(whole))
+    whole += [*described, *table.routes]
+    return table.routes
+
+
+def _describer(routes: list[Route]) -> Handler:
+    document: dict[str, object] = {}
+
+    async def get_description(api: BrokerApi, call: Call) -> object:
+        """This interface, as OpenAPI."""
+        if not document:
+            document.update(describe(routes, version=api.brokers.version))
+        return document
+
+    return get_description

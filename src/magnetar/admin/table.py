@@ -1,0 +1,48 @@
+"""All routes of the REST interface."""
+
+from __future__ import annotations
+
+from magnetar.admin import (
+    broker,
+    cluster,
+    lookup,
+    namespace,
+    namespace_policy,
+    schema,
+    subscription,
+    tenant,
+    topic,
+    topic_policy,
+    unsupported,
+)
+from magnetar.admin.application import Application
+from magnetar.admin.route import Route, expand
+from magnetar.admin.site import site_routes
+from magnetar.broker.api import BrokerApi
+
+_TABLES = (
+    cluster.TABLE,
+    broker.TABLE,
+    broker.STATS_TABLE,
+    tenant.TABLE,
+    namespace.TENANT_TABLE,
+    namespace.TABLE,
+    namespace_policy.TABLE,
+    topic.LIST_TABLE,
+    topic.TABLE,
+    subscription.TABLE,
+    topic_policy.TABLE,
+    schema.TABLE,
+    lookup.TABLE,
+    unsupported.TABLE,
+)
+
+
+def all_routes() -> list[Route]:
+    routes = [each for table in _TABLES for route in table.routes for each in expand(route)]
+    return [*routes, *site_routes(routes)]
+
+
+def make_application(api: BrokerApi) -> Application:
+    """The whole interface, ready to be served."""
+    return Application(api, all_routes())

@@ -1,0 +1,124 @@
+"""Calls that are known and not served: each says so instead of pretending there is no such path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from magnetar.admin.request import Call
+from magnetar.admin.route import Handler, Priority, Table
+from magnetar.broker.api import BrokerApi
+from magnetar.errors import FeatureNotSupported
+
+TABLE = Table("unsupported", "")
+
+_TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
+_NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
+_CLUSTER: Final = "/admin/v2/clusters/{cluster}"
+_SCALABLE: Final = "/admin/v2/scalable/{tenant}/{namespace}"
+_ALL: Final = ("GET", "PUT", "POST", "DELETE")
+_ROWS: Final[Sequence[tuple[str, str, tuple[str, ...]]]] = (
+    ("Cluster migration", f"{_CLUSTER}/migrate", ("GET", "POST")),
+    ("Failure domains", f"{_CLUSTER}/failureDomains", ("GET",)),
+    ("Failure domains", f"{_CLUSTER}/failureDomains/{{name}}", ("GET", "POST", "DELETE")),
+    ("Isolation policies", f"{_CLUSTER}/namespaceIsolationPolicies", ("GET",)),
+    (
+        "Isolation policies",
+        f"{_CLUSTER}/namespaceIsolationPolicies/{{name}}",
+        ("GET", "POST", "DELETE"),
+    ),
+    (
+        "Isolation policies",
+        f"{_CLUSTER}/namespaceIsolationPolicies/brokers/{{name}}",
+        ("GET",),
+    ),
+    ("Shutdown over REST", "/admin/v2/brokers/shutdown", ("POST",)),
+    ("MBean stats", "/admin/v2/broker-stats/mbeans", ("GET",)),
+    ("Allocator stats", "/admin/v2/broker-stats/allocator-stats/{name}", ("GET",)),
+    ("Pending bookie operations", "/admin/v2/broker-stats/bookieops", ("GET",)),
+    ("Bookies", "/admin/v2/bookies/all", ("GET",)),
+    ("Bookies", "/admin/v2/bookies/racks-info", ("GET",)),
+    ("Bookies", "/admin/v2/bookies/racks-info/{name}", ("GET", "POST", "DELETE")),
+    ("Resource quotas", "/admin/v2/resource-quotas", ("GET", "POST")),
+    (
+        "Resource quotas",
+        "/admin/v2/resource-quotas/{tenant}/{namespace}/{bundle}",
+        ("GET", "POST", "DELETE"),
+    ),
+    ("Resource groups", "/admin/v2/resourcegroups", ("GET",)),
+    ("Resource groups", "/admin/v2/resourcegroups/{name}", ("GET", "PUT", "DELETE")),
+    ("Resource groups", f"{_NAMESPACE}/resourcegroup", ("GET", "DELETE")),
+    ("Resource groups", f"{_NAMESPACE}/resourcegroup/{{name}}", ("POST",)),
+    (
+        "Anti-affinity groups of a cluster",
+        "/admin/v2/namespaces/{cluster}/antiAffinity/{group}",
+        ("GET",),
+    ),
+    ("Grants on many topics", "/admin/v2/namespaces/grantPermissionsOnTopics", ("POST",)),
+    ("Grants on many topics", "/admin/v2/namespaces/revokePermissionsOnTopics", ("POST",)),
+    ("Namespace migration", f"{_NAMESPACE}/migration", ("POST",)),
+    ("Offloaded ledgers", f"{_NAMESPACE}/scanOffloadedLedgers", ("GET",)),
+    ("Topic hash positions", f"{_NAMESPACE}/{{bundle}}/topicHashPositions", ("GET",)),
+    (
+        "Auto-scale policies",
+        f"{_NAMESPACE}/scalableTopicAutoScalePolicy",
+        ("GET", "POST", "DELETE"),
+    ),
+    ("Offline backlog", f"{_TOPIC}/backlog", ("GET",)),
+    ("Message ids by index", f"{_TOPIC}/getMessageIdByIndex", ("GET",)),
+    ("Shadow topics", f"{_TOPIC}/shadowTopics", ("GET", "PUT", "DELETE")),
+    (
+        "Replicated subscriptions",
+        f"{_TOPIC}/subscription/{{subscription}}/replicatedSubscriptionStatus",
+        ("POST",),
+    ),
+    ("Scalable topics", _SCALABLE, ("GET",)),
+    ("Scalable topics", f"{_SCALABLE}/{{topic}}", ("GET", "PUT", "DELETE")),
+    ("Scalable topics", f"{_SCALABLE}/{{topic}}/stats", ("GET",)),
+    ("Scalable topics", f"{_SCALABLE}/{{topic}}/subscriptions/{{subscription}}", ("PUT", "DELETE")),
+    ("Scalable topics", f"{_SCALABLE}/{{topic}}/subscriptions/{{subscription}}/seek", ("POST",)),
+    (
+        "Scalable topics",
+        f"{_SCALABLE}/{{topic}}/subscriptions/{{subscription}}/skip-all",
+        ("POST",),
+    ),
+    ("Scalable topics", f"{_SCALABLE}/{{topic}}/split/{{segment}}", ("POST",)),
+    ("Scalable topics", f"{_SCALABLE}/{{topic}}/merge/{{left}}/{{right}}", ("POST",)),
+    ("Scalable topics", f"{_SCALABLE}/{{topic}}/migrate", ("POST",)),
+    ("Scalable topics", f"{_SCALABLE}/{{topic}}/autoScalePolicy", ("GET", "POST", "DELETE")),
+)
+# Whole interfaces that are not served, whatever stands below them.
+_TREES: Final = (
+    ("Functions", "/admin/v3/functions"),
+    ("Sources", "/admin/v3/sources"),
+    ("Sinks", "/admin/v3/sinks"),
+    ("Packages", "/admin/v3/packages"),
+    ("Transactions", "/admin/v3/transactions"),
+    ("The functions worker", "/admin/v2/worker"),
+    ("The functions worker", "/admin/v2/worker-stats"),
+    ("Producing and consuming over REST", "/topics"),
+)
+_DEPTH_MAX: Final = 7
+
+
+def _refuser(feature: str) -> Handler:
+    async def refuse(api: BrokerApi, call: Call) -> object:
+        raise FeatureNotSupported(f"{feature}: not supported by this broker")
+
+    refuse.__doc__ = f"{feature}: not supported."
+    return refuse
+
+
+def _add(feature: str, path: str, methods: Sequence[str]) -> None:
+    handler = _refuser(feature)
+    for method in methods:
+        operation = f"{method.lower()}{path}"
+        TABLE.add(method, path, handler, operation=operation, priority=Priority.P2, status=501)
+
+
+for each_feature, each_path, each_methods in _ROWS:
+    _add(each_feature, each_path, each_methods)
+for each_feature, each_path in _TREES:
+    for depth in range(_DEPTH_MAX):
+        parts = "".join(f"/{{part{index}}}" for index in range(depth))
+        _add(each_feature, each_path + parts, _ALL)

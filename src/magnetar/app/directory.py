@@ -1,0 +1,141 @@
+"""The data directory of one process: who holds it, and in which format it is."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from magnetar.errors import DataDirectoryRefused
+from magnetar.runtime.clock import Clock
+
+FORMAT_VERSION: Final = 1
+_LOCK: Final = "LOCK"
+_FORMAT: Final = "FORMAT"
+_HOLDER: Final = re.compile(r"pid ([0-9]+) since ([0-9]+)\n")
+_STAMP: Final = re.compile(r"magnetar ([0-9]+)\n")
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectory:
+    path: Path
+
+    @property
+    def metadata_file(self) -> Path:
+        return self.path / "metadata.db"
+
+    @property
+    def ledger_folder(self) -> Path:
+        return self.path / "ledgers"
+
+
+@contextmanager
+def holding(path: Path, clock: Clock) -> Iterator[DataDirectory]:
+    """Make the directory when it is missing, and keep every other process out until the end.
+
+    Raise DataDirectoryRefused when another process is inside, when the format is of another
+    version, and when the directory holds something else. The lock goes with the process, however
+    it ends; the file stays.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.stat().st_uid == os.geteuid():
+            path.chmod(0o700)
+        lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise DataDirectoryRefused(f"{path} cannot be used: {error.strerror}") from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataDirectoryRefused(f"{path} is in use by {_read_holder(path)}") from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"pid {os.getpid()} since {clock.now_ms()}\n".encode(), 0)
+        _settle_format(path)
+        yield DataDirectory(path)
+        os.ftruncate(lock, 0)
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def inspecting(path: Path) -> Iterator[DataDirectory]:
+    """Keep processes that would change the directory out, and change nothing.
+
+    Raise DataDirectoryRefused when one is inside, or when there is no such directory.
+    """
+    if not path.is_dir():
+        raise DataDirectoryRefused(f"{path} is not a directory")
+    try:
+        lock = os.open(path / _LOCK, os.O_RDONLY)
+    except FileNotFoundError:
+        yield DataDirectory(path)
+        return
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataDirectoryRefused(f"{path} is in use by {_read_holder(path)}") from None
+        yield DataDirectory(path)
+    finally:
+        os.close(lock)
+
+
+def read_format(path: Path) -> int | None:
+    """The version in the format file; None when there is no file or no version in it."""
+    try:
+        text = (path / _FORMAT).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+    found = _STAMP.fullmatch(text)
+    return int(found.group(1)) if found else None
+
+
+def _read_holder(path: Path) -> str:
+    """The process that wrote its name into the lock, in words."""
+    found = _HOLDER.fullmatch((path / _LOCK).read_text(encoding="utf-8", errors="replace"))
+    if found is None:
+        return "another process"
+    since = datetime.fromtimestamp(int(found.group(2)) / 1000, UTC)
+    return f"process {found.group(1)}, started {since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _settle_format(path: Path) -> None:
+    """Stamp an empty directory; refuse one that this version cannot read."""
+    if not (path / _FORMAT).exists():
+        strangers = sorted(
+            entry.name for entry in path.iterdir() if entry.name not in (_LOCK, f"{_FORMAT}.new")
+        )
+        if strangers:
+            raise DataDirectoryRefused(
+                f"{path} is no data directory of Magnetar and is not empty: it holds {strangers[0]}"
+            )
+        _store_durably(path / _FORMAT, f"magnetar {FORMAT_VERSION}\n")
+        return
+    version = read_format(path)
+    if version is None:
+        raise DataDirectoryRefused(f"{path / _FORMAT} does not name a version")
+    if version != FORMAT_VERSION:
+        raise DataDirectoryRefused(
+            f"{path} is in format {version}; this version reads and writes format {FORMAT_VERSION}"
+        )
+
+
+def _store_durably(path: Path, text: str) -> None:
+    new = path.with_name(f"{path.name}.new")
+    with new.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,28 @@
+"""What a new cluster starts with: itself, two tenants, and the namespace where short names live."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from magnetar.broker.ownership import Owner
+from magnetar.broker.resource import Resources
+from magnetar.model.name import parse_namespace
+from magnetar.model.policy import ClusterData, Policies, TenantInfo
+
+_TENANTS: Final = ("public", "pulsar")
+_NAMESPACES: Final = ("public/default", "pulsar/system")
+
+
+async def seed_cluster(resources: Resources, cluster: str, owner: Owner) -> None:
+    """Make what is missing; what is there stays as it is."""
+    if await resources.clusters.get(cluster) is None:
+        data = ClusterData(serviceUrl=owner.web_url, brokerServiceUrl=owner.service_url)
+        await resources.clusters.create(cluster, data)
+    for tenant in _TENANTS:
+        if await resources.tenants.get(tenant) is None:
+            await resources.tenants.create(tenant, TenantInfo(allowedClusters=(cluster,)))
+    for text in _NAMESPACES:
+        namespace = parse_namespace(text)
+        if await resources.namespaces.get(namespace) is None:
+            policies = Policies(replication_clusters=(cluster,))
+            await resources.namespaces.create(namespace, policies)

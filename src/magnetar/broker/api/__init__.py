@@ -1,0 +1,45 @@
+"""What an administrator may ask of the broker; the REST edge sees this and nothing behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.broker.api.broker import BrokerSelfApi
+from magnetar.broker.api.bundle import BundleApi
+from magnetar.broker.api.cluster import ClusterApi
+from magnetar.broker.api.lookup import LookupApi
+from magnetar.broker.api.namespace import NamespaceApi
+from magnetar.broker.api.namespace_policy import NamespacePolicyApi
+from magnetar.broker.api.partition import PartitionApi
+from magnetar.broker.api.permission import PermissionApi
+from magnetar.broker.api.schema import SchemaApi
+from magnetar.broker.api.subscription import SubscriptionApi
+from magnetar.broker.api.tenant import TenantApi
+from magnetar.broker.api.topic import TopicApi
+from magnetar.broker.api.topic_policy import TopicPolicyApi
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+
+class BrokerApi:
+    """One part for each kind of thing that is administered."""
+
+    def __init__(self, service: Service) -> None:
+        self.clusters = ClusterApi(service)
+        self.namespaces = NamespaceApi(service)
+        self.tenants = TenantApi(service, self.namespaces)
+        self.namespace_policies = NamespacePolicyApi(service)
+        self.permissions = PermissionApi(service)
+        self.bundles = BundleApi(service)
+        self.brokers = BrokerSelfApi(service, self.bundles)
+        self.topics = TopicApi(service, self.bundles)
+        self.partitions = PartitionApi(service, self.topics)
+        self.subscriptions = SubscriptionApi(service, self.topics)
+        self.topic_policies = TopicPolicyApi(service)
+        self.schemas = SchemaApi(service)
+        self.lookup = LookupApi(service, self.bundles)
+
+    async def apply_stored_configuration(self) -> None:
+        """To be called at start: what was changed at run time holds after a restart too."""
+        await self.brokers.apply_stored_configuration()

@@ -1,0 +1,217 @@
+"""The brokers themselves: health, configuration, what they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from magnetar.broker.api.bundle import BundleApi
+from magnetar.broker.api.hash_range import bundle_of
+from magnetar.broker.exposition import render_metrics
+from magnetar.broker.upkeep import Upkeep
+from magnetar.errors import (
+    NotFound,
+    PreconditionFailed,
+    RecordUnreadable,
+    ServiceNotReady,
+    VersionConflict,
+)
+from magnetar.metadata.store import ABSENT
+from magnetar.runtime.configuration import dynamic_names
+from magnetar.runtime.log import Log
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+DYNAMIC_PATH: Final = "/admin/configuration"
+_SUMMED: Final = {
+    "brk_in_rate": "msgRateIn",
+    "brk_in_tp_rate": "msgThroughputIn",
+    "brk_out_rate": "msgRateOut",
+    "brk_out_tp_rate": "msgThroughputOut",
+    "brk_storage_size": "storageSize",
+    "brk_storage_backlog_size": "backlogSize",
+}
+
+_log = Log(__name__)
+
+
+class BrokerSelfApi:
+    def __init__(self, service: Service, bundles: BundleApi) -> None:
+        self._service = service
+        self._bundles = bundles
+
+    @property
+    def version(self) -> str:
+        return self._service.version
+
+    @property
+    def is_closing(self) -> bool:
+        return self._service.closing
+
+    def list(self) -> Sequence[str]:
+        return [self._service.broker_id]
+
+    def leader(self) -> Mapping[str, str]:
+        return {"serviceUrl": self._service.web_url, "brokerId": self._service.broker_id}
+
+    async def check_health(self, broker_id: str | None = None) -> None:
+        if broker_id not in (None, "", self._service.broker_id):
+            raise NotFound(f"There is no broker {broker_id}")
+        if self._service.closing:
+            raise ServiceNotReady("The broker is closing")
+        await self._service.health()
+
+    def render_metrics(self) -> str:
+        return render_metrics(self._service)
+
+    # Configuration
+    def dynamic_names(self) -> Sequence[str]:
+        return dynamic_names()
+
+    async def dynamic_values(self) -> Mapping[str, str]:
+        return (await self._load_dynamic())[0]
+
+    def runtime_values(self) -> Mapping[str, str]:
+        return self._service.config.format_values()
+
+    def internal_configuration(self) -> Mapping[str, str]:
+        config = self._service.config
+        local = config.metadataStoreUrl
+        shared = config.configurationMetadataStoreUrl or local
+        return {
+            "zookeeperServers": local,
+            "configurationStoreServers": shared,
+            "metadataStoreUrl": local,
+            "configurationMetadataStoreUrl": shared,
+            "ledgersRootPath": "/ledgers",
+        }
+
+    async def update_dynamic(self, key: str, value: str) -> None:
+        """Keep the value for all brokers; one that does not fit is kept but not applied."""
+        if key not in dynamic_names():
+            raise PreconditionFailed("Can't update non-dynamic configuration")
+        await self._store_dynamic(key, value)
+        self._apply(key, value)
+
+    async def delete_dynamic(self, key: str) -> None:
+        if key not in dynamic_names():
+            raise PreconditionFailed("Can't delete non-dynamic configuration")
+        await self._store_dynamic(key, None)
+        self._service.config.reset_dynamic(key)
+
+    async def apply_stored_configuration(self) -> None:
+        for key, value in (await self.dynamic_values()).items():
+            self._apply(key, value)
+
+    def _apply(self, key: str, value: str) -> None:
+        try:
+            self._service.config.update_dynamic(key, value)
+        except PreconditionFailed as refusal:
+            _log.warning("configuration value not applied", key=key, reason=refusal.sentence)
+
+    async def _load_dynamic(self) -> tuple[dict[str, str], int]:
+        record = await self._service.store.get(DYNAMIC_PATH)
+        if record is None or not record.value:
+            return {}, ABSENT if record is None else record.stat.version
+        try:
+            values = msgspec.json.decode(record.value, type=dict[str, str])
+        except msgspec.DecodeError as error:
+            raise RecordUnreadable(f"{DYNAMIC_PATH}: {error}") from None
+        return values, record.stat.version
+
+    async def _store_dynamic(self, key: str, value: str | None) -> None:
+        while True:
+            values, version = await self._load_dynamic()
+            values.pop(key, None)
+            if value is not None:
+                values[key] = value
+            try:
+                encoded = msgspec.json.encode(values)
+                await self._service.store.put(DYNAMIC_PATH, encoded, expect=version)
+            except VersionConflict:
+                continue
+            return
+
+    # What is carried
+    async def owned_namespaces(self, broker_id: str) -> Mapping[str, Any]:
+        if broker_id != self._service.broker_id:
+            raise NotFound(f"Broker id '{broker_id}' not found in available brokers.")
+        owned = {}
+        for namespace in {topic.name.namespace for topic in self._service.topics.values()}:
+            if await self._service.resources.namespaces.get(namespace) is None:
+                continue
+            boundaries = await self._bundles.boundaries(namespace)
+            for topic in list(self._service.topics.values()):
+                if topic.name.namespace == namespace:
+                    bundle = bundle_of(topic.name, boundaries)
+                    owned[f"{namespace}/{bundle}"] = {
+                        "broker_assignment": "shared",
+                        "is_controlled": False,
+                        "is_active": True,
+                    }
+        return owned
+
+    async def check_backlog_quota(self) -> None:
+        await Upkeep(self._service).check_backlog_quotas()
+
+    async def topic_stats(self) -> Mapping[str, Any]:
+        """By namespace, bundle and domain."""
+        told: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
+        for topic in list(self._service.topics.values()):
+            namespace = topic.name.namespace
+            if await self._service.resources.namespaces.get(namespace) is None:
+                continue
+            bundle = bundle_of(topic.name, await self._bundles.boundaries(namespace))
+            domains = told.setdefault(str(namespace), {}).setdefault(bundle, {})
+            domains.setdefault(topic.name.domain.value, {})[topic.name.full] = topic.stats()
+        return told
+
+    def metrics(self) -> Sequence[Mapping[str, Any]]:
+        """Sums over the topics of each namespace."""
+        sums: dict[str, dict[str, float]] = {}
+        for topic in list(self._service.topics.values()):
+            stats = topic.stats()
+            names = (*_SUMMED, "brk_no_of_producers", "brk_no_of_subscriptions")
+            names += ("brk_no_of_consumers", "brk_msg_backlog")
+            total = sums.setdefault(str(topic.name.namespace), dict.fromkeys(names, 0.0))
+            for name, key in _SUMMED.items():
+                total[name] += stats.get(key, 0)
+            subscriptions = stats["subscriptions"].values()
+            total["brk_no_of_producers"] += len(stats["publishers"])
+            total["brk_no_of_subscriptions"] += len(subscriptions)
+            total["brk_no_of_consumers"] += sum(len(each["consumers"]) for each in subscriptions)
+            total["brk_msg_backlog"] += sum(each.get("msgBacklog", 0) for each in subscriptions)
+        return [
+            {"metrics": total, "dimensions": {"namespace": name}} for name, total in sums.items()
+        ]
+
+    async def load_report(self) -> Mapping[str, Any]:
+        totals: list[dict[str, float]] = [each["metrics"] for each in self.metrics()]
+
+        def total(name: str) -> float:
+            return sum(each[name] for each in totals)
+
+        service = self._service
+        return {
+            "brokerId": service.broker_id,
+            "webServiceUrl": service.web_url,
+            "pulsarServiceUrl": service.service_url,
+            "brokerVersionString": service.version,
+            "loadReportType": "LocalBrokerData",
+            "startTimestamp": service.started_ms,
+            "lastUpdate": service.clock.now_ms(),
+            "persistentTopicsEnabled": service.config.enablePersistentTopics,
+            "nonPersistentTopicsEnabled": service.config.enableNonPersistentTopics,
+            "protocols": {},
+            "bundles": sorted(await self.owned_namespaces(service.broker_id)),
+            "numTopics": len(service.topics),
+            "numProducers": int(total("brk_no_of_producers")),
+            "numConsumers": int(total("brk_no_of_consumers")),
+            "msgRateIn": total("brk_in_rate"),
+            "msgRateOut": total("brk_out_rate"),
+            "msgThroughputIn": total("brk_in_tp_rate"),
+            "msgThroughputOut": total("brk_out_tp_rate"),
+        }

@@ -1,0 +1,71 @@
+"""What the metadata store keeps of a topic's log, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from magnetar.broker.chain_record import chain_path
+from magnetar.errors import TopicNotFound
+from magnetar.metadata.store import MetadataStore, Stat
+from magnetar.model.name import TopicName, decode_local
+from magnetar.model.position import Position
+from magnetar.wire.storage import decode_cursor, decode_log
+
+
+async def describe_chain(store: MetadataStore, topic: TopicName) -> Mapping[str, Any]:
+    path = chain_path(topic)
+    record = await store.get(path) if topic.is_persistent else None
+    if record is None:
+        raise TopicNotFound(f"Topic {topic} not found")
+    log = decode_log(record.value)
+    described: dict[str, Any] = {
+        **_describe_stat(record.stat),
+        "ledgers": [
+            {
+                "ledgerId": ledger.ledger_id,
+                "entries": ledger.entries,
+                "size": ledger.size,
+                "timestamp": ledger.timestamp_ms,
+                "isOffloaded": False,
+            }
+            for ledger in log.ledgers
+        ],
+    }
+    if log.terminated is not None:
+        described["terminatedPosition"] = _describe_position(log.terminated)
+    if log.properties:
+        described["properties"] = dict(log.properties)
+    described["cursors"] = {
+        decode_local(name): _describe_cursor(each.value, each.stat)
+        async for name, each in store.scan_children(path)
+    }
+    return described
+
+
+def _describe_cursor(value: bytes, stat: Stat) -> Mapping[str, Any]:
+    cursor = decode_cursor(value)
+    return {
+        **_describe_stat(stat),
+        "cursorsLedgerId": cursor.ledger_id,
+        "markDelete": _describe_position(cursor.mark_delete),
+        "properties": dict(cursor.properties),
+    }
+
+
+def _describe_position(position: Position) -> Mapping[str, int]:
+    return {"ledgerId": position.ledger_id, "entryId": position.entry_id}
+
+
+def _describe_stat(stat: Stat) -> dict[str, Any]:
+    return {
+        "version": stat.version,
+        "creationDate": _format_time(stat.created_ms),
+        "modificationDate": _format_time(stat.modified_ms),
+    }
+
+
+def _format_time(time_ms: int) -> str:
+    moment = datetime.fromtimestamp(time_ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"

@@ -1,0 +1,97 @@
+"""The hash ranges a namespace is cut into."""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+from magnetar.errors import BadRequest, PreconditionFailed
+from magnetar.model.name import NamespaceName, TopicName
+
+FULL_UPPER: Final = 0xFFFFFFFF
+BUNDLES_MAX: Final = 1_000_000
+FIRST_BOUNDARY: Final = "0x00000000"
+LAST_BOUNDARY: Final = "0xffffffff"
+
+
+def format_boundary(value: int) -> str:
+    return f"0x{value:08x}"
+
+
+def plan_boundaries(count: int) -> tuple[str, ...]:
+    """Even ranges: the first `count` boundaries are multiples of one step, the last is the end."""
+    if not 1 <= count <= BUNDLES_MAX:
+        raise PreconditionFailed(
+            f"Invalid number of bundles. Number of numBundles has to be in the range of"
+            f" (0, {BUNDLES_MAX}]."
+        )
+    step = 2**32 // count
+    return (*(format_boundary(index * step) for index in range(count)), LAST_BOUNDARY)
+
+
+def check_boundaries(boundaries: Sequence[str]) -> tuple[str, ...]:
+    """Boundaries a client chose: sorted, without doubles, over the whole range."""
+    values = sorted({_parse_boundary(text) for text in boundaries})
+    if not values:
+        raise BadRequest("Input bundles do not cover the whole hash range: there are none")
+    if values[0] != 0 or values[-1] != FULL_UPPER:
+        raise BadRequest(
+            "Input bundles do not cover the whole hash range."
+            f" first:{format_boundary(values[0])}, last:{format_boundary(values[-1])}"
+        )
+    return tuple(format_boundary(value) for value in values)
+
+
+def _parse_boundary(text: str) -> int:
+    try:
+        value = int(text, 16)
+    except ValueError:
+        raise BadRequest(f"{text!r} is not a hash boundary such as 0x40000000") from None
+    if not 0 <= value <= FULL_UPPER:
+        raise BadRequest(f"{text!r} is outside 0x00000000 to 0xffffffff")
+    return value
+
+
+def hash_of(topic: TopicName) -> int:
+    return zlib.crc32(topic.full.encode())
+
+
+def bundle_of(topic: TopicName, boundaries: Sequence[str]) -> str:
+    """The range that holds a topic, as `0xAAAAAAAA_0xBBBBBBBB`."""
+    values = [int(text, 16) for text in boundaries]
+    index = min(bisect_right(values, hash_of(topic)), len(values) - 1)
+    return f"{boundaries[index - 1]}_{boundaries[index]}"
+
+
+def check_range(namespace: NamespaceName, text: str, boundaries: Sequence[str]) -> str:
+    """A range a client named must be one of the namespace's."""
+    lower, separator, upper = text.partition("_")
+    if not separator:
+        raise PreconditionFailed(f"Invalid bundle range {text!r}; expected 0x00000000_0x40000000")
+    try:
+        wanted = (_parse_boundary(lower), _parse_boundary(upper))
+    except BadRequest as error:
+        raise PreconditionFailed(error.sentence) from None
+    values = [int(each, 16) for each in boundaries]
+    if wanted[0] not in values[:-1]:
+        raise PreconditionFailed(f"Invalid lower boundary for bundle {namespace}/{text}")
+    following = values[values.index(wanted[0]) + 1]
+    if wanted[1] != following:
+        expected = f"{format_boundary(wanted[0])}_{format_boundary(following)}"
+        raise PreconditionFailed(
+            f"Invalid upper boundary for bundle {namespace}/{text}."
+            f" Expected upper boundary of {namespace}/{expected}"
+        )
+    return f"{format_boundary(wanted[0])}_{format_boundary(wanted[1])}"
+
+
+def split_range(text: str, boundaries: Sequence[str]) -> tuple[str, ...]:
+    """Cut one range in the middle; a range of one hash cannot be cut."""
+    lower, upper = (int(each, 16) for each in text.split("_"))
+    middle = lower + (upper - lower) // 2
+    if middle in (lower, upper):
+        raise PreconditionFailed(f"The bundle {text} cannot be split further")
+    values = sorted({*(int(each, 16) for each in boundaries), middle})
+    return tuple(format_boundary(value) for value in values)

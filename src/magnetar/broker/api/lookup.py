@@ -1,0 +1,46 @@
+"""Which broker serves a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from magnetar.broker.api.bundle import BundleApi
+from magnetar.broker.api.topic import check_namespace
+from magnetar.errors import TopicNotFound
+from magnetar.model.name import TopicName
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+
+class LookupApi:
+    def __init__(self, service: Service, bundles: BundleApi) -> None:
+        self._service = service
+        self._bundles = bundles
+
+    async def find_broker(self, topic: TopicName, listener: str | None) -> Mapping[str, Any]:
+        await check_namespace(self._service, topic.namespace)
+        if topic.is_persistent and not await self._may_serve(topic):
+            raise TopicNotFound(f"Topic not found {topic}")
+        owner = await self._service.ownership.owner_of(topic)
+        url = owner.url_of(listener or "")
+        return {
+            "brokerId": owner.broker_id,
+            "brokerUrl": url,
+            "httpUrl": owner.web_url,
+            "nativeUrl": url,
+            "brokerUrlSsl": "",
+        }
+
+    async def _may_serve(self, topic: TopicName) -> bool:
+        """Whether it exists in any form, or would come to be by attaching."""
+        if await self._service.resources.partitioned.get(topic.base) is not None:
+            return True
+        if await self._service.topic_exists(topic):
+            return True
+        return await self._service.may_create(topic)
+
+    async def find_bundle(self, topic: TopicName) -> str:
+        await check_namespace(self._service, topic.namespace)
+        return await self._bundles.find(topic)

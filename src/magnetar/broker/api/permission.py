@@ -1,0 +1,128 @@
+"""Who may do what: kept in the namespace's policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from magnetar.broker.api.record import load_policies, store_policies
+from magnetar.errors import TopicNotFound
+from magnetar.model.name import NamespaceName, TopicName
+from magnetar.model.policy import AuthAction, AuthPolicies, Policies
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+
+class PermissionApi:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def of_namespace(self, namespace: NamespaceName) -> Mapping[str, Sequence[AuthAction]]:
+        policies = await load_policies(self._service, namespace)
+        return policies.auth_policies.namespace_auth
+
+    async def grant(
+        self, namespace: NamespaceName, role: str, actions: Sequence[AuthAction]
+    ) -> None:
+        def change(policies: Policies) -> Policies:
+            auth = policies.auth_policies
+            granted = {**auth.namespace_auth, role: _distinct(actions)}
+            return _with(policies, replace(auth, namespace_auth=granted))
+
+        await store_policies(self._service, namespace, change)
+
+    async def revoke(self, namespace: NamespaceName, role: str) -> None:
+        def change(policies: Policies) -> Policies:
+            auth = policies.auth_policies
+            kept = {key: value for key, value in auth.namespace_auth.items() if key != role}
+            return _with(policies, replace(auth, namespace_auth=kept))
+
+        await store_policies(self._service, namespace, change)
+
+    # One topic
+    async def of_topic(self, topic: TopicName) -> Mapping[str, Sequence[AuthAction]]:
+        """What is granted on the namespace and on the topic, together."""
+        await self._names_of(topic)
+        auth = (await load_policies(self._service, topic.namespace)).auth_policies
+        found: dict[str, tuple[AuthAction, ...]] = dict(auth.namespace_auth)
+        for source in {topic.base.full, topic.full}:
+            for role, actions in auth.destination_auth.get(source, {}).items():
+                found[role] = _distinct((*found.get(role, ()), *actions))
+        return found
+
+    async def grant_on_topic(
+        self, topic: TopicName, role: str, actions: Sequence[AuthAction]
+    ) -> None:
+        names = await self._names_of(topic)
+
+        def change(policies: Policies) -> Policies:
+            auth = policies.auth_policies
+            granted = dict(auth.destination_auth)
+            for name in names:
+                granted[name] = {**granted.get(name, {}), role: _distinct(actions)}
+            return _with(policies, replace(auth, destination_auth=granted))
+
+        await store_policies(self._service, topic.namespace, change)
+
+    async def revoke_on_topic(self, topic: TopicName, role: str) -> None:
+        names = await self._names_of(topic)
+
+        def change(policies: Policies) -> Policies:
+            auth = policies.auth_policies
+            kept = dict(auth.destination_auth)
+            for name in names:
+                roles = {key: value for key, value in kept.pop(name, {}).items() if key != role}
+                if roles:
+                    kept[name] = roles
+            return _with(policies, replace(auth, destination_auth=kept))
+
+        await store_policies(self._service, topic.namespace, change)
+
+    async def _names_of(self, topic: TopicName) -> Sequence[str]:
+        """The topic, and every partition when it has some; it must exist."""
+        metadata = await self._service.resources.partitioned.get(topic)
+        if metadata is not None:
+            partitions = (topic.partition(index) for index in range(metadata.partitions))
+            return [topic.full, *(each.full for each in partitions)]
+        if not await self._service.topic_exists(topic):
+            raise TopicNotFound(f"Topic {topic} not found")
+        return [topic.full]
+
+    # One subscription
+    async def of_subscriptions(self, namespace: NamespaceName) -> Mapping[str, Sequence[str]]:
+        policies = await load_policies(self._service, namespace)
+        return policies.auth_policies.subscription_auth_roles
+
+    async def grant_on_subscription(
+        self, namespace: NamespaceName, subscription: str, roles: Sequence[str]
+    ) -> None:
+        def change(policies: Policies) -> Policies:
+            auth = policies.auth_policies
+            granted = {**auth.subscription_auth_roles, subscription: tuple(dict.fromkeys(roles))}
+            return _with(policies, replace(auth, subscription_auth_roles=granted))
+
+        await store_policies(self._service, namespace, change)
+
+    async def revoke_on_subscription(
+        self, namespace: NamespaceName, subscription: str, role: str
+    ) -> None:
+        def change(policies: Policies) -> Policies:
+            auth = policies.auth_policies
+            kept = dict(auth.subscription_auth_roles)
+            roles = tuple(each for each in kept.pop(subscription, ()) if each != role)
+            if roles:
+                kept[subscription] = roles
+            return _with(policies, replace(auth, subscription_auth_roles=kept))
+
+        await store_policies(self._service, namespace, change)
+
+
+def _with(policies: Policies, auth: AuthPolicies) -> Policies:
+    return replace(policies, auth_policies=auth)
+
+
+def _distinct(actions: Sequence[AuthAction]) -> tuple[AuthAction, ...]:
+    return tuple(dict.fromkeys(actions))

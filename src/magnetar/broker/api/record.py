@@ -1,0 +1,34 @@
+"""The records behind tenants and namespaces, loaded with the refusals an administrator is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from magnetar.errors import NamespaceNotFound, TenantNotFound
+from magnetar.model.name import NamespaceName
+from magnetar.model.policy import Policies
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+Change: TypeAlias = Callable[[Policies], Policies]
+
+
+async def load_policies(service: Service, namespace: NamespaceName) -> Policies:
+    policies = await service.resources.namespaces.get(namespace)
+    if policies is None:
+        raise NamespaceNotFound("Namespace does not exist")
+    return policies
+
+
+async def store_policies(service: Service, namespace: NamespaceName, change: Change) -> None:
+    """Read, change and write; `change` may run again when somebody else was quicker."""
+    await check_tenant(service, namespace.tenant)
+    await load_policies(service, namespace)
+    await service.resources.namespaces.update(namespace, change)
+
+
+async def check_tenant(service: Service, tenant: str) -> None:
+    if await service.resources.tenants.get(tenant) is None:
+        raise TenantNotFound("Tenant does not exist")

@@ -1,0 +1,126 @@
+"""The stats of a partitioned topic, put together from those of its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+Stats: TypeAlias = Mapping[str, Any]
+
+# Every other number is a count or a rate and adds up.
+_AVERAGES: Final = frozenset(("averageMsgSize", "avgMessagesPerEntry"))
+_EARLIEST: Final = frozenset(
+    (
+        "topicCreationTimeStamp",
+        "earliestMsgPublishTimeInBacklogs",
+        "earliestMsgPublishTimeInBacklog",
+    )
+)
+_LARGEST: Final = frozenset(
+    (
+        "lastPublishTimeStamp",
+        "lastConsumedTimestamp",
+        "lastConsumedFlowTimestamp",
+        "lastAckedTimestamp",
+        "lastExpireTimestamp",
+        "lastMarkDeleteAdvancedTimestamp",
+        "lastOffloadLedgerId",
+        "lastOffloadSuccessTimeStamp",
+        "lastOffloadFailureTimeStamp",
+        "lastCompactionSucceedTimestamp",
+        "lastCompactionFailedTimestamp",
+        "lastCompactionDurationTimeInMills",
+        "oldestBacklogMessageAgeSeconds",
+        "backlogQuotaLimitSize",
+        "backlogQuotaLimitTime",
+        "ongoingTxnCount",
+        "abortedTxnCount",
+        "committedTxnCount",
+        "topicEpoch",
+        "producerId",
+    )
+)
+# What only one partition has means nothing for all of them.
+_OF_ONE_PARTITION: Final = frozenset(
+    (
+        "deduplicationStatus",
+        "ownerBroker",
+        "readPositionWhenJoining",
+        "keyHashRanges",
+        "keyHashRangeArrays",
+        "drainingHashes",
+        "oldestBacklogMessageSubscriptionName",
+    )
+)
+_NAMED_LISTS: Final = {"publishers": "producerName", "consumers": "consumerName"}
+
+
+def merge_topic_stats(partitions: Sequence[Stats]) -> dict[str, Any]:
+    """Numbers add up; publishers and consumers of one name are one client of all partitions."""
+    merged = _merge(partitions)
+    oldest = max(
+        partitions, key=lambda each: each.get("oldestBacklogMessageAgeSeconds", -1), default={}
+    )
+    subscription = oldest.get("oldestBacklogMessageSubscriptionName")
+    if subscription is not None:
+        merged["oldestBacklogMessageSubscriptionName"] = subscription
+    return merged
+
+
+def _merge(parts: Sequence[Stats]) -> dict[str, Any]:
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {
+        name: _merge_field(name, [part[name] for part in parts if name in part])
+        for name in names
+        if name not in _OF_ONE_PARTITION
+    }
+
+
+def _merge_field(name: str, values: Sequence[Any]) -> Any:
+    if name in _NAMED_LISTS:
+        key = _NAMED_LISTS[name]
+        return _merge_groups((each for value in values for each in value), lambda each: each[key])
+    if name in ("subscriptions", "replication"):
+        entries = (pair for value in values for pair in value.items())
+        return _merge_maps(entries)
+    first = values[0]
+    if isinstance(first, bool):
+        return any(values)
+    if isinstance(first, int | float):
+        return _merge_numbers(name, values)
+    if isinstance(first, Mapping):
+        is_nested = all(isinstance(each, int | float) for each in first.values())
+        return _merge(values) if first and is_nested else _join(values)
+    return next((value for value in values if value), first)
+
+
+def _merge_numbers(name: str, values: Sequence[float]) -> float:
+    if name in _LARGEST:
+        return max(values)
+    if name in _EARLIEST:
+        return min((value for value in values if value), default=0)
+    if name in _AVERAGES:
+        told = [value for value in values if value]
+        return sum(told) / len(told) if told else 0.0
+    return sum(values)
+
+
+def _merge_groups(items: Iterable[Stats], key: Callable[[Stats], str]) -> list[dict[str, Any]]:
+    groups: dict[str, list[Stats]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return [_merge(group) for group in groups.values()]
+
+
+def _merge_maps(entries: Iterable[tuple[str, Stats]]) -> dict[str, dict[str, Any]]:
+    groups: dict[str, list[Stats]] = {}
+    for name, value in entries:
+        groups.setdefault(name, []).append(value)
+    return {name: _merge(group) for name, group in groups.items()}
+
+
+def _join(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    joined: dict[str, Any] = {}
+    for value in values:
+        joined.update(value)
+    return joined

@@ -1,0 +1,325 @@
+"""Compaction: the last message of every key in a ledger of its own, and a view that joins it with
+the live log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, Final
+
+from magnetar.broker.entry import count_safely
+from magnetar.errors import BrokerError, Conflict, LedgerNotFound, ProtocolViolation
+from magnetar.ledger.chain import EntryRun
+from magnetar.ledger.cursor import Cursor
+from magnetar.ledger.store import LedgerWriter
+from magnetar.model.position import EARLIEST, EntryId, LedgerId, Position
+from magnetar.rules.compaction import Retained, plan_retained
+from magnetar.runtime.log import Log
+from magnetar.wire.batch import BatchMessage, decode_batch, encode_batch
+from magnetar.wire.command import MessageMetadata, SingleMessageMetadata
+from magnetar.wire.compression import compress, decompress
+from magnetar.wire.entry import decode_entry, decode_metadata, encode_entry
+
+if TYPE_CHECKING:
+    from magnetar.broker.persistent import PersistentTopic
+
+log = Log(__name__)
+
+CURSOR_NAME: Final = "__compaction"
+LEDGER_PROPERTY: Final = "CompactedTopicLedger"
+_HEAD: Final = struct.Struct(">QQ")
+_READ_ENTRIES: Final = 500
+_READ_BYTES: Final = 4 << 20
+_PAYLOAD_BYTES_MAX: Final = 64 << 20
+
+
+class CompactedView:
+    """Reads the compacted ledger up to the horizon, the log after it. Entries keep their
+    positions.
+    """
+
+    def __init__(
+        self,
+        topic: PersistentTopic,
+        ledger_id: LedgerId,
+        positions: list[Position],
+        horizon: Position,
+        size: int,
+    ) -> None:
+        self._topic = topic
+        self.ledger_id = ledger_id
+        self.size = size
+        self.horizon = horizon
+        self.positions = positions
+        self._ahead: dict[int, bytes] = {}
+
+    def _locate(self, start: Position) -> tuple[int, Position]:
+        """Index of the next compacted entry, and where the log is read once they are used up."""
+        if start <= self._topic.chain.first_position:
+            start = EARLIEST
+        index = bisect_left(self.positions, start)
+        return index, max(start, self._topic.chain.next_position(self.horizon))
+
+    def read_cached(self, start: Position, entries_max: int, bytes_max: int) -> EntryRun | None:
+        index, after = self._locate(start)
+        if index == len(self.positions):
+            return self._topic.chain.read_cached(after, entries_max, bytes_max)
+        return self._run_from(index, entries_max)
+
+    async def read(self, start: Position, entries_max: int, bytes_max: int) -> EntryRun | None:
+        index, after = self._locate(start)
+        if index == len(self.positions):
+            return await self._topic.chain.read(after, entries_max, bytes_max)
+        entries = await self._topic.service.ledgers.read(
+            self.ledger_id, EntryId(index), entries_max=_READ_ENTRIES, bytes_max=_READ_BYTES
+        )
+        self._ahead = {index + offset: entry[_HEAD.size :] for offset, entry in enumerate(entries)}
+        return self._run_from(index, entries_max)
+
+    def _run_from(self, index: int, entries_max: int) -> EntryRun | None:
+        """Neighbours in the log among what was read ahead."""
+        if index not in self._ahead:
+            return None
+        first = self.positions[index]
+        data: list[bytes] = []
+        while len(data) < entries_max and index + len(data) in self._ahead:
+            expected = Position(first.ledger_id, first.entry_id + len(data))
+            if self.positions[index + len(data)] != expected:
+                break
+            data.append(self._ahead[index + len(data)])
+        return EntryRun(
+            first.ledger_id, first.entry_id, data, [count_safely(entry) for entry in data]
+        )
+
+    async def last_message_id(self) -> tuple[Position, int]:
+        """The last compacted entry, and the index of the last message in it."""
+        last = EntryId(len(self.positions) - 1)
+        entries = await self._topic.service.ledgers.read(
+            self.ledger_id, last, entries_max=1, bytes_max=1
+        )
+        metadata = decode_metadata(entries[0][_HEAD.size :])
+        is_batch = metadata.HasField("num_messages_in_batch")
+        return self.positions[-1], metadata.num_messages_in_batch - 1 if is_batch else -1
+
+    def is_readable(self, position: Position) -> bool:
+        index, after = self._locate(position)
+        return index < len(self.positions) or self._topic.chain.is_readable(after)
+
+
+class Compactor:
+    def __init__(self, topic: PersistentTopic) -> None:
+        self._topic = topic
+        self._view: CompactedView | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._last_error: str | None = None
+        self._ran = False
+        self.succeeded_ms = 0
+        self.failed_ms = 0
+        self.duration_ms = 0
+        self.removed_count = 0
+        """Messages that the last compaction left out."""
+
+    async def open(self) -> None:
+        cursor = self._topic.chain.cursors.get(CURSOR_NAME)
+        if cursor is None or LEDGER_PROPERTY not in cursor.properties:
+            return
+        ledger_id = LedgerId(cursor.properties[LEDGER_PROPERTY])
+        positions: list[Position] = []
+        size = 0
+        try:
+            while entries := await self._topic.service.ledgers.read(
+                ledger_id, EntryId(len(positions)), entries_max=_READ_ENTRIES, bytes_max=_READ_BYTES
+            ):
+                positions += [Position(*_HEAD.unpack_from(entry)) for entry in entries]
+                size += sum(map(len, entries))
+        except LedgerNotFound:
+            log.error("compacted ledger is missing", topic=self._topic.name.full, ledger=ledger_id)
+            return
+        self._view = CompactedView(self._topic, ledger_id, positions, cursor.mark_delete, size)
+
+    def view(self) -> Any:
+        """Where a consumer that asks for the compacted topic reads from."""
+        return self._topic.chain if self._view is None else self._view
+
+    @property
+    def compacted(self) -> CompactedView | None:
+        return self._view
+
+    # ------------------------------------------------------------------ running
+
+    async def start(self) -> None:
+        if self._task is not None and not self._task.done():
+            raise Conflict("Compaction already in progress")
+        self._last_error = None
+        self._ran = True
+        self._task = self._topic.service.tasks.start(self._run(), name="compaction")
+
+    def status(self) -> dict[str, Any]:
+        if self._task is not None and not self._task.done():
+            return {"status": "RUNNING", "lastError": ""}
+        if self._last_error is not None:
+            return {"status": "ERROR", "lastError": self._last_error}
+        return {"status": "SUCCESS" if self._ran else "NOT_RUN", "lastError": ""}
+
+    async def _run(self) -> None:
+        clock = self._topic.service.clock
+        started_ms = clock.now_ms()
+        try:
+            await self._compact()
+            self.succeeded_ms = clock.now_ms()
+            self.duration_ms = self.succeeded_ms - started_ms
+        except BrokerError as failure:
+            self.failed_ms = clock.now_ms()
+            self._last_error = failure.sentence
+            log.error("compaction failed", topic=self._topic.name.full, reason=failure.sentence)
+
+    async def _compact(self) -> None:
+        chain = self._topic.chain
+        horizon = chain.last_position
+        cursor = await chain.open_cursor(
+            CURSOR_NAME, start=EARLIEST, properties={}, cursor_properties={}
+        )
+        if not chain.total_entries or horizon <= cursor.mark_delete:
+            return
+        retained = Retained()
+        async for position, metadata, messages in self._scan(horizon):
+            plan_retained(retained, position, [_key_of(metadata, each) for each in messages])
+        writer = await self._topic.service.ledgers.create(
+            term=chain.term, properties={"kind": "compacted", "topic": self._topic.name.full}
+        )
+        positions = await self._write(writer, retained, horizon)
+        sealed = await writer.seal()
+        view = CompactedView(self._topic, writer.id, positions, horizon, sealed.length)
+        await self._publish(cursor, view)
+
+    async def _scan(self, horizon: Position) -> Any:
+        """Every entry up to the horizon with the messages inside it."""
+        source, position = self.view(), EARLIEST
+        while (run := await source.read(position, _READ_ENTRIES, _READ_BYTES)) is not None:
+            for index, entry in enumerate(run.data):
+                at = Position(run.ledger_id, run.first + index)
+                if at > horizon:
+                    return
+                try:
+                    yield at, *_open_entry(entry)
+                except ProtocolViolation as nonsense:
+                    log.warning(
+                        "entry left out of compaction", at=str(at), reason=nonsense.sentence
+                    )
+            position = run.next_position
+
+    async def _write(
+        self, writer: LedgerWriter, retained: Retained, horizon: Position
+    ) -> list[Position]:
+        positions: list[Position] = []
+        waiting: list[bytes] = []
+        self.removed_count = 0
+        async for position, metadata, messages in self._scan(horizon):
+            kept = retained.kept_indexes(position, len(messages))
+            self.removed_count += len(messages) - len(kept)
+            if not kept:
+                continue
+            entry = _close_entry(metadata, messages, kept)
+            positions.append(position)
+            waiting.append(_HEAD.pack(*position) + entry)
+            if len(waiting) >= _READ_ENTRIES:
+                await _append(writer, waiting)
+                waiting = []
+        if waiting:
+            await _append(writer, waiting)
+        return positions
+
+    async def _publish(self, cursor: Cursor, view: CompactedView) -> None:
+        """From here on readers see the new ledger; the old one goes once the cursor names the
+        new.
+        """
+        previous = self._view
+        await cursor.set_properties({LEDGER_PROPERTY: view.ledger_id})
+        cursor.acknowledge_through(view.horizon)
+        await cursor.flush()
+        self._view = view
+        for subscription in self._topic.subscriptions.values():
+            dispatcher = subscription.dispatcher
+            if dispatcher is not None and dispatcher.source is previous and previous is not None:
+                dispatcher.source = view
+        if previous is not None:
+            await self._topic.service.ledgers.delete(previous.ledger_id)
+        log.info(
+            "compacted",
+            topic=self._topic.name.full,
+            entries=len(view.positions),
+            horizon=str(view.horizon),
+        )
+
+    async def close(self) -> None:
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def delete(self) -> None:
+        if self._view is not None:
+            await self._topic.service.ledgers.delete(self._view.ledger_id)
+
+
+async def _append(writer: LedgerWriter, entries: list[bytes]) -> None:
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def on_durable(failure: BrokerError | None) -> None:
+        if failure is not None:
+            done.set_exception(failure)
+        else:
+            done.set_result(None)
+
+    writer.append(entries, on_durable)
+    await done
+
+
+def _open_entry(entry: bytes) -> tuple[MessageMetadata, list[BatchMessage]]:
+    """An entry's messages; a message that is no batch stands alone, an encrypted one cannot be
+    opened.
+    """
+    metadata, payload = decode_entry(entry)
+    if not metadata.HasField("num_messages_in_batch") or metadata.encryption_keys:
+        single = SingleMessageMetadata(payload_size=len(payload))
+        if metadata.HasField("partition_key"):
+            single.partition_key = metadata.partition_key
+        single.null_value = metadata.null_value
+        return metadata, [BatchMessage(single, payload)]
+    plain = payload
+    if metadata.compression:
+        plain = decompress(
+            metadata.compression, payload, metadata.uncompressed_size, bytes_max=_PAYLOAD_BYTES_MAX
+        )
+    return metadata, decode_batch(plain, metadata.num_messages_in_batch)
+
+
+def _key_of(metadata: MessageMetadata, message: BatchMessage) -> tuple[str | None, bool]:
+    """The message's key, and whether it says that the key is gone."""
+    single = message.metadata
+    if single.compacted_out or not single.HasField("partition_key"):
+        return None, False
+    return single.partition_key, single.null_value or not message.payload
+
+
+def _close_entry(metadata: MessageMetadata, messages: list[BatchMessage], kept: set[int]) -> bytes:
+    """The entry again, with what was not kept marked as compacted out; batch indexes stay what they
+    were.
+    """
+    if not metadata.HasField("num_messages_in_batch") or metadata.encryption_keys:
+        return encode_entry(metadata, messages[0].payload)
+    emptied = SingleMessageMetadata(payload_size=0, compacted_out=True)
+    plain = encode_batch(
+        (each.metadata, each.payload) if index in kept else (emptied, b"")
+        for index, each in enumerate(messages)
+    )
+    rewritten = MessageMetadata()
+    rewritten.CopyFrom(metadata)
+    del rewritten.compacted_batch_indexes[:]
+    rewritten.compacted_batch_indexes.extend(sorted(kept))
+    payload = plain
+    if metadata.compression:
+        rewritten.uncompressed_size = len(plain)
+        payload = compress(metadata.compression, plain)
+    return encode_entry(rewritten, payload)

@@ -1,0 +1,370 @@
+"""One client connection: bytes in, runs and commands out; replies gathered and written once per
+turn of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
+
+from magnetar.errors import BrokerError, MagnetarError, ProtocolViolation, WireCode, fault_of
+from magnetar.runtime.log import Log
+from magnetar.wire.command import (
+    NO_REQUEST,
+    PROTOCOL_VERSION,
+    BaseCommand,
+    CommandConnect,
+    CommandConnected,
+    FeatureFlags,
+    body_of,
+    close_consumer,
+    close_producer,
+    decode_command,
+    encode_command,
+    error,
+    make_command,
+    ping,
+    pong,
+)
+from magnetar.wire.run import SendRun, split_read
+
+if TYPE_CHECKING:
+    from magnetar.broker.consumer import Consumer
+    from magnetar.broker.producer import Producer
+    from magnetar.broker.service import Service
+    from magnetar.broker.topiclist import TopicListWatcher
+
+log = Log(__name__)
+
+Handler: TypeAlias = Callable[["Connection", BaseCommand], Awaitable[None] | None]
+
+FRAME_PADDING: Final = 10 * 1024
+_WRITE_BUFFER_BYTES: Final = 1 << 20
+_UNSYNCED_BYTES_MAX: Final = 32 << 20
+"""What one connection may have on its way to the disk before it is not read any more."""
+_QUEUED_BYTES_MAX: Final = 256 << 20
+"""The same for all connections together."""
+_REQUESTS_IN_FLIGHT_MAX: Final = 1000
+_CLOSED_PRODUCER_GRACE_S: Final = 30.0
+_PING: Final = encode_command(ping())
+_PONG: Final = encode_command(pong())
+
+
+class Connection(asyncio.Protocol):
+    """Owns the socket, the producers and the consumers that came over it."""
+
+    def __init__(self, service: Service, handlers: Mapping[int, Handler]) -> None:
+        self.service = service
+        self.producers: dict[int, Producer | None] = {}
+        """By producer id; None while the creation is under way."""
+        self.consumers: dict[int, Consumer | None] = {}
+        self.watchers: dict[int, TopicListWatcher] = {}
+        self.closed_producers: dict[int, float] = {}
+        self.writable = True
+        self.closed = False
+        self.client_version = ""
+        self.protocol_version = 0
+        self.features = FeatureFlags()
+        self.address = ""
+        self.role = ""
+        self.unsynced_bytes = 0
+        self._handlers = handlers
+        self._connected = False
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._rest: bytearray | bytes = b""
+        self._needed = 0
+        self._out: list[bytes] = []
+        self._flushing = False
+        self._frame_bytes_max = service.config.maxMessageSize + FRAME_PADDING
+        self._heard = False
+        self._asked = False
+        self._keep_alive: asyncio.TimerHandle | None = None
+        self._alive_waiters: list[asyncio.Future[bool]] = []
+        self._requests_in_flight = 0
+        self._holds: set[str] = set()
+
+    # ------------------------------------------------------------------ the socket
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        peer = transport.get_extra_info("peername")
+        self.address = f"/{peer[0]}:{peer[1]}" if peer else "unknown"
+        self.service.connections.add(self)
+        interval = self.service.config.keepAliveIntervalSeconds
+        self._keep_alive = self._loop.call_later(interval, self._on_keep_alive)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = True
+        if self._rest:
+            if len(self._rest) + len(data) < self._needed:
+                assert isinstance(self._rest, bytearray)
+                self._rest += data
+                return
+            data = bytes(self._rest) + data
+        try:
+            while True:
+                items, used, needed = split_read(data, self._frame_bytes_max)
+                for item in items:
+                    if self.closed:
+                        return
+                    if type(item) is SendRun:
+                        self._on_run(item)
+                    else:
+                        self._on_command(item)  # type: ignore[arg-type]
+                if needed or len(data) - used < 8:
+                    break
+                data = data[used:]
+        except ProtocolViolation as violation:
+            log.warning("connection closed", address=self.address, reason=violation.sentence)
+            self.close()
+            return
+        self._rest = bytearray(data[used:]) if used < len(data) else b""
+        self._needed = needed
+
+    def pause_writing(self) -> None:
+        """The peer does not read: hold its requests too, so that what it waits for is bounded."""
+        self.writable = False
+        self.hold("peer")
+
+    def resume_writing(self) -> None:
+        self.writable = True
+        self.release("peer")
+        for consumer in list(self.consumers.values()):
+            if consumer is not None:
+                consumer.on_writable()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self._out.clear()
+        self.service.connections.discard(self)
+        if self._keep_alive is not None:
+            self._keep_alive.cancel()
+        for waiter in self._alive_waiters:
+            if not waiter.done():
+                waiter.set_result(False)
+        for watcher in self.watchers.values():
+            watcher.close()
+        self.watchers.clear()
+        for producer in [p for p in self.producers.values() if p is not None]:
+            producer.detach()
+        for consumer in [c for c in self.consumers.values() if c is not None]:
+            consumer.detach()
+        self.producers.clear()
+        self.consumers.clear()
+
+    def close(self) -> None:
+        """Write what is gathered, then end the connection."""
+        if self.closed or self._transport is None:
+            return
+        self._flush()
+        self.closed = True
+        self._transport.close()
+
+    # ------------------------------------------------------------------ writing
+
+    def send(self, data: bytes) -> None:
+        """Gather bytes; everything gathered in this turn of the loop leaves in one write."""
+        if self.closed:
+            return
+        self._out.append(data)
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def send_many(self, parts: list[bytes]) -> None:
+        if self.closed:
+            return
+        self._out += parts
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def send_command(self, command: BaseCommand) -> None:
+        self.send(encode_command(command))
+
+    def refuse(self, request_id: int, refusal: BrokerError) -> None:
+        self.send_command(error(request_id, fault_of(refusal).code, refusal.sentence))
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if self._out and not self.closed and self._transport is not None:
+            out, self._out = self._out, []
+            self._transport.write(b"".join(out) if len(out) > 1 else out[0])
+
+    # ------------------------------------------------------------------ back-pressure
+
+    def hold(self, reason: str) -> None:
+        """Stop reading from the peer until every reason to hold it is gone."""
+        if not self._holds and self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+        self._holds.add(reason)
+
+    def release(self, reason: str) -> None:
+        if reason not in self._holds:
+            return
+        self._holds.discard(reason)
+        if not self._holds and self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def add_unsynced(self, size: int) -> None:
+        self.unsynced_bytes += size
+        queued = self.service.ledgers.queued_bytes
+        if self.unsynced_bytes > _UNSYNCED_BYTES_MAX or queued > _QUEUED_BYTES_MAX:
+            self.hold("disk")
+
+    def remove_unsynced(self, size: int) -> None:
+        self.unsynced_bytes -= size
+        if self.unsynced_bytes <= _UNSYNCED_BYTES_MAX // 2:
+            self.release("disk")
+
+    # ------------------------------------------------------------------ commands
+
+    def _on_run(self, run: SendRun) -> None:
+        producer = self.producers.get(run.producer_id)
+        if producer is not None:
+            producer.publish(run)
+            return
+        closed_at = self.closed_producers.get(run.producer_id)
+        if closed_at is not None and self._loop.time() - closed_at < _CLOSED_PRODUCER_GRACE_S:
+            # sent before the client heard that its producer was closed: it will send them again
+            return
+        raise ProtocolViolation(f"a SEND for the unknown producer {run.producer_id}")
+
+    def _on_command(self, data: bytes) -> None:
+        command = decode_command(data)
+        kind = command.type
+        if not self._connected:
+            if kind != BaseCommand.CONNECT:
+                raise ProtocolViolation("a command before CONNECT")
+            self._on_connect(command.connect)
+            return
+        if kind == BaseCommand.PING:
+            self.send(_PONG)
+            return
+        if kind == BaseCommand.PONG:
+            self._on_alive()
+            return
+        handler = self._handlers.get(kind)
+        if handler is None:
+            raise ProtocolViolation(
+                f"a {BaseCommand.Type.Name(kind)} command, which a client may not send"
+            )
+        waiting = handler(self, command)
+        if waiting is not None:
+            self._requests_in_flight += 1
+            if self._requests_in_flight > _REQUESTS_IN_FLIGHT_MAX:
+                self.hold("requests")
+            self.service.tasks.start(self._serve(waiting, command), name="request")
+
+    async def _serve(self, waiting: Awaitable[None], command: BaseCommand) -> None:
+        request_id: int = getattr(body_of(command), "request_id", NO_REQUEST)
+        try:
+            await waiting
+        except BrokerError as refusal:
+            self.refuse(request_id, refusal)
+        except MagnetarError as failure:
+            log.warning("request failed", address=self.address, reason=failure.sentence)
+            self.send_command(error(request_id, WireCode.UNKNOWN, failure.sentence))
+        except Exception as bug:
+            log.error(
+                "request failed",
+                error=bug,
+                address=self.address,
+                command=BaseCommand.Type.Name(command.type),
+            )
+            self.send_command(
+                error(request_id, WireCode.UNKNOWN, f"internal error: {type(bug).__name__}")
+            )
+        finally:
+            self._requests_in_flight -= 1
+            if self._requests_in_flight <= _REQUESTS_IN_FLIGHT_MAX // 2:
+                self.release("requests")
+
+    def _on_connect(self, connect: CommandConnect) -> None:
+        self._connected = True
+        self.client_version = connect.client_version
+        self.protocol_version = min(connect.protocol_version, PROTOCOL_VERSION)
+        self.features = connect.feature_flags
+        watchers = self.service.config.enableBrokerSideSubscriptionPatternEvaluation
+        self.send_command(
+            make_command(
+                CommandConnected(
+                    server_version=f"Magnetar {self.service.version}",
+                    protocol_version=self.protocol_version,
+                    max_message_size=self.service.config.maxMessageSize,
+                    feature_flags=FeatureFlags(
+                        supports_auth_refresh=True,
+                        supports_broker_entry_metadata=True,
+                        supports_partial_producer=True,
+                        supports_topic_watchers=watchers,
+                        supports_get_partitioned_metadata_without_auto_creation=True,
+                        supports_topic_watcher_reconcile=watchers,
+                    ),
+                )
+            )
+        )
+
+    # ------------------------------------------------------------------ keep-alive
+
+    def _on_keep_alive(self) -> None:
+        if self.closed:
+            return
+        if not self._connected or (self._asked and not self._heard):
+            log.info("connection closed", address=self.address, reason="the peer is silent")
+            self.abort()
+            return
+        self._heard = False
+        self._asked = True
+        self.send(_PING)
+        interval = self.service.config.keepAliveIntervalSeconds
+        self._keep_alive = self._loop.call_later(interval, self._on_keep_alive)
+
+    def abort(self) -> None:
+        self.closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _on_alive(self) -> None:
+        waiters, self._alive_waiters = self._alive_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(True)
+
+    async def is_alive(self) -> bool:
+        """Ask the peer for a sign of life; a dead connection is closed."""
+        if self.closed:
+            return False
+        waiter: asyncio.Future[bool] = self._loop.create_future()
+        self._alive_waiters.append(waiter)
+        self.send(_PING)
+        timeout = self.service.config.connectionLivenessCheckTimeoutMillis / 1000
+        try:
+            return await asyncio.wait_for(waiter, timeout)
+        except TimeoutError:
+            self.abort()
+            return False
+
+    # ------------------------------------------------------------------ what the broker tells
+
+    def close_producer(self, producer_id: int) -> None:
+        """Tell the client to reconnect its producer; SENDs still on their way are dropped."""
+        self.producers.pop(producer_id, None)
+        now = self._loop.time()
+        for known, at in list(self.closed_producers.items()):
+            if now - at >= _CLOSED_PRODUCER_GRACE_S:
+                del self.closed_producers[known]
+        self.closed_producers[producer_id] = now
+        if self.protocol_version >= 5:
+            self.send_command(close_producer(producer_id))
+        else:
+            self.close()
+
+    def close_consumer(self, consumer_id: int) -> None:
+        self.consumers.pop(consumer_id, None)
+        if self.protocol_version >= 5:
+            self.send_command(close_consumer(consumer_id))
+        else:
+            self.close()

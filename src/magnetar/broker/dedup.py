@@ -1,0 +1,158 @@
+"""Deduplication: what each producer name has already had accepted."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from magnetar.errors import ProtocolViolation
+from magnetar.ledger.cursor import Cursor
+from magnetar.model.position import EARLIEST, Position
+from magnetar.wire.entry import decode_metadata
+from magnetar.wire.run import SendRun
+
+if TYPE_CHECKING:
+    from magnetar.broker.persistent import PersistentTopic
+
+CURSOR_NAME: Final = "pulsar.dedup"
+
+
+class Verdict(Enum):
+    ACCEPT = "accept"
+    DUPLICATE = "duplicate"
+    UNKNOWN = "unknown"
+
+
+class Deduplicator:
+    """Two numbers a name: the highest sequence id handed to the disk, and the highest that is
+    durable.
+
+    A snapshot of the durable ones is stored with a cursor of its own, so that a restart replays
+    only what came after it.
+    """
+
+    def __init__(self, topic: PersistentTopic, cursor: Cursor) -> None:
+        self._topic = topic
+        self._cursor = cursor
+        self._pushed: dict[str, int] = {}
+        self._persisted: dict[str, int] = {}
+        self._seen_ms: dict[str, int] = {}
+        self._since_snapshot = 0
+        self._snapshotting = False
+
+    @classmethod
+    async def open(cls, topic: PersistentTopic) -> Deduplicator:
+        cursor = await topic.chain.open_cursor(
+            CURSOR_NAME, start=EARLIEST, properties={}, cursor_properties={}
+        )
+        dedup = cls(topic, cursor)
+        now_ms = topic.service.clock.now_ms()
+        for name, sequence in cursor.properties.items():
+            dedup._pushed[name] = dedup._persisted[name] = sequence
+            dedup._seen_ms[name] = now_ms
+        await dedup._replay()
+        return dedup
+
+    async def _replay(self) -> None:
+        chain = self._topic.chain
+        position = chain.next_position(self._cursor.mark_delete)
+        now_ms = self._topic.service.clock.now_ms()
+        while (run := await chain.read(position, 1000, 4 << 20)) is not None:
+            for entry in run.data:
+                try:
+                    metadata = decode_metadata(entry)
+                except ProtocolViolation:
+                    continue
+                if (
+                    metadata.HasField("chunk_id")
+                    and metadata.chunk_id < metadata.num_chunks_from_msg - 1
+                ):
+                    continue
+                sequence = max(metadata.highest_sequence_id, metadata.sequence_id)
+                name = metadata.producer_name
+                if sequence > self._persisted.get(name, -1):
+                    self._pushed[name] = self._persisted[name] = sequence
+                    self._seen_ms[name] = now_ms
+            self._since_snapshot += len(run)
+            position = Position(run.ledger_id, run.first + len(run))
+        if self._since_snapshot >= self._topic.policy.dedup_snapshot_interval:
+            await self._snapshot(chain.last_position)
+
+    def last_sequence(self, producer_name: str) -> int:
+        return self._persisted.get(producer_name, -1)
+
+    def judge(self, producer_name: str, run: SendRun) -> list[Verdict]:
+        """One verdict an entry; what is accepted counts as handed to the disk from here on."""
+        if run.command is not None:
+            if run.command.marker:
+                return [Verdict.ACCEPT]
+            if run.command.is_chunk and not _is_last_chunk(run.entries[0]):
+                return [Verdict.ACCEPT]
+        verdicts = []
+        pushed = self._pushed.get(producer_name, -1)
+        persisted = self._persisted.get(producer_name, -1)
+        for sequence, highest in zip(run.sequences, run.highests, strict=True):
+            if sequence > pushed:
+                pushed = max(sequence, highest)
+                verdicts.append(Verdict.ACCEPT)
+            elif sequence <= persisted:
+                verdicts.append(Verdict.DUPLICATE)
+            else:
+                verdicts.append(Verdict.UNKNOWN)
+        self._pushed[producer_name] = pushed
+        return verdicts
+
+    def on_persisted(self, producer_name: str, run: SendRun, last: Position) -> None:
+        if run.command is not None and run.command.is_chunk and not _is_last_chunk(run.entries[0]):
+            return
+        highest = max(run.sequences[-1], run.highests[-1])
+        if highest > self._persisted.get(producer_name, -1):
+            self._persisted[producer_name] = highest
+        self._seen_ms[producer_name] = self._topic.service.clock.now_ms()
+        self._since_snapshot += len(run)
+        if (
+            self._since_snapshot >= self._topic.policy.dedup_snapshot_interval
+            and not self._snapshotting
+        ):
+            self._snapshotting = True
+            self._topic.service.tasks.start(self._snapshot(last), name="dedup snapshot")
+
+    def on_failed(self) -> None:
+        """A write failed: nothing beyond what is durable counts as handed over, the producers send
+        again.
+        """
+        self._pushed = dict(self._persisted)
+
+    async def _snapshot(self, position: Position) -> None:
+        self._snapshotting = True
+        try:
+            self._since_snapshot = 0
+            self._forget_inactive()
+            newest = sorted(self._persisted.items(), key=lambda item: self._seen_ms.get(item[0], 0))
+            limit = self._topic.service.config.brokerDeduplicationMaxNumberOfProducers
+            await self._cursor.set_properties(dict(newest[-limit:]))
+            self._cursor.acknowledge_through(position)
+            await self._cursor.flush()
+        finally:
+            self._snapshotting = False
+
+    def _forget_inactive(self) -> None:
+        minutes = self._topic.service.config.brokerDeduplicationProducerInactivityTimeoutMinutes
+        limit_ms = self._topic.service.clock.now_ms() - minutes * 60_000
+        connected = {producer.name for producer in self._topic.producers}
+        for name, seen_ms in list(self._seen_ms.items()):
+            if seen_ms < limit_ms and name not in connected:
+                for table in (self._seen_ms, self._pushed, self._persisted):
+                    table.pop(name, None)
+
+    async def close(self) -> None:
+        if self._since_snapshot:
+            await self._snapshot(self._topic.chain.last_position)
+
+
+def _is_last_chunk(entry: bytes) -> bool:
+    try:
+        metadata = decode_metadata(entry)
+    except ProtocolViolation:
+        return True
+    return metadata.chunk_id >= metadata.num_chunks_from_msg - 1

@@ -1,0 +1,1 @@
+"""From a cursor to consumers: one dispatcher per kind of subscription."""

@@ -1,0 +1,196 @@
+"""Exclusive and Failover: one consumer at a time reads the log in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from magnetar.broker.consumer import Consumer, SubscriptionType
+from magnetar.broker.dispatch.dispatcher import Dispatcher, cut_by_permits
+from magnetar.errors import ConsumerBusy, ProtocolViolation
+from magnetar.ledger.chain import EntryRun
+from magnetar.model.hash import murmur31
+from magnetar.model.position import Position
+from magnetar.rules.failover import Candidate, choose_active
+from magnetar.wire.ackset import encode_ack_set
+from magnetar.wire.command import CommandActiveConsumerChange, make_command
+from magnetar.wire.entry import decode_metadata, sticky_key
+from magnetar.wire.run import encode_message, encode_messages
+
+if TYPE_CHECKING:
+    from magnetar.broker.subscription import Subscription
+
+
+class SingleActiveDispatcher(Dispatcher):
+    def __init__(self, subscription: Subscription, kind: SubscriptionType) -> None:
+        super().__init__(subscription)
+        self.kind = kind
+        self.active: Consumer | None = None
+        self._consumers: list[Consumer] = []
+        self._switch: asyncio.TimerHandle | None = None
+
+    @property
+    def consumers(self) -> list[Consumer]:
+        return self._consumers
+
+    async def add_consumer(self, consumer: Consumer) -> None:
+        if self.kind is SubscriptionType.EXCLUSIVE and self._consumers:
+            # The holder may be gone without a word: ask it before the newcomer is refused.
+            for holder in list(self._consumers):
+                if (
+                    holder.connection is not consumer.connection
+                    and not await holder.connection.is_alive()
+                ):
+                    holder.detach()
+            if self._consumers:
+                raise ConsumerBusy("Exclusive consumer is already connected")
+        self._consumers.append(consumer)
+        self._elect(newcomer=consumer)
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        if consumer in self._consumers:
+            self._consumers.remove(consumer)
+        if self.active is consumer:
+            self.active = None
+            self._elect()
+
+    def close(self) -> None:
+        super().close()
+        if self._switch is not None:
+            self._switch.cancel()
+
+    # ------------------------------------------------------------------ who is active
+
+    def _elect(self, newcomer: Consumer | None = None) -> None:
+        chosen = self._choose()
+        if chosen is self.active:
+            if newcomer is not None and self.kind is SubscriptionType.FAILOVER:
+                self._notify(newcomer, is_active=newcomer is self.active)
+            return
+        previous, self.active = self.active, chosen
+        if self._switch is not None:
+            self._switch.cancel()
+            self._switch = None
+        self._generation += 1
+        self._reading = False
+        self._fetched = None
+        if chosen is None:
+            return
+        if self.kind is SubscriptionType.FAILOVER:
+            for consumer in self._consumers:
+                self._notify(consumer, is_active=consumer is chosen)
+            delay_s = self.topic.service.config.activeConsumerFailoverDelayTimeMillis / 1000
+            if previous is not None and delay_s > 0:
+                # What the previous one was handed may be acknowledged in this time, instead of
+                # being repeated.
+                self._switch = self._loop.call_later(delay_s, self._start_active)
+                return
+        self._start_active()
+
+    def _start_active(self) -> None:
+        self._switch = None
+        if self.active is not None:
+            self.source = self.topic.source(read_compacted=self.active.read_compacted)
+            self.rewind()
+            self.wake()
+
+    def _choose(self) -> Consumer | None:
+        if not self._consumers:
+            return None
+        if self.kind is SubscriptionType.EXCLUSIVE or len(self._consumers) == 1:
+            return self._consumers[0]
+        candidates = [Candidate(consumer.name, consumer.priority) for consumer in self._consumers]
+        chosen = choose_active(
+            candidates, topic=self.topic.name.full, partition_index=self.topic.name.partition_index
+        )
+        return self._consumers[chosen]
+
+    def _notify(self, consumer: Consumer, *, is_active: bool) -> None:
+        """Tell a consumer after the answer to its SUBSCRIBE: some drop what comes before."""
+        if consumer.connection.protocol_version >= 12:
+            change = CommandActiveConsumerChange(consumer_id=consumer.id, is_active=is_active)
+            self._loop.call_soon(consumer.connection.send_command, make_command(change))
+
+    # ------------------------------------------------------------------ delivery
+
+    def _dispatch(self) -> None:
+        consumer = self.active
+        if consumer is None or self._switch is not None or not consumer.can_receive:
+            return
+        allowed = min(consumer.permits, self._allowance())
+        if allowed <= 0:
+            return
+        run = self._read(self.read_position, allowed)
+        if run is None:
+            if not self._reading:
+                self.subscription.on_end_reached(consumer)
+            return
+        taken = len(run) if sum(run.counts) <= allowed else cut_by_permits(run.counts, allowed)
+        self._deliver(consumer, run, taken)
+        self.read_position = Position(run.ledger_id, run.first + taken)
+        self.cursor.read_position = self.read_position
+        self.wake()
+
+    def _deliver(self, consumer: Consumer, run: EntryRun, taken: int) -> None:
+        data = run.data if taken == len(run) else run.data[:taken]
+        if self._is_untouched(run) and not consumer.hash_ranges:
+            counts = run.counts if taken == len(run) else run.counts[:taken]
+            messages, size = sum(counts), sum(map(len, data))
+            parts = encode_messages(
+                consumer.id,
+                run.ledger_id,
+                run.first,
+                data,
+                partition=self.topic.name.partition_index,
+                epoch=consumer.epoch,
+            )
+            consumer.connection.send_many(parts)
+        else:
+            messages, size = self._deliver_some(consumer, run, data)
+        consumer.permits -= messages
+        self._spend(messages, size)
+        self.subscription.on_delivered(consumer, messages, size)
+
+    def _deliver_some(
+        self, consumer: Consumer, run: EntryRun, data: Sequence[bytes]
+    ) -> tuple[int, int]:
+        """Leave out what is acknowledged already or belongs to another hash range."""
+        messages = size = 0
+        for index, entry in enumerate(data):
+            entry_id = run.first + index
+            if self.cursor.is_acknowledged(run.ledger_id, entry_id):
+                continue
+            if consumer.hash_ranges and not _is_in_range(entry, consumer.hash_ranges):
+                continue
+            remaining = self.cursor.remaining(run.ledger_id, entry_id)
+            frame = encode_message(
+                consumer.id,
+                run.ledger_id,
+                entry_id,
+                entry,
+                partition=self.topic.name.partition_index,
+                ack_set=() if remaining is None else encode_ack_set(remaining),
+                epoch=consumer.epoch,
+            )
+            consumer.connection.send(frame)
+            messages += run.counts[index] if remaining is None else remaining.bit_count()
+            size += len(entry)
+        return messages, size
+
+    def redeliver(self, consumer: Consumer, positions: list[Position], epoch: int | None) -> None:
+        if consumer is not self.active:
+            return
+        if epoch is not None and (consumer.epoch is None or epoch > consumer.epoch):
+            consumer.epoch = epoch
+        self.rewind()
+        self.wake()
+
+
+def _is_in_range(entry: bytes, ranges: Sequence[tuple[int, int]]) -> bool:
+    try:
+        key = sticky_key(decode_metadata(entry))
+    except ProtocolViolation:
+        return True
+    slot = murmur31(key) % 65536 or 1
+    return any(first <= slot <= last for first, last in ranges)

@@ -1,0 +1,193 @@
+"""The broker's numbers as Prometheus text, under the names Pulsar's dashboards ask for."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from magnetar.runtime.metric import MetricKind, MetricText, format_labels
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+_GAUGES: Final[Mapping[str, str]] = {
+    "pulsar_rate_in": "msgRateIn",
+    "pulsar_rate_out": "msgRateOut",
+    "pulsar_throughput_in": "msgThroughputIn",
+    "pulsar_throughput_out": "msgThroughputOut",
+    "pulsar_average_msg_size": "averageMsgSize",
+    "pulsar_storage_size": "storageSize",
+    "pulsar_storage_logical_size": "storageSize",
+    "pulsar_storage_backlog_size": "backlogSize",
+    "pulsar_storage_offloaded_size": "offloadedStorageSize",
+    "pulsar_storage_backlog_quota_limit": "backlogQuotaLimitSize",
+    "pulsar_storage_backlog_quota_limit_time": "backlogQuotaLimitTime",
+}
+_COUNTERS: Final[Mapping[str, str]] = {
+    "pulsar_in_messages_total": "msgInCounter",
+    "pulsar_in_bytes_total": "bytesInCounter",
+    "pulsar_out_messages_total": "msgOutCounter",
+    "pulsar_out_bytes_total": "bytesOutCounter",
+    "pulsar_publish_rate_limit_times": "publishRateLimitedTimes",
+}
+_SUBSCRIPTION_GAUGES: Final[Mapping[str, str]] = {
+    "pulsar_subscription_back_log": "msgBacklog",
+    "pulsar_subscription_back_log_no_delayed": "msgBacklogNoDelayed",
+    "pulsar_subscription_delayed": "msgDelayed",
+    "pulsar_subscription_unacked_messages": "unackedMessages",
+    "pulsar_subscription_blocked_on_unacked_messages": "blockedSubscriptionOnUnackedMsgs",
+    "pulsar_subscription_msg_rate_out": "msgRateOut",
+    "pulsar_subscription_msg_throughput_out": "msgThroughputOut",
+    "pulsar_subscription_msg_rate_redeliver": "msgRateRedeliver",
+    "pulsar_subscription_msg_rate_expired": "msgRateExpired",
+    "pulsar_subscription_msg_ack_rate": "messageAckRate",
+    "pulsar_subscription_last_acked_timestamp": "lastAckedTimestamp",
+    "pulsar_subscription_last_consumed_timestamp": "lastConsumedTimestamp",
+    "pulsar_subscription_last_expire_timestamp": "lastExpireTimestamp",
+    "pulsar_subscription_last_mark_delete_advanced_timestamp": "lastMarkDeleteAdvancedTimestamp",
+}
+_CONSUMER_GAUGES: Final[Mapping[str, str]] = {
+    "pulsar_consumer_msg_rate_out": "msgRateOut",
+    "pulsar_consumer_msg_throughput_out": "msgThroughputOut",
+    "pulsar_consumer_msg_rate_redeliver": "msgRateRedeliver",
+    "pulsar_consumer_msg_ack_rate": "messageAckRate",
+    "pulsar_consumer_unacked_messages": "unackedMessages",
+    "pulsar_consumer_blocked_on_unacked_messages": "blockedConsumerOnUnackedMsgs",
+    "pulsar_consumer_available_permits": "availablePermits",
+}
+_PRODUCER_GAUGES: Final[Mapping[str, str]] = {
+    "pulsar_producer_msg_rate_in": "msgRateIn",
+    "pulsar_producer_msg_throughput_in": "msgThroughputIn",
+    "pulsar_producer_msg_average_Size": "averageMsgSize",
+}
+# What the broker sums over all its topics.
+_BROKER_GAUGES: Final = (
+    "pulsar_rate_in",
+    "pulsar_rate_out",
+    "pulsar_throughput_in",
+    "pulsar_throughput_out",
+    "pulsar_storage_size",
+    "pulsar_storage_logical_size",
+    "pulsar_msg_backlog",
+    "pulsar_topics_count",
+    "pulsar_subscriptions_count",
+    "pulsar_producers_count",
+    "pulsar_consumers_count",
+)
+_NOT_SUMMED: Final = frozenset(
+    (
+        "pulsar_average_msg_size",
+        "pulsar_storage_backlog_quota_limit",
+        "pulsar_storage_backlog_quota_limit_time",
+    )
+)
+
+
+def render_metrics(service: Service) -> str:
+    text = MetricText()
+    by_topic = service.config.exposeTopicLevelMetricsInPrometheus
+    sums: dict[str, dict[str, float]] = {}
+    for topic in list(service.topics.values()):
+        stats = topic.stats()
+        samples = dict(_topic_samples(stats))
+        namespace = str(topic.name.namespace)
+        total = sums.setdefault(namespace, defaultdict(float))
+        for name, value in samples.items():
+            if name not in _NOT_SUMMED:
+                total[name] += value
+        total["pulsar_topics_count"] += 1
+        if by_topic:
+            labels = {"cluster": service.cluster, "namespace": namespace, "topic": topic.name.full}
+            _write(text, format_labels(labels), samples)
+            _write_clients(text, service, labels, stats)
+    for namespace, total in sums.items():
+        labels = {"cluster": service.cluster, "namespace": namespace}
+        shown = {"pulsar_topics_count": total["pulsar_topics_count"]} if by_topic else total
+        _write(text, format_labels(labels), shown)
+    _write_broker(text, service, sums)
+    _write_process(text, service)
+    return text.render()
+
+
+def _topic_samples(stats: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    subscriptions = stats["subscriptions"].values()
+    yield "pulsar_subscriptions_count", len(subscriptions)
+    yield "pulsar_producers_count", len(stats["publishers"])
+    yield "pulsar_consumers_count", sum(len(each["consumers"]) for each in subscriptions)
+    yield "pulsar_msg_backlog", sum(each.get("msgBacklog", 0) for each in subscriptions)
+    yield "pulsar_storage_write_rate", stats.get("msgRateIn", 0.0)
+    yield "pulsar_storage_read_rate", stats.get("msgRateOut", 0.0)
+    for name, key in (*_GAUGES.items(), *_COUNTERS.items()):
+        yield name, stats.get(key, 0)
+
+
+def _write(text: MetricText, labels: str, samples: Mapping[str, float]) -> None:
+    for name, value in samples.items():
+        kind = MetricKind.COUNTER if name in _COUNTERS else MetricKind.GAUGE
+        text.add(name, labels, value, kind=kind)
+
+
+def _write_clients(
+    text: MetricText, service: Service, labels: Mapping[str, str], stats: Mapping[str, Any]
+) -> None:
+    for name, subscription in stats["subscriptions"].items():
+        own = {**labels, "subscription": name}
+        line = format_labels(own)
+        for metric, key in _SUBSCRIPTION_GAUGES.items():
+            text.add(metric, line, float(subscription.get(key, 0)))
+        text.add("pulsar_subscription_consumers_count", line, len(subscription["consumers"]))
+        for metric, key in (
+            ("pulsar_out_messages_total", "msgOutCounter"),
+            ("pulsar_out_bytes_total", "bytesOutCounter"),
+            ("pulsar_subscription_total_msg_expired", "totalMsgExpired"),
+        ):
+            text.add(metric, line, subscription.get(key, 0), kind=MetricKind.COUNTER)
+        if service.config.exposeConsumerLevelMetricsInPrometheus:
+            for consumer in subscription["consumers"]:
+                client = format_labels({**own, "consumer_name": consumer["consumerName"]})
+                for metric, key in _CONSUMER_GAUGES.items():
+                    text.add(metric, client, float(consumer.get(key, 0)))
+    if service.config.exposeProducerLevelMetricsInPrometheus:
+        for publisher in stats["publishers"]:
+            client = format_labels({**labels, "producer_name": publisher["producerName"]})
+            for metric, key in _PRODUCER_GAUGES.items():
+                text.add(metric, client, float(publisher.get(key, 0)))
+
+
+def _write_broker(
+    text: MetricText, service: Service, sums: Mapping[str, Mapping[str, float]]
+) -> None:
+    labels = format_labels({"cluster": service.cluster, "broker": service.broker_id})
+    for name in _BROKER_GAUGES:
+        total = sum(each.get(name, 0) for each in sums.values())
+        text.add(name.replace("pulsar_", "pulsar_broker_"), labels, total)
+    version = {"cluster": service.cluster, "version": service.version}
+    text.add("pulsar_version_info", format_labels(version), 1)
+    for name in ("active", "committed", "aborted", "timeout", "created"):
+        suffix = "_count" if name == "active" else "_total"
+        kind = MetricKind.GAUGE if name == "active" else MetricKind.COUNTER
+        text.add(f"pulsar_txn_{name}{suffix}", labels, 0, kind=kind)
+
+
+def _write_process(text: MetricText, service: Service) -> None:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    labels = format_labels({"cluster": service.cluster})
+    seconds = usage.ru_utime + usage.ru_stime
+    text.add("process_cpu_seconds_total", labels, seconds, kind=MetricKind.COUNTER)
+    text.add("process_start_time_seconds", labels, service.started_ms / 1000)
+    resident = _resident_bytes(usage)
+    text.add("process_resident_memory_bytes", labels, resident)
+    heap = format_labels({"cluster": service.cluster, "area": "heap"})
+    text.add("jvm_memory_bytes_used", heap, resident)
+
+
+def _resident_bytes(usage: resource.struct_rusage) -> int:
+    """Memory in use now where the system tells it, else the most there ever was."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return usage.ru_maxrss * 1024

@@ -1,0 +1,270 @@
+"""Consumers come and go, ask, acknowledge and move."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from datetime import UTC, datetime
+from typing import Final
+
+from magnetar.broker.connection import Connection
+from magnetar.broker.consumer import Consumer, SubscriptionType
+from magnetar.broker.handler.schema import check_consumer_schema
+from magnetar.broker.persistent import INTERNAL_CURSORS, PersistentTopic
+from magnetar.broker.service import AnyTopic
+from magnetar.broker.subscription import Subscription
+from magnetar.errors import (
+    BadRequest,
+    ConsumerNotFound,
+    NotAllowed,
+    ProducerBusy,
+    ProtocolViolation,
+    ResourceBusy,
+    ServiceNotReady,
+    fault_of,
+)
+from magnetar.model.name import parse_topic
+from magnetar.model.position import EARLIEST, Position
+from magnetar.wire.ackset import decode_ack_set
+from magnetar.wire.command import (
+    BaseCommand,
+    CommandConsumerStatsResponse,
+    CommandGetLastMessageId,
+    CommandGetLastMessageIdResponse,
+    CommandSeek,
+    CommandSubscribe,
+    CommandUnsubscribe,
+    KeySharedMode,
+    ServerError,
+    make_command,
+    message_id,
+    position_of,
+    success,
+)
+
+_MISSING = object()
+_METADATA_BYTES_MAX: Final = 1024
+_REPLICATOR_PREFIX: Final = "pulsar.repl"
+
+
+# ---------------------------------------------------------------------- subscribing
+
+
+def on_subscribe(connection: Connection, command: BaseCommand) -> Awaitable[None] | None:
+    request = command.subscribe
+    existing = connection.consumers.get(request.consumer_id, _MISSING)
+    if existing is None:
+        connection.refuse(
+            request.request_id, ServiceNotReady("Consumer is already present on the connection")
+        )
+        return None
+    if isinstance(existing, Consumer):
+        connection.send_command(success(request.request_id))
+        return None
+    connection.consumers[request.consumer_id] = None
+    return _subscribe(connection, request)
+
+
+async def _subscribe(connection: Connection, request: CommandSubscribe) -> None:
+    consumer: Consumer | None = None
+    try:
+        kind = SubscriptionType(request.subType)
+        _check_request(request, kind)
+        topic = await connection.service.attach_topic(
+            parse_topic(request.topic), may_create=request.force_topic_creation
+        )
+        _check_policy(topic, kind)
+        await check_consumer_schema(topic, request)
+        consumer = _make_consumer(connection, request, kind)
+        await topic.subscribe(consumer, request)
+        if connection.closed or connection.consumers.get(request.consumer_id, _MISSING) is not None:
+            consumer.detach()
+            return
+        connection.consumers[request.consumer_id] = consumer
+        connection.send_command(success(request.request_id))
+    except BaseException:
+        if connection.consumers.get(request.consumer_id, _MISSING) is None:
+            connection.consumers.pop(request.consumer_id, None)
+        raise
+
+
+def _check_request(request: CommandSubscribe, kind: SubscriptionType) -> None:
+    name = request.subscription
+    if not name or name in INTERNAL_CURSORS or name.startswith(_REPLICATOR_PREFIX):
+        raise ProducerBusy(f"Subscription name {name!r} is not allowed")
+    if request.read_compacted and kind.is_individual:
+        raise NotAllowed("readCompacted only allowed on failover or exclusive subscriptions")
+    if sum(len(each.key) + len(each.value) for each in request.metadata) > _METADATA_BYTES_MAX:
+        raise BadRequest(f"The consumer's metadata is larger than {_METADATA_BYTES_MAX} bytes")
+
+
+def _check_policy(topic: AnyTopic, kind: SubscriptionType) -> None:
+    allowed = topic.policy.subscription_types_enabled
+    if allowed and kind.label not in allowed:
+        raise NotAllowed(f"Topic[{topic.name}] doesn't support {kind.label} sub type!")
+
+
+def _make_consumer(
+    connection: Connection, request: CommandSubscribe, kind: SubscriptionType
+) -> Consumer:
+    clock = connection.service.clock
+    meta = request.keySharedMeta
+    return Consumer(
+        connection,
+        request.consumer_id,
+        request.consumer_name,
+        kind,
+        priority=request.priority_level,
+        metadata={each.key: each.value for each in request.metadata},
+        connected_since_ms=clock.now_ms(),
+        now=clock.monotonic(),
+        epoch=request.consumer_epoch if request.HasField("consumer_epoch") else None,
+        read_compacted=request.read_compacted,
+        is_sticky=meta.keySharedMode == KeySharedMode.STICKY,
+        hash_ranges=[(each.start, each.end) for each in meta.hashRanges],
+        allow_out_of_order=meta.allowOutOfOrderDelivery,
+    )
+
+
+# ---------------------------------------------------------------------- permits and acknowledgement
+
+
+def on_flow(connection: Connection, command: BaseCommand) -> None:
+    flow = command.flow
+    if flow.messagePermits == 0:
+        raise ProtocolViolation("a FLOW of 0 permits")
+    consumer = connection.consumers.get(flow.consumer_id)
+    if consumer is not None:
+        consumer.on_flow(flow.messagePermits, connection.service.clock.now_ms())
+
+
+def on_ack(connection: Connection, command: BaseCommand) -> None:
+    consumer = connection.consumers.get(command.ack.consumer_id)
+    if consumer is not None and consumer.subscription is not None:
+        consumer.subscription.on_ack(consumer, command.ack)
+
+
+def on_redeliver(connection: Connection, command: BaseCommand) -> None:
+    request = command.redeliverUnacknowledgedMessages
+    consumer = connection.consumers.get(request.consumer_id)
+    if consumer is not None and consumer.subscription is not None:
+        consumer.subscription.on_redeliver(consumer, request)
+
+
+# ---------------------------------------------------------------------- leaving
+
+
+def on_close_consumer(connection: Connection, command: BaseCommand) -> None:
+    request = command.close_consumer
+    consumer = connection.consumers.pop(request.consumer_id, None)
+    if consumer is not None:
+        consumer.detach()
+    connection.send_command(success(request.request_id))
+
+
+def on_unsubscribe(connection: Connection, command: BaseCommand) -> Awaitable[None]:
+    return _unsubscribe(connection, command.unsubscribe)
+
+
+async def _unsubscribe(connection: Connection, request: CommandUnsubscribe) -> None:
+    consumer, subscription = _find(connection, request.consumer_id)
+    if len(subscription.consumers) > 1 and not request.force:
+        raise ResourceBusy("Unconnected or shared consumer attempting to unsubscribe")
+    connection.consumers.pop(request.consumer_id, None)
+    consumer.detach()
+    topic = subscription.topic
+    if subscription.name in topic.subscriptions:
+        await topic.delete_subscription(subscription.name, force=request.force)
+    connection.send_command(success(request.request_id))
+
+
+def _find(connection: Connection, consumer_id: int) -> tuple[Consumer, Subscription]:
+    consumer = connection.consumers.get(consumer_id)
+    if consumer is None or consumer.subscription is None:
+        raise ConsumerNotFound("Consumer not found")
+    return consumer, consumer.subscription  # type: ignore[return-value]
+
+
+# ---------------------------------------------------------------------- moving and asking
+
+
+def on_seek(connection: Connection, command: BaseCommand) -> Awaitable[None]:
+    return _seek(connection, command.seek)
+
+
+async def _seek(connection: Connection, request: CommandSeek) -> None:
+    _, subscription = _find(connection, request.consumer_id)
+    if not isinstance(subscription, Subscription):
+        raise NotAllowed("Seek needs a persistent topic")
+    if request.HasField("message_id"):
+        position = position_of(request.message_id)
+        if position.ledger_id < 0:
+            position = EARLIEST
+        await subscription.seek(position)
+        if request.message_id.ack_set:
+            await subscription.seek_inside(position, decode_ack_set(request.message_id.ack_set))
+    elif request.HasField("message_publish_time"):
+        await subscription.reset_to_time(request.message_publish_time)
+    else:
+        raise BadRequest("Message id and message publish time were not present")
+    connection.send_command(success(request.request_id))
+
+
+def on_get_last_message_id(connection: Connection, command: BaseCommand) -> Awaitable[None]:
+    return _get_last_message_id(connection, command.getLastMessageId)
+
+
+async def _get_last_message_id(connection: Connection, request: CommandGetLastMessageId) -> None:
+    consumer, subscription = _find(connection, request.consumer_id)
+    topic = subscription.topic
+    if not isinstance(topic, PersistentTopic):
+        raise NotAllowed("A non-persistent topic has no last message")
+    last, batch_index = await _last_visible(topic, read_compacted=consumer.read_compacted)
+    response = CommandGetLastMessageIdResponse(
+        last_message_id=message_id(
+            last, partition=topic.name.partition_index, batch_index=batch_index
+        ),
+        request_id=request.request_id,
+    )
+    mark = subscription.cursor.mark_delete
+    if mark.ledger_id >= 0:
+        response.consumer_mark_delete_position.CopyFrom(message_id(mark))
+    connection.send_command(make_command(response))
+
+
+async def _last_visible(topic: PersistentTopic, *, read_compacted: bool) -> tuple[Position, int]:
+    """Where the last message stands that the consumer could receive: compaction may have taken the
+    end away.
+    """
+    view = topic.compactor.compacted
+    if not read_compacted or view is None or topic.chain.last_position > view.horizon:
+        return await topic.last_message_id()
+    if not view.positions:
+        return EARLIEST, -1
+    return await view.last_message_id()
+
+
+def on_consumer_stats(connection: Connection, command: BaseCommand) -> None:
+    request = command.consumerStats
+    response = CommandConsumerStatsResponse(request_id=request.request_id)
+    consumer = connection.consumers.get(request.consumer_id)
+    if consumer is None:
+        refusal = ConsumerNotFound("Consumer not found")
+        response.error_code = ServerError.Name(fault_of(refusal).code)  # type: ignore[assignment]
+        response.error_message = refusal.sentence
+    else:
+        response.msgRateOut = consumer.rate.count_per_s
+        response.msgThroughputOut = consumer.rate.bytes_per_s
+        response.msgRateRedeliver = consumer.redeliver_rate.count_per_s
+        response.messageAckRate = consumer.ack_rate.count_per_s
+        response.consumerName = consumer.name
+        response.availablePermits = max(0, consumer.permits)
+        response.unackedMessages = consumer.unacked
+        response.blockedConsumerOnUnackedMsgs = consumer.blocked
+        response.address = connection.address
+        response.type = consumer.kind.label
+        since = datetime.fromtimestamp(consumer.connected_since_ms / 1000, UTC)
+        response.connectedSince = since.isoformat(timespec="milliseconds")
+        if isinstance(consumer.subscription, Subscription):
+            response.msgRateExpired = consumer.subscription.expire_rate.count_per_s
+            response.msgBacklog = consumer.subscription.backlog
+    connection.send_command(make_command(response))

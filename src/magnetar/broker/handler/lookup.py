@@ -1,0 +1,62 @@
+"""Where a topic is served, and how many partitions it has."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from magnetar.broker.connection import Connection
+from magnetar.errors import BrokerError, fault_of
+from magnetar.model.name import parse_topic
+from magnetar.wire.command import (
+    BaseCommand,
+    CommandLookupTopic,
+    CommandLookupTopicResponse,
+    CommandPartitionedTopicMetadata,
+    CommandPartitionedTopicMetadataResponse,
+    ServerError,
+    make_command,
+)
+
+
+def on_lookup(connection: Connection, command: BaseCommand) -> Awaitable[None]:
+    return _lookup(connection, command.lookupTopic)
+
+
+async def _lookup(connection: Connection, request: CommandLookupTopic) -> None:
+    response = CommandLookupTopicResponse(request_id=request.request_id)
+    try:
+        owner = await connection.service.ownership.owner_of(parse_topic(request.topic))
+        url = owner.url_of(request.advertised_listener_name)
+    except BrokerError as refusal:
+        response.response = CommandLookupTopicResponse.Failed
+        response.error = ServerError.Name(fault_of(refusal).code)  # type: ignore[assignment]
+        response.message = refusal.sentence
+    else:
+        is_self = owner.is_self
+        response.response = (
+            CommandLookupTopicResponse.Connect if is_self else CommandLookupTopicResponse.Redirect
+        )
+        response.brokerServiceUrl = url
+        response.authoritative = True
+        response.proxy_through_service_url = False
+    connection.send_command(make_command(response))
+
+
+def on_partitioned_metadata(connection: Connection, command: BaseCommand) -> Awaitable[None]:
+    return _partitioned_metadata(connection, command.partitionMetadata)
+
+
+async def _partitioned_metadata(
+    connection: Connection, request: CommandPartitionedTopicMetadata
+) -> None:
+    response = CommandPartitionedTopicMetadataResponse(request_id=request.request_id)
+    try:
+        response.partitions = await connection.service.partitions_of(
+            parse_topic(request.topic), may_create=request.metadata_auto_creation_enabled
+        )
+        response.response = CommandPartitionedTopicMetadataResponse.Success
+    except BrokerError as refusal:
+        response.response = CommandPartitionedTopicMetadataResponse.Failed
+        response.error = ServerError.Name(fault_of(refusal).code)  # type: ignore[assignment]
+        response.message = refusal.sentence
+    connection.send_command(make_command(response))

@@ -1,0 +1,156 @@
+"""Producers come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from magnetar.broker.connection import Connection
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.producer import AccessMode, Producer
+from magnetar.broker.service import AnyTopic
+from magnetar.errors import IncompatibleSchema, NotAllowed, ServiceNotReady
+from magnetar.model.name import parse_topic
+from magnetar.model.position import EARLIEST
+from magnetar.model.schema import encode_version
+from magnetar.runtime.rate import Rate
+from magnetar.wire.command import (
+    BaseCommand,
+    CommandCloseProducer,
+    CommandProducer,
+    CommandProducerSuccess,
+    make_command,
+    success,
+)
+from magnetar.wire.schema import decode_schema
+
+_MISSING = object()
+
+
+def on_producer(connection: Connection, command: BaseCommand) -> Awaitable[None] | None:
+    request = command.producer
+    existing = connection.producers.get(request.producer_id, _MISSING)
+    if existing is None:
+        connection.refuse(
+            request.request_id, ServiceNotReady("Producer is already present on the connection")
+        )
+        return None
+    if isinstance(existing, Producer):
+        _welcome(connection, request.request_id, existing)
+        return None
+    connection.producers[request.producer_id] = None
+    return _create(connection, request)
+
+
+async def _create(connection: Connection, request: CommandProducer) -> None:
+    producer: Producer | None = None
+    try:
+        service = connection.service
+        topic = await service.attach_topic(parse_topic(request.topic))
+        await _add_initial_subscription(topic, request)
+        schema_version = await _check_schema(topic, request)
+        now = service.clock.monotonic()
+        producer = Producer(
+            topic=topic,
+            connection=connection,
+            id=request.producer_id,
+            name=request.producer_name or service.next_producer_name(),
+            epoch=request.epoch,
+            access_mode=AccessMode(request.producer_access_mode),
+            user_provided_name=request.user_provided_producer_name,
+            encrypted=request.encrypted,
+            schema_version=schema_version,
+            metadata={each.key: each.value for each in request.metadata},
+            connected_since_ms=service.clock.now_ms(),
+            rate=Rate(now),
+            chunk_rate=Rate(now),
+            topic_epoch=request.topic_epoch if request.HasField("topic_epoch") else None,
+        )
+        turn = await topic.add_producer(producer)
+        if not _settle(connection, producer):
+            return
+        if turn is not None:
+            _welcome(connection, request.request_id, producer, is_ready=False)
+            await asyncio.wait([turn])
+            if turn.cancelled():
+                return
+            turn.result()
+        _welcome(connection, request.request_id, producer)
+    except BaseException:
+        if connection.producers.get(request.producer_id, _MISSING) in (None, producer):
+            connection.producers.pop(request.producer_id, None)
+        raise
+
+
+def _settle(connection: Connection, producer: Producer) -> bool:
+    """Hand the producer to its connection, unless the client left or changed its mind meanwhile."""
+    if connection.closed or connection.producers.get(producer.id, _MISSING) is not None:
+        producer.detach()
+        return False
+    connection.producers[producer.id] = producer
+    connection.closed_producers.pop(producer.id, None)
+    return True
+
+
+def _welcome(
+    connection: Connection, request_id: int, producer: Producer, *, is_ready: bool = True
+) -> None:
+    response = CommandProducerSuccess(
+        request_id=request_id,
+        producer_name=producer.name,
+        last_sequence_id=producer.topic.last_sequence(producer.name),
+        schema_version=producer.schema_version,
+        producer_ready=is_ready,
+    )
+    if producer.topic_epoch is not None:
+        response.topic_epoch = producer.topic_epoch
+    connection.send_command(make_command(response))
+
+
+async def _add_initial_subscription(topic: AnyTopic, request: CommandProducer) -> None:
+    name = request.initial_subscription_name
+    if not name or not isinstance(topic, PersistentTopic) or name in topic.subscriptions:
+        return
+    if not topic.policy.auto_subscription_creation:
+        raise NotAllowed(
+            f"The initial subscription {name} cannot be made:"
+            f" automatic creation is off for {topic.name}"
+        )
+    await topic.create_subscription(name, position=EARLIEST)
+
+
+async def _check_schema(topic: AnyTopic, request: CommandProducer) -> bytes:
+    schema = decode_schema(request.schema) if request.HasField("schema") else None
+    registry = topic.service.schemas
+    if schema is None:
+        if (
+            topic.policy.schema_validation_enforced
+            and await registry.get_latest(topic.name) is not None
+        ):
+            raise IncompatibleSchema(
+                "Producers cannot connect without a schema to topics with a schema"
+            )
+        return encode_version(None)
+    version = await registry.put_if_absent(
+        topic.name,
+        schema,
+        topic.policy.schema_compatibility,
+        allow_auto_update=topic.policy.allow_auto_update_schema,
+    )
+    return encode_version(version)
+
+
+def on_close_producer(connection: Connection, command: BaseCommand) -> Awaitable[None]:
+    return _close(connection, command.close_producer)
+
+
+async def _close(connection: Connection, request: CommandCloseProducer) -> None:
+    """Everything the producer sent is answered before the goodbye."""
+    producer = connection.producers.pop(request.producer_id, None)
+    if producer is not None:
+        if not producer.is_idle:
+            idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            connection.service.idle_waiters[producer] = idle
+            await idle
+        producer.detach()
+    connection.send_command(success(request.request_id))

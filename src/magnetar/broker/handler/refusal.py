@@ -1,0 +1,82 @@
+"""Commands this broker understands but does not serve."""
+
+from __future__ import annotations
+
+from magnetar.broker.connection import Connection
+from magnetar.errors import FeatureNotSupported, TransactionsNotSupported, WireCode
+from magnetar.wire.command import (
+    BaseCommand,
+    CommandAddPartitionToTxnResponse,
+    CommandAddSubscriptionToTxnResponse,
+    CommandEndTxnOnPartitionResponse,
+    CommandEndTxnOnSubscriptionResponse,
+    CommandEndTxnResponse,
+    CommandNewTxnResponse,
+    CommandScalableTopicSubscribeResponse,
+    CommandScalableTopicUpdate,
+    CommandTcClientConnectResponse,
+    CommandWatchScalableTopicsUpdate,
+    ServerError,
+    body_of,
+    make_command,
+)
+
+_RESPONSES = {
+    BaseCommand.NEW_TXN: CommandNewTxnResponse,
+    BaseCommand.ADD_PARTITION_TO_TXN: CommandAddPartitionToTxnResponse,
+    BaseCommand.ADD_SUBSCRIPTION_TO_TXN: CommandAddSubscriptionToTxnResponse,
+    BaseCommand.END_TXN: CommandEndTxnResponse,
+    BaseCommand.END_TXN_ON_PARTITION: CommandEndTxnOnPartitionResponse,
+    BaseCommand.END_TXN_ON_SUBSCRIPTION: CommandEndTxnOnSubscriptionResponse,
+    BaseCommand.TC_CLIENT_CONNECT_REQUEST: CommandTcClientConnectResponse,
+}
+_NOT_ALLOWED = ServerError.Name(WireCode.NOT_ALLOWED)
+
+
+def on_transaction(connection: Connection, command: BaseCommand) -> None:
+    refusal = TransactionsNotSupported("transactions are not supported by this broker")
+    body = body_of(command)
+    request_id: int = body.request_id  # type: ignore[attr-defined]
+    response = _RESPONSES[command.type](
+        request_id=request_id, error=_NOT_ALLOWED, message=refusal.sentence
+    )
+    connection.send_command(make_command(response))
+
+
+def on_scalable(connection: Connection, command: BaseCommand) -> None:
+    message = FeatureNotSupported("scalable topics are not served by this broker").sentence
+    if command.type == BaseCommand.SCALABLE_TOPIC_LOOKUP:
+        lookup = command.scalableTopicLookup
+        connection.send_command(
+            make_command(
+                CommandScalableTopicUpdate(
+                    session_id=lookup.session_id, error=_NOT_ALLOWED, message=message
+                )
+            )
+        )
+    elif command.type == BaseCommand.SCALABLE_TOPIC_SUBSCRIBE:
+        subscribe = command.scalableTopicSubscribe
+        connection.send_command(
+            make_command(
+                CommandScalableTopicSubscribeResponse(
+                    request_id=subscribe.request_id, error=_NOT_ALLOWED, message=message
+                )
+            )
+        )
+    else:
+        watch = command.watchScalableTopics
+        connection.send_command(
+            make_command(
+                CommandWatchScalableTopicsUpdate(
+                    watch_id=watch.watch_id, error=_NOT_ALLOWED, message=message
+                )
+            )
+        )
+
+
+def on_scalable_close(connection: Connection, command: BaseCommand) -> None:
+    """Closing what was never opened is not an error."""
+
+
+def on_auth_response(connection: Connection, command: BaseCommand) -> None:
+    """No challenge was sent: an answer to none is ignored."""

@@ -1,0 +1,102 @@
+"""Schemas as clients bring and fetch them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from magnetar.broker.connection import Connection
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.schema import schema_id
+from magnetar.broker.service import AnyTopic
+from magnetar.errors import (
+    BrokerError,
+    IncompatibleSchema,
+    InvalidSchema,
+    SchemaNotFound,
+    TopicNotFound,
+    fault_of,
+)
+from magnetar.model.name import parse_topic
+from magnetar.model.schema import SchemaType, decode_version, encode_version
+from magnetar.wire.command import (
+    BaseCommand,
+    CommandGetOrCreateSchema,
+    CommandGetOrCreateSchemaResponse,
+    CommandGetSchema,
+    CommandGetSchemaResponse,
+    CommandSubscribe,
+    ServerError,
+    make_command,
+)
+from magnetar.wire.schema import decode_schema, encode_schema
+
+
+async def check_consumer_schema(topic: AnyTopic, request: CommandSubscribe) -> None:
+    """A topic in use must fit the consumer; one that is idle and empty takes the consumer's schema
+    for its own.
+    """
+    if not request.HasField("schema"):
+        return
+    schema = decode_schema(request.schema)
+    if schema.type is SchemaType.AUTO_CONSUME:
+        return
+    registry, policy = topic.service.schemas, topic.policy
+    has_schema = await registry.get_latest(topic.name) is not None
+    has_data = isinstance(topic, PersistentTopic) and topic.chain.total_entries > 0
+    if has_schema or has_data or topic.has_clients():
+        await registry.check_consumer(topic.name, schema, policy.schema_compatibility)
+    else:
+        await registry.put_if_absent(topic.name, schema, policy.schema_compatibility)
+
+
+def on_get_schema(connection: Connection, command: BaseCommand) -> Awaitable[None]:
+    return _get_schema(connection, command.getSchema)
+
+
+async def _get_schema(connection: Connection, request: CommandGetSchema) -> None:
+    response = CommandGetSchemaResponse(request_id=request.request_id)
+    try:
+        topic = parse_topic(request.topic)
+        registry = connection.service.schemas
+        if request.HasField("schema_version"):
+            if not request.schema_version:
+                raise IncompatibleSchema("Empty schema version")
+            stored = await registry.get(topic, decode_version(request.schema_version))
+        else:
+            stored = await registry.get_latest(topic)
+        if stored is None:
+            raise SchemaNotFound(f"Topic {topic} has no such schema")
+        response.schema.CopyFrom(encode_schema(stored.schema, schema_id(topic)))
+        response.schema_version = encode_version(stored.version)
+    except BrokerError as refusal:
+        response.error_code = ServerError.Name(fault_of(refusal).code)  # type: ignore[assignment]
+        response.error_message = refusal.sentence
+    connection.send_command(make_command(response))
+
+
+def on_get_or_create_schema(connection: Connection, command: BaseCommand) -> Awaitable[None]:
+    return _get_or_create_schema(connection, command.getOrCreateSchema)
+
+
+async def _get_or_create_schema(connection: Connection, request: CommandGetOrCreateSchema) -> None:
+    response = CommandGetOrCreateSchemaResponse(request_id=request.request_id)
+    try:
+        topic = connection.service.topics.get(parse_topic(request.topic).full)
+        if topic is None:
+            raise TopicNotFound(f"Topic {request.topic} not found")
+        schema = decode_schema(request.schema)
+        if schema.type is SchemaType.AUTO_CONSUME:
+            raise InvalidSchema("AUTO_CONSUME is not a schema that can be stored")
+        version = None
+        if schema.type is not SchemaType.NONE:  # which means bytes here
+            version = await topic.service.schemas.put_if_absent(
+                topic.name,
+                schema,
+                topic.policy.schema_compatibility,
+                allow_auto_update=topic.policy.allow_auto_update_schema,
+            )
+        response.schema_version = encode_version(version)
+    except BrokerError as refusal:
+        response.error_code = ServerError.Name(fault_of(refusal).code)  # type: ignore[assignment]
+        response.error_message = refusal.sentence
+    connection.send_command(make_command(response))

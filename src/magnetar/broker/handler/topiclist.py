@@ -1,0 +1,100 @@
+"""The topics of a namespace: once, or watched."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from magnetar.broker.connection import Connection
+from magnetar.broker.topiclist import TopicListWatcher, TopicPattern, is_system_topic
+from magnetar.errors import NotAllowed
+from magnetar.model.name import NamespaceName, TopicDomain, parse_namespace
+from magnetar.wire.command import (
+    BaseCommand,
+    CommandGetTopicsOfNamespace,
+    CommandGetTopicsOfNamespaceResponse,
+    CommandWatchTopicList,
+    CommandWatchTopicListSuccess,
+    make_command,
+    success,
+)
+from magnetar.wire.topiclist import hash_topics
+
+_DOMAINS = {
+    CommandGetTopicsOfNamespace.PERSISTENT: (TopicDomain.PERSISTENT,),
+    CommandGetTopicsOfNamespace.NON_PERSISTENT: (TopicDomain.NON_PERSISTENT,),
+    CommandGetTopicsOfNamespace.ALL: (TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT),
+}
+
+
+async def _list(
+    connection: Connection, namespace: NamespaceName, domains: tuple[TopicDomain, ...]
+) -> list[str]:
+    names: list[str] = []
+    for domain in domains:
+        names += await connection.service.list_topics(namespace, domain)
+    return [name for name in names if not is_system_topic(name)]
+
+
+def on_get_topics(connection: Connection, command: BaseCommand) -> Awaitable[None]:
+    return _get_topics(connection, command.getTopicsOfNamespace)
+
+
+async def _get_topics(connection: Connection, request: CommandGetTopicsOfNamespace) -> None:
+    config = connection.service.config
+    namespace = parse_namespace(request.namespace)
+    names = await _list(connection, namespace, _DOMAINS[request.mode])
+    response = CommandGetTopicsOfNamespaceResponse(request_id=request.request_id)
+    length_max = config.subscriptionPatternMaxLength
+    if (
+        request.HasField("topics_pattern")
+        and config.enableBrokerSideSubscriptionPatternEvaluation
+        and len(request.topics_pattern) <= length_max
+    ):
+        names = TopicPattern(request.topics_pattern, length_max=length_max).filter(names)
+        response.filtered = True
+    response.topics_hash = hash_topics(names)
+    response.changed = request.topics_hash != response.topics_hash
+    if response.changed:
+        response.topics.extend(names)
+    connection.send_command(make_command(response))
+
+
+def on_watch(connection: Connection, command: BaseCommand) -> Awaitable[None]:
+    return _watch(connection, command.watchTopicList)
+
+
+async def _watch(connection: Connection, request: CommandWatchTopicList) -> None:
+    service = connection.service
+    if not service.config.enableBrokerSideSubscriptionPatternEvaluation:
+        raise NotAllowed("Unable to create topic list watcher: the feature is disabled")
+    namespace = parse_namespace(request.namespace)
+    pattern = TopicPattern(
+        request.topics_pattern, length_max=service.config.subscriptionPatternMaxLength
+    )
+    previous = connection.watchers.pop(request.watcher_id, None)
+    if previous is not None:
+        previous.close()
+    watcher = TopicListWatcher(
+        connection, request.watcher_id, namespace, pattern, service.watchers.discard
+    )
+    connection.watchers[request.watcher_id] = watcher
+    service.watchers.add(watcher)
+    names = await _list(connection, namespace, (TopicDomain.PERSISTENT,))
+    if connection.closed or connection.watchers.get(request.watcher_id) is not watcher:
+        return
+    matching = watcher.start(names)
+    hashed = hash_topics(matching)
+    response = CommandWatchTopicListSuccess(
+        request_id=request.request_id, watcher_id=request.watcher_id, topics_hash=hashed
+    )
+    if request.topics_hash != hashed:
+        response.topic.extend(matching)
+    connection.send_command(make_command(response))
+
+
+def on_watch_close(connection: Connection, command: BaseCommand) -> None:
+    request = command.watchTopicListClose
+    watcher = connection.watchers.pop(request.watcher_id, None)
+    if watcher is not None:
+        watcher.close()
+    connection.send_command(success(request.request_id))

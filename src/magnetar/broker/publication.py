@@ -1,0 +1,128 @@
+"""The way of a run into the log: checked, judged for duplicates, appended, answered."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from magnetar.broker.dedup import Deduplicator, Verdict
+from magnetar.broker.entry import is_encrypted
+from magnetar.broker.producer import PendingRun, Producer
+from magnetar.errors import (
+    BrokerError,
+    ChecksumMismatch,
+    NotAllowed,
+    StorageFailed,
+    TopicFenced,
+    TopicTerminated,
+    TransactionsNotSupported,
+)
+from magnetar.model.position import Position
+from magnetar.runtime.log import Log
+from magnetar.wire.run import SendRun, encode_receipts
+
+if TYPE_CHECKING:
+    from magnetar.broker.persistent import PersistentTopic
+
+log = Log(__name__)
+
+_NOWHERE: Final = 2**64 - 1
+
+
+class Publication:
+    def __init__(self, topic: PersistentTopic) -> None:
+        self._topic = topic
+
+    def publish(self, producer: Producer, run: SendRun) -> None:
+        refusal = self._refusal_of(run)
+        if refusal is not None:
+            producer.refuse(run, refusal)
+            return
+        if self._topic.dedup is None:
+            self._append(producer, run)
+        else:
+            self._append_once(producer, run, self._topic.dedup)
+
+    def _refusal_of(self, run: SendRun) -> BrokerError | None:
+        topic = self._topic
+        if run.corrupt:
+            return ChecksumMismatch("Checksum failed on the broker")
+        if topic.closed:
+            return TopicFenced(f"Topic {topic.name} is closing")
+        if topic.chain.terminated is not None:
+            return TopicTerminated(f"Topic {topic.name} was terminated")
+        limit = topic.policy.max_message_size  # the broker's own limit bounds the frame already
+        if 0 < limit < topic.service.config.maxMessageSize and max(map(len, run.entries)) > limit:
+            return NotAllowed(
+                f"Exceed maximum message size: the limit of the topic is {limit} bytes"
+            )
+        if topic.policy.encryption_required and not all(map(is_encrypted, run.entries)):
+            return NotAllowed(f"Messages must be encrypted in {topic.name}")
+        if run.command is not None:
+            if run.command.HasField("message_id"):
+                return NotAllowed("Only a shadow topic accepts message ids")
+            if run.command.txnid_most_bits or run.command.txnid_least_bits:
+                return TransactionsNotSupported("transactions are not supported by this broker")
+        return None
+
+    def _append_once(self, producer: Producer, run: SendRun, dedup: Deduplicator) -> None:
+        verdicts = dedup.judge(producer.name, run)
+        for verdict, group in groupby(range(len(run)), key=verdicts.__getitem__):
+            indexes = list(group)
+            part = run if len(indexes) == len(run) else run.select(indexes)
+            match verdict:
+                case Verdict.ACCEPT:
+                    self._append(producer, part)
+                case Verdict.DUPLICATE:
+                    receipts = b"".join(
+                        encode_receipts(producer.id, [sequence], [highest], _NOWHERE, _NOWHERE)
+                        for sequence, highest in zip(part.sequences, part.highests, strict=True)
+                    )
+                    producer.answer(producer.expect(0), receipts)
+                case Verdict.UNKNOWN:
+                    producer.refuse(
+                        part, StorageFailed("Cannot determine whether the message is a duplicate")
+                    )
+
+    def _append(self, producer: Producer, run: SendRun) -> None:
+        topic = self._topic
+        size = sum(map(len, run.entries))
+        messages = sum(run.counts)
+        pending = producer.expect(size)
+        producer.rate.add(messages, size)
+        topic.rate_in.add(messages, size)
+        if run.command is not None and run.command.is_chunk:
+            topic.chunks_in.add(1, size)
+            producer.chunk_rate.add(1, size)
+        if topic.publish_limiter is not None:
+            topic.throttle(producer, messages, size)
+
+        def on_appended(first: Position | None, failure: BrokerError | None) -> None:
+            self._on_written(producer, run, pending, first, failure)
+
+        topic.chain.append(run.entries, run.counts, on_appended)
+
+    def _on_written(
+        self,
+        producer: Producer,
+        run: SendRun,
+        pending: PendingRun,
+        first: Position | None,
+        failure: BrokerError | None,
+    ) -> None:
+        if first is None:
+            assert failure is not None
+            if self._topic.dedup is not None:
+                self._topic.dedup.on_failed()
+            log.warning("publish failed", topic=self._topic.name.full, reason=failure.sentence)
+            producer.refuse(run, failure, pending)
+            return
+        if self._topic.dedup is not None:
+            last = Position(first.ledger_id, first.entry_id + len(run) - 1)
+            self._topic.dedup.on_persisted(producer.name, run, last)
+        producer.answer(
+            pending,
+            encode_receipts(
+                producer.id, run.sequences, run.highests, first.ledger_id, first.entry_id
+            ),
+        )

@@ -1,0 +1,299 @@
+"""The schemas of topics: every version kept in a ledger, and a record that lists them.
+
+The record stands at `/schemas/tenant/namespace/topic`. A version is written to a ledger of its own
+first; then the record is changed, and from there on the version exists. A broker that dies in
+between leaves a ledger nobody knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+from weakref import WeakValueDictionary
+
+from magnetar.errors import (
+    BrokerError,
+    EntryNotFound,
+    IncompatibleSchema,
+    LedgerNotFound,
+    RecordNotFound,
+    VersionConflict,
+)
+from magnetar.ledger.store import LedgerStore
+from magnetar.metadata.store import ABSENT, MetadataStore
+from magnetar.model.name import TopicDomain, TopicName, encode_local
+from magnetar.model.position import EntryId, LedgerId, Position, Term
+from magnetar.model.schema import (
+    CompatibilityStrategy,
+    SchemaData,
+    SchemaType,
+    StoredSchema,
+)
+from magnetar.rules.schema import (
+    find_consumer_incompatibility,
+    find_incompatibility,
+    find_same,
+    validate_schema,
+)
+from magnetar.runtime.clock import Clock
+from magnetar.wire.schema import (
+    SchemaIndex,
+    decode_locator,
+    decode_stored,
+    encode_locator,
+    encode_stored,
+)
+
+_TRIES_MAX: Final = 20
+_CACHED_MAX: Final = 4096
+_TERM: Final = Term(0)
+"""A schema's ledger is written once by whoever made it: there is nobody to fence."""
+
+
+def schema_id(topic: TopicName) -> str:
+    """One for a topic, its partitions and its segments: `tenant/namespace/topic`."""
+    local = topic.base.local
+    if topic.domain is TopicDomain.SEGMENT:
+        local = local.partition("/")[0]
+    return f"{topic.namespace}/{encode_local(local)}"
+
+
+class SchemaRegistry:
+    """Changes of one topic's schemas happen one after the other, also against other brokers'."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        ledgers: LedgerStore,
+        clock: Clock,
+        *,
+        legacy_json: bool = False,
+    ) -> None:
+        self._store = store
+        self._ledgers = ledgers
+        self._clock = clock
+        self._legacy_json = legacy_json
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._cached: dict[Position, SchemaData] = {}
+
+    async def get_latest(self, topic: TopicName) -> StoredSchema | None:
+        """None when there never was one, and when it is deleted."""
+        history = await self.get_all(topic)
+        return history[-1] if history else None
+
+    async def get(self, topic: TopicName, version: int) -> StoredSchema | None:
+        """None for a version that never was or that was deleted."""
+        history = await self.get_all(topic)
+        return next((stored for stored in history if stored.version == version), None)
+
+    async def get_all(self, topic: TopicName) -> tuple[StoredSchema, ...]:
+        """The versions since the last deletion, oldest first."""
+        index, version = await self._load(topic)
+        while True:
+            try:
+                return await self._read_history(index)
+            except LedgerNotFound:  # deleted between the two reads, or lost
+                index, newer = await self._load(topic)
+                if newer == version:
+                    raise
+                version = newer
+
+    async def find_version(self, topic: TopicName, schema: SchemaData) -> int | None:
+        """The version with exactly this definition."""
+        for stored in await self.get_all(topic):
+            if stored.schema.is_same(schema):
+                return stored.version
+        return None
+
+    async def put_if_absent(
+        self,
+        topic: TopicName,
+        schema: SchemaData,
+        strategy: CompatibilityStrategy,
+        *,
+        allow_auto_update: bool = True,
+    ) -> int:
+        """The version of this schema, a new one unless it is known.
+
+        Raise InvalidSchema for a definition that is not of its type, IncompatibleSchema for one
+        that may not follow those before it, or for any new one unless `allow_auto_update`.
+        """
+        validate_schema(schema, legacy_json=self._legacy_json)
+        async with self._turn(topic):
+            for _ in range(_TRIES_MAX):
+                index, expect = await self._load(topic)
+                history = await self._read_history(index)
+                known = find_same(history, schema)
+                if known is not None:
+                    return known
+                if not allow_auto_update:
+                    raise IncompatibleSchema(
+                        f"{topic} has no such schema, and producers may not bring new ones"
+                    )
+                self._refuse(
+                    find_incompatibility(
+                        [stored.schema for stored in history],
+                        schema,
+                        strategy,
+                        legacy_json=self._legacy_json,
+                    )
+                )
+                version = await self._append(topic, schema, index, expect)
+                if version is not None:
+                    return version
+        raise VersionConflict(f"the schemas of {topic} keep changing")
+
+    async def check_compatibility(
+        self, topic: TopicName, schema: SchemaData, strategy: CompatibilityStrategy
+    ) -> None:
+        """Raise InvalidSchema or IncompatibleSchema when a producer could not bring this schema."""
+        validate_schema(schema, legacy_json=self._legacy_json)
+        history = [stored.schema for stored in await self.get_all(topic)]
+        self._refuse(find_incompatibility(history, schema, strategy, legacy_json=self._legacy_json))
+
+    async def check_consumer(
+        self, topic: TopicName, schema: SchemaData, strategy: CompatibilityStrategy
+    ) -> None:
+        """Raise IncompatibleSchema when a consumer with this schema could not read the topic."""
+        validate_schema(schema, legacy_json=self._legacy_json)
+        if strategy is CompatibilityStrategy.ALWAYS_COMPATIBLE:
+            return
+        history = [stored.schema for stored in await self.get_all(topic)]
+        if not history:
+            raise IncompatibleSchema(f"{topic} has no schema to check against")
+        self._refuse(
+            find_consumer_incompatibility(history, schema, strategy, legacy_json=self._legacy_json)
+        )
+
+    async def delete(self, topic: TopicName, *, user: str = "", force: bool = False) -> int:
+        """Add a version that says "deleted", and return it; by force, forget all of them: -1."""
+        if force:
+            await self.delete_storage(topic)
+            return -1
+        tombstone = SchemaData(SchemaType.NONE, user=user, deleted=True)
+        async with self._turn(topic):
+            for _ in range(_TRIES_MAX):
+                index, expect = await self._load(topic)
+                version = await self._append(topic, tombstone, index, expect)
+                if version is not None:
+                    return version
+        raise VersionConflict(f"the schemas of {topic} keep changing")
+
+    async def delete_storage(self, topic: TopicName) -> None:
+        """Forget every version and give the space back: the topic itself is gone."""
+        async with self._turn(topic):
+            for _ in range(_TRIES_MAX):
+                index, expect = await self._load(topic)
+                if not index:
+                    return
+                try:
+                    await self._store.delete(_path(topic), expect=expect)
+                except RecordNotFound:
+                    return
+                except VersionConflict:
+                    continue
+                for entry in index:
+                    self._cached.pop(entry.position, None)
+                    await self._ledgers.delete(LedgerId(entry.position.ledger_id))
+                return
+        raise VersionConflict(f"the schemas of {topic} keep changing")
+
+    async def ledgers_of(self, topic: TopicName) -> tuple[LedgerId, ...]:
+        """The ledgers that hold the topic's versions, oldest first."""
+        index, _ = await self._load(topic)
+        return tuple(LedgerId(entry.position.ledger_id) for entry in index)
+
+    def _turn(self, topic: TopicName) -> asyncio.Lock:
+        return self._turns.setdefault(schema_id(topic), asyncio.Lock())
+
+    @staticmethod
+    def _refuse(reason: str | None) -> None:
+        if reason is not None:
+            raise IncompatibleSchema(reason)
+
+    async def _load(self, topic: TopicName) -> tuple[tuple[SchemaIndex, ...], int]:
+        record = await self._store.get(_path(topic))
+        if record is None:
+            return (), ABSENT
+        return decode_locator(record.value), record.stat.version
+
+    async def _read_history(self, index: Sequence[SchemaIndex]) -> tuple[StoredSchema, ...]:
+        history: list[StoredSchema] = []
+        for entry in reversed(index):
+            stored = await self._read(entry)
+            if stored.schema.deleted:
+                break
+            history.append(stored)
+        return tuple(reversed(history))
+
+    async def _read(self, entry: SchemaIndex) -> StoredSchema:
+        schema = self._cached.get(entry.position)
+        if schema is None:
+            found = await self._ledgers.read(
+                LedgerId(entry.position.ledger_id),
+                EntryId(entry.position.entry_id),
+                entries_max=1,
+                bytes_max=1,
+            )
+            if not found:
+                raise EntryNotFound(f"schema version {entry.version} is not at {entry.position}")
+            schema = decode_stored(found[0])
+            self._keep(entry.position, schema)
+        return StoredSchema(entry.version, schema)
+
+    def _keep(self, position: Position, schema: SchemaData) -> None:
+        if len(self._cached) >= _CACHED_MAX:
+            del self._cached[next(iter(self._cached))]
+        self._cached[position] = schema
+
+    async def _append(
+        self,
+        topic: TopicName,
+        schema: SchemaData,
+        index: tuple[SchemaIndex, ...],
+        expect: int,
+    ) -> int | None:
+        """Write a version and list it; None when somebody else changed the list meanwhile."""
+        name = schema_id(topic)
+        kept = SchemaData(
+            schema.type,
+            schema.definition,
+            schema.properties,
+            schema.user,
+            self._clock.now_ms(),
+            schema.deleted,
+        )
+        position = await self._write(name, encode_stored(name, kept, index))
+        version = index[-1].version + 1 if index else 0
+        entry = SchemaIndex(version, position, b"" if kept.deleted else kept.digest)
+        try:
+            await self._store.put(_path(topic), encode_locator((*index, entry)), expect=expect)
+        except VersionConflict:
+            await self._ledgers.delete(LedgerId(position.ledger_id))
+            return None
+        return version
+
+    async def _write(self, name: str, data: bytes) -> Position:
+        writer = await self._ledgers.create(
+            term=_TERM,
+            properties={"application": "pulsar", "component": "schema", "pulsar/schemaId": name},
+        )
+        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def on_appended(error: BrokerError | None) -> None:
+            if durable.done():
+                return
+            if error is None:
+                durable.set_result(None)
+            else:
+                durable.set_exception(error)
+
+        entry = writer.append([data], on_appended)
+        await durable
+        await writer.seal()
+        return Position(writer.id, entry)
+
+
+def _path(topic: TopicName) -> str:
+    return f"/schemas/{schema_id(topic)}"

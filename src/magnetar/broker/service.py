@@ -1,0 +1,384 @@
+"""The broker: its topics and connections, and how a topic comes to be loaded, unloaded and
+deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from itertools import count
+from typing import Final
+
+from magnetar import __version__
+from magnetar.broker.chain_record import MetadataChainRecords, chain_path
+from magnetar.broker.connection import Connection
+from magnetar.broker.entry import count_safely
+from magnetar.broker.nonpersistent import NonPersistentTopic
+from magnetar.broker.ownership import Owner, Ownership
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.policy import PolicyService
+from magnetar.broker.producer import Producer
+from magnetar.broker.resource import Resources
+from magnetar.broker.schema import SchemaRegistry
+from magnetar.broker.topiclist import TopicListWatcher
+from magnetar.errors import (
+    BrokerError,
+    NamespaceNotFound,
+    NotAllowed,
+    PreconditionFailed,
+    ResourceBusy,
+    ServiceNotReady,
+    StorageFailed,
+    TopicNotFound,
+)
+from magnetar.ledger.cache import EntryCache
+from magnetar.ledger.chain import Chain, ChainPolicy
+from magnetar.ledger.orphan import load_references, remove_orphans
+from magnetar.ledger.pace import CursorPace
+from magnetar.ledger.store import LedgerStore
+from magnetar.metadata.store import MetadataStore
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local, parse_topic
+from magnetar.model.position import LedgerId, Position
+from magnetar.rules.policy import EffectivePolicy
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.configuration import Configuration
+from magnetar.runtime.log import Log
+from magnetar.runtime.task import TaskScope
+
+log = Log(__name__)
+
+AnyTopic = PersistentTopic | NonPersistentTopic
+
+HEARTBEAT_TENANT: Final = "pulsar"
+
+
+class Service:
+    def __init__(
+        self,
+        config: Configuration,
+        clock: Clock,
+        *,
+        store: MetadataStore,
+        ledgers: LedgerStore,
+        resources: Resources,
+        policies: PolicyService,
+        schemas: SchemaRegistry,
+        ownership: Ownership,
+        owner: Owner,
+        cache: EntryCache,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.store = store
+        self.ledgers = ledgers
+        self.resources = resources
+        self.policies = policies
+        self.schemas = schemas
+        self.ownership = ownership
+        self.owner = owner
+        self.cluster = config.clusterName or "standalone"
+        self.version = __version__
+        self.started_ms = clock.now_ms()
+        self.loop = asyncio.get_running_loop()
+        self.tasks = TaskScope("broker")
+        self.topics: dict[str, AnyTopic] = {}
+        self.connections: set[Connection] = set()
+        self.watchers: set[TopicListWatcher] = set()
+        self.idle_waiters: dict[Producer, asyncio.Future[None]] = {}
+        self.closing = False
+        self._cache = cache
+        self._pace = CursorPace(clock)
+        self._changing: dict[str, asyncio.Future[None]] = {}
+        """Topics that are being loaded, unloaded or deleted: whoever comes waits for the outcome.
+        """
+        self._names = count()
+        self._name_prefix = f"{self.cluster}-{owner.term}"
+        policies.listen(self._on_policies_changed)
+
+    @property
+    def broker_id(self) -> str:
+        return self.owner.broker_id
+
+    @property
+    def service_url(self) -> str:
+        return self.owner.service_url
+
+    @property
+    def web_url(self) -> str:
+        return self.owner.web_url
+
+    def next_producer_name(self) -> str:
+        return f"{self._name_prefix}-{next(self._names)}"
+
+    # ------------------------------------------------------------------ loading
+
+    async def load_topic(
+        self, name: TopicName, *, create: bool = False, properties: Mapping[str, str] | None = None
+    ) -> AnyTopic:
+        """The live topic; loads it, or makes it when asked to."""
+        while True:
+            topic = self.topics.get(name.full)
+            if topic is not None and not topic.closed:
+                return topic
+            changing = self._changing.get(name.full)
+            if changing is not None:
+                await asyncio.shield(changing)
+                continue
+            if self.closing:
+                raise ServiceNotReady("The broker is closing")
+            async with _Change(self._changing, name.full):
+                return await self._open_topic(name, create=create, properties=properties)
+
+    async def _open_topic(
+        self, name: TopicName, *, create: bool, properties: Mapping[str, str] | None
+    ) -> AnyTopic:
+        if name.domain is TopicDomain.TOPIC:
+            raise NotAllowed(f"{name} is a scalable topic; attach to its segments")
+        await self.policies.load(name)
+        policy = self.policies.effective(name)
+        is_new = False
+        topic: AnyTopic
+        if not name.is_persistent:
+            if not self.config.enableNonPersistentTopics:
+                raise NotAllowed("Broker is not set to serve non-persistent topics")
+            if not create:
+                raise TopicNotFound(f"Topic {name} not found")
+            topic, is_new = NonPersistentTopic(self, name, policy), True
+        else:
+            if not self.config.enablePersistentTopics:
+                raise NotAllowed("Broker is not set to serve persistent topics")
+            is_new = not await self.store.exists(chain_path(name))
+            if is_new:
+                if not create:
+                    raise TopicNotFound(f"Topic {name} not found")
+                await self._check_creation(name)
+            topic = await self._open_persistent(name, policy)
+            if properties:
+                await topic.set_properties(properties)
+        self.topics[name.full] = topic
+        if is_new:
+            self._tell_watchers(name, exists=True)
+        return topic
+
+    async def _open_persistent(self, name: TopicName, policy: EffectivePolicy) -> PersistentTopic:
+        owner = await self.ownership.owner_of(name)
+        chain = await Chain.open(
+            name.full,
+            self.ledgers,
+            MetadataChainRecords(self.store, name),
+            self.chain_policy(policy),
+            clock=self.clock,
+            term=owner.term,
+            count_messages=count_safely,
+            cache=self._cache,
+            pace=self._pace,
+        )
+        return await PersistentTopic.open(self, name, policy, chain)
+
+    async def _check_creation(self, name: TopicName) -> None:
+        if name.namespace.tenant == HEARTBEAT_TENANT:
+            return
+        policies = await self.resources.namespaces.get(name.namespace)
+        if policies is None:
+            raise NamespaceNotFound(f"Namespace {name.namespace} does not exist")
+        limit = policies.max_topics_per_namespace
+        if limit is None:
+            limit = self.config.maxTopicsPerNamespace
+        if limit and len(await self.list_topics(name.namespace, TopicDomain.PERSISTENT)) >= limit:
+            raise PreconditionFailed("Exceed maximum number of topics in namespace.")
+
+    def chain_policy(self, policy: EffectivePolicy) -> ChainPolicy:
+        return ChainPolicy(
+            entries_max=policy.entries_per_ledger_max,
+            bytes_max=policy.ledger_bytes_max,
+            roll_min_ms=policy.roll_min_ms,
+            roll_max_ms=policy.roll_max_ms,
+            retention_ms=policy.retention_ms,
+            retention_bytes=policy.retention_bytes,
+        )
+
+    async def may_create(self, name: TopicName) -> bool:
+        """Whether attaching to a missing topic makes it: the namespace says, else the broker."""
+        return (await self.policies.auto_topic_creation(name.namespace)).allowed
+
+    async def attach_topic(self, name: TopicName, *, may_create: bool = True) -> AnyTopic:
+        """The topic a client attaches to. A partition needs its partitioned topic; a partitioned
+        topic's own name has no log.
+        """
+        topic = self.topics.get(name.full)
+        if topic is not None and not topic.closed:
+            return topic
+        if self.closing:
+            raise ServiceNotReady("The broker is closing")
+        partitioned = await self.resources.partitioned.get(name.base)
+        partitions = 0 if partitioned is None else partitioned.partitions
+        if not name.is_partition and partitions > 0:
+            raise NotAllowed(f"{name} is a partitioned topic; attach to its partitions")
+        if name.is_partition and partitioned is not None and name.partition_index >= partitions:
+            raise NotAllowed(f"{name} has no such partition: the topic has {partitions}")
+        if name.is_partition and partitioned is None and not await self.topic_exists(name):
+            raise NotAllowed(f"{name.base} is not a partitioned topic")
+        is_partition = name.is_partition and partitioned is not None
+        create = is_partition or (may_create and await self.may_create(name))
+        return await self.load_topic(name, create=create)
+
+    # ------------------------------------------------------------------ asking
+
+    async def partitions_of(self, name: TopicName, *, may_create: bool) -> int:
+        """How many partitions a topic has; 0 when it is not partitioned, or will come to be so by
+        attaching.
+        """
+        partitioned = await self.resources.partitioned.get(name)
+        if partitioned is not None:
+            return partitioned.partitions
+        if name.is_partition or await self.topic_exists(name):
+            return 0
+        if await self.resources.namespaces.get(name.namespace) is None:
+            raise TopicNotFound(f"Namespace {name.namespace} not found")
+        creation = await self.policies.auto_topic_creation(name.namespace)
+        if not (may_create and creation.allowed):
+            raise TopicNotFound(f"Topic {name} not found")
+        if creation.partitions <= 0:
+            return 0
+        await self.resources.partitioned.create(name, creation.partitions, {})
+        return creation.partitions
+
+    async def topic_exists(self, name: TopicName) -> bool:
+        topic = self.topics.get(name.full)
+        if topic is not None and not topic.closed:
+            return True
+        return name.is_persistent and await self.store.exists(chain_path(name))
+
+    async def list_topics(self, namespace: NamespaceName, domain: TopicDomain) -> list[str]:
+        if domain is TopicDomain.NON_PERSISTENT:
+            loaded = self.topics.values()
+            return sorted(
+                t.name.full
+                for t in loaded
+                if t.name.domain is domain and t.name.namespace == namespace and not t.closed
+            )
+        root = f"/managed-ledgers/{namespace}/{domain.value}"
+        names = await self.store.children(root)
+        return sorted(f"{domain.value}://{namespace}/{decode_local(name)}" for name in names)
+
+    async def health(self) -> None:
+        """Write to a topic of the broker's own and read it back."""
+        namespace = NamespaceName(HEARTBEAT_TENANT, self.broker_id)
+        name = TopicName(TopicDomain.PERSISTENT, namespace, "healthcheck")
+        topic = await self.load_topic(name, create=True)
+        assert isinstance(topic, PersistentTopic)
+        written = await append_entry(topic.chain, f"{self.clock.now_ms()}".encode())
+        run = await topic.chain.read(written, 1, 1)
+        if run is None or run.ledger_id != written.ledger_id:
+            raise StorageFailed("The heartbeat message could not be read back")
+        topic.last_active_ms = self.clock.now_ms()
+
+    # ------------------------------------------------------------------ unloading and deleting
+
+    async def unload_topic(self, name: TopicName) -> None:
+        topic = self.topics.get(name.full)
+        if topic is None:
+            if not await self.topic_exists(name):
+                raise TopicNotFound(f"Topic {name} not found")
+            return
+        async with _Change(self._changing, name.full):
+            await topic.close()
+            self._drop(topic)
+
+    def _drop(self, topic: AnyTopic) -> None:
+        name = topic.name
+        if self.topics.get(name.full) is not topic:
+            return
+        del self.topics[name.full]
+        siblings = self.topics.values() if name.is_partition else ()
+        if not any(each.name.base == name.base for each in siblings):
+            self.policies.forget(name)
+
+    async def delete_topic(self, name: TopicName, *, force: bool = False) -> None:
+        topic = await self.load_topic(name)
+        if not force:
+            if len(topic.producers):
+                raise ResourceBusy("Topic has active producers/subscriptions")
+            if topic.subscriptions:
+                raise ResourceBusy("Topic has active producers/subscriptions")
+        if name.full in self._changing:
+            raise ResourceBusy(f"Topic {name} is being unloaded or deleted")
+        async with _Change(self._changing, name.full):
+            try:
+                await topic.delete()
+            finally:
+                self._drop(topic)
+        self._tell_watchers(name, exists=False)
+
+    async def sweep_ledgers(self, suspects: Sequence[LedgerId]) -> None:
+        """Delete what a crash left of ledgers that were there before this broker served."""
+
+        async def references(chain: str) -> Collection[int]:
+            return await load_references(MetadataChainRecords(self.store, parse_topic(chain)))
+
+        removed = await remove_orphans(self.ledgers, suspects, references, term=self.owner.term)
+        if removed:
+            log.info("removed ledgers that nothing names", count=len(removed))
+
+    # ------------------------------------------------------------------ changes
+
+    def _tell_watchers(self, name: TopicName, *, exists: bool) -> None:
+        if name.domain is TopicDomain.PERSISTENT:
+            for watcher in list(self.watchers):
+                if watcher.namespace == name.namespace:
+                    watcher.on_change(name.full, exists=exists)
+
+    def _on_policies_changed(self, namespace: NamespaceName, topic: TopicName | None) -> None:
+        for live in list(self.topics.values()):
+            if live.name.namespace == namespace and (topic is None or live.name.base == topic.base):
+                live.on_policies_changed()
+
+    # ------------------------------------------------------------------ the end
+
+    async def close(self) -> None:
+        """Tell every client to go elsewhere, make everything durable, end the connections."""
+        self.closing = True
+        gate = asyncio.Semaphore(64)
+
+        async def close_one(topic: AnyTopic) -> None:
+            async with gate:
+                try:
+                    await topic.close()
+                except BrokerError as failure:
+                    log.error("topic did not close", topic=topic.name.full, reason=failure.sentence)
+
+        await asyncio.gather(*(close_one(topic) for topic in list(self.topics.values())))
+        for connection in list(self.connections):
+            connection.close()
+        await self.tasks.close()
+
+
+class _Change:
+    """Marks a topic as being changed for as long as the body runs."""
+
+    def __init__(self, changing: dict[str, asyncio.Future[None]], full: str) -> None:
+        self._changing = changing
+        self._full = full
+
+    async def __aenter__(self) -> None:
+        while (earlier := self._changing.get(self._full)) is not None:
+            await asyncio.shield(earlier)
+        self._changing[self._full] = asyncio.get_running_loop().create_future()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._changing.pop(self._full).set_result(None)
+
+
+async def append_entry(chain: Chain, entry: bytes) -> Position:
+    """Append one entry of the broker's own and wait until it is durable."""
+    done: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
+
+    def on_durable(first: Position | None, failure: BrokerError | None) -> None:
+        if first is not None:
+            done.set_result(first)
+        else:
+            assert failure is not None
+            done.set_exception(failure)
+
+    chain.append([entry], [1], on_durable)
+    return await done

@@ -1,0 +1,190 @@
+"""The numbers of a topic as JSON, in the spelling that Pulsar's tools read.
+
+Nothing here waits: what could only be known by reading the log is what the upkeep noted last.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.broker.internal_stats import persistent_internal_stats, transient_internal_stats
+from magnetar.broker.producer import Producer
+from magnetar.broker.subscription_stats import (
+    Stats,
+    backlog_bytes,
+    earliest_publish_ms,
+    format_instant,
+    subscription_stats,
+    transient_subscription_stats,
+)
+
+if TYPE_CHECKING:
+    from magnetar.broker.compaction import Compactor
+    from magnetar.broker.nonpersistent import NonPersistentTopic
+    from magnetar.broker.persistent import PersistentTopic
+    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.topic import Topic
+
+__all__ = [
+    "largest_backlog_bytes",
+    "persistent_internal_stats",
+    "persistent_stats",
+    "transient_internal_stats",
+    "transient_stats",
+]
+
+
+def persistent_stats(
+    topic: PersistentTopic,
+    *,
+    precise_backlog: bool = False,
+    subscription_backlog_size: bool = True,
+    earliest_in_backlog: bool = False,
+    exclude_publishers: bool = False,
+    exclude_consumers: bool = False,
+) -> Stats:
+    """`precise_backlog` makes no difference: a cursor always knows how many entries are left."""
+    live = list(topic.subscriptions.values())
+    subscriptions = {
+        each.name: subscription_stats(
+            each,
+            backlog_size=subscription_backlog_size,
+            earliest_in_backlog=earliest_in_backlog,
+            exclude_consumers=exclude_consumers,
+        )
+        for each in live
+    }
+    stats = _common_stats(topic, subscriptions, exclude_publishers=exclude_publishers)
+    stats["bytesOutCounter"] += topic.removed_rate_out.bytes
+    stats["msgOutCounter"] += topic.removed_rate_out.count
+    stats |= {
+        "storageSize": topic.chain.total_bytes,
+        "backlogSize": largest_backlog_bytes(topic),
+        "backlogQuotaLimitSize": topic.policy.backlog_size.limit,
+        "backlogQuotaLimitTime": topic.policy.backlog_age.limit,
+        "deduplicationStatus": "Disabled" if topic.dedup is None else "Enabled",
+        "compaction": _compaction_stats(topic.compactor),
+    }
+    if earliest_in_backlog:
+        times = [earliest_publish_ms(each) for each in live]
+        stats["earliestMsgPublishTimeInBacklogs"] = min((t for t in times if t > 0), default=0)
+    _add_oldest(stats, topic, live)
+    if topic.producers.epoch is not None:
+        stats["topicEpoch"] = topic.producers.epoch
+    return stats
+
+
+def transient_stats(
+    topic: NonPersistentTopic,
+    *,
+    precise_backlog: bool = False,
+    subscription_backlog_size: bool = True,
+    earliest_in_backlog: bool = False,
+    exclude_publishers: bool = False,
+    exclude_consumers: bool = False,
+) -> Stats:
+    """A topic that keeps nothing has no backlog, so the options about it change nothing."""
+    subscriptions = {
+        each.name: transient_subscription_stats(each, exclude_consumers=exclude_consumers)
+        for each in topic.subscriptions.values()
+    }
+    stats = _common_stats(topic, subscriptions, exclude_publishers=exclude_publishers)
+    stats["bytesOutCounter"] += topic.removed_rate_out.bytes
+    stats["msgOutCounter"] += topic.removed_rate_out.count
+    for publisher in stats["publishers"]:
+        publisher["msgDropRate"] = 0.0
+    return stats | {"msgDropRate": topic.dropped.count_per_s}
+
+
+def largest_backlog_bytes(topic: PersistentTopic) -> int:
+    """The backlog of the slowest durable subscription: what the topic cannot let go."""
+    durable = (each for each in topic.subscriptions.values() if each.durable)
+    return max((backlog_bytes(each) for each in durable), default=0)
+
+
+def _common_stats(
+    topic: Topic, subscriptions: dict[str, Stats], *, exclude_publishers: bool
+) -> Stats:
+    told = subscriptions.values()
+    return {
+        "msgRateIn": topic.rate_in.count_per_s,
+        "msgThroughputIn": topic.rate_in.bytes_per_s,
+        "msgRateOut": sum((each["msgRateOut"] for each in told), 0.0),
+        "msgThroughputOut": sum((each["msgThroughputOut"] for each in told), 0.0),
+        "bytesInCounter": topic.rate_in.bytes,
+        "msgInCounter": topic.rate_in.count,
+        "systemTopicBytesInCounter": 0,
+        "bytesOutCounter": sum(each["bytesOutCounter"] for each in told),
+        "msgOutCounter": sum(each["msgOutCounter"] for each in told),
+        "bytesOutInternalCounter": 0,
+        "averageMsgSize": topic.rate_in.average_size,
+        "msgChunkPublished": topic.chunks_in.count > 0,
+        "storageSize": 0,
+        "backlogSize": 0,
+        "backlogQuotaLimitSize": 0,
+        "backlogQuotaLimitTime": 0,
+        "oldestBacklogMessageAgeSeconds": 0,
+        "publishRateLimitedTimes": topic.publish_limited_times,
+        "earliestMsgPublishTimeInBacklogs": 0,
+        "offloadedStorageSize": 0,
+        "lastOffloadLedgerId": 0,
+        "lastOffloadSuccessTimeStamp": 0,
+        "lastOffloadFailureTimeStamp": 0,
+        "ongoingTxnCount": 0,
+        "abortedTxnCount": 0,
+        "committedTxnCount": 0,
+        "publishers": [] if exclude_publishers else [_publisher(p) for p in topic.producers],
+        "waitingPublishers": topic.producers.waiting_count,
+        "subscriptions": subscriptions,
+        "replication": {},
+        "nonContiguousDeletedMessagesRanges": sum(
+            each["nonContiguousDeletedMessagesRanges"] for each in told
+        ),
+        "nonContiguousDeletedMessagesRangesSerializedSize": 0,
+        "delayedMessageIndexSizeInBytes": 0,
+        "compaction": _compaction_stats(None),
+        "ownerBroker": topic.service.broker_id,
+        "topicCreationTimeStamp": topic.created_ms,
+        "lastPublishTimeStamp": topic.last_publish_ms,
+    }
+
+
+def _publisher(producer: Producer) -> Stats:
+    return {
+        "accessMode": producer.access_mode.label,
+        "msgRateIn": producer.rate.count_per_s,
+        "msgThroughputIn": producer.rate.bytes_per_s,
+        "averageMsgSize": producer.rate.average_size,
+        "chunkedMessageRate": producer.chunk_rate.count_per_s,
+        "producerId": producer.id,
+        "supportsPartialProducer": False,
+        "producerName": producer.name,
+        "address": producer.connection.address,
+        "connectedSince": format_instant(producer.connected_since_ms),
+        "clientVersion": producer.connection.client_version,
+        "metadata": dict(producer.metadata),
+    }
+
+
+def _compaction_stats(compactor: Compactor | None) -> Stats:
+    return {
+        "lastCompactionRemovedEventCount": 0 if compactor is None else compactor.removed_count,
+        "lastCompactionSucceedTimestamp": 0 if compactor is None else compactor.succeeded_ms,
+        "lastCompactionFailedTimestamp": 0 if compactor is None else compactor.failed_ms,
+        "lastCompactionDurationTimeInMills": 0 if compactor is None else compactor.duration_ms,
+    }
+
+
+def _add_oldest(stats: Stats, topic: PersistentTopic, live: list[Subscription]) -> None:
+    """The age of the oldest message a durable subscription has left, as noted last."""
+    noted = [
+        (each.oldest[1], each.name)
+        for each in live
+        if each.durable and each.backlog and each.oldest is not None
+    ]
+    stats["oldestBacklogMessageAgeSeconds"] = -1
+    if noted:
+        published_ms, name = min(noted)
+        age_ms = max(0, topic.service.clock.now_ms() - published_ms)
+        stats["oldestBacklogMessageAgeSeconds"] = age_ms // 1000
+        stats["oldestBacklogMessageSubscriptionName"] = name

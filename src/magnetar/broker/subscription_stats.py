@@ -1,0 +1,249 @@
+"""The numbers of a subscription and its consumers as JSON, as Pulsar's tools read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.dispatch.keyshared import KeySharedDispatcher
+from magnetar.broker.dispatch.shared import SharedDispatcher
+from magnetar.broker.dispatch.single import SingleActiveDispatcher
+from magnetar.errors import ProtocolViolation
+from magnetar.model.position import LATEST
+from magnetar.rules.keyshared import Assignment
+from magnetar.runtime.rate import Rate
+from magnetar.wire.entry import publish_time_of
+
+if TYPE_CHECKING:
+    from magnetar.broker.nonpersistent import TransientSubscription
+    from magnetar.broker.subscription import Subscription
+
+Stats: TypeAlias = dict[str, Any]
+
+_NO_TYPE: Final = "None"
+_UNKNOWN_TIME: Final = -1
+# What this broker has no number for: entry filters, limits counted by kind, hashes drained.
+_UNCOUNTED: Final[Mapping[str, int]] = {
+    "filterProcessedMsgCount": 0,
+    "filterAcceptedMsgCount": 0,
+    "filterRejectedMsgCount": 0,
+    "filterRescheduledMsgCount": 0,
+    "dispatchThrottledMsgEventsBySubscriptionLimit": 0,
+    "dispatchThrottledBytesEventsBySubscriptionLimit": 0,
+    "dispatchThrottledMsgEventsByTopicLimit": 0,
+    "dispatchThrottledBytesEventsByTopicLimit": 0,
+    "dispatchThrottledMsgEventsByBrokerLimit": 0,
+    "dispatchThrottledBytesEventsByBrokerLimit": 0,
+}
+
+
+def format_instant(time_ms: int) -> str:
+    """A moment as ISO 8601 in UTC, with a fraction only where there is one."""
+    moment = datetime.fromtimestamp(time_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    fraction = time_ms % 1000
+    return f"{moment}.{fraction:03d}Z" if fraction else f"{moment}Z"
+
+
+def subscription_stats(
+    subscription: Subscription,
+    *,
+    backlog_size: bool,
+    earliest_in_backlog: bool,
+    exclude_consumers: bool,
+) -> Stats:
+    """A subscription of a persistent topic."""
+    subscription.note_mark()
+    dispatcher = subscription.dispatcher
+    stats = _common_stats(subscription.rate, subscription.consumers)
+    stats |= {
+        "type": _NO_TYPE if subscription.kind is None else subscription.kind.label,
+        "msgBacklog": subscription.backlog,
+        "msgBacklogNoDelayed": subscription.backlog,
+        "backlogSize": backlog_bytes(subscription) if backlog_size else -1,
+        "earliestMsgPublishTimeInBacklog": (
+            earliest_publish_ms(subscription) if earliest_in_backlog else 0
+        ),
+        "msgRateExpired": subscription.expire_rate.count_per_s,
+        "msgExpired": subscription.expire_rate.count,
+        "totalMsgExpired": subscription.expire_rate.count,
+        "lastExpireTimestamp": subscription.last_expire_ms,
+        "lastConsumedFlowTimestamp": subscription.last_flow_ms,
+        "lastConsumedTimestamp": subscription.last_consumed_ms,
+        "lastAckedTimestamp": subscription.last_acked_ms,
+        "lastMarkDeleteAdvancedTimestamp": subscription.last_mark_delete_ms,
+        "nonContiguousDeletedMessagesRanges": subscription.cursor.range_count,
+        "subscriptionProperties": dict(subscription.properties),
+        "isDurable": subscription.durable,
+        "isReplicated": subscription.replicated,
+        "durable": subscription.durable,
+        "replicated": subscription.replicated,
+    }
+    messages_per_entry = _published_per_entry(subscription)
+    consumers = [_consumer_stats(each, messages_per_entry) for each in subscription.consumers]
+    if isinstance(dispatcher, SingleActiveDispatcher) and dispatcher.active is not None:
+        stats["activeConsumerName"] = dispatcher.active.name
+    if isinstance(dispatcher, SharedDispatcher):
+        stats |= {
+            "unackedMessages": dispatcher.unacked,
+            "blockedSubscriptionOnUnackedMsgs": dispatcher.blocked,
+            "msgDelayed": len(dispatcher.delayed),
+            # Without consumers nothing is replayed: the next one reads from the mark again.
+            "msgInReplay": len(dispatcher.replay) if consumers else 0,
+            "msgBacklogNoDelayed": max(0, subscription.backlog - len(dispatcher.delayed)),
+        }
+    if isinstance(dispatcher, KeySharedDispatcher):
+        _add_slots(stats, consumers, dispatcher)
+    stats["consumers"] = [] if exclude_consumers else consumers
+    return stats
+
+
+def transient_subscription_stats(
+    subscription: TransientSubscription, *, exclude_consumers: bool
+) -> Stats:
+    """A subscription of a topic that keeps nothing: no backlog, no cursor."""
+    stats = _common_stats(subscription.rate, subscription.consumers)
+    consumers = [_consumer_stats(each, 1) for each in subscription.consumers]
+    return stats | {
+        "type": subscription.kind.label,
+        "lastConsumedTimestamp": subscription.last_consumed_ms,
+        "msgDropRate": subscription.drop_rate.count_per_s,
+        "consumers": [] if exclude_consumers else consumers,
+    }
+
+
+def backlog_bytes(subscription: Subscription) -> int:
+    """The size of what the subscription's mark has not passed, estimated."""
+    if not subscription.backlog:
+        return 0
+    cursor = subscription.cursor
+    return subscription.topic.chain.bytes_between(cursor.first_unacked(), LATEST)
+
+
+def earliest_publish_ms(subscription: Subscription) -> int:
+    """When the first unacknowledged entry was published, -1 when there is none.
+
+    Exact while the entry is in memory, else as noted last.
+    """
+    if not subscription.backlog:
+        return _UNKNOWN_TIME
+    run = subscription.topic.chain.read_cached(subscription.cursor.first_unacked(), 1, 1)
+    if run is not None:
+        try:
+            return publish_time_of(run.data[0])
+        except ProtocolViolation:
+            return _UNKNOWN_TIME
+    return _UNKNOWN_TIME if subscription.oldest is None else subscription.oldest[1]
+
+
+def _published_per_entry(subscription: Subscription) -> int:
+    """Messages to an entry, over what was published since the topic was loaded."""
+    entries = subscription.topic.chain.entries_added
+    return round(subscription.topic.rate_in.count / entries) if entries else 1
+
+
+def _common_stats(rate: Rate, consumers: Iterable[Consumer]) -> Stats:
+    """What every subscription has; a persistent one sets some of it to more than nothing."""
+    attached = list(consumers)
+    return {
+        "msgRateOut": rate.count_per_s,
+        "msgThroughputOut": rate.bytes_per_s,
+        "bytesOutCounter": rate.bytes,
+        "msgOutCounter": rate.count,
+        "msgRateRedeliver": sum((each.redeliver_rate.count_per_s for each in attached), 0.0),
+        "messageAckRate": sum((each.ack_rate.count_per_s for each in attached), 0.0),
+        "chunkedMessageRate": 0.0,
+        "msgBacklog": 0,
+        "backlogSize": 0,
+        "earliestMsgPublishTimeInBacklog": 0,
+        "msgBacklogNoDelayed": 0,
+        "blockedSubscriptionOnUnackedMsgs": False,
+        "msgDelayed": 0,
+        "msgInReplay": 0,
+        "unackedMessages": 0,
+        "type": _NO_TYPE,
+        "msgRateExpired": 0.0,
+        "msgExpired": 0,
+        "totalMsgExpired": 0,
+        "lastExpireTimestamp": 0,
+        "lastConsumedFlowTimestamp": max((each.last_flow_ms for each in attached), default=0),
+        "lastConsumedTimestamp": 0,
+        "lastAckedTimestamp": 0,
+        "lastMarkDeleteAdvancedTimestamp": 0,
+        "consumers": [],
+        "isDurable": False,
+        "isReplicated": False,
+        "allowOutOfOrderDelivery": False,
+        "consumersAfterMarkDeletePosition": {},
+        "drainingHashesCount": 0,
+        "drainingHashesClearedTotal": 0,
+        "drainingHashesUnackedMessages": 0,
+        "nonContiguousDeletedMessagesRanges": 0,
+        "nonContiguousDeletedMessagesRangesSerializedSize": 0,
+        "delayedMessageIndexSizeInBytes": 0,
+        "subscriptionProperties": {},
+        **_UNCOUNTED,
+        "durable": False,
+        "replicated": False,
+    }
+
+
+def _consumer_stats(consumer: Consumer, messages_per_entry: int) -> Stats:
+    pending = consumer.pending
+    held_per_entry = round(consumer.unacked / len(pending)) if pending else messages_per_entry
+    return {
+        "msgRateOut": consumer.rate.count_per_s,
+        "msgThroughputOut": consumer.rate.bytes_per_s,
+        "bytesOutCounter": consumer.rate.bytes,
+        "msgOutCounter": consumer.rate.count,
+        "msgRateRedeliver": consumer.redeliver_rate.count_per_s,
+        "messageAckRate": consumer.ack_rate.count_per_s,
+        "chunkedMessageRate": 0.0,
+        "consumerName": consumer.name,
+        "availablePermits": consumer.permits,
+        "unackedMessages": consumer.unacked,
+        "avgMessagesPerEntry": held_per_entry,
+        "blockedConsumerOnUnackedMsgs": consumer.blocked,
+        "drainingHashesCount": 0,
+        "drainingHashesClearedTotal": 0,
+        "drainingHashesUnackedMessages": 0,
+        "address": consumer.connection.address,
+        "connectedSince": format_instant(consumer.connected_since_ms),
+        "clientVersion": consumer.connection.client_version,
+        "lastAckedTimestamp": consumer.last_acked_ms,
+        "lastConsumedTimestamp": consumer.last_consumed_ms,
+        "firstMessagesSentTimestamp": consumer.first_consumed_ms,
+        "lastConsumedFlowTimestamp": consumer.last_flow_ms,
+        "firstConsumedFlowTimestamp": consumer.first_flow_ms,
+        "metadata": dict(consumer.metadata),
+        "lastAckedTime": format_instant(consumer.last_acked_ms),
+        "lastConsumedTime": format_instant(consumer.last_consumed_ms),
+    }
+
+
+def _add_slots(stats: Stats, consumers: Sequence[Stats], dispatcher: KeySharedDispatcher) -> None:
+    """Who owns which hash ranges, and which hashes drain before they change hands."""
+    stats["keySharedMode"] = "STICKY" if dispatcher.is_sticky else "AUTO_SPLIT"
+    stats["allowOutOfOrderDelivery"] = dispatcher.allow_out_of_order
+    ranges = _ranges_by_owner(dispatcher.selector.assignments())
+    draining = dispatcher.draining()
+    for consumer, told in zip(dispatcher.consumers, consumers, strict=True):
+        slots = draining.get(consumer, [])
+        told["keyHashRangeArrays"] = ranges.get(consumer, [])
+        told["drainingHashes"] = [
+            {"hash": slot, "unackMsgs": unacked, "blockedAttempts": 0} for slot, unacked in slots
+        ]
+        told["drainingHashesCount"] = len(slots)
+        told["drainingHashesUnackedMessages"] = sum(unacked for _, unacked in slots)
+    for name in ("drainingHashesCount", "drainingHashesUnackedMessages"):
+        stats[name] = sum(told[name] for told in consumers)
+
+
+def _ranges_by_owner(
+    assignments: Iterable[Assignment[Consumer]],
+) -> dict[Consumer, list[list[int]]]:
+    ranges: dict[Consumer, list[list[int]]] = {}
+    for assignment in assignments:
+        ranges.setdefault(assignment.owner, []).append(list(assignment.range))
+    return ranges

@@ -1,0 +1,100 @@
+"""Topics of a namespace as clients ask for them: filtered by a pattern, hashed, watched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from magnetar.errors import InvalidName, NotAllowed
+from magnetar.model.name import NamespaceName, parse_topic
+from magnetar.wire.command import CommandWatchTopicUpdate, make_command
+from magnetar.wire.topiclist import hash_topics
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection import Connection
+
+_SCHEME: Final = re.compile(r"\A(?:persistent|non-persistent|topic|segment)://")
+_SYSTEM_NAMES: Final = (
+    "__change_events",
+    "__transaction_buffer_snapshot",
+    "__transaction_pending_ack",
+)
+
+
+def is_system_topic(full: str) -> bool:
+    local = full.rsplit("/", 1)[-1]
+    return local.startswith(_SYSTEM_NAMES) or "__transaction_log_" in local
+
+
+def strip_scheme(text: str) -> str:
+    return _SCHEME.sub("", text)
+
+
+class TopicPattern:
+    """Matches the whole name without its domain and partition suffix."""
+
+    def __init__(self, text: str, *, length_max: int) -> None:
+        if len(text) > length_max:
+            raise NotAllowed(f"Pattern longer than maximum: {length_max} characters are allowed")
+        try:
+            self._pattern = re.compile(strip_scheme(text))
+        except re.error as fault:
+            raise InvalidName(f"Invalid pattern {text!r}: {fault}") from None
+
+    def matches(self, full: str) -> bool:
+        return self._pattern.fullmatch(strip_scheme(parse_topic(full).base.full)) is not None
+
+    def filter(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if self.matches(name)]
+
+
+class TopicListWatcher:
+    """Tells a client which topics that match its pattern came and went, always after the first
+    answer.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        watcher_id: int,
+        namespace: NamespaceName,
+        pattern: TopicPattern,
+        unregister: Callable[[TopicListWatcher], None],
+    ) -> None:
+        self.namespace = namespace
+        self.names: set[str] = set()
+        self.is_open = False
+        self._early: dict[str, bool] = {}
+        self._connection = connection
+        self._watcher_id = watcher_id
+        self._pattern = pattern
+        self._unregister = unregister
+
+    def start(self, names: Iterable[str]) -> list[str]:
+        """Take the list, with what changed while it was read; from here on changes are pushed."""
+        listed = {*names, *(full for full, exists in self._early.items() if exists)}
+        listed -= {full for full, exists in self._early.items() if not exists}
+        self.names = set(self._pattern.filter(listed))
+        self.is_open = True
+        return sorted(self.names)
+
+    def on_change(self, full: str, *, exists: bool) -> None:
+        if not self.is_open:
+            self._early[full] = exists
+            return
+        if not self._pattern.matches(full) or (full in self.names) == exists:
+            return
+        update = CommandWatchTopicUpdate(watcher_id=self._watcher_id, topics_hash="")
+        if exists:
+            self.names.add(full)
+            update.new_topics.append(full)
+        else:
+            self.names.discard(full)
+            update.deleted_topics.append(full)
+        update.topics_hash = hash_topics(self.names)
+        self._connection.send_command(make_command(update))
+
+    def close(self) -> None:
+        self.is_open = False
+        self._unregister(self)

@@ -1,0 +1,301 @@
+"""What a broker does at intervals: rates, quotas, expiry, retention, compaction, tidying up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, assert_never
+
+from magnetar.broker.compaction import CURSOR_NAME as COMPACTION_CURSOR
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.stats import largest_backlog_bytes
+from magnetar.broker.subscription import Subscription
+from magnetar.errors import MagnetarError, ProtocolViolation, QuotaExceeded, QuotaHold, ResourceBusy
+from magnetar.model.name import TopicDomain, TopicName
+from magnetar.model.position import EARLIEST, LATEST, Position
+from magnetar.rules.retain import (
+    EvictByAge,
+    EvictBySize,
+    FailProducers,
+    HoldProducers,
+    Stretch,
+    Use,
+    Within,
+    decide_quota,
+    decide_subscription_use,
+    decide_topic_use,
+    plan_eviction,
+)
+from magnetar.runtime.log import Log
+from magnetar.wire.entry import publish_time_of
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import AnyTopic, Service
+
+log = Log(__name__)
+
+_RATE_INTERVAL_S: Final = 5
+_INACTIVE_LOOK_S: Final = 1
+_TURN_TOPICS: Final = 32
+_QUOTA_SENTENCE: Final = "Cannot create producer on topic with backlog quota exceeded"
+
+
+class Upkeep:
+    """Gathers what a decision needs, asks for it, carries it out; one topic after the other."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._looked_at = service.clock.monotonic()
+
+    def start(self) -> None:
+        """Begin the rounds; they end with the service's tasks."""
+        config = self._service.config
+        rate_s = _RATE_INTERVAL_S
+        if "statsUpdateFrequencyInSecs" in config.settings:
+            rate_s = config.statsUpdateFrequencyInSecs
+        self._schedule(rate_s, self.tick, "rates")
+        if config.backlogQuotaCheckEnabled:
+            interval_s = config.backlogQuotaCheckIntervalInSeconds
+            self._schedule(interval_s, self.check_backlog_quotas, "backlog quotas")
+        expiry_s = config.messageExpiryCheckIntervalInMinutes * 60
+        self._schedule(expiry_s, self.expire_messages, "message expiry")
+        self._schedule(config.retentionCheckIntervalInSeconds, self.trim, "retention")
+        unused_s = config.subscriptionExpiryCheckIntervalInMinutes * 60
+        self._schedule(unused_s, self.delete_unused_subscriptions, "subscription expiry")
+        compaction_s = config.brokerServiceCompactionMonitorIntervalInSeconds
+        self._schedule(compaction_s, self.compact, "compaction")
+        # Its interval can change while the broker runs.
+        self._schedule(_INACTIVE_LOOK_S, self._delete_inactive_when_due, "inactive topics")
+
+    def _schedule(self, interval_s: int, body: Callable[[], Awaitable[None]], name: str) -> None:
+        if interval_s > 0:
+            self._service.tasks.periodic(interval_s, body, name)
+
+    async def _visit(self, body: Callable[[AnyTopic], Awaitable[None]], work: str) -> None:
+        """Do something to every topic. One that fails is logged; the loop gets its turns."""
+        for count, topic in enumerate(list(self._service.topics.values()), start=1):
+            if not topic.closed:
+                try:
+                    await body(topic)
+                except MagnetarError as failure:
+                    reason = str(failure)
+                    log.warning("upkeep failed", work=work, topic=topic.name.full, reason=reason)
+                # A fault in one topic, whatever it is, must not keep the others from their upkeep.
+                except Exception as fault:
+                    log.error("upkeep failed", error=fault, work=work, topic=topic.name.full)
+            if count % _TURN_TOPICS == 0:
+                await asyncio.sleep(0)
+
+    async def _visit_persistent(
+        self, body: Callable[[PersistentTopic], Awaitable[None]], work: str
+    ) -> None:
+        async def visit(topic: AnyTopic) -> None:
+            if isinstance(topic, PersistentTopic):
+                await body(topic)
+
+        await self._visit(visit, work)
+
+    # ------------------------------------------------------------------ rates
+
+    async def tick(self) -> None:
+        """Close the window of every rate, and do what should not wait for its own round."""
+        await self._visit(self._tick_topic, "rates")
+
+    async def _tick_topic(self, topic: AnyTopic) -> None:
+        topic.tick(self._service.clock.monotonic())
+        if isinstance(topic, PersistentTopic):
+            if topic.quota_refusal is not None:
+                await self._check_quota(topic)  # producers that wait come back soon after it clears
+            if topic.chain.is_open and topic.chain.is_trimmable:
+                await topic.chain.trim()
+
+    # ------------------------------------------------------------------ backlog quotas
+
+    async def check_backlog_quotas(self) -> None:
+        await self._visit_persistent(self._check_quota, "backlog quota")
+
+    async def _check_quota(self, topic: PersistentTopic) -> None:
+        policy = topic.policy
+        decision = decide_quota(
+            policy.backlog_size,
+            policy.backlog_age,
+            backlog_bytes=largest_backlog_bytes(topic),
+            oldest_age_ms=await self._oldest_age_ms(topic),
+        )
+        match decision:
+            case Within():
+                topic.refuse_producers(None)
+            case HoldProducers():
+                topic.refuse_producers(QuotaHold(_QUOTA_SENTENCE))
+            case FailProducers():
+                topic.refuse_producers(QuotaExceeded(_QUOTA_SENTENCE))
+            case EvictBySize(kept_bytes):
+                topic.refuse_producers(None)
+                await self._evict(topic, kept_bytes)
+            case EvictByAge(age_s):
+                topic.refuse_producers(None)
+                for subscription in _durable(topic):
+                    await subscription.expire(age_s)
+            case _:
+                assert_never(decision)
+
+    async def _evict(self, topic: PersistentTopic, kept_bytes: int) -> None:
+        parts = topic.chain.ledgers
+        kept = plan_eviction([Stretch(p.ledger_id, p.entries, p.size) for p in parts], kept_bytes)
+        if kept is None:
+            return
+        for subscription in _durable(topic):
+            if subscription.cursor.first_unacked() < kept:
+                await subscription.expire_to(kept, excluded=True)
+                name = subscription.name
+                log.info("backlog evicted", topic=topic.name.full, subscription=name, to=str(kept))
+
+    async def _oldest_age_ms(self, topic: PersistentTopic) -> int | None:
+        """The age of the oldest unacknowledged message; notes each subscription's on the way."""
+        times: dict[Position, int | None] = {}
+        for subscription in _durable(topic):
+            if not subscription.backlog:
+                subscription.oldest = None
+                continue
+            position = subscription.cursor.first_unacked()
+            if subscription.oldest is None or subscription.oldest[0] != position:
+                if position not in times:
+                    times[position] = await _publish_time_at(topic, position)
+                time_ms = times[position]
+                subscription.oldest = None if time_ms is None else (position, time_ms)
+        noted = [each.oldest[1] for each in _durable(topic) if each.oldest is not None]
+        return max(0, self._service.clock.now_ms() - min(noted)) if noted else None
+
+    # ------------------------------------------------------------------ expiry and retention
+
+    async def expire_messages(self) -> None:
+        await self._visit_persistent(self._expire, "message expiry")
+
+    async def _expire(self, topic: PersistentTopic) -> None:
+        limit_s = topic.policy.message_ttl_s
+        if limit_s <= 0:
+            return
+        oldest_age_ms = await self._oldest_age_ms(topic)
+        if oldest_age_ms is not None and oldest_age_ms > limit_s * 1000:
+            for subscription in _durable(topic):
+                await subscription.expire(limit_s)
+
+    async def trim(self) -> None:
+        """Seal ledgers that are due and let go of those nobody needs."""
+        await self._visit_persistent(self._trim, "retention")
+
+    async def _trim(self, topic: PersistentTopic) -> None:
+        if topic.chain.is_open:
+            await topic.chain.roll_if_due()
+        await topic.chain.trim()
+
+    # ------------------------------------------------------------------ compaction
+
+    async def compact(self) -> None:
+        await self._visit_persistent(self._compact, "compaction")
+
+    async def _compact(self, topic: PersistentTopic) -> None:
+        """Compact a topic with enough new in it; a cursor keeps what is not compacted yet."""
+        threshold = topic.policy.compaction_threshold
+        if threshold <= 0 or topic.compaction_status()["status"] == "RUNNING":
+            return
+        cursor = await topic.chain.open_cursor(COMPACTION_CURSOR, start=EARLIEST)
+        if topic.chain.bytes_between(cursor.first_unacked(), LATEST) > threshold:
+            await topic.start_compaction()
+
+    # ------------------------------------------------------------------ what nobody uses
+
+    async def delete_unused_subscriptions(self) -> None:
+        await self._visit_persistent(self._delete_subscriptions, "subscription expiry")
+
+    async def _delete_subscriptions(self, topic: PersistentTopic) -> None:
+        now_ms = self._service.clock.now_ms()
+        for subscription in _durable(topic):
+            use = decide_subscription_use(
+                has_consumers=bool(subscription.consumers),
+                is_replicated=subscription.replicated,
+                idle_ms=now_ms - subscription.last_active_ms,
+                expiration_min=topic.policy.subscription_expiration_min,
+            )
+            if use is Use.UNUSED:
+                name = subscription.name
+                await topic.delete_subscription(name)
+                log.info("unused subscription deleted", topic=topic.name.full, subscription=name)
+
+    async def _delete_inactive_when_due(self) -> None:
+        now = self._service.clock.monotonic()
+        interval_s = self._service.config.brokerDeleteInactiveTopicsFrequencySeconds
+        if now >= self._looked_at + interval_s:
+            self._looked_at = now
+            await self.delete_inactive_topics()
+
+    async def delete_inactive_topics(self) -> None:
+        await self._visit(self._delete_if_unused, "inactive topics")
+
+    async def _delete_if_unused(self, topic: AnyTopic) -> None:
+        if topic.name.domain not in (TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT):
+            return  # a segment lives as long as its topic's layout names it
+        now_ms = self._service.clock.now_ms()
+        chain = topic.chain if isinstance(topic, PersistentTopic) else None
+        use = decide_topic_use(
+            topic.policy.inactive_topic,
+            has_clients=topic.has_clients() or topic.producers.waiting_count > 0,
+            subscriptions=len(topic.subscriptions),
+            has_backlog=_has_backlog(topic),
+            has_entries=chain is not None and chain.total_entries > 0,
+            idle_ms=now_ms - topic.last_active_ms,
+            retention_ms=topic.policy.retention_ms,
+        )
+        match use:
+            case Use.ACTIVE:
+                topic.last_active_ms = now_ms
+            case Use.IDLE:
+                pass
+            case Use.UNUSED:
+                await self._delete_topic(topic)
+            case _:
+                assert_never(use)
+
+    async def _delete_topic(self, topic: AnyTopic) -> None:
+        try:
+            # Subscriptions that are caught up go with the topic.
+            await self._service.delete_topic(topic.name, force=bool(topic.subscriptions))
+        except ResourceBusy:
+            return  # somebody came in the last moment
+        log.info("inactive topic deleted", topic=topic.name.full)
+        config = self._service.config
+        if topic.name.is_partition and config.brokerDeleteInactivePartitionedTopicMetadataEnabled:
+            await self._delete_partitioned(topic.name.base)
+
+    async def _delete_partitioned(self, name: TopicName) -> None:
+        """Forget a partitioned topic none of whose partitions exists."""
+        partitioned = await self._service.resources.partitioned.get(name)
+        if partitioned is None:
+            return
+        for index in range(partitioned.partitions):
+            if await self._service.topic_exists(name.partition(index)):
+                return
+        await self._service.resources.partitioned.delete(name)
+        log.info("inactive partitioned topic deleted", topic=name.full)
+
+
+def _durable(topic: PersistentTopic) -> list[Subscription]:
+    return [each for each in topic.subscriptions.values() if each.durable]
+
+
+def _has_backlog(topic: AnyTopic) -> bool:
+    if not isinstance(topic, PersistentTopic):
+        return False
+    return any(each.backlog for each in topic.subscriptions.values())
+
+
+async def _publish_time_at(topic: PersistentTopic, position: Position) -> int | None:
+    """When the first entry at or after `position` was published; None when it does not say."""
+    chain = topic.chain
+    run = chain.read_cached(position, 1, 1) or await chain.read(position, 1, 1)
+    if run is None:
+        return None
+    try:
+        return publish_time_of(run.data[0])
+    except ProtocolViolation:
+        return None

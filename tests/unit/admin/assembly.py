@@ -1,0 +1,150 @@
+"""The REST interface over a real broker that keeps everything in memory, called without sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from magnetar.broker.persistent import PersistentTopic
+
+from magnetar.admin.application import Application
+from magnetar.admin.table import make_application
+from magnetar.app.seed import seed_cluster
+from magnetar.broker.api import BrokerApi
+from magnetar.broker.ownership import Owner, SoleOwnership
+from magnetar.broker.policy import PolicyService
+from magnetar.broker.resource import Resources
+from magnetar.broker.schema import SchemaRegistry
+from magnetar.broker.service import Service, append_entry
+from magnetar.ledger.backends.memory import MemoryLedgerStore
+from magnetar.ledger.cache import EntryCache
+from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
+from magnetar.model.name import parse_topic
+from magnetar.model.position import Position, Term
+from magnetar.runtime.clock import SystemClock
+from magnetar.runtime.configuration import Configuration
+from magnetar.wire.command import MessageMetadata
+from magnetar.wire.entry import encode_entry
+
+V2 = "/admin/v2"
+OWNER = Owner(
+    "broker.test:8080", "pulsar://broker.test:6650", "http://broker.test:8080", Term(1), True
+)
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def reason(self) -> str:
+        return str(self.json["reason"])
+
+
+@dataclass
+class Admin:
+    """A caller of the interface, with a hand on the broker behind it."""
+
+    application: Application
+    service: Service
+    api: BrokerApi
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = ...,
+        *,
+        raw: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> Reply:
+        data = raw if raw is not None else b"" if body is ... else json.dumps(body).encode()
+        raw_path, _, query = path.partition("?")
+        scope: dict[str, Any] = {
+            "type": "http",
+            "method": method,
+            "raw_path": raw_path.encode("latin-1"),
+            "query_string": query.encode("latin-1"),
+            "headers": [(b"content-type", content_type.encode())],
+        }
+        sent: list[MutableMapping[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": data, "more_body": False}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message)
+
+        await self.application(scope, receive, send)
+        headers = {key.decode(): value.decode() for key, value in sent[0]["headers"]}
+        return Reply(sent[0]["status"], headers, sent[1]["body"])
+
+    async def get(self, path: str) -> Reply:
+        return await self.call("GET", path)
+
+    async def put(self, path: str, body: Any = ...) -> Reply:
+        return await self.call("PUT", path, body)
+
+    async def post(self, path: str, body: Any = ...) -> Reply:
+        return await self.call("POST", path, body)
+
+    async def delete(self, path: str) -> Reply:
+        return await self.call("DELETE", path)
+
+    async def publish(self, topic: str, payload: bytes, **metadata: Any) -> Position:
+        """Append one entry, as a producer's message."""
+        live = await self.service.load_topic(parse_topic(topic))
+        assert isinstance(live, PersistentTopic)
+        told = {"producer_name": "p", "sequence_id": 0, "publish_time": 1_700_000_000_000}
+        entry = encode_entry(MessageMetadata(**{**told, **metadata}), payload)
+        return await append_entry(live.chain, entry)
+
+
+@asynccontextmanager
+async def admin_of_new_broker(**settings: Any) -> AsyncIterator[Admin]:
+    clock = SystemClock()
+    config = Configuration(settings, standalone=True)
+    async with AsyncExitStack() as stack:
+        store = MemoryStore(MemoryTree(clock))
+        stack.push_async_callback(store.close)
+        ledgers = MemoryLedgerStore()
+        stack.push_async_callback(ledgers.close)
+        resources = Resources(store, store, clock=clock)
+        await seed_cluster(resources, "standalone", OWNER)
+        policies = PolicyService(resources, config, clock=clock)
+        stack.push_async_callback(policies.close)
+        service = Service(
+            config,
+            clock,
+            store=store,
+            ledgers=ledgers,
+            resources=resources,
+            policies=policies,
+            schemas=SchemaRegistry(store, ledgers, clock),
+            ownership=SoleOwnership(OWNER),
+            owner=OWNER,
+            cache=EntryCache(1 << 20),
+        )
+        stack.push_async_callback(service.close)
+        api = BrokerApi(service)
+        await api.apply_stored_configuration()
+        yield Admin(make_application(api), service, api)
+
+
+def run(body: Callable[[Admin], Awaitable[None]], **settings: Any) -> None:
+    async def main() -> None:
+        async with admin_of_new_broker(**settings) as admin:
+            await body(admin)
+
+    asyncio.run(main())

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+from openapi_spec_validator import validate
+
+from magnetar.admin.application import BODY_BYTES_MAX
+from magnetar.admin.server import serving
+from tests.unit.admin.assembly import V2, Admin, run
+
+
+def test_the_description_is_valid_and_complete() -> None:
+    async def body(admin: Admin) -> None:
+        reply = await admin.get("/openapi.json")
+        document = reply.json
+        validate(document)
+        assert document["openapi"].startswith("3.1")
+        paths = document["paths"]
+        stats = paths["/admin/v2/persistent/{tenant}/{namespace}/{topic}/stats"]["get"]
+        assert stats["operationId"] == "topics.get_stats"
+        assert "/metrics" in paths and "/openapi.json" in paths
+
+    run(body)
+
+
+@pytest.mark.parametrize("path", ["/nope", f"{V2}/nope", f"{V2}/clusters/a/b/c", "//"])
+def test_an_unknown_path_is_told_so(path: str) -> None:
+    async def body(admin: Admin) -> None:
+        reply = await admin.get(path)
+        expected = 200 if path == "//" else 404
+        assert reply.status == expected
+        assert expected == 200 or reply.reason
+
+    run(body)
+
+
+def test_a_wrong_method_is_told_what_is_allowed() -> None:
+    async def body(admin: Admin) -> None:
+        reply = await admin.delete(f"{V2}/clusters")
+        assert reply.status == 405 and reply.headers["allow"] == "GET"
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/admin/v3/functions/public/default"),
+        ("POST", "/admin/v3/transactions"),
+        ("POST", "/topics/persistent/public/default/a"),
+        ("PUT", f"{V2}/scalable/public/default/a"),
+        ("POST", f"{V2}/clusters/standalone/migrate"),
+        ("GET", f"{V2}/resource-quotas"),
+        ("GET", f"{V2}/worker/cluster"),
+    ],
+)
+def test_what_is_known_and_not_served_says_so(method: str, path: str) -> None:
+    async def body(admin: Admin) -> None:
+        reply = await admin.call(method, path)
+        assert reply.status == 501 and reply.reason.endswith("not supported by this broker")
+
+    run(body)
+
+
+def test_a_body_beyond_the_limit_is_refused() -> None:
+    async def body(admin: Admin) -> None:
+        raw = b" " * (BODY_BYTES_MAX + 1)
+        reply = await admin.call("PUT", f"{V2}/namespaces/public/n", raw=raw)
+        assert reply.status == 413
+
+    run(body)
+
+
+def test_the_landing_page_names_the_broker() -> None:
+    async def body(admin: Admin) -> None:
+        reply = await admin.get("/")
+        assert reply.headers["content-type"].startswith("text/html")
+        assert b"broker.test:8080" in reply.body
+
+    run(body)
+
+
+def test_it_is_served_over_http_until_the_block_ends() -> None:
+    async def body(admin: Admin) -> None:
+        def fetch(url: str, method: str = "GET", data: bytes | None = None) -> tuple[int, bytes]:
+            request = urllib.request.Request(url, data=data, method=method)
+            try:
+                with urllib.request.urlopen(request, timeout=10) as reply:
+                    return reply.status, reply.read()
+            except urllib.error.HTTPError as error:
+                with error:
+                    return error.code, error.read()
+
+        async with serving(admin.application, "127.0.0.1", 0) as port:
+            url = f"http://127.0.0.1:{port}"
+            assert await asyncio.to_thread(fetch, f"{url}/admin/v2/clusters") == (
+                200,
+                b'["standalone"]',
+            )
+            topic = f"{url}/admin/v2/persistent/public/default/a%2Bb"
+            assert await asyncio.to_thread(fetch, topic, "PUT", b"") == (204, b"")
+            status, told = await asyncio.to_thread(fetch, f"{url}/admin/v2/tenants/nope")
+            assert (status, json.loads(told)) == (404, {"reason": "Tenant does not exist"})
+        with pytest.raises(urllib.error.URLError):
+            await asyncio.to_thread(fetch, f"{url}/admin/v2/clusters")
+        assert "persistent://public/default/a+b" in admin.service.topics
+
+    run(body)

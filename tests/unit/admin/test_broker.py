@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import pytest
+
+from magnetar.broker.api import BrokerApi
+from magnetar.broker.api.broker import DYNAMIC_PATH
+from tests.unit.admin.assembly import OWNER, V2, Admin, run
+
+BROKERS = f"{V2}/brokers"
+
+
+def test_a_broker_tells_who_and_how_it_is() -> None:
+    async def body(admin: Admin) -> None:
+        assert (await admin.get(BROKERS)).json == [OWNER.broker_id]
+        assert (await admin.get(f"{BROKERS}/standalone")).json == [OWNER.broker_id]
+        leader = (await admin.get(f"{BROKERS}/leaderBroker")).json
+        assert leader == {"serviceUrl": OWNER.web_url, "brokerId": OWNER.broker_id}
+        assert (await admin.get(f"{BROKERS}/version")).body.decode() == admin.service.version
+        assert (await admin.get(f"{BROKERS}/ready")).body == b"ok"
+        health = await admin.get(f"{BROKERS}/health?topicVersion=V2")
+        assert (health.status, health.body) == (200, b"ok")
+        assert (await admin.get(f"{BROKERS}/health?brokerId=x:1")).status == 404
+        assert (await admin.get(f"{BROKERS}/backlog-quota-check")).status == 204
+        assert "metadataStoreUrl" in (await admin.get(f"{BROKERS}/internal-configuration")).json
+
+    run(body)
+
+
+def test_a_closing_broker_is_not_healthy() -> None:
+    async def body(admin: Admin) -> None:
+        assert (await admin.get("/status.html")).body == b"OK"
+        admin.service.closing = True
+        assert (await admin.get(f"{BROKERS}/health")).status == 503
+        assert (await admin.get("/status.html")).status == 503
+
+    run(body)
+
+
+def test_configuration_changes_at_run_time_and_survives() -> None:
+    async def body(admin: Admin) -> None:
+        base = f"{BROKERS}/configuration"
+        assert "maxConcurrentLookupRequest" in (await admin.get(base)).json
+        assert (await admin.get(f"{base}/values")).json == {}
+        changed = await admin.post(f"{base}/maxConcurrentLookupRequest/7")
+        assert (changed.status, changed.body) == (200, b"")
+        assert (await admin.get(f"{base}/values")).json == {"maxConcurrentLookupRequest": "7"}
+        assert (await admin.get(f"{base}/runtime")).json["maxConcurrentLookupRequest"] == "7"
+        admin.service.config.reset_dynamic("maxConcurrentLookupRequest")
+        await BrokerApi(admin.service).apply_stored_configuration()
+        assert admin.service.config.maxConcurrentLookupRequest == 7
+        assert (await admin.delete(f"{base}/maxConcurrentLookupRequest")).status == 200
+        assert admin.service.config.maxConcurrentLookupRequest == 50_000
+        assert (await admin.get(f"{base}/values")).json == {}
+
+    run(body)
+
+
+def test_a_value_with_slashes_is_kept_and_one_that_does_not_fit_changes_nothing() -> None:
+    async def body(admin: Admin) -> None:
+        base = f"{BROKERS}/configuration"
+        value = "%7B%22key%2F123%22%3A%22https%3A%2F%2Fexample.com%2F%22%7D"
+        path = f"{base}/allowAutoSubscriptionCreation/{value}"
+        assert (await admin.post(path)).status == 200
+        stored = (await admin.get(f"{base}/values")).json
+        assert stored == {"allowAutoSubscriptionCreation": '{"key/123":"https://example.com/"}'}
+        assert admin.service.config.allowAutoSubscriptionCreation is True
+        for method, key in (("POST", "clusterName/x"), ("POST", "foo/1"), ("DELETE", "foo")):
+            assert (await admin.call(method, f"{base}/{key}")).status == 412
+
+    run(body)
+
+
+def test_a_record_that_is_not_ours_is_told_as_unreadable() -> None:
+    async def body(admin: Admin) -> None:
+        await admin.service.store.put(DYNAMIC_PATH, b"[", expect=-1)
+        reply = await admin.get(f"{BROKERS}/configuration/values")
+        assert reply.status == 500 and DYNAMIC_PATH in reply.reason
+
+    run(body)
+
+
+def test_what_a_broker_carries_is_told_by_namespace_and_bundle() -> None:
+    async def body(admin: Admin) -> None:
+        await admin.put(f"{V2}/persistent/public/default/a")
+        await admin.put(f"{V2}/persistent/public/default/a/subscription/s")
+        bundle = (await admin.get("/lookup/v2/topic/persistent/public/default/a/bundle")).body
+        stats = (await admin.get(f"{V2}/broker-stats/topics")).json
+        topics = stats["public/default"][bundle.decode()]["persistent"]
+        assert list(topics) == ["persistent://public/default/a"]
+        owned = (await admin.get(f"{BROKERS}/standalone/{OWNER.broker_id}/ownedNamespaces")).json
+        assert list(owned) == [f"public/default/{bundle.decode()}"]
+        assert (await admin.get(f"{BROKERS}/standalone/x:1/ownedNamespaces")).status == 404
+        metrics = (await admin.get(f"{V2}/broker-stats/metrics")).json
+        assert metrics[0]["dimensions"] == {"namespace": "public/default"}
+        assert metrics[0]["metrics"]["brk_no_of_subscriptions"] == 1
+        assert (await admin.get(f"{V2}/broker-stats/load-report")).json["numTopics"] == 1
+
+    run(body)
+
+
+@pytest.mark.parametrize("by_topic", [True, False])
+def test_metrics_are_told_by_topic_or_by_namespace(by_topic: bool) -> None:
+    async def body(admin: Admin) -> None:
+        await admin.put(f"{V2}/persistent/public/default/a")
+        await admin.put(f"{V2}/persistent/public/default/a/subscription/s")
+        reply = await admin.get("/metrics")
+        assert reply.headers["content-type"].startswith("text/plain")
+        lines = reply.body.decode().splitlines()
+        namespace = 'cluster="standalone",namespace="public/default"'
+        topic = f'{namespace},topic="persistent://public/default/a"'
+        assert f"pulsar_topics_count{{{namespace}}} 1.0" in lines
+        shown = topic if by_topic else namespace
+        assert any(line.startswith(f"pulsar_rate_in{{{shown}}} ") for line in lines)
+        of_subscription = f'pulsar_subscription_back_log{{{topic},subscription="s"}}'
+        assert any(line.startswith(of_subscription) for line in lines) is by_topic
+        assert any(line.startswith("pulsar_broker_topics_count") for line in lines)
+        assert any(line.startswith("pulsar_version_info") for line in lines)
+
+    run(body, exposeTopicLevelMetricsInPrometheus=by_topic)
+
+
+def test_lookup_tells_the_broker_and_the_bundle() -> None:
+    async def body(admin: Admin) -> None:
+        base = "/lookup/v2/topic"
+        found = (await admin.get(f"{base}/persistent/public/default/any?authoritative=false")).json
+        assert found == {
+            "brokerId": OWNER.broker_id,
+            "brokerUrl": OWNER.service_url,
+            "httpUrl": OWNER.web_url,
+            "nativeUrl": OWNER.service_url,
+            "brokerUrlSsl": "",
+        }
+        await admin.post(
+            f"{V2}/namespaces/public/default/autoTopicCreation", {"allowAutoTopicCreation": False}
+        )
+        assert (await admin.get(f"{base}/persistent/public/default/any")).status == 404
+        assert (await admin.get(f"{base}/non-persistent/public/default/any")).status == 200
+        missing = await admin.get(f"{base}/persistent/public/nope/any")
+        assert (missing.status, missing.reason) == (404, "Namespace not found")
+        assert (await admin.get(f"{base}/bogus/public/default/any")).status == 404
+
+    run(body)

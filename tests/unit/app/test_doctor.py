@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from magnetar.app.directory import holding
+from magnetar.app.doctor import examine_directory, run
+from magnetar.broker.chain_record import MetadataChainRecords, chain_path
+from magnetar.broker.schema import SchemaRegistry
+from magnetar.ledger.backends.file.store import open_file_store
+from magnetar.ledger.info import ChainInfo, CursorInfo, LedgerPart
+from magnetar.metadata.backends.sqlite import SqliteStore
+from magnetar.metadata.store import ABSENT, ANY_VERSION
+from magnetar.model.name import parse_topic
+from magnetar.model.position import LedgerId, Position, Term
+from magnetar.model.schema import CompatibilityStrategy, SchemaData, SchemaType
+from magnetar.runtime.clock import SystemClock
+
+TOPIC = parse_topic("persistent://shop/eu/orders")
+SEGMENT = parse_topic("segment://shop/eu/orders/0000-ffff-1")
+CLOCK = SystemClock()
+
+
+async def fill(path: Path, *, lose: bool = False, stray: bool = False) -> dict[str, int]:
+    """A topic with a cursor, a compacted ledger and a schema, and a segment; return ledger ids."""
+    ids: dict[str, int] = {}
+    with holding(path, CLOCK) as directory:
+        store = await SqliteStore.open(directory.metadata_file, clock=CLOCK)
+        ledgers = await open_file_store(directory.ledger_folder)
+
+        async def ledger(name: str, **properties: str) -> int:
+            writer = await ledgers.create(term=Term(1), properties=properties)
+            done = asyncio.get_running_loop().create_future()
+            writer.append([name.encode()] * 3, lambda error: done.set_result(error))
+            assert await done is None
+            await writer.seal()
+            ids[name] = writer.id
+            return writer.id
+
+        for topic in (TOPIC, SEGMENT):
+            records = MetadataChainRecords(store, topic)
+            part = LedgerPart(await ledger(topic.domain.value, chain=topic.full), 3, 30, 1)
+            await records.store(ChainInfo((part,), None, {}), expect=ABSENT)
+            cursor = CursorInfo(await ledger("cursor"), Position(0, 0), (), {}, {}, {})
+            await records.store_cursor("sub", cursor, expect=ABSENT)
+        await ledger("compacted", kind="compacted", topic=TOPIC.full)
+        if stray:
+            await ledger("stray", chain="shop/eu/persistent/gone")
+            await ledger("stray-compacted", kind="compacted", topic="persistent://shop/eu/gone")
+        registry = SchemaRegistry(store, ledgers, CLOCK)
+        await registry.put_if_absent(
+            TOPIC, SchemaData(SchemaType.STRING), CompatibilityStrategy.FULL
+        )
+        if lose:
+            for name in ("persistent", "cursor"):
+                await ledgers.delete(LedgerId(ids[name]))
+            (schema,) = await registry.ledgers_of(TOPIC)
+            await ledgers.delete(schema)
+        await ledgers.close()
+        await store.close()
+    return ids
+
+
+def test_a_healthy_directory_has_no_faults_and_no_notes(tmp_path: Path) -> None:
+    asyncio.run(fill(tmp_path))
+    diagnosis = examine_directory(tmp_path)
+    assert diagnosis.faults == []
+    assert diagnosis.notes == []
+    assert diagnosis.seen == [
+        f"{tmp_path} is not in use",
+        "the format is 1",
+        "the metadata is whole; it names 5 ledgers",
+        "6 ledgers are whole",
+    ]
+
+
+def test_looking_changes_nothing(tmp_path: Path) -> None:
+    asyncio.run(fill(tmp_path, stray=True))
+    first = examine_directory(tmp_path)
+    assert examine_directory(tmp_path) == first
+
+
+def test_missing_ledgers_are_faults_named_by_who_counts_on_them(tmp_path: Path) -> None:
+    ids = asyncio.run(fill(tmp_path, lose=True))
+    faults = examine_directory(tmp_path).faults
+    assert f"{chain_path(TOPIC)}: ledger {ids['persistent']} is missing" in faults
+    assert f"{chain_path(SEGMENT)}/sub: ledger {ids['cursor']} is missing" in faults
+    assert any(fault.startswith("/schemas/shop/eu/orders: ledger ") for fault in faults)
+    assert len(faults) == 3
+
+
+def test_ledgers_of_nobody_are_notes(tmp_path: Path) -> None:
+    ids = asyncio.run(fill(tmp_path, stray=True))
+    diagnosis = examine_directory(tmp_path)
+    assert diagnosis.faults == []
+    assert diagnosis.notes == [
+        f"ledger {ids['stray']}, made for shop/eu/persistent/gone, belongs to nobody",
+        f"ledger {ids['stray-compacted']} belongs to nobody",
+    ]
+
+
+def test_unreadable_records_are_faults(tmp_path: Path) -> None:
+    async def spoil() -> None:
+        await fill(tmp_path)
+        with holding(tmp_path, CLOCK) as directory:
+            store = await SqliteStore.open(directory.metadata_file, clock=CLOCK)
+            await store.put(chain_path(TOPIC), b"\xff", expect=ANY_VERSION)
+            await store.put("/schemas/shop/eu/orders", b"\xff", expect=ANY_VERSION)
+            await store.close()
+
+    asyncio.run(spoil())
+    faults = examine_directory(tmp_path).faults
+    assert [fault.partition(": ")[0] for fault in faults] == [
+        chain_path(TOPIC),
+        "/schemas/shop/eu/orders",
+    ]
+
+
+def test_damaged_metadata_is_a_fault(tmp_path: Path) -> None:
+    asyncio.run(fill(tmp_path))
+    file = tmp_path / "metadata.db"
+    file.write_bytes(b"not a database" * 500)
+    (fault,) = examine_directory(tmp_path).faults
+    assert fault == f"{file}: file is not a database"
+
+
+def test_damaged_ledgers_are_faults(tmp_path: Path) -> None:
+    asyncio.run(fill(tmp_path))
+    journals = [file for file in (tmp_path / "ledgers").rglob("*") if file.is_file()]
+    largest = max(journals, key=lambda file: file.stat().st_size)
+    content = bytearray(largest.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    largest.write_bytes(content)
+    assert examine_directory(tmp_path).faults
+
+
+@pytest.mark.parametrize("missing", ["metadata.db", "ledgers"])
+def test_half_a_directory_is_a_fault(tmp_path: Path, missing: str) -> None:
+    asyncio.run(fill(tmp_path))
+    target = tmp_path / missing
+    target.rename(tmp_path.parent / f"{tmp_path.name}-{missing}")
+    assert examine_directory(tmp_path).faults == [f"{target} is missing"]
+
+
+def test_an_unused_directory_is_healthy(tmp_path: Path) -> None:
+    with holding(tmp_path, CLOCK):
+        pass
+    diagnosis = examine_directory(tmp_path)
+    assert diagnosis.faults == []
+    assert diagnosis.seen[-1] == "nothing was ever stored here"
+
+
+def test_a_directory_in_use_or_of_another_format_is_a_fault(tmp_path: Path) -> None:
+    with holding(tmp_path, CLOCK):
+        (fault,) = examine_directory(tmp_path).faults
+        assert "is in use by process" in fault
+    (tmp_path / "FORMAT").write_text("magnetar 9\n")
+    assert examine_directory(tmp_path).faults == [f"{tmp_path} has format 9, not format 1"]
+    (tmp_path / "FORMAT").unlink()
+    assert examine_directory(tmp_path).faults == [f"{tmp_path} has no format, not format 1"]
+
+
+def test_the_exit_code_tells_faults_from_health(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(fill(tmp_path, stray=True))
+    assert run(tmp_path) == 0
+    assert "\nnote   ledger " in capsys.readouterr().out
+    assert run(tmp_path / "nowhere") == 1
+    assert capsys.readouterr().out == f"FAULT  {tmp_path / 'nowhere'} is not a directory\n"

@@ -1,0 +1,261 @@
+"""A broker in the loop of a test: stores in memory, a clock to move, clients without sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from magnetar.broker.connection import Connection
+from magnetar.broker.handler import HANDLERS
+from magnetar.broker.ownership import Owner, SoleOwnership
+from magnetar.broker.policy import PolicyService
+from magnetar.broker.resource import Resources
+from magnetar.broker.schema import SchemaRegistry
+from magnetar.broker.service import Service
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.ledger.backends.memory import MemoryLedgerStore
+from magnetar.ledger.chain import EntryCache
+from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
+from magnetar.model.name import NamespaceName, parse_topic
+from magnetar.model.policy import Policies, TenantInfo
+from magnetar.model.position import Position, Term
+from magnetar.runtime.configuration import Configuration
+from magnetar.wire.command import (
+    BaseCommand,
+    CommandAck,
+    CommandCloseConsumer,
+    CommandCloseProducer,
+    CommandConnect,
+    CommandFlow,
+    CommandProducer,
+    CommandSend,
+    CommandSubscribe,
+    KeyValue,
+    MessageMetadata,
+    decode_command,
+    encode_command,
+    encode_payload_command,
+    make_command,
+    message_id,
+)
+from magnetar.wire.entry import encode_entry
+from magnetar.wire.frame import FrameDecoder
+
+NAMESPACE = NamespaceName("shop", "eu")
+TURNS_MAX = 2_000
+
+
+class StillClock:
+    """Stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.time_ms = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def monotonic(self) -> float:
+        return self.time_ms / 1000
+
+    def pass_s(self, seconds: float) -> None:
+        self.time_ms += round(seconds * 1000)
+
+
+class Wire(asyncio.Transport):
+    """The network between one client and the broker: keeps what the broker writes."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection = connection
+        self._decoder = FrameDecoder(frame_bytes_max=1 << 24)
+        self.received: list[BaseCommand] = []
+        self.closed = False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return ("127.0.0.1", 5555) if name == "peername" else default
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """What is kept has no limit."""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._decoder.feed(bytes(data))
+        while (frame := self._decoder.next_frame()) is not None:
+            self.received.append(decode_command(frame.command))
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._connection.connection_lost(None)
+
+    abort = close
+
+
+class Peer:
+    """A client: says commands and waits for what the broker answers."""
+
+    def __init__(self, service: Service) -> None:
+        self._connection = Connection(service, HANDLERS)
+        self._wire = Wire(self._connection)
+        self._requests = 0
+        self._connection.connection_made(self._wire)
+        self.say(CommandConnect(client_version="Test-1.0", protocol_version=21))
+
+    def say(self, body: Any) -> None:
+        self._connection.data_received(encode_command(make_command(body)))
+
+    def count(self, kind: int) -> int:
+        return sum(command.type == kind for command in self._wire.received)
+
+    async def ask(self, body: Any, answer: int) -> BaseCommand:
+        before = len(self._wire.received)
+        self._requests += 1
+        body.request_id = self._requests
+        self.say(body)
+        return await self._await_answer(before, {answer, BaseCommand.ERROR})
+
+    async def _await_answer(self, start: int, kinds: set[int]) -> BaseCommand:
+        for _ in range(TURNS_MAX):
+            for command in self._wire.received[start:]:
+                if command.type in kinds:
+                    return command
+            await asyncio.sleep(0)
+        raise AssertionError("the broker does not answer")
+
+    async def produce(self, topic: str, *, producer_id: int = 1, **more: Any) -> BaseCommand:
+        request = CommandProducer(
+            topic=topic,
+            producer_id=producer_id,
+            metadata=[KeyValue(key="team", value="a")],
+            **more,
+        )
+        return await self.ask(request, BaseCommand.PRODUCER_SUCCESS)
+
+    async def send(
+        self,
+        count: int,
+        *,
+        producer_id: int = 1,
+        publish_time: int = 1,
+        keys: Callable[[int], str] | None = None,
+        size: int = 5,
+    ) -> None:
+        done = self.count(BaseCommand.SEND_RECEIPT) + count
+        for index in range(count):
+            metadata = MessageMetadata(
+                producer_name="p", sequence_id=index, publish_time=publish_time
+            )
+            if keys is not None:
+                metadata.partition_key = keys(index)
+            send = make_command(
+                CommandSend(producer_id=producer_id, sequence_id=index, num_messages=1)
+            )
+            entry = encode_entry(metadata, b"x" * size)
+            self._connection.data_received(encode_payload_command(send, entry))
+        await until(lambda: self.count(BaseCommand.SEND_RECEIPT) == done)
+
+    async def subscribe(
+        self, topic: str, name: str, kind: int, *, consumer_id: int, permits: int = 100, **more: Any
+    ) -> BaseCommand:
+        request = CommandSubscribe(
+            topic=topic,
+            subscription=name,
+            subType=kind,  # type: ignore[arg-type]
+            consumer_id=consumer_id,
+            consumer_name=f"{name}-{consumer_id}",
+            metadata=[KeyValue(key="zone", value="b")],
+            initialPosition=CommandSubscribe.Earliest,
+            **more,
+        )
+        answer = await self.ask(request, BaseCommand.SUCCESS)
+        if permits:
+            self.say(CommandFlow(consumer_id=consumer_id, messagePermits=permits))
+        return answer
+
+    def ack(self, consumer_id: int, *positions: tuple[int, int]) -> None:
+        ids = [message_id(Position(*position)) for position in positions]
+        self.say(
+            CommandAck(consumer_id=consumer_id, ack_type=CommandAck.Individual, message_id=ids)
+        )
+
+    def messages(self, consumer_id: int) -> list[tuple[int, int]]:
+        return [
+            (command.message.message_id.ledgerId, command.message.message_id.entryId)
+            for command in self._wire.received
+            if command.type == BaseCommand.MESSAGE and command.message.consumer_id == consumer_id
+        ]
+
+    async def close_producer(self, producer_id: int = 1) -> None:
+        await self.ask(CommandCloseProducer(producer_id=producer_id), BaseCommand.SUCCESS)
+
+    async def close_consumer(self, consumer_id: int) -> None:
+        await self.ask(CommandCloseConsumer(consumer_id=consumer_id), BaseCommand.SUCCESS)
+
+    def leave(self) -> None:
+        self._wire.close()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Give the loop turns until something holds."""
+    for _ in range(TURNS_MAX):
+        if holds():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it does not come to hold")
+
+
+@dataclass
+class Place:
+    clock: StillClock
+    service: Service
+
+    def connect(self) -> Peer:
+        return Peer(self.service)
+
+    async def topic(self, full: str) -> PersistentTopic:
+        topic = await self.service.load_topic(parse_topic(full), create=True)
+        assert isinstance(topic, PersistentTopic)
+        return topic
+
+
+@asynccontextmanager
+async def open_place(**settings: object) -> AsyncIterator[Place]:
+    clock = StillClock()
+    config = Configuration(settings)
+    store = MemoryStore(MemoryTree(clock))
+    ledgers = MemoryLedgerStore()
+    resources = Resources(store, store, clock=clock)
+    await resources.tenants.create("shop", TenantInfo(allowedClusters=("standalone",)))
+    await resources.namespaces.create(NAMESPACE, Policies(replication_clusters=("standalone",)))
+    owner = Owner(
+        "localhost:8080", "pulsar://localhost:6650", "http://localhost:8080", Term(1), True
+    )
+    service = Service(
+        config,
+        clock,
+        store=store,
+        ledgers=ledgers,
+        resources=resources,
+        policies=PolicyService(resources, config, clock=clock),
+        schemas=SchemaRegistry(store, ledgers, clock),
+        ownership=SoleOwnership(owner),
+        owner=owner,
+        cache=EntryCache(1 << 24),
+    )
+    try:
+        yield Place(clock, service)
+    finally:
+        await service.close()
+
+
+def run(body: Callable[[Place], Coroutine[Any, Any, None]], **settings: object) -> None:
+    async def inside() -> None:
+        async with open_place(**settings) as place:
+            await body(place)
+
+    asyncio.run(inside())

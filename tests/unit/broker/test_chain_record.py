@@ -1,0 +1,98 @@
+"""A topic's records at the places other tools know."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from magnetar.broker.chain_record import MetadataChainRecords, chain_path
+from magnetar.errors import VersionConflict
+from magnetar.ledger.info import ChainInfo, ChainRecords, CursorInfo, LedgerPart
+from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
+from magnetar.model.name import parse_topic
+from magnetar.model.position import Position
+from magnetar.runtime.clock import SystemClock
+
+TOPIC = parse_topic("persistent://public/default/orders eu")
+PATH = "/managed-ledgers/public/default/persistent/orders+eu"
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("persistent://t/n/x", "/managed-ledgers/t/n/persistent/x"),
+        ("persistent://t/n/x-partition-3", "/managed-ledgers/t/n/persistent/x-partition-3"),
+        ("persistent://t/n/a~b", "/managed-ledgers/t/n/persistent/a%7Eb"),
+        ("topic://t/n/a/b", "/managed-ledgers/t/n/topic/a%2Fb"),
+        ("segment://t/n/a/b/0000-ffff-0", "/managed-ledgers/t/n/segment/a%2Fb/0000-ffff-0"),
+    ],
+)
+def test_every_topic_has_its_place(name: str, path: str) -> None:
+    assert chain_path(parse_topic(name)) == path
+
+
+def test_a_chain_is_created_changed_and_removed() -> None:
+    async def body() -> None:
+        store = MemoryStore(MemoryTree(SystemClock()))
+        records: ChainRecords = MetadataChainRecords(store, TOPIC)
+        assert await records.load() is None
+        version = await records.store(ChainInfo(), expect=-1)
+        assert await store.exists(PATH)
+        with pytest.raises(VersionConflict):
+            await records.store(ChainInfo(), expect=-1)
+        info = ChainInfo(
+            (LedgerPart(1, 10, 100, 5), LedgerPart(2, 0, 0, 0)), Position(1, 9), {"key": "value"}
+        )
+        version = await records.store(info, expect=version)
+        assert await records.load() == (info, version)
+        with pytest.raises(VersionConflict):
+            await records.store(info, expect=version - 1)
+        await records.store_cursor("sub", CursorInfo(-1, Position(1, -1)), expect=-1)
+        await records.remove()
+        assert await records.load() is None
+        assert await records.load_cursors() == {}
+        await records.remove()
+
+    asyncio.run(body())
+
+
+def test_cursors_are_stored_below_their_topic_by_subscription() -> None:
+    async def body() -> None:
+        store = MemoryStore(MemoryTree(SystemClock()))
+        records: ChainRecords = MetadataChainRecords(store, TOPIC)
+        await records.store(ChainInfo(), expect=-1)
+        info = CursorInfo(
+            7,
+            Position(1, 3),
+            ((Position(1, 5), Position(1, 6)),),
+            {Position(1, 9): (-1, 5)},
+            {"producer": 4},
+            {"owner": "me"},
+        )
+        version = await records.store_cursor("a/b c", info, expect=-1)
+        assert await store.children(PATH) == ("a%2Fb+c",)
+        assert await records.load_cursors() == {"a/b c": (info, version)}
+        with pytest.raises(VersionConflict):
+            await records.store_cursor("a/b c", info, expect=version + 1)
+        await records.remove_cursor("a/b c")
+        await records.remove_cursor("a/b c")
+        assert await records.load_cursors() == {}
+
+    asyncio.run(body())
+
+
+def test_the_entry_of_a_cursors_ledger_restores_its_state() -> None:
+    records = MetadataChainRecords(MemoryStore(MemoryTree(SystemClock())), TOPIC)
+    info = CursorInfo(
+        7,
+        Position(1, 3),
+        ((Position(1, 5), Position(1, 6)),),
+        {Position(1, 9): (-1, 5)},
+        {"producer": 4},
+        {"owner": "me"},
+    )
+    restored = records.decode_cursor(records.encode_cursor(info))
+    assert restored == CursorInfo(
+        -1, info.mark_delete, info.ranges, info.batches, info.properties, {}
+    )
