@@ -76,6 +76,9 @@ class ConsumerNotFound(BrokerError): ...
 class SchemaNotFound(BrokerError): ...
 
 
+class SegmentNotFound(BrokerError): ...
+
+
 class NotFound(BrokerError):
     """Anything else that is missing: a cluster, a policy, a message."""
 
@@ -91,6 +94,14 @@ class PreconditionFailed(BrokerError):
 
 class ResourceBusy(PreconditionFailed):
     """Clients are still attached."""
+
+
+class SegmentSealed(BrokerError):
+    """The segment takes no writes any more and cannot be split or merged."""
+
+
+class InvalidLayout(BrokerError):
+    """Segments that leave a hash unserved, serve one twice, or contradict each other."""
 
 
 class NotAllowed(BrokerError):
@@ -264,10 +275,13 @@ FAULTS: Final[Mapping[type[BrokerError], Fault]] = {
     SubscriptionNotFound: _fault(WireCode.SUBSCRIPTION_NOT_FOUND, 404),
     ConsumerNotFound: _fault(WireCode.CONSUMER_NOT_FOUND, 404),
     SchemaNotFound: _fault(WireCode.TOPIC_NOT_FOUND, 404),
+    SegmentNotFound: _fault(WireCode.TOPIC_NOT_FOUND, 404),
     NotFound: _fault(WireCode.METADATA, 404),
     Conflict: _fault(WireCode.NOT_ALLOWED, 409),
     PreconditionFailed: _fault(WireCode.NOT_ALLOWED, 412),
     ResourceBusy: _fault(WireCode.METADATA, 412),
+    SegmentSealed: _fault(WireCode.TOPIC_TERMINATED, 412),
+    InvalidLayout: _fault(WireCode.METADATA, 412),
     NotAllowed: _fault(WireCode.NOT_ALLOWED, 409),
     MethodNotAllowed: _fault(WireCode.NOT_ALLOWED, 405),
     NotAcceptable: _fault(WireCode.NOT_ALLOWED, 406),

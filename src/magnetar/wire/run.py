@@ -69,13 +69,16 @@ Item: TypeAlias = SendRun | bytes
 def split_read(data: bytes, frame_bytes_max: int) -> tuple[list[Item], int, int]:
     """Cut what was read into runs and commands.
 
+    SENDs of one producer come together even when others' stand between them: only the order within
+    a producer, and with regard to other commands, means anything.
+
     Return them with the number of bytes used up and the size of the frame that is still incomplete
     (0 when unknown). Frames that are whole are returned even when a bad one follows: the refusal
     then comes with the next call.
     """
     items: list[Item] = []
     position, size = 0, len(data)
-    run: SendRun | None = None
+    runs: dict[int, SendRun] = {}
     run_producer = -1
     view = memoryview(data)
     unpack_sizes, unpack_checksum = _SIZES.unpack_from, _CHECKSUM.unpack_from
@@ -95,7 +98,8 @@ def split_read(data: bytes, frame_bytes_max: int) -> tuple[list[Item], int, int]
         body = start + command_size
         position = end
         if data[start : start + 3] != _SEND_OPENING:
-            run, run_producer = None, -1
+            runs.clear()
+            run_producer = -1
             items.append(data[start:body])
             continue
         # The usual SEND: producer id, sequence id, then perhaps a message count and a highest
@@ -131,7 +135,8 @@ def split_read(data: bytes, frame_bytes_max: int) -> tuple[list[Item], int, int]
             raise ProtocolViolation("a SEND without a message")
         if producer_id < 0:
             items.append(_unusual(data[start:body], data[body:end]))
-            run, run_producer = None, -1
+            runs.clear()
+            run_producer = -1
             continue
         if end - body >= 6:
             magic, checksum = unpack_checksum(data, body)
@@ -140,18 +145,17 @@ def split_read(data: bytes, frame_bytes_max: int) -> tuple[list[Item], int, int]
                 bad.add(sequence, highest, count, data[body:end])
                 bad.corrupt = True
                 items.append(bad)
-                run, run_producer = None, -1
+                runs.clear()
+                run_producer = -1
                 continue
-        if run is None or producer_id != run_producer:
-            run = SendRun(producer_id)
+        if producer_id != run_producer:
+            run = runs.get(producer_id)
+            if run is None:
+                run = runs[producer_id] = SendRun(producer_id)
+                items.append(run)
             run_producer = producer_id
-            items.append(run)
-            sequences, highests, counts, entries = (
-                run.sequences,
-                run.highests,
-                run.counts,
-                run.entries,
-            )
+            sequences, highests = run.sequences, run.highests
+            counts, entries = run.counts, run.entries
         sequences.append(sequence)
         highests.append(highest)
         counts.append(count)
@@ -325,6 +329,6 @@ UUID_TAG: Final = b"\xd2\x01"
 
 
 def may_carry(entry: bytes, tag: bytes) -> bool:
-    """Whether a metadata field could be there: a cheap look that saves parsing nearly every entry."""
+    """Whether a metadata field could be there: a cheap look that saves parsing most entries."""
     end = 10 + int.from_bytes(entry[6:10], "big") if entry[:2] == b"\x0e\x01" else len(entry)
     return entry.find(tag, 0, end) >= 0

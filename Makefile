@@ -1,0 +1,64 @@
+# What a newcomer needs: `make setup`, then `make run`. Every target makes its own set-up; the second time costs nothing.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.setup-stamp
+DATA ?= data
+ARGS ?=
+
+.PHONY: help setup run test lint format bench demo lock clean
+
+help:
+	@echo "make setup   create $(VENV) with all extras, at the locked versions"
+	@echo "make run     a standalone broker on 6650 and 8080, data in $(DATA)/"
+	@echo "make test    all tests (ARGS='-k name' chooses)"
+	@echo "make lint    formatter, linter, types, generated code"
+	@echo "make format  apply the formatter and the linter's safe fixes"
+	@echo "make bench   the quick measurements, and what else can be measured"
+	@echo "make demo    produce, kill -9, restart, consume: nothing lost"
+	@echo "make lock    resolve the dependencies anew"
+	@echo "make clean   remove caches and builds"
+
+setup: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	@PYTHON='$(PYTHON)' VENV='$(VENV)' tools/setup
+	@touch $@
+
+run: setup
+	$(BIN)/magnetar standalone --data $(DATA) $(ARGS)
+
+test: setup
+	$(BIN)/python -m pytest -q -n 2 $(ARGS)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src
+	$(BIN)/python tools/generate_pb.py --check
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup
+	$(BIN)/python -m bench.start_time
+	$(BIN)/python -m bench.cli_latency
+	$(BIN)/python -m bench.cpu_per_entry
+	@echo
+	@echo "Longer ones, see bench/README.md:"
+	@echo "  $(BIN)/python -m bench.run           side by side with a real Apache Pulsar (Java 17, Maven)"
+	@echo "  $(BIN)/python -m bench.many_topics   10,000 topics with one producer each"
+	@echo "  $(BIN)/python -m bench.recovery      1 GiB, kill -9, time to ready"
+
+demo: setup
+	$(BIN)/python -m demo.crash
+
+lock:
+	uv lock --upgrade
+	uv export --quiet --frozen --all-extras --no-emit-project --no-header --output-file requirements.lock > /dev/null
+
+clean:
+	rm -rf .pytest_cache .hypothesis .mypy_cache .ruff_cache build dist
+	find src tests bench demo tools -name __pycache__ -type d -prune -exec rm -rf {} +

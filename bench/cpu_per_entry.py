@@ -1,0 +1,107 @@
+"""Processor time of the broker per unbatched entry, for produce and for consume."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+
+from bench.gauge import cpu_s
+from bench.line import Line
+from magnetar.testing import MagnetarBroker
+from magnetar.wire.command import (
+    CommandAck,
+    CommandMessage,
+    MessageIdData,
+    encode_command,
+    make_command,
+)
+
+TOPIC = "persistent://public/default/cpu"
+SUBSCRIPTION = "bench"
+PERMITS = 1000
+WARM_ENTRIES = 2000
+
+
+class Reader:
+    """Consumes as the official clients do: refills permits by halves, groups acknowledgements."""
+
+    def __init__(self, line: Line, consumer_id: int) -> None:
+        self._line = line
+        self._consumer_id = consumer_id
+        self._unacked: list[MessageIdData] = []
+        line.on_message = self._on_message
+
+    def start(self) -> None:
+        self._line.flow(self._consumer_id, PERMITS)
+
+    def acknowledge(self) -> None:
+        command = CommandAck(
+            consumer_id=self._consumer_id,
+            ack_type=CommandAck.AckType.Individual,
+            message_id=self._unacked,
+        )
+        self._line.write(encode_command(make_command(command)))
+        self._unacked = []
+
+    def _on_message(self, message: CommandMessage) -> None:
+        self._unacked.append(message.message_id)
+        if len(self._unacked) == PERMITS // 2:
+            self.acknowledge()
+            self._line.flow(self._consumer_id, PERMITS // 2)
+
+
+class Meter:
+    """Processor and wall time between its start and each reading."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._cpu = cpu_s(pid)
+        self._began = time.perf_counter()
+
+    def read(self, entries: int) -> dict[str, float]:
+        used, elapsed = cpu_s(self._pid) - self._cpu, time.perf_counter() - self._began
+        return {
+            "us_per_entry": round(used / entries * 1e6, 2),
+            "cpu_s": round(used, 2),
+            "rate_per_s": round(entries / elapsed),
+        }
+
+
+async def measure(broker: MagnetarBroker, entries: int, size: int) -> dict[str, dict[str, float]]:
+    async with Line.open("127.0.0.1", broker.port) as line:
+        await line.subscribe(1, TOPIC, SUBSCRIPTION)
+        await line.create_producer(1, TOPIC)
+        payload = b"x" * size
+        frames = [line.encode_send(1, number, payload) for number in range(WARM_ENTRIES + entries)]
+        await line.send_all(frames[:WARM_ENTRIES], window=2000, burst=250)
+        meter = Meter(broker.pid)
+        await line.send_all(frames[WARM_ENTRIES:], window=2000, burst=250)
+        produced = meter.read(entries)
+        reader = Reader(line, 1)
+        meter = Meter(broker.pid)
+        reader.start()
+        await line.await_messages(len(frames))
+        reader.acknowledge()
+        return {"produce": produced, "consume": meter.read(len(frames))}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--entries", type=int, default=200_000)
+    parser.add_argument("--size", type=int, default=100)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with MagnetarBroker() as broker:
+        rows = asyncio.run(measure(broker, options.entries, options.size))
+    if options.json:
+        print(json.dumps(rows))
+        return
+    print(f"{'broker, per entry':<20} {'processor':>12} {'entries/s':>12}")
+    for name, row in rows.items():
+        print(f"{name:<20} {row['us_per_entry']:>9.2f} µs {row['rate_per_s']:>12,.0f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m magnetar`."""
+
+from magnetar.cli.main import main
+
+raise SystemExit(main())

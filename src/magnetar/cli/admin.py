@@ -1,0 +1,161 @@
+"""`magnetar admin GROUP VERB`: find the row, parse the rest, call, print."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from magnetar.cli.command import Flag, UsageError, Verb, build_parser, format_rows, suggest
+from magnetar.cli.output import format_result
+from magnetar.cli.table import ADMIN_PARTS
+from magnetar.client.admin import AdminClient
+
+
+class Group(NamedTuple):
+    """A group's verbs stand in tables of their own, so that one call reads one table."""
+
+    help: str
+    tables: tuple[str, ...]
+    """Where the verbs are, as module:name; searched in this order."""
+
+
+_GROUPS: Final[Mapping[str, Group]] = {
+    "clusters": Group("clusters and their peers", ("magnetar.cli.cluster:VERBS",)),
+    "brokers": Group("brokers, their health and configuration", ("magnetar.cli.broker:VERBS",)),
+    "broker-stats": Group("what a broker counts", ("magnetar.cli.stats:VERBS",)),
+    "tenants": Group("tenants", ("magnetar.cli.tenant:VERBS",)),
+    "namespaces": Group(
+        "namespaces, their policies and bundles",
+        ("magnetar.cli.namespace:VERBS", "magnetar.cli.namespace_policy:VERBS"),
+    ),
+    "topics": Group(
+        "topics, their subscriptions, stats and policies",
+        (
+            "magnetar.cli.topic:VERBS",
+            "magnetar.cli.topic_message:VERBS",
+            "magnetar.cli.subscription:TOPIC_VERBS",
+            "magnetar.cli.topic_policy:TOPIC_VERBS",
+        ),
+    ),
+    "subscriptions": Group("subscriptions of a topic", ("magnetar.cli.subscription:VERBS",)),
+    "topicPolicies": Group("policies set on a topic itself", ("magnetar.cli.topic_policy:VERBS",)),
+    "schemas": Group("schemas of topics", ("magnetar.cli.schema:VERBS",)),
+}
+_ALIASES: Final[Mapping[str, str]] = {
+    "cluster": "clusters",
+    "broker": "brokers",
+    "tenant": "tenants",
+    "properties": "tenants",
+    "namespace": "namespaces",
+    "topic": "topics",
+    "persistent": "topics",
+    "non-persistent": "topics",
+    "subscription": "subscriptions",
+    "topic-policies": "topicPolicies",
+    "schema": "schemas",
+}
+
+
+def group_names() -> tuple[str, ...]:
+    return tuple(_GROUPS)
+
+
+def _load_table(place: str) -> tuple[Verb, ...]:
+    module, _, name = place.partition(":")
+    verbs: tuple[Verb, ...] = getattr(importlib.import_module(module), name)
+    return verbs
+
+
+def load_verbs(group: str) -> tuple[Verb, ...]:
+    return tuple(verb for place in _GROUPS[group].tables for verb in _load_table(place))
+
+
+def find_verb(group: str, word: str) -> Verb | None:
+    for place in _GROUPS[group].tables:
+        for verb in _load_table(place):
+            if verb.is_called(word):
+                return verb
+    return None
+
+
+def run(words: list[str]) -> int:
+    leading, rest = _split_options(words)
+    if not rest or rest[0] in ("-h", "--help"):
+        print(_overview())
+        return 0 if rest else 2
+    name = _ALIASES.get(rest[0], rest[0])
+    if name not in _GROUPS:
+        raise UsageError(
+            f"magnetar admin: no group is called {rest[0]!r}.{suggest(rest[0], _GROUPS)}",
+            hint="Try: magnetar admin --help",
+        )
+    between, rest = _split_options(rest[1:])
+    if not rest or rest[0] in ("-h", "--help"):
+        print(_describe(name))
+        return 0 if rest else 2
+    verb = find_verb(name, rest[0])
+    if verb is None:
+        known = [verb.name for verb in load_verbs(name)]
+        raise UsageError(
+            f"magnetar admin {name}: no verb is called {rest[0]!r}.{suggest(rest[0], known)}",
+            hint=f"Try: magnetar admin {name} --help",
+        )
+    return _call(name, verb, [*leading, *between, *rest[1:]])
+
+
+def _call(group: str, verb: Verb, words: list[str]) -> int:
+    program = f"magnetar admin {group} {verb.name}"
+    parser = build_parser(program, verb.help, verb.parts, ADMIN_PARTS)
+    try:
+        options = parser.parse_args(words)
+    except SystemExit as end:  # --help printed its text
+        return int(end.code or 0)
+    with AdminClient(options.admin_url, token=options.token, timeout=options.timeout) as admin:
+        result = verb.run(admin, options)
+    if verb.shows:
+        text = format_result(result, options.output)
+        if text:
+            print(text)
+    return 0
+
+
+def _split_options(words: list[str]) -> tuple[list[str], list[str]]:
+    """Take the common options that stand before the next word."""
+    names = {name for part in ADMIN_PARTS if isinstance(part, Flag) for name in part.names}
+    place = 0
+    while place < len(words) and words[place].startswith("-"):
+        name, separator, _ = words[place].partition("=")
+        if name not in names:
+            break
+        place += 1 if separator else 2
+    return words[:place], words[place:]
+
+
+def _overview() -> str:
+    return "\n".join(
+        (
+            "usage: magnetar admin [OPTIONS] GROUP VERB [ARGUMENTS]",
+            "",
+            format_rows((name, group.help) for name, group in _GROUPS.items()),
+            "",
+            "options, before the group or after the verb:",
+            format_rows(
+                (", ".join(part.names), part.help) for part in ADMIN_PARTS if isinstance(part, Flag)
+            ),
+            "",
+            "The verbs of a group: magnetar admin GROUP --help",
+        )
+    )
+
+
+def _describe(group: str) -> str:
+    return "\n".join(
+        (
+            f"usage: magnetar admin {group} VERB [ARGUMENTS]",
+            "",
+            format_rows((verb.name, verb.help) for verb in load_verbs(group)),
+            "",
+            f"The arguments of a verb: magnetar admin {group} VERB --help",
+        )
+    )

@@ -1,0 +1,118 @@
+"""`magnetar completion SHELL`: scripts made from the same tables as the commands themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from magnetar.cli.admin import group_names, load_verbs
+from magnetar.cli.command import Argument, Options, Part, UsageError, suggest
+from magnetar.cli.table import ADMIN_PARTS, COMMANDS
+
+
+def run(options: Options) -> int:
+    match options.shell:
+        case "bash":
+            print(format_bash())
+        case "zsh":
+            print(format_zsh())
+        case "fish":
+            print(format_fish())
+        case other:
+            raise UsageError(
+                f"magnetar completion: no shell is called {other!r}."
+                f"{suggest(other, ('bash', 'zsh', 'fish'))}",
+                hint="Try: magnetar completion bash",
+            )
+    return 0
+
+
+def _flags(parts: Iterable[Part]) -> list[str]:
+    return [
+        name
+        for part in parts
+        if not isinstance(part, Argument)
+        for name in part.names
+        if name.startswith("--")
+    ]
+
+
+def _cases() -> list[tuple[str, list[str]]]:
+    """What may follow each path of words; the path `admin topics` is spelled `admin/topics`."""
+    cases = [("", [command.name for command in COMMANDS])]
+    for command in COMMANDS:
+        if command.name == "completion":
+            cases.append((command.name, ["bash", "zsh", "fish"]))
+        elif not command.takes_words:
+            cases.append((command.name, [*_flags(command.parts), "--help"]))
+    common = _flags(ADMIN_PARTS)
+    cases.append(("admin", [*group_names(), *common]))
+    for name in group_names():
+        verbs = load_verbs(name)
+        cases.append((f"admin/{name}", [verb.name for verb in verbs]))
+        for verb in verbs:
+            words = [*_flags(verb.parts), *common, "--help"]
+            cases.append((f"admin/{name}/{verb.name}", words))
+    return cases
+
+
+def _shell_function(name: str) -> str:
+    rows = "\n".join(f"    {path or '/'}) echo '{' '.join(words)}' ;;" for path, words in _cases())
+    return f'{name}() {{\n  case "$1" in\n{rows}\n  esac\n}}'
+
+
+# Words before the cursor that are options, or values of options, are no part of the path.
+_BASH = r"""
+_magnetar() {
+  local word path=""
+  COMPREPLY=()
+  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    case "$word" in -*) continue ;; esac
+    [ -n "$(_magnetar_words "${path:+$path/}$word")" ] || continue
+    path="${path:+$path/}$word"
+  done
+  COMPREPLY=($(compgen -W "$(_magnetar_words "${path:-/}")" -- "${COMP_WORDS[COMP_CWORD]}"))
+}
+complete -o default -F _magnetar magnetar"""
+
+_ZSH = r"""
+_magnetar() {
+  local word p=""
+  for word in "${(@)words[2,CURRENT-1]}"; do
+    case "$word" in -*) continue ;; esac
+    [[ -n "$(_magnetar_words "${p:+$p/}$word")" ]] || continue
+    p="${p:+$p/}$word"
+  done
+  compadd -- ${(s: :)"$(_magnetar_words "${p:-/}")"} || _files
+}
+compdef _magnetar magnetar"""
+
+_FISH = r"""
+function _magnetar_complete
+    set -l path ""
+    for word in (commandline -opc)[2..-1]
+        string match -q -- '-*' $word; and continue
+        set -l next (string trim --left --chars=/ -- "$path/$word")
+        test -n "$(_magnetar_words $next)"; or continue
+        set path $next
+    end
+    test -n "$path"; or set path /
+    string split ' ' -- (_magnetar_words $path)
+end
+complete -c magnetar -f -a '(_magnetar_complete)'"""
+
+
+def format_bash() -> str:
+    return _shell_function("_magnetar_words") + _BASH
+
+
+def format_zsh() -> str:
+    return "#compdef magnetar\n" + _shell_function("_magnetar_words") + _ZSH
+
+
+def format_fish() -> str:
+    rows = "\n".join(
+        f"        case '{path or '/'}'\n            echo '{' '.join(words)}'"
+        for path, words in _cases()
+    )
+    head = f"function _magnetar_words\n    switch $argv[1]\n{rows}\n    end\nend"
+    return head + _FISH

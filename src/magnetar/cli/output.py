@@ -1,0 +1,56 @@
+"""Printing of results: readable lines and tables, or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from magnetar.cli.command import format_rows
+from magnetar.client.message_id import MessageId
+
+
+def format_result(result: Any, style: str) -> str:
+    """The text to print; empty for nothing to show."""
+    plain = _plain(result)
+    if style == "json":
+        return json.dumps(plain, indent=2, ensure_ascii=False)
+    if plain is None:
+        return "not set"
+    if isinstance(plain, Mapping):
+        return format_rows(((key, _cell(value)) for key, value in plain.items()), indent=0)
+    if isinstance(plain, list):
+        if plain and all(isinstance(row, Mapping) for row in plain):
+            return _format_table(plain)
+        return "\n".join(_cell(item) for item in plain)
+    return _cell(plain)
+
+
+def _plain(value: Any) -> Any:
+    """The same in JSON's own types."""
+    if isinstance(value, MessageId):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", errors="backslashreplace")
+    return value
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _format_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    lines = [[column.upper() for column in columns]]
+    lines += [[_cell(row[key]) if key in row else "" for key in columns] for row in rows]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )

@@ -1,0 +1,115 @@
+"""`magnetar produce`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import NamedTuple
+
+from magnetar.cli.command import Options, UsageError
+from magnetar.cli.input import read_lines
+from magnetar.client.authentication import TokenAuthentication
+from magnetar.client.client import AsyncPulsarClient
+from magnetar.client.message_id import MessageId
+from magnetar.client.outgoing import MessageOptions
+from magnetar.client.producer import AsyncProducer
+from magnetar.runtime.clock import SystemClock
+
+
+class Line(NamedTuple):
+    key: str | None
+    data: bytes
+
+
+def run(options: Options) -> int:
+    if options.message is None and options.file is None and options.times != 1:
+        raise UsageError("magnetar: --times repeats -m and -f; standard input is sent once")
+    if options.times < 1 or options.rate < 0:
+        raise UsageError("magnetar: --times must be above 0 and --rate not below 0")
+    if options.event_time not in (None, "now") and not options.event_time.isdigit():
+        raise UsageError("magnetar: --event-time is milliseconds since 1970, or 'now'")
+    count = asyncio.run(_produce(options))
+    if not options.quiet:
+        print(f"{count} message{'' if count == 1 else 's'} sent", file=sys.stderr)
+    return 0
+
+
+async def _produce(options: Options) -> int:
+    authentication = TokenAuthentication(options.token) if options.token else None
+    async with AsyncPulsarClient(options.url, authentication=authentication) as client:
+        await client.connect()
+        producer = await client.create_producer(
+            options.topic,
+            name=options.producer_name,
+            compression=options.compression,
+            batching=options.batching == "on",
+        )
+        async with producer:
+            return await _send_all(producer, options)
+
+
+async def _send_all(producer: AsyncProducer, options: Options) -> int:
+    clock = SystemClock()
+    count = 0
+    failures: list[BaseException] = []
+
+    def on_sent(sent: asyncio.Future[MessageId]) -> None:
+        error = None if sent.cancelled() else sent.exception()
+        if error is not None:
+            failures.append(error)
+
+    started = clock.monotonic()
+    async for line in _lines(options):
+        if options.rate:
+            await asyncio.sleep(max(0.0, started + count / options.rate - clock.monotonic()))
+        described = MessageOptions(key=line.key, properties=dict(options.properties or []))
+        if options.event_time is not None:
+            now = options.event_time == "now"
+            described["event_time_ms"] = clock.now_ms() if now else int(options.event_time)
+        sent = await producer.submit(line.data, **described)
+        sent.add_done_callback(on_sent)
+        count += 1
+        if failures:
+            break
+    await producer.flush()
+    if failures:
+        raise failures[0]
+    return count
+
+
+async def _lines(options: Options) -> AsyncIterator[Line]:
+    if options.message is None and options.file is None:
+        async for data in read_lines(sys.stdin.fileno()):
+            for line in _cut(data, options):
+                yield line
+        return
+    files = [_read_file(path) for path in options.file or ()]
+    for _ in range(options.times):
+        for text in options.message or ():
+            for line in _cut(text.encode("utf-8", errors="surrogateescape"), options):
+                yield line
+        for data in files:
+            yield Line(options.key, data)
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"magnetar: cannot read {path}: {error.strerror}") from None
+
+
+def _cut(data: bytes, options: Options) -> list[Line]:
+    pieces = data.split(options.separator.encode()) if options.separator else [data]
+    return [_line(piece, options) for piece in pieces]
+
+
+def _line(data: bytes, options: Options) -> Line:
+    if options.key_separator is None:
+        return Line(options.key, data)
+    key, separator, value = data.partition(options.key_separator.encode())
+    if not separator:
+        return Line(options.key, data)
+    return Line(key.decode("utf-8", errors="replace"), value)

@@ -1,0 +1,63 @@
+"""Durations, sizes, lists and pairs as people write them on a command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+_SECONDS: Final[Mapping[str, int]] = {
+    "s": 1,
+    "m": 60,
+    "h": 3600,
+    "d": 86_400,
+    "w": 7 * 86_400,
+    "y": 365 * 86_400,
+}
+_BYTES: Final[Mapping[str, int]] = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def _scaled(text: str, units: Mapping[str, int], expected: str) -> int:
+    body, factor = text.strip(), 1
+    if body and body[-1].lower() in units:
+        body, factor = body[:-1], units[body[-1].lower()]
+    try:
+        return int(body) * factor
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {expected}") from None
+
+
+def parse_duration_s(text: str) -> int:
+    """`90`, `90s`, `5m`, `3h`, `2d`, `1w`, `1y`; a bare number counts seconds."""
+    return _scaled(text, _SECONDS, "a duration such as 90s, 5m, 3h, 2d or 1w")
+
+
+def parse_duration_ms(text: str) -> int:
+    return parse_duration_s(text) * 1000
+
+
+def parse_size(text: str) -> int:
+    """`4096`, `10M`, `16G`, `3T`."""
+    return _scaled(text, _BYTES, "a size such as 4096, 10M or 16G")
+
+
+def parse_list(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def parse_pair(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key, value
+
+
+def parse_bool(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not true or false")
+    return text.lower() == "true"
+
+
+def join(lists: Iterable[Iterable[str]] | None) -> list[str]:
+    """One list of a flag given several times, each time with commas."""
+    return [item for each in lists or () for item in each]

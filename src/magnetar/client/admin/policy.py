@@ -1,0 +1,165 @@
+"""The settings of namespaces and topics: under which path each is read, written and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from magnetar.client.admin.name import format_topic
+from magnetar.client.admin.transport import Transport
+from magnetar.client.error import ConfigurationError
+
+
+class Policy(NamedTuple):
+    """`key` is the name people use; the rest says how REST spells it."""
+
+    key: str
+    path: str
+    write: str = "POST"
+    read_path: str | None = None
+    remove: str | None = "DELETE"
+    remove_path: str | None = None
+    value_in_query: bool = False
+
+    @property
+    def reading(self) -> str:
+        return self.read_path or self.path
+
+    @property
+    def removing(self) -> str:
+        return self.remove_path or self.path
+
+
+def _table(*policies: Policy) -> Mapping[str, Policy]:
+    return {policy.key: policy for policy in policies}
+
+
+_SHARED: Final = (
+    Policy("retention", "retention"),
+    Policy("backlog-quota", "backlogQuota", read_path="backlogQuotaMap"),
+    Policy("persistence", "persistence"),
+    Policy("dispatch-rate", "dispatchRate"),
+    Policy("subscription-dispatch-rate", "subscriptionDispatchRate"),
+    Policy("replicator-dispatch-rate", "replicatorDispatchRate"),
+    Policy("publish-rate", "publishRate"),
+    Policy("subscribe-rate", "subscribeRate"),
+    Policy("delayed-delivery", "delayedDelivery"),
+    Policy("inactive-topic-policies", "inactiveTopicPolicies"),
+    Policy("max-consumers-per-subscription", "maxConsumersPerSubscription"),
+    Policy("max-subscriptions-per-topic", "maxSubscriptionsPerTopic"),
+    Policy("schema-validation-enforce", "schemaValidationEnforced", remove=None),
+    Policy("auto-subscription-creation", "autoSubscriptionCreation"),
+    Policy("subscription-types-enabled", "subscriptionTypesEnabled"),
+    Policy("entry-filters", "entryFilters"),
+    Policy(
+        "dispatcher-pause-on-ack-state-persistent",
+        "dispatcherPauseOnAckStatePersistent",
+    ),
+)
+
+NAMESPACE_POLICIES: Final = _table(
+    *_SHARED,
+    Policy("message-ttl", "messageTTL"),
+    Policy("subscription-expiration-time", "subscriptionExpirationTime"),
+    Policy("deduplication", "deduplication"),
+    # There is no DELETE for it: writing null removes it.
+    Policy("deduplication-snapshot-interval", "deduplicationSnapshotInterval", remove="POST"),
+    Policy("clusters", "replication", remove=None),
+    Policy("allowed-clusters", "allowedClusters", remove=None),
+    Policy("auto-topic-creation", "autoTopicCreation"),
+    Policy("max-producers-per-topic", "maxProducersPerTopic"),
+    Policy("max-consumers-per-topic", "maxConsumersPerTopic"),
+    Policy("max-unacked-messages-per-consumer", "maxUnackedMessagesPerConsumer"),
+    Policy("max-unacked-messages-per-subscription", "maxUnackedMessagesPerSubscription"),
+    Policy("max-topics-per-namespace", "maxTopicsPerNamespace"),
+    Policy("compaction-threshold", "compactionThreshold", write="PUT"),
+    Policy("offload-threshold", "offloadThreshold", write="PUT", remove=None),
+    Policy("offload-threshold-in-seconds", "offloadThresholdInSeconds", write="PUT", remove=None),
+    Policy("offload-deletion-lag", "offloadDeletionLagMs", write="PUT"),
+    Policy("offload-policies", "offloadPolicies", remove_path="removeOffloadPolicies"),
+    Policy(
+        "schema-compatibility-strategy", "schemaCompatibilityStrategy", write="PUT", remove=None
+    ),
+    Policy("is-allow-auto-update-schema", "isAllowAutoUpdateSchema", remove=None),
+    Policy("encryption-required", "encryptionRequired", remove=None),
+    Policy("subscription-auth-mode", "subscriptionAuthMode", remove=None),
+)
+
+TOPIC_POLICIES: Final = _table(
+    *_SHARED,
+    Policy("message-ttl", "messageTTL", value_in_query=True),
+    Policy("subscription-expiration-time", "subscriptionExpirationTime", value_in_query=True),
+    Policy("deduplication", "deduplicationEnabled"),
+    Policy("deduplication-snapshot-interval", "deduplicationSnapshotInterval"),
+    Policy("replication-clusters", "replication"),
+    Policy("max-producers", "maxProducers"),
+    Policy("max-consumers", "maxConsumers"),
+    Policy("max-unacked-messages-per-consumer", "maxUnackedMessagesOnConsumer"),
+    Policy("max-unacked-messages-per-subscription", "maxUnackedMessagesOnSubscription"),
+    Policy("max-message-size", "maxMessageSize"),
+    Policy("compaction-threshold", "compactionThreshold"),
+    Policy("offload-policies", "offloadPolicies"),
+    Policy("schema-compatibility-strategy", "schemaCompatibilityStrategy", write="PUT"),
+)
+
+
+def find_policy(policies: Mapping[str, Policy], key: str) -> Policy:
+    found = policies.get(key)
+    if found is None:
+        raise ConfigurationError(f"No policy is called {key!r}; there are {', '.join(policies)}")
+    return found
+
+
+def write_policy(
+    transport: Transport, root: str, policy: Policy, value: Any, query: Mapping[str, Any]
+) -> None:
+    path = f"{root}/{policy.path}"
+    if policy.value_in_query:
+        transport.call(policy.write, path, query={policy.path: value, **query})
+    else:
+        transport.call(policy.write, path, body=value, query=query)
+
+
+def remove_policy(
+    transport: Transport, root: str, policy: Policy, query: Mapping[str, Any]
+) -> None:
+    path = f"{root}/{policy.removing}"
+    if policy.remove is None:
+        raise ConfigurationError(f"The policy {policy.key} can be set but not removed")
+    if policy.remove == "DELETE":
+        transport.delete(path, query)
+    else:
+        transport.call(policy.remove, path, body=None, query=query)
+
+
+class TopicPolicyAdmin:
+    """What is set on a topic itself, local or (`is_global`) for every cluster."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def get(self, topic: str, key: str, *, applied: bool = False, is_global: bool = False) -> Any:
+        """None when unset; `applied` looks further up, to the namespace and the broker."""
+        policy = find_policy(TOPIC_POLICIES, key)
+        query = {"applied": applied, "isGlobal": is_global}
+        return self._transport.get(f"{_root(topic)}/{policy.reading}", query)
+
+    def set(
+        self, topic: str, key: str, value: Any, *, is_global: bool = False, **query: Any
+    ) -> None:
+        policy = find_policy(TOPIC_POLICIES, key)
+        query["isGlobal"] = is_global
+        write_policy(self._transport, _root(topic), policy, value, query)
+
+    def remove(self, topic: str, key: str, *, is_global: bool = False, **query: Any) -> None:
+        policy = find_policy(TOPIC_POLICIES, key)
+        query["isGlobal"] = is_global
+        remove_policy(self._transport, _root(topic), policy, query)
+
+    def delete(self, topic: str) -> None:
+        """Remove every setting of the topic; works even when the topic is gone."""
+        self._transport.delete(f"{_root(topic)}/policies")
+
+
+def _root(topic: str) -> str:
+    return f"admin/v2/{format_topic(topic)}"

@@ -1,0 +1,251 @@
+"""Topics: their life, stats, properties, permissions and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from magnetar.client.admin.name import format_namespace, format_topic
+from magnetar.client.admin.transport import Answer, Document, Grants, Names, Query, Transport
+from magnetar.client.message_id import MessageId
+from magnetar.model.name import parse_topic
+
+_PARTITIONED_METADATA = "application/vnd.partitioned-topic-metadata+json"
+
+
+class StoredEntry(NamedTuple):
+    """An entry as the broker keeps it: a batch comes whole, and may be compressed."""
+
+    id: str
+    headers: Mapping[str, str]
+    data: bytes
+
+
+class TopicAdmin:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(
+        self,
+        namespace: str,
+        *,
+        domain: str | None = None,
+        bundle: str | None = None,
+        include_system: bool = False,
+    ) -> Names:
+        """Full names, each partition on its own; both domains unless one is named."""
+        query = {"bundle": bundle, "includeSystemTopic": include_system}
+        names: Names = []
+        for each in (domain,) if domain else ("persistent", "non-persistent"):
+            names += self._transport.get(f"admin/v2/{each}/{format_namespace(namespace)}", query)
+        return names
+
+    def list_partitioned(self, namespace: str, *, include_system: bool = False) -> Names:
+        query = {"includeSystemTopic": include_system}
+        names: Names = []
+        for domain in ("persistent", "non-persistent"):
+            path = f"admin/v2/{domain}/{format_namespace(namespace, 'partitioned')}"
+            names += self._transport.get(path, query)
+        return names
+
+    def create(self, topic: str, *, properties: Mapping[str, str] | None = None) -> None:
+        self._transport.put(_path(topic), dict(properties or {}))
+
+    def delete(self, topic: str, *, force: bool = False) -> None:
+        self._transport.delete(_path(topic), {"force": force, "deleteSchema": True})
+
+    def create_partitioned(
+        self, topic: str, partitions: int, *, properties: Mapping[str, str] | None = None
+    ) -> None:
+        path = _path(topic, "partitions")
+        if properties is None:
+            self._transport.put(path, partitions)
+        else:
+            body = {"partitions": partitions, "properties": dict(properties)}
+            self._transport.call("PUT", path, body=body, content_type=_PARTITIONED_METADATA)
+
+    def create_missed_partitions(self, topic: str) -> None:
+        self._transport.post(_path(topic, "createMissedPartitions"))
+
+    def update_partitioned(
+        self, topic: str, partitions: int, *, local_only: bool = False, force: bool = False
+    ) -> None:
+        query = {"updateLocalTopicOnly": local_only, "force": force}
+        self._transport.post(_path(topic, "partitions"), partitions, query)
+
+    def partitioned_metadata(self, topic: str) -> Document:
+        found: Document = self._transport.get(_path(topic, "partitions"))
+        return found
+
+    def delete_partitioned(self, topic: str, *, force: bool = False) -> None:
+        query = {"force": force, "deleteSchema": True}
+        self._transport.delete(_path(topic, "partitions"), query)
+
+    def properties(self, topic: str) -> dict[str, str]:
+        found: dict[str, str] = self._transport.get(_path(topic, "properties")) or {}
+        return found
+
+    def update_properties(self, topic: str, properties: Mapping[str, str]) -> None:
+        self._transport.put(_path(topic, "properties"), dict(properties))
+
+    def remove_property(self, topic: str, key: str) -> None:
+        self._transport.delete(_path(topic, "properties"), {"key": key})
+
+    def stats(
+        self,
+        topic: str,
+        *,
+        precise_backlog: bool = False,
+        backlog_size: bool = True,
+        earliest_time: bool = False,
+    ) -> Document:
+        query = _stats_query(precise_backlog, backlog_size, earliest_time)
+        found: Document = self._transport.get(_path(topic, "stats"), query)
+        return found
+
+    def partitioned_stats(
+        self,
+        topic: str,
+        *,
+        per_partition: bool = False,
+        precise_backlog: bool = False,
+        backlog_size: bool = True,
+        earliest_time: bool = False,
+    ) -> Document:
+        query = _stats_query(precise_backlog, backlog_size, earliest_time)
+        query["perPartition"] = per_partition
+        found: Document = self._transport.get(_path(topic, "partitioned-stats"), query)
+        return found
+
+    def internal_stats(self, topic: str, *, metadata: bool = False) -> Document:
+        path = _path(topic, "internalStats")
+        found: Document = self._transport.get(path, {"metadata": metadata})
+        return found
+
+    def partitioned_internal_stats(self, topic: str) -> Document:
+        found: Document = self._transport.get(_path(topic, "partitioned-internalStats"))
+        return found
+
+    def internal_info(self, topic: str) -> Document:
+        found: Document = self._transport.get(_path(topic, "internal-info"))
+        return found
+
+    def unload(self, topic: str) -> None:
+        self._transport.put(_path(topic, "unload"))
+
+    def terminate(self, topic: str) -> MessageId:
+        return _decode_id(self._transport.post(_path(topic, "terminate")))
+
+    def terminate_partitioned(self, topic: str) -> dict[int, MessageId]:
+        found = self._transport.post(_path(topic, "terminate", "partitions"))
+        return {int(index): _decode_id(last) for index, last in found.items()}
+
+    def compact(self, topic: str) -> None:
+        self._transport.put(_path(topic, "compaction"))
+
+    def compaction_status(self, topic: str) -> Document:
+        found: Document = self._transport.get(_path(topic, "compaction"))
+        return found
+
+    def offload(self, topic: str, until: MessageId) -> None:
+        body = {"ledgerId": until.ledger_id, "entryId": until.entry_id, "partitionIndex": -1}
+        self._transport.put(_path(topic, "offload"), body)
+
+    def offload_status(self, topic: str) -> Document:
+        found: Document = self._transport.get(_path(topic, "offload"))
+        return found
+
+    def trim(self, topic: str) -> None:
+        self._transport.post(_path(topic, "trim"))
+
+    def truncate(self, topic: str) -> None:
+        self._transport.delete(_path(topic, "truncate"))
+
+    def last_message_id(self, topic: str) -> MessageId:
+        return _decode_id(self._transport.get(_path(topic, "lastMessageId")))
+
+    def message_id_at(self, topic: str, timestamp_ms: int) -> MessageId:
+        return _decode_id(self._transport.get(_path(topic, "messageid", timestamp_ms)))
+
+    def message_id_by_index(self, topic: str, index: int) -> MessageId:
+        path = _path(topic, "getMessageIdByIndex")
+        return _decode_id(self._transport.get(path, {"index": index}))
+
+    def backlog_size(self, topic: str, position: MessageId) -> int:
+        body = {
+            "ledgerId": position.ledger_id,
+            "entryId": position.entry_id,
+            "partitionIndex": position.partition,
+        }
+        size: int = self._transport.put(_path(topic, "backlogSize"), body)
+        return size
+
+    def read_entry(self, topic: str, ledger_id: int, entry_id: int) -> StoredEntry:
+        path = _path(topic, "ledger", ledger_id, "entry", entry_id)
+        return decode_entry_answer(self._transport.call("GET", path))
+
+    def examine(
+        self, topic: str, *, initial_position: str = "latest", message_position: int = 1
+    ) -> StoredEntry:
+        query: Query = {
+            "initialPosition": initial_position,
+            "messagePosition": message_position,
+        }
+        path = _path(topic, "examinemessage")
+        return decode_entry_answer(self._transport.call("GET", path, query=query))
+
+    def permissions(self, topic: str) -> Grants:
+        granted: Grants = self._transport.get(_path(topic, "permissions")) or {}
+        return granted
+
+    def grant(self, topic: str, role: str, actions: Iterable[str]) -> None:
+        self._transport.post(_path(topic, "permissions", role), [*actions])
+
+    def revoke(self, topic: str, role: str) -> None:
+        self._transport.delete(_path(topic, "permissions", role))
+
+    def lookup(self, topic: str) -> dict[str, str]:
+        found: dict[str, str] = self._transport.get(f"lookup/v2/topic/{format_topic(topic)}")
+        return found
+
+    def partitioned_lookup(self, topic: str) -> dict[str, str]:
+        """The broker's URL of each partition; of the topic itself when it has none."""
+        name = parse_topic(topic)
+        count = int(self.partitioned_metadata(topic).get("partitions", 0))
+        each = [name.partition(index).full for index in range(count)] or [name.full]
+        return {full: self.lookup(full)["brokerUrl"] for full in each}
+
+    def bundle_range(self, topic: str) -> str:
+        path = f"lookup/v2/topic/{format_topic(topic, 'bundle')}"
+        return self._transport.call("GET", path).body.decode().strip().strip('"')
+
+
+def decode_entry_answer(answer: Answer) -> StoredEntry:
+    prefix = "x-pulsar-"
+    headers = {
+        key.removeprefix(prefix): value
+        for key, value in answer.headers.items()
+        if key.startswith(prefix)
+    }
+    return StoredEntry(headers.pop("message-id", ""), headers, answer.body)
+
+
+def _stats_query(precise_backlog: bool, backlog_size: bool, earliest_time: bool) -> dict[str, bool]:
+    return {
+        "getPreciseBacklog": precise_backlog,
+        "subscriptionBacklogSize": backlog_size,
+        "getEarliestTimeInBacklog": earliest_time,
+    }
+
+
+def _decode_id(data: Mapping[str, Any]) -> MessageId:
+    return MessageId(
+        int(data["ledgerId"]),
+        int(data["entryId"]),
+        int(data.get("partitionIndex", -1)),
+        int(data.get("batchIndex", -1)),
+    )
+
+
+def _path(topic: str, *rest: str | int) -> str:
+    return f"admin/v2/{format_topic(topic, *rest)}"

@@ -1,0 +1,186 @@
+"""One HTTP connection to the admin REST API: encodes, sends, follows redirects, types refusals."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, Self, TypeAlias
+from urllib.parse import quote, urlencode, urljoin, urlsplit
+
+from magnetar.client.error import AdminUnreachable, ConfigurationError, decode_status
+
+_REDIRECTS_MAX: Final = 5
+_REDIRECT_STATUSES: Final = (301, 302, 307, 308)
+_NO_BODY: Final = object()
+
+Query: TypeAlias = Mapping[str, str | int | bool | list[str] | None]
+Names: TypeAlias = list[str]
+Document: TypeAlias = dict[str, Any]
+Documents: TypeAlias = list[Document]
+Grants: TypeAlias = dict[str, list[str]]
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def format_path(*parts: str | int) -> str:
+    """Join path components, each percent-encoded as a whole: a slash inside one stays inside it."""
+    return "/".join(quote(str(part), safe="") for part in parts)
+
+
+def format_query(query: Query | None) -> str:
+    """Spell a query string; None values are left out, lists are repeated."""
+    pairs: list[tuple[str, str]] = []
+    for key, value in (query or {}).items():
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            pairs.append((key, "true" if value else "false"))
+        elif isinstance(value, list):
+            pairs.extend((key, item) for item in value)
+        else:
+            pairs.append((key, str(value)))
+    return "?" + urlencode(pairs) if pairs else ""
+
+
+class Transport:
+    """Keeps one connection open and opens it again when the server has let it go."""
+
+    def __init__(self, url: str, *, token: str | None, timeout_s: float) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigurationError(f"Not an admin URL: {url!r}; expected http://host:port")
+        self.url = url.rstrip("/")
+        self._timeout_s = timeout_s
+        self._headers = {"Accept": "application/json"}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._connection: http.client.HTTPConnection | None = None
+        self._origin = ("", "")
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def get(self, path: str, query: Query | None = None) -> Any:
+        return self._decode(self.call("GET", path, query=query))
+
+    def put(self, path: str, body: Any = _NO_BODY, query: Query | None = None) -> Any:
+        return self._decode(self.call("PUT", path, body=body, query=query))
+
+    def post(self, path: str, body: Any = _NO_BODY, query: Query | None = None) -> Any:
+        return self._decode(self.call("POST", path, body=body, query=query))
+
+    def delete(self, path: str, query: Query | None = None) -> Any:
+        return self._decode(self.call("DELETE", path, query=query))
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = _NO_BODY,
+        query: Query | None = None,
+        content_type: str = "application/json",
+    ) -> Answer:
+        """Send one request to `path`, already encoded, and return a 2xx answer."""
+        content = b"" if body is _NO_BODY else json.dumps(body).encode()
+        headers = dict(self._headers)
+        if method in ("PUT", "POST"):
+            headers["Content-Type"] = content_type
+        url = f"{self.url}/{path}{format_query(query)}"
+        for _ in range(_REDIRECTS_MAX + 1):
+            answer = self._exchange(method, url, content, headers)
+            location = answer.headers.get("location")
+            if answer.status not in _REDIRECT_STATUSES or location is None:
+                break
+            url = urljoin(url, location)
+        if not 200 <= answer.status < 300:
+            raise decode_status(answer.status, _reason(answer))
+        return answer
+
+    def _exchange(
+        self, method: str, url: str, content: bytes, headers: Mapping[str, str]
+    ) -> Answer:
+        parts = urlsplit(url)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        kept = self._connection is not None and self._origin == (parts.scheme, parts.netloc)
+        if kept:
+            try:
+                return self._round_trip(method, target, content, headers)
+            except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
+                pass  # the server dropped an idle connection: nothing was read, ask on a new one
+            except (OSError, http.client.HTTPException) as error:
+                raise self._unreachable(error) from error
+        self.close()
+        self._open(parts.scheme, parts.netloc)
+        try:
+            return self._round_trip(method, target, content, headers)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> AdminUnreachable:
+        self.close()
+        return AdminUnreachable(self.url, _cause(error))
+
+    def _open(self, scheme: str, netloc: str) -> None:
+        kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
+        self._connection = kind(netloc.rpartition("@")[2], timeout=self._timeout_s)
+        self._origin = (scheme, netloc)
+
+    def _round_trip(
+        self, method: str, target: str, content: bytes, headers: Mapping[str, str]
+    ) -> Answer:
+        connection = self._connection
+        assert connection is not None
+        connection.request(method, target, body=content or None, headers=dict(headers))
+        response = connection.getresponse()
+        body = response.read()
+        return Answer(
+            response.status, {key.lower(): value for key, value in response.getheaders()}, body
+        )
+
+    def _decode(self, answer: Answer) -> Any:
+        if not answer.body.strip():
+            return None
+        try:
+            return json.loads(answer.body)
+        except ValueError:
+            return answer.body.decode("utf-8", errors="replace")
+
+
+def _reason(answer: Answer) -> str:
+    try:
+        document = json.loads(answer.body)
+    except ValueError:
+        document = None
+    reason = document.get("reason") if isinstance(document, dict) else None
+    if isinstance(reason, str):
+        return reason.strip()
+    text = answer.body.decode("utf-8", errors="replace").strip()
+    if not text or text.startswith("<"):
+        return f"The admin service answered {answer.status} {_phrase(answer.status)}"
+    return text
+
+
+def _phrase(status: int) -> str:
+    return http.client.responses.get(status, "without a reason")
+
+
+def _cause(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error) or type(error).__name__

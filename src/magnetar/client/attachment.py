@@ -1,0 +1,114 @@
+"""Keeping one producer or consumer on the broker that serves its topic, wherever that moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from magnetar.client.connection import Connection
+from magnetar.client.error import AlreadyClosedError, ConnectError, PulsarError
+from magnetar.client.retry import insist, is_final
+from magnetar.client.session import Session
+from magnetar.model.name import TopicName
+from magnetar.runtime.backoff import Backoff
+
+
+class Attachment:
+    """`attach` introduces the owner on a connection; it runs again after every loss.
+
+    The first attachment insists until the operation timeout. Later ones go on until they succeed or
+    a refusal is final, which `give_up` is told.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        topic: TopicName,
+        *,
+        attach: Callable[[Connection], Awaitable[None]],
+        detach: Callable[[Connection], None],
+        give_up: Callable[[PulsarError], None],
+    ) -> None:
+        self._session = session
+        self._topic = topic
+        self._attach = attach
+        self._detach = detach
+        self._give_up = give_up
+        self._is_closed = False
+        self._attached = asyncio.Event()
+        self._candidate: Connection | None = None
+        self.connection: Connection | None = None
+
+    async def open(self) -> None:
+        session = self._session
+
+        async def attempt() -> None:
+            await self._attempt(None)
+
+        await insist(
+            attempt,
+            clock=session.clock,
+            policy=session.policy,
+            timeout=session.operation_timeout,
+        )
+
+    def lose(self, connection: Connection, assigned: str | None = None) -> None:
+        """The connection ended, or the broker let go; `assigned` is the URL it pointed to."""
+        if connection is self._candidate:
+            self._candidate = None  # the attempt under way sees it and fails
+        if connection is not self.connection:
+            return
+        self.connection = None
+        self._attached.clear()
+        if not self._is_closed:
+            name = f"attach {self._topic}"
+            self._session.scope.start(self._attach_again(assigned), name)
+
+    async def wait(self, timeout: float) -> Connection:
+        """The connection, once attached."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._attached.wait()
+        except TimeoutError:
+            raise ConnectError(f"{self._topic} is not connected") from None
+        assert self.connection is not None
+        return self.connection
+
+    def close(self) -> Connection | None:
+        """Stop attaching; returns the connection in use, to say goodbye on."""
+        self._is_closed = True
+        connection, self.connection = self.connection, None
+        return connection
+
+    async def _attach_again(self, assigned: str | None) -> None:
+        policy = self._session.policy
+        backoff = Backoff(policy.backoff_first, policy.backoff_most)
+        while not self._is_closed:
+            try:
+                await self._attempt(assigned)
+                return
+            except PulsarError as error:
+                if self._is_closed:
+                    return
+                if is_final(error):
+                    self._give_up(error)
+                    return
+            assigned = None
+            await asyncio.sleep(backoff.next_s())
+
+    async def _attempt(self, assigned: str | None) -> None:
+        lookup = self._session.lookup
+        if assigned is None:
+            connection = await lookup.connect(self._topic)
+        else:
+            connection = await lookup.connect_to(assigned)
+        self._candidate = connection
+        await self._attach(connection)
+        is_kept, self._candidate = self._candidate is connection, None
+        if self._is_closed:
+            self._detach(connection)
+            raise AlreadyClosedError(f"{self._topic} was closed")
+        if not is_kept:
+            raise ConnectError(f"The broker let {self._topic} go at once")
+        self.connection = connection
+        self._attached.set()

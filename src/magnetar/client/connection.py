@@ -1,0 +1,381 @@
+"""One TCP connection to a broker: handshake, keep-alive, answers to requests, pushes to owners."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final, Protocol
+
+from magnetar import __version__
+from magnetar.client.address import BrokerAddress
+from magnetar.client.authentication import Authentication
+from magnetar.client.error import (
+    ConnectError,
+    PulsarError,
+    PulsarTimeoutError,
+    decode_refusal,
+)
+from magnetar.client.policy import ConnectionPolicy
+from magnetar.errors import ProtocolViolation
+from magnetar.wire.command import (
+    NO_REQUEST,
+    PROTOCOL_VERSION,
+    AuthData,
+    BaseCommand,
+    CommandAuthResponse,
+    CommandConnect,
+    CommandMessage,
+    CommandSendError,
+    CommandSendReceipt,
+    FeatureFlags,
+    body_of,
+    decode_command,
+    encode_command,
+    make_command,
+    ping,
+    pong,
+)
+from magnetar.wire.frame import FRAME_PADDING_BYTES, FrameDecoder
+
+Type = BaseCommand.Type
+CLIENT_VERSION: Final = f"Magnetar-Python-v{__version__}"
+MESSAGE_BYTES_DEFAULT: Final = 5 * 1024 * 1024
+
+
+class ProducerEnd(Protocol):
+    """A producer, as its connection sees it."""
+
+    def on_receipt(self, receipt: CommandSendReceipt) -> None: ...
+
+    def on_send_error(self, error: CommandSendError) -> None: ...
+
+    def on_closed(self, connection: Connection, assigned: str | None) -> None: ...
+
+
+class ConsumerEnd(Protocol):
+    """A consumer, as its connection sees it."""
+
+    def on_message(self, command: CommandMessage, entry: bytes) -> None: ...
+
+    def on_active_change(self, is_active: bool) -> None: ...
+
+    def on_end_of_topic(self) -> None: ...
+
+    def on_closed(self, connection: Connection, assigned: str | None) -> None: ...
+
+
+@dataclass(slots=True)
+class _Request:
+    expect: int
+    answer: asyncio.Future[Any]
+    limit: asyncio.Timeout | None = None
+
+
+class Connection(asyncio.Protocol):
+    """Opened by `open`, closed once. Request ids are its own: replies match by type and id."""
+
+    def __init__(
+        self,
+        address: BrokerAddress,
+        authentication: Authentication,
+        policy: ConnectionPolicy,
+        proxy_to: str | None,
+    ) -> None:
+        self.address = address
+        self.message_bytes_max = MESSAGE_BYTES_DEFAULT
+        self.server_version = ""
+        self.features = FeatureFlags()
+        self.reason: PulsarError | None = None
+        self._authentication = authentication
+        self._policy = policy
+        self._proxy_to = proxy_to
+        self._loop = asyncio.get_running_loop()
+        self._decoder = FrameDecoder(frame_bytes_max=MESSAGE_BYTES_DEFAULT + FRAME_PADDING_BYTES)
+        self._transport: asyncio.Transport | None = None
+        self._connected: asyncio.Future[None] = self._loop.create_future()
+        self._request_ids = count()
+        self._requests: dict[int, _Request] = {}
+        self._producers: dict[int, ProducerEnd] = {}
+        self._consumers: dict[int, ConsumerEnd] = {}
+        self._keep_alive: asyncio.TimerHandle | None = None
+        self._is_ping_unanswered = False
+
+    @classmethod
+    async def open(
+        cls,
+        address: BrokerAddress,
+        *,
+        authentication: Authentication,
+        policy: ConnectionPolicy,
+        tls: ssl.SSLContext | None = None,
+        proxy_to: str | None = None,
+    ) -> Connection:
+        """Connect and shake hands; `proxy_to` names the broker behind a proxy, as host:port."""
+        connection = cls(address, authentication, policy, proxy_to)
+        context = (tls or ssl.create_default_context()) if address.secure else None
+        try:
+            async with asyncio.timeout(policy.connection_timeout):
+                await asyncio.get_running_loop().create_connection(
+                    lambda: connection, address.host, address.port, ssl=context
+                )
+                await connection._connected
+        except TimeoutError:
+            connection.close(ConnectError(f"{address} did not answer in time"))
+        except OSError as error:
+            connection.close(ConnectError(f"Cannot connect to {address}: {_cause(error)}"))
+        except asyncio.CancelledError:
+            connection.close(ConnectError(f"Connecting to {address} was given up"))
+            raise
+        if connection.reason is not None:
+            raise connection.reason
+        return connection
+
+    @property
+    def is_open(self) -> bool:
+        return self.reason is None
+
+    def send(self, frame: bytes) -> None:
+        """Write a whole frame; what is sent on a closed connection goes nowhere."""
+        if self.reason is None and self._transport is not None:
+            self._transport.write(frame)
+
+    def send_body(self, body: Any) -> None:
+        self.send(encode_command(make_command(body)))
+
+    async def request(self, body: Any, expect: int, *, timeout: float) -> Any:
+        """Send a body that has a request_id and return the body of its answer."""
+        if self.reason is not None:
+            raise self.reason
+        request_id = next(self._request_ids)
+        body.request_id = request_id
+        request = _Request(expect, self._loop.create_future())
+        self._requests[request_id] = request
+        try:
+            async with asyncio.timeout(timeout) as limit:
+                request.limit = limit
+                self.send_body(body)
+                return await request.answer
+        except TimeoutError:
+            kind = type(body).__name__.removeprefix("Command")
+            raise PulsarTimeoutError(f"{self.address} did not answer {kind} in time") from None
+        finally:
+            del self._requests[request_id]
+
+    def add_producer(self, producer_id: int, producer: ProducerEnd) -> None:
+        self._producers[producer_id] = producer
+
+    def remove_producer(self, producer_id: int) -> None:
+        self._producers.pop(producer_id, None)
+
+    def add_consumer(self, consumer_id: int, consumer: ConsumerEnd) -> None:
+        self._consumers[consumer_id] = consumer
+
+    def remove_consumer(self, consumer_id: int) -> None:
+        self._consumers.pop(consumer_id, None)
+
+    def close(self, reason: PulsarError | None = None) -> None:
+        """End the connection and tell everybody on it why; closing again changes nothing."""
+        if self.reason is not None:
+            return
+        self.reason = reason or ConnectError(f"The connection to {self.address} was closed")
+        if self._keep_alive is not None:
+            self._keep_alive.cancel()
+        if self._transport is not None:
+            self._transport.close()
+        if not self._connected.done():
+            self._connected.set_result(None)
+        for request in self._requests.values():
+            if not request.answer.done():
+                request.answer.set_exception(self.reason)
+        producers, self._producers = self._producers, {}
+        consumers, self._consumers = self._consumers, {}
+        for producer in producers.values():
+            producer.on_closed(self, None)
+        for consumer in consumers.values():
+            consumer.on_closed(self, None)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self.reason is not None:
+            transport.close()
+            return
+        connect = CommandConnect(
+            client_version=CLIENT_VERSION,
+            protocol_version=PROTOCOL_VERSION,
+            auth_method_name=self._authentication.method,
+            auth_data=self._authentication.data(),
+            feature_flags=FeatureFlags(
+                supports_auth_refresh=True,
+                supports_broker_entry_metadata=True,
+                supports_get_partitioned_metadata_without_auto_creation=True,
+            ),
+        )
+        if self._proxy_to is not None:
+            connect.proxy_to_broker_url = self._proxy_to
+        self.send_body(connect)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        detail = f": {_cause(error)}" if error is not None else ""
+        self.close(ConnectError(f"{self.address} closed the connection{detail}"))
+
+    def data_received(self, data: bytes) -> None:
+        self._decoder.feed(data)
+        try:
+            while self.reason is None and (frame := self._decoder.next_frame()) is not None:
+                self._is_ping_unanswered = False
+                self._dispatch(decode_command(frame.command), frame.body)
+        except ProtocolViolation as error:
+            self.close(ConnectError(f"{self.address} broke the protocol: {error.sentence}"))
+
+    def _dispatch(self, command: BaseCommand, body: bytes) -> None:
+        handler = _HANDLERS.get(command.type)
+        if handler is not None:
+            handler(self, body_of(command), body)
+        elif command.type in _ANSWERS:
+            self._on_answer(command.type, body_of(command))
+        # Anything else is a push this client did not ask for: newer brokers may send some.
+
+    def _on_answer(self, kind: int, answer: Any) -> None:
+        request = self._requests.get(answer.request_id)
+        if request is None or request.expect != kind or request.answer.done():
+            return
+        if kind == Type.PRODUCER_SUCCESS and not answer.producer_ready:
+            # Queued behind another producer: the second answer comes when it is our turn.
+            if request.limit is not None:
+                request.limit.reschedule(None)
+            return
+        request.answer.set_result(answer)
+
+    def _on_error(self, error: Any, _: bytes) -> None:
+        refusal = decode_refusal(error.error, error.message)
+        if error.request_id == NO_REQUEST or not self._connected.done():
+            self.close(refusal)
+            return
+        request = self._requests.get(error.request_id)
+        if request is not None and not request.answer.done():
+            request.answer.set_exception(refusal)
+
+    def _on_connected(self, connected: Any, _: bytes) -> None:
+        if self._connected.done():
+            raise ProtocolViolation("a second CONNECTED")
+        self.server_version = connected.server_version
+        self.features = connected.feature_flags
+        if connected.max_message_size > 0:
+            self.message_bytes_max = connected.max_message_size
+            # Nothing follows CONNECTED before we speak, so no byte is left in the old decoder.
+            frame_bytes_max = self.message_bytes_max + FRAME_PADDING_BYTES
+            self._decoder = FrameDecoder(frame_bytes_max=frame_bytes_max)
+        self._connected.set_result(None)
+        self._keep_alive = self._loop.call_later(self._policy.keep_alive, self._tick)
+
+    def _on_challenge(self, challenge: Any, _: bytes) -> None:
+        response = AuthData(
+            auth_method_name=self._authentication.method, auth_data=self._authentication.data()
+        )
+        self.send_body(
+            CommandAuthResponse(
+                client_version=CLIENT_VERSION,
+                protocol_version=PROTOCOL_VERSION,
+                response=response,
+            )
+        )
+
+    def _tick(self) -> None:
+        if self._is_ping_unanswered:
+            self.close(ConnectError(f"{self.address} stopped answering"))
+            return
+        self._is_ping_unanswered = True
+        self.send(encode_command(ping()))
+        self._keep_alive = self._loop.call_later(self._policy.keep_alive, self._tick)
+
+    def _on_ping(self, _: Any, __: bytes) -> None:
+        self.send(encode_command(pong()))
+
+    def _on_receipt(self, receipt: Any, _: bytes) -> None:
+        producer = self._producers.get(receipt.producer_id)
+        if producer is not None:
+            producer.on_receipt(receipt)
+
+    def _on_send_error(self, error: Any, _: bytes) -> None:
+        producer = self._producers.get(error.producer_id)
+        if producer is not None:
+            producer.on_send_error(error)
+
+    def _on_message(self, command: Any, entry: bytes) -> None:
+        consumer = self._consumers.get(command.consumer_id)
+        if consumer is not None:
+            consumer.on_message(command, entry)
+
+    def _on_close_producer(self, command: Any, _: bytes) -> None:
+        producer = self._producers.pop(command.producer_id, None)
+        if producer is not None:
+            producer.on_closed(self, self._assigned(command))
+
+    def _on_close_consumer(self, command: Any, _: bytes) -> None:
+        consumer = self._consumers.pop(command.consumer_id, None)
+        if consumer is not None:
+            consumer.on_closed(self, self._assigned(command))
+
+    def _assigned(self, command: Any) -> str | None:
+        if self.address.secure:
+            return command.assignedBrokerServiceUrlTls or None
+        return command.assignedBrokerServiceUrl or None
+
+    def _on_active_change(self, change: Any, _: bytes) -> None:
+        consumer = self._consumers.get(change.consumer_id)
+        if consumer is not None:
+            consumer.on_active_change(change.is_active)
+
+    def _on_end_of_topic(self, command: Any, _: bytes) -> None:
+        consumer = self._consumers.get(command.consumer_id)
+        if consumer is not None:
+            consumer.on_end_of_topic()
+
+
+def _ignore(connection: Connection, body: Any, payload: bytes) -> None:
+    """PONG: that something came is all it says."""
+
+
+_HANDLERS: Final[Mapping[int, Callable[[Connection, Any, bytes], None]]] = {
+    Type.MESSAGE: Connection._on_message,
+    Type.SEND_RECEIPT: Connection._on_receipt,
+    Type.SEND_ERROR: Connection._on_send_error,
+    Type.PING: Connection._on_ping,
+    Type.PONG: _ignore,
+    Type.ERROR: Connection._on_error,
+    Type.CONNECTED: Connection._on_connected,
+    Type.AUTH_CHALLENGE: Connection._on_challenge,
+    Type.CLOSE_PRODUCER: Connection._on_close_producer,
+    Type.CLOSE_CONSUMER: Connection._on_close_consumer,
+    Type.ACTIVE_CONSUMER_CHANGE: Connection._on_active_change,
+    Type.REACHED_END_OF_TOPIC: Connection._on_end_of_topic,
+}
+_ANSWERS: Final = frozenset(
+    {
+        Type.SUCCESS,
+        Type.PRODUCER_SUCCESS,
+        Type.LOOKUP_RESPONSE,
+        Type.PARTITIONED_METADATA_RESPONSE,
+        Type.GET_TOPICS_OF_NAMESPACE_RESPONSE,
+        Type.GET_LAST_MESSAGE_ID_RESPONSE,
+        Type.GET_SCHEMA_RESPONSE,
+        Type.GET_OR_CREATE_SCHEMA_RESPONSE,
+        Type.ACK_RESPONSE,
+        Type.CONSUMER_STATS_RESPONSE,
+        Type.SCALABLE_TOPIC_SUBSCRIBE_RESPONSE,
+        Type.WATCH_TOPIC_LIST_SUCCESS,
+    }
+)
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
+        if error.errno is not None and error.errno > 0:  # name resolution has numbers of its own
+            return os.strerror(error.errno).lower()
+        return (error.strerror or str(error)).lower()
+    return str(error) or type(error).__name__

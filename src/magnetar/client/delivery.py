@@ -1,0 +1,204 @@
+"""From a delivered entry to messages: checksum, decompression, batch, chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from magnetar.client.message import Message
+from magnetar.client.message_id import MessageId
+from magnetar.errors import MagnetarError, ProtocolViolation
+from magnetar.wire.ackset import decode_ack_set
+from magnetar.wire.batch import decode_batch
+from magnetar.wire.chunk import Reassembly, is_chunk
+from magnetar.wire.command import (
+    CommandAck,
+    CommandMessage,
+    MessageMetadata,
+    SingleMessageMetadata,
+    position_of,
+)
+from magnetar.wire.compression import decompress
+from magnetar.wire.entry import decode_entry, decode_key, verify_checksum
+
+_UNFINISHED_MAX: Final = 100
+_CHUNKED_BYTES_MAX: Final = 1024 * 1024 * 1024
+
+
+class CorruptEntry(MagnetarError):
+    """The entry cannot be delivered; `validation_error` tells the broker why it is acknowledged."""
+
+    def __init__(self, sentence: str, validation_error: int) -> None:
+        super().__init__(sentence)
+        self.validation_error = validation_error
+
+
+class Delivery(NamedTuple):
+    """What one entry gave: messages to hand out, and permits of what is not handed out."""
+
+    messages: list[Message]
+    unused_permits: int = 0
+    chunk_ids: tuple[MessageId, ...] = ()
+    """All entries of a message that came in chunks."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    id: MessageId
+    metadata: MessageMetadata
+    redelivery_count: int
+
+
+class EntryDecoder:
+    """Keeps the chunks of unfinished messages; everything else is decided entry by entry."""
+
+    def __init__(self, topic: str, origin: int, *, message_bytes_max: int) -> None:
+        self._topic = topic
+        self._origin = origin
+        self._message_bytes_max = message_bytes_max
+        self._chunks: Reassembly[MessageId] = Reassembly(
+            messages_max=_UNFINISHED_MAX,
+            message_bytes_max=_CHUNKED_BYTES_MAX,
+            bytes_max=_CHUNKED_BYTES_MAX,
+        )
+
+    def decode(
+        self,
+        command: CommandMessage,
+        data: bytes,
+        *,
+        now_ms: int,
+        is_wanted: Callable[[MessageId], bool],
+    ) -> Delivery:
+        """Raise CorruptEntry for one that is to be acknowledged and forgotten."""
+        if not verify_checksum(data):
+            raise CorruptEntry("checksum mismatch", CommandAck.ChecksumMismatch)
+        position = position_of(command.message_id)
+        entry_id = MessageId(*position, command.message_id.partition)
+        try:
+            metadata, payload = decode_entry(data)
+        except ProtocolViolation as error:
+            raise CorruptEntry(error.sentence, CommandAck.BatchDeSerializeError) from None
+        entry = _Entry(entry_id, metadata, command.redelivery_count)
+        if metadata.encryption_keys:
+            return Delivery([self._whole(entry, entry_id, payload, is_encrypted=True)])
+        if is_chunk(metadata):
+            return self._add_chunk(entry, payload, now_ms=now_ms)
+        payload = self._decompress(metadata, payload, self._message_bytes_max)
+        if metadata.HasField("num_messages_in_batch"):
+            return self._split(entry, payload, decode_ack_set(command.ack_set), is_wanted)
+        if not is_wanted(entry_id):
+            return Delivery([], 1)
+        return Delivery([self._whole(entry, entry_id, payload)])
+
+    def forget_chunks(self) -> None:
+        """A new delivery starts over: what came of unfinished messages comes again."""
+        self._chunks = Reassembly(
+            messages_max=_UNFINISHED_MAX,
+            message_bytes_max=_CHUNKED_BYTES_MAX,
+            bytes_max=_CHUNKED_BYTES_MAX,
+        )
+
+    def _decompress(self, metadata: MessageMetadata, payload: bytes, bytes_max: int) -> bytes:
+        size = metadata.uncompressed_size
+        try:
+            return decompress(metadata.compression, payload, size, bytes_max=bytes_max)
+        except ProtocolViolation as error:
+            raise CorruptEntry(error.sentence, CommandAck.DecompressionError) from None
+
+    def _add_chunk(self, entry: _Entry, payload: bytes, *, now_ms: int) -> Delivery:
+        try:
+            whole = self._chunks.add(entry.metadata, payload, entry.id, now_ms=now_ms)
+        except ProtocolViolation as error:
+            raise CorruptEntry(error.sentence, CommandAck.BatchDeSerializeError) from None
+        self._chunks.take_dropped()  # never acknowledged: they come again with their beginning
+        if whole is None:
+            return Delivery([], 1)
+        data = self._decompress(entry.metadata, whole.payload, _CHUNKED_BYTES_MAX)
+        return Delivery([self._whole(entry, entry.id, data)], 0, whole.ids)
+
+    def _split(
+        self,
+        entry: _Entry,
+        payload: bytes,
+        unacknowledged: int,
+        is_wanted: Callable[[MessageId], bool],
+    ) -> Delivery:
+        count = entry.metadata.num_messages_in_batch
+        try:
+            singles = decode_batch(payload, count)
+        except ProtocolViolation as error:
+            raise CorruptEntry(error.sentence, CommandAck.BatchDeSerializeError) from None
+        messages = []
+        unused = 0
+        for index, (single, data) in enumerate(singles):
+            if unacknowledged and not unacknowledged >> index & 1:
+                continue  # acknowledged before; the broker did not count it
+            id = MessageId(entry.id.ledger_id, entry.id.entry_id, entry.id.partition, index, count)
+            if single.compacted_out or not is_wanted(id):
+                unused += 1
+                continue
+            messages.append(self._single(entry, id, single, data))
+        return Delivery(messages, unused)
+
+    def _whole(
+        self, entry: _Entry, id: MessageId, payload: bytes, *, is_encrypted: bool = False
+    ) -> Message:
+        metadata = entry.metadata
+        return self._build(
+            entry,
+            id,
+            metadata,
+            None if metadata.null_value else payload,
+            sequence_id=metadata.sequence_id,
+            is_encrypted=is_encrypted,
+        )
+
+    def _single(
+        self, entry: _Entry, id: MessageId, single: SingleMessageMetadata, payload: bytes
+    ) -> Message:
+        sequence_id = (
+            single.sequence_id
+            if single.HasField("sequence_id")
+            else entry.metadata.sequence_id + id.batch_index
+        )
+        data = None if single.null_value else payload
+        return self._build(entry, id, single, data, sequence_id=sequence_id)
+
+    def _build(
+        self,
+        entry: _Entry,
+        id: MessageId,
+        own: MessageMetadata | SingleMessageMetadata,
+        data: bytes | None,
+        *,
+        sequence_id: int,
+        is_encrypted: bool = False,
+    ) -> Message:
+        metadata = entry.metadata
+        key = own.partition_key if own.HasField("partition_key") else None
+        return Message(
+            id=id,
+            topic=self._topic,
+            data=data,
+            key=key,
+            key_bytes=(
+                None if key is None else decode_key(key, is_base64=own.partition_key_b64_encoded)
+            ),
+            ordering_key=own.ordering_key if own.HasField("ordering_key") else None,
+            properties=_properties(own),
+            publish_time_ms=metadata.publish_time,
+            event_time_ms=own.event_time or None,
+            sequence_id=sequence_id,
+            producer_name=metadata.producer_name,
+            redelivery_count=entry.redelivery_count,
+            schema_version=metadata.schema_version or None,
+            replicated_from=metadata.replicated_from or None,
+            is_encrypted=is_encrypted,
+            origin=self._origin,
+        )
+
+
+def _properties(own: MessageMetadata | SingleMessageMetadata) -> Mapping[str, str]:
+    return {pair.key: pair.value for pair in own.properties}

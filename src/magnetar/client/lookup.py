@@ -1,0 +1,122 @@
+"""Questions about topics that any broker answers: where, how many partitions, which."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, TypeVar
+
+from magnetar.client.address import BrokerAddress, parse_addresses
+from magnetar.client.connection import Connection, Type
+from magnetar.client.error import ConnectError, UnavailableError, decode_refusal
+from magnetar.client.policy import ConnectionPolicy
+from magnetar.client.pool import ConnectionPool
+from magnetar.client.retry import insist
+from magnetar.model.name import NamespaceName, TopicName
+from magnetar.runtime.clock import Clock
+from magnetar.wire.command import (
+    CommandGetTopicsOfNamespace,
+    CommandLookupTopic,
+    CommandLookupTopicResponse,
+    CommandPartitionedTopicMetadata,
+    CommandPartitionedTopicMetadataResponse,
+)
+
+_REDIRECTS_MAX: Final = 20
+
+T = TypeVar("T")
+
+
+class Location(NamedTuple):
+    """Where to connect; behind a proxy `proxy_to` names the broker itself, as host:port."""
+
+    address: BrokerAddress
+    proxy_to: str | None = None
+
+
+class Lookup:
+    def __init__(
+        self, pool: ConnectionPool, *, clock: Clock, policy: ConnectionPolicy, timeout: float
+    ) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._policy = policy
+        self._timeout = timeout
+
+    async def locate(self, topic: TopicName) -> Location:
+        """Follow redirects to the broker that serves the topic; one attempt."""
+        connection = await self._pool.get_service()
+        authoritative = False
+        for _ in range(_REDIRECTS_MAX):
+            answer: CommandLookupTopicResponse = await connection.request(
+                CommandLookupTopic(topic=topic.full, authoritative=authoritative),
+                Type.LOOKUP_RESPONSE,
+                timeout=self._timeout,
+            )
+            match answer.response:
+                case CommandLookupTopicResponse.Connect:
+                    return _location(connection, answer)
+                case CommandLookupTopicResponse.Redirect:
+                    authoritative = answer.authoritative
+                    connection = await self._pool.get(_named(connection, answer))
+                case _:
+                    raise decode_refusal(answer.error, answer.message)
+        raise UnavailableError(f"{topic} was redirected {_REDIRECTS_MAX} times")
+
+    async def connect(self, topic: TopicName) -> Connection:
+        location = await self.locate(topic)
+        return await self._pool.get(location.address, location.proxy_to)
+
+    async def connect_to(self, service_url: str) -> Connection:
+        """Connect to a broker that another broker named."""
+        return await self._pool.get(parse_addresses(service_url)[0])
+
+    async def count_partitions(self, topic: TopicName, *, create: bool = True) -> int:
+        """0 for a topic without partitions; `create` lets the broker make a missing topic."""
+
+        async def ask() -> int:
+            connection = await self._pool.get_service()
+            answer: CommandPartitionedTopicMetadataResponse = await connection.request(
+                CommandPartitionedTopicMetadata(
+                    topic=topic.full, metadata_auto_creation_enabled=create
+                ),
+                Type.PARTITIONED_METADATA_RESPONSE,
+                timeout=self._timeout,
+            )
+            if answer.response == CommandPartitionedTopicMetadataResponse.Failed:
+                raise decode_refusal(answer.error, answer.message or f"Topic {topic} not found")
+            return answer.partitions
+
+        return await self._insist(ask)
+
+    async def list_topics(self, namespace: NamespaceName, *, mode: str = "PERSISTENT") -> list[str]:
+        """Full names, each partition on its own."""
+
+        async def ask() -> list[str]:
+            connection = await self._pool.get_service()
+            answer = await connection.request(
+                CommandGetTopicsOfNamespace(namespace=str(namespace), mode=mode),
+                Type.GET_TOPICS_OF_NAMESPACE_RESPONSE,
+                timeout=self._timeout,
+            )
+            return list(answer.topics)
+
+        return await self._insist(ask)
+
+    async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
+        return await insist(ask, clock=self._clock, policy=self._policy, timeout=self._timeout)
+
+
+def _named(connection: Connection, answer: CommandLookupTopicResponse) -> BrokerAddress:
+    secure = connection.address.secure
+    url = answer.brokerServiceUrlTls if secure else answer.brokerServiceUrl
+    if not url:
+        kind = "with" if secure else "without"
+        raise ConnectError(f"The broker that serves the topic has no address {kind} TLS")
+    return parse_addresses(url)[0]
+
+
+def _location(connection: Connection, answer: CommandLookupTopicResponse) -> Location:
+    named = _named(connection, answer)
+    if answer.proxy_through_service_url:
+        return Location(connection.address, named.endpoint)
+    return Location(named)

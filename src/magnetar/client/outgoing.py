@@ -1,0 +1,198 @@
+"""From messages to SEND frames: single, batched or in chunks."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+from magnetar.client.error import InvalidMessageError
+from magnetar.client.message_id import MessageId
+from magnetar.wire.batch import encode_batch
+from magnetar.wire.chunk import plan_chunks, stamp_chunk
+from magnetar.wire.command import (
+    CommandSend,
+    CompressionType,
+    KeyValue,
+    MessageMetadata,
+    SingleMessageMetadata,
+    encode_payload_command,
+    make_command,
+)
+from magnetar.wire.compression import compress
+from magnetar.wire.entry import encode_entry
+
+_CHUNK_HEADROOM_BYTES = 512
+"""Room that the metadata of a chunk takes from the message size, besides properties and key."""
+
+
+class MessageOptions(TypedDict, total=False):
+    """What may be said about a message besides its data."""
+
+    key: str | bytes | None
+    ordering_key: bytes | None
+    properties: Mapping[str, str]
+    event_time_ms: int | None
+    deliver_at_ms: int | None
+    replicate_to: Sequence[str]
+    sequence_id: int | None
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A message on its way; `sent` gets its id, or why there is none."""
+
+    data: bytes | None
+    sequence_id: int
+    sent: asyncio.Future[MessageId]
+    key: str | bytes | None
+    ordering_key: bytes | None
+    properties: Mapping[str, str]
+    event_time_ms: int | None
+    deliver_at_ms: int | None
+    replicate_to: Sequence[str]
+
+    @property
+    def size(self) -> int:
+        size = len(self.data or b"") + len(self.key or "") + len(self.ordering_key or b"")
+        return size + sum(len(key) + len(value) for key, value in self.properties.items())
+
+    @property
+    def is_batchable(self) -> bool:
+        return self.deliver_at_ms is None and not self.replicate_to
+
+
+@dataclass(slots=True)
+class PendingSend:
+    """One SEND that waits for its receipt; the frame is kept to be sent again unchanged."""
+
+    sequence_id: int
+    highest_sequence_id: int
+    frame: bytes
+    messages: Sequence[Outgoing]
+    """Empty for all chunks of a message but the last."""
+    expires_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SendEncoder:
+    """What all frames of one producer have in common."""
+
+    producer_id: int
+    producer_name: str
+    compression: CompressionType
+    schema_version: bytes
+    message_bytes_max: int
+    is_chunking: bool
+
+    def encode(self, messages: Sequence[Outgoing], *, now_ms: int) -> list[PendingSend]:
+        """One SEND for one message or a batch; several for a message in chunks."""
+        if len(messages) == 1:
+            return self._encode_single(messages[0], now_ms)
+        return [self._encode_batch(messages, now_ms)]
+
+    def _encode_single(self, message: Outgoing, now_ms: int) -> list[PendingSend]:
+        metadata = self._metadata(message.sequence_id, now_ms)
+        _describe(metadata, message)
+        if message.data is None:
+            metadata.null_value = True
+        if message.deliver_at_ms is not None:
+            metadata.deliver_at_time = message.deliver_at_ms
+        metadata.replicate_to.extend(message.replicate_to)
+        payload = self._compress(metadata, message.data or b"")
+        if len(payload) <= self.message_bytes_max:
+            send = CommandSend(producer_id=self.producer_id, sequence_id=message.sequence_id)
+            return [_pending(send, metadata, payload, (message,))]
+        if not self.is_chunking:
+            raise InvalidMessageError(
+                f"A message of {len(payload)} bytes; the broker takes {self.message_bytes_max}"
+            )
+        return self._encode_chunks(message, metadata, payload)
+
+    def _encode_chunks(
+        self, message: Outgoing, metadata: MessageMetadata, payload: bytes
+    ) -> list[PendingSend]:
+        room = self.message_bytes_max - metadata.ByteSize() - _CHUNK_HEADROOM_BYTES
+        if room <= 0:
+            raise InvalidMessageError("The key and properties leave no room for data in a chunk")
+        uuid = f"{self.producer_name}-{message.sequence_id}"
+        sends = []
+        for chunk in plan_chunks(len(payload), chunk_bytes_max=room):
+            stamped = stamp_chunk(metadata, chunk, uuid=uuid, total_bytes=len(payload))
+            send = CommandSend(
+                producer_id=self.producer_id, sequence_id=message.sequence_id, is_chunk=True
+            )
+            is_last = chunk.index == chunk.count - 1
+            piece = payload[chunk.start : chunk.end]
+            sends.append(_pending(send, stamped, piece, (message,) if is_last else ()))
+        return sends
+
+    def _encode_batch(self, messages: Sequence[Outgoing], now_ms: int) -> PendingSend:
+        first, last = messages[0], messages[-1]
+        metadata = self._metadata(first.sequence_id, now_ms)
+        metadata.num_messages_in_batch = len(messages)
+        metadata.highest_sequence_id = last.sequence_id
+        _set_key(metadata, first)
+        singles = []
+        for message in messages:
+            single = SingleMessageMetadata(sequence_id=message.sequence_id)
+            _describe(single, message)
+            if message.data is None:
+                single.null_value = True
+            singles.append((single, message.data or b""))
+        payload = self._compress(metadata, encode_batch(singles))
+        send = CommandSend(
+            producer_id=self.producer_id,
+            sequence_id=first.sequence_id,
+            highest_sequence_id=last.sequence_id,
+            num_messages=len(messages),
+        )
+        return _pending(send, metadata, payload, tuple(messages))
+
+    def _metadata(self, sequence_id: int, now_ms: int) -> MessageMetadata:
+        metadata = MessageMetadata(
+            producer_name=self.producer_name, sequence_id=sequence_id, publish_time=now_ms
+        )
+        if self.schema_version:
+            metadata.schema_version = self.schema_version
+        return metadata
+
+    def _compress(self, metadata: MessageMetadata, payload: bytes) -> bytes:
+        if self.compression == CompressionType.NONE:
+            return payload
+        metadata.compression = self.compression
+        metadata.uncompressed_size = len(payload)
+        return compress(self.compression, payload)
+
+
+def _pending(
+    send: CommandSend, metadata: MessageMetadata, payload: bytes, messages: Sequence[Outgoing]
+) -> PendingSend:
+    frame = encode_payload_command(make_command(send), encode_entry(metadata, payload))
+    highest = max(send.sequence_id, send.highest_sequence_id)
+    return PendingSend(send.sequence_id, highest, frame, messages)
+
+
+def format_key(key: str | bytes) -> str:
+    """A key as it stands in the metadata: bytes are spelled in base64."""
+    return key if isinstance(key, str) else base64.b64encode(key).decode()
+
+
+def _set_key(metadata: MessageMetadata | SingleMessageMetadata, message: Outgoing) -> None:
+    if message.key is not None:
+        metadata.partition_key = format_key(message.key)
+        if isinstance(message.key, bytes):
+            metadata.partition_key_b64_encoded = True
+    if message.ordering_key is not None:
+        metadata.ordering_key = message.ordering_key
+
+
+def _describe(metadata: MessageMetadata | SingleMessageMetadata, message: Outgoing) -> None:
+    _set_key(metadata, message)
+    if message.event_time_ms is not None:
+        metadata.event_time = message.event_time_ms
+    metadata.properties.extend(
+        KeyValue(key=key, value=value) for key, value in message.properties.items()
+    )

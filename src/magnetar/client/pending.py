@@ -1,0 +1,94 @@
+"""SENDs that wait for their receipts, in order, and the room there is for more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+
+from magnetar.client.outgoing import PendingSend
+from magnetar.errors import ProtocolViolation
+
+
+class PendingQueue:
+    """Receipts come in the order of the SENDs: each confirms the head, or is an old one again."""
+
+    def __init__(self) -> None:
+        self._sends: deque[PendingSend] = deque()
+
+    def __len__(self) -> int:
+        return len(self._sends)
+
+    def __iter__(self) -> Iterator[PendingSend]:
+        return iter(self._sends)
+
+    def append(self, send: PendingSend) -> None:
+        self._sends.append(send)
+
+    def confirm(self, sequence_id: int) -> PendingSend | None:
+        """Take the head if the receipt is for it; None for one that nobody waits for any more."""
+        if not self._sends or sequence_id < self._sends[0].sequence_id:
+            return None
+        if sequence_id > self._sends[0].highest_sequence_id:
+            expected = self._sends[0].sequence_id
+            raise ProtocolViolation(
+                f"a receipt for {sequence_id} while {expected} is not confirmed"
+            )
+        return self._sends.popleft()
+
+    def refuse(self, sequence_id: int) -> PendingSend | None:
+        """Take the SEND that the broker refused; its error carries the highest id."""
+        for send in self._sends:
+            if send.sequence_id <= sequence_id <= send.highest_sequence_id:
+                self._sends.remove(send)
+                return send
+        return None
+
+    def expire(self, now: float) -> list[PendingSend]:
+        expired = []
+        while self._sends and self._sends[0].expires_at <= now:
+            expired.append(self._sends.popleft())
+        return expired
+
+    @property
+    def next_expiry(self) -> float | None:
+        return self._sends[0].expires_at if self._sends else None
+
+    def drain(self) -> list[PendingSend]:
+        drained = list(self._sends)
+        self._sends.clear()
+        return drained
+
+
+class Room:
+    """How many more messages may wait; those who find none queue up first come, first served."""
+
+    def __init__(self, limit: int) -> None:
+        self._free = limit
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def try_take(self) -> bool:
+        if self._free <= 0 or self._waiting:
+            return False
+        self._free -= 1
+        return True
+
+    async def take(self) -> None:
+        if self.try_take():
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self.give(1)  # the place was handed over and is not used
+            raise
+
+    def give(self, count: int) -> None:
+        self._free += count
+        while self._free > 0 and self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                self._free -= 1
+                place.set_result(None)

@@ -1,0 +1,74 @@
+"""One connection per broker, opened when first asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import TypeAlias
+
+from magnetar.client.address import BrokerAddress
+from magnetar.client.authentication import Authentication
+from magnetar.client.connection import Connection
+from magnetar.client.error import AlreadyClosedError, ConnectError
+from magnetar.client.policy import ConnectionPolicy
+
+_Place: TypeAlias = tuple[BrokerAddress, str | None]
+
+
+class ConnectionPool:
+    def __init__(
+        self,
+        service: tuple[BrokerAddress, ...],
+        *,
+        authentication: Authentication,
+        policy: ConnectionPolicy,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self._service = service
+        self._authentication = authentication
+        self._policy = policy
+        self._tls = tls
+        self._open: dict[_Place, Connection] = {}
+        self._opening: dict[_Place, asyncio.Lock] = {}
+        self._turn = 0
+        self._is_closed = False
+
+    async def get(self, address: BrokerAddress, proxy_to: str | None = None) -> Connection:
+        """The open connection to that broker, or a new one; callers at once share one attempt."""
+        place = (address, proxy_to)
+        lock = self._opening.setdefault(place, asyncio.Lock())
+        async with lock:
+            if self._is_closed:
+                raise AlreadyClosedError("The client is closed")
+            found = self._open.get(place)
+            if found is not None and found.is_open:
+                return found
+            connection = await Connection.open(
+                address,
+                authentication=self._authentication,
+                policy=self._policy,
+                tls=self._tls,
+                proxy_to=proxy_to,
+            )
+            if self._is_closed:
+                connection.close()
+                raise AlreadyClosedError("The client is closed")
+            self._open[place] = connection
+            return connection
+
+    async def get_service(self) -> Connection:
+        """A connection to any host of the service URL; the next host when one does not answer."""
+        for _ in self._service:
+            address = self._service[self._turn % len(self._service)]
+            try:
+                return await self.get(address)
+            except ConnectError as error:
+                refusal = error
+                self._turn += 1
+        raise refusal
+
+    def close(self) -> None:
+        self._is_closed = True
+        for connection in self._open.values():
+            connection.close(AlreadyClosedError("The client is closed"))
+        self._open.clear()

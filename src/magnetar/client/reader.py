@@ -1,0 +1,52 @@
+"""A reader: goes through a topic from a place of its own, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from magnetar.client.consumer import AsyncConsumer
+from magnetar.client.message import Message
+from magnetar.client.message_id import MessageId
+
+
+class AsyncReader:
+    """Made by `AsyncPulsarClient.reader`; an async context manager and iterator of messages."""
+
+    def __init__(self, consumer: AsyncConsumer) -> None:
+        self._consumer = consumer
+
+    @property
+    def topic(self) -> str:
+        return self._consumer.topics[0]
+
+    async def read(self, timeout: float | None = None) -> Message | None:
+        """The next message; None when there is none within `timeout` seconds."""
+        message = await self._consumer.receive(timeout)
+        if message is not None:  # lets the broker drop what the reader has passed
+            await self._consumer.acknowledge_cumulative(message)
+        return message
+
+    async def has_message_available(self) -> bool:
+        """Whether a message was stored that `read` has not returned yet."""
+        return await self._consumer.is_behind()
+
+    async def seek(self, target: MessageId | int) -> None:
+        """Move to a message (it comes next) or to a publish time in ms."""
+        await self._consumer.seek(target)
+
+    async def close(self) -> None:
+        await self._consumer.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        message = await anext(self._consumer)
+        await self._consumer.acknowledge_cumulative(message)
+        return message

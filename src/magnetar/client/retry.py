@@ -1,0 +1,62 @@
+"""Which refusals pass by themselves, and trying again until they do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from magnetar.client.error import (
+    AlreadyClosedError,
+    AuthenticationError,
+    AuthorizationError,
+    ConnectError,
+    NotFoundError,
+    ProducerFencedError,
+    PulsarError,
+    PulsarTimeoutError,
+    TopicTerminatedError,
+    UnavailableError,
+)
+from magnetar.client.policy import ConnectionPolicy
+from magnetar.errors import WireCode
+from magnetar.runtime.backoff import Backoff
+from magnetar.runtime.clock import Clock
+
+T = TypeVar("T")
+
+
+def is_passing(error: PulsarError) -> bool:
+    """Tell whether a first attempt may succeed later: the broker moves, restarts or is busy."""
+    if error.code is WireCode.PRODUCER_BLOCKED_QUOTA_HOLD:
+        return True
+    return isinstance(error, UnavailableError | ConnectError | PulsarTimeoutError)
+
+
+def is_final(error: PulsarError) -> bool:
+    """Tell whether what once worked can never work again; everything else is tried again."""
+    return isinstance(
+        error,
+        AlreadyClosedError
+        | AuthenticationError
+        | AuthorizationError
+        | NotFoundError
+        | ProducerFencedError
+        | TopicTerminatedError,
+    )
+
+
+async def insist(
+    action: Callable[[], Awaitable[T]], *, clock: Clock, policy: ConnectionPolicy, timeout: float
+) -> T:
+    """Try until it works, a refusal stands, or the time is over; then raise the last refusal."""
+    backoff = Backoff(policy.backoff_first, policy.backoff_most)
+    deadline = clock.monotonic() + timeout
+    while True:
+        try:
+            return await action()
+        except PulsarError as error:
+            delay = backoff.next_s()
+            if not is_passing(error) or clock.monotonic() + delay >= deadline:
+                raise
+        await asyncio.sleep(delay)

@@ -1,0 +1,39 @@
+"""What everything made by one client shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Protocol
+
+from magnetar.client.lookup import Lookup
+from magnetar.client.policy import ConnectionPolicy
+from magnetar.client.pool import ConnectionPool
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.task import TaskScope
+
+
+class Handle(Protocol):
+    """A producer or consumer that an application holds."""
+
+    async def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Session:
+    pool: ConnectionPool
+    lookup: Lookup
+    clock: Clock
+    policy: ConnectionPolicy
+    operation_timeout: float
+    made: dict[Handle, None] = field(default_factory=dict)
+    """What is open, in the order it was made."""
+    scope: TaskScope = field(default_factory=lambda: TaskScope("client"))
+    _producer_ids: count[int] = field(default_factory=count)
+    _consumer_ids: count[int] = field(default_factory=count)
+
+    def next_producer_id(self) -> int:
+        return next(self._producer_ids)
+
+    def next_consumer_id(self) -> int:
+        return next(self._consumer_ids)

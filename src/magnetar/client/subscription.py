@@ -1,0 +1,139 @@
+"""How a consumer subscribes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from magnetar.client.error import ConfigurationError
+from magnetar.client.message_id import EARLIEST, LATEST, MessageId
+from magnetar.model.name import TopicName
+from magnetar.wire.command import (
+    CommandSubscribe,
+    KeySharedMeta,
+    KeyValue,
+    Schema,
+    message_id,
+)
+
+
+class SubscriptionType(StrEnum):
+    EXCLUSIVE = "exclusive"
+    SHARED = "shared"
+    FAILOVER = "failover"
+    KEY_SHARED = "key_shared"
+
+    @property
+    def wire(self) -> CommandSubscribe.SubType:
+        return _WIRE_TYPES[self]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether entries are acknowledged and redelivered one by one."""
+        return self in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
+
+
+_WIRE_TYPES = {
+    SubscriptionType.EXCLUSIVE: CommandSubscribe.Exclusive,
+    SubscriptionType.SHARED: CommandSubscribe.Shared,
+    SubscriptionType.FAILOVER: CommandSubscribe.Failover,
+    SubscriptionType.KEY_SHARED: CommandSubscribe.Key_Shared,
+}
+
+
+class InitialPosition(StrEnum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+class Floor(NamedTuple):
+    """Where delivery starts: the broker starts at the entry, the rest is dropped here."""
+
+    id: MessageId
+    is_included: bool
+
+    def wants(self, id: MessageId) -> bool:
+        if self.id in (EARLIEST, LATEST):
+            return True
+        if id.position != self.id.position:
+            return id.position > self.id.position
+        if self.id.batch_index < 0 or id.batch_index < 0:
+            return self.is_included
+        if id.batch_index == self.id.batch_index:
+            return self.is_included
+        return id.batch_index > self.id.batch_index
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSettings:
+    """`start` is given for readers only, whose place no broker remembers."""
+
+    subscription: str
+    type: SubscriptionType = SubscriptionType.EXCLUSIVE
+    name: str = ""
+    initial_position: InitialPosition = InitialPosition.LATEST
+    start: Floor | None = None
+    receiver_queue_size: int = 1000
+    priority: int = 0
+    ack_group_time: float = 0.1
+    ack_group_size: int = 1000
+    ack_receipts: bool = False
+    batch_index_acks: bool = True
+    nack_delay: float = 60.0
+    read_compacted: bool = False
+    create_topic: bool = True
+    properties: Mapping[str, str] = field(default_factory=dict)
+    subscription_properties: Mapping[str, str] = field(default_factory=dict)
+    schema: Schema | None = None
+    key_shared: KeySharedMeta | None = None
+
+    def __post_init__(self) -> None:
+        if self.receiver_queue_size < 1 or self.ack_group_size < 1:
+            raise ConfigurationError("receiver_queue_size and ack_group_size must be above 0")
+        if self.ack_group_time < 0 or self.nack_delay < 0:
+            raise ConfigurationError("ack_group_time and nack_delay must not be below 0")
+
+    @property
+    def is_durable(self) -> bool:
+        return self.start is None
+
+
+def encode_subscribe(
+    settings: ConsumerSettings,
+    topic: TopicName,
+    consumer_id: int,
+    *,
+    floor: Floor | None,
+    epoch: int,
+) -> CommandSubscribe:
+    body = CommandSubscribe(
+        topic=topic.full,
+        subscription=settings.subscription,
+        subType=settings.type.wire,
+        consumer_id=consumer_id,
+        consumer_name=settings.name,
+        priority_level=settings.priority,
+        durable=settings.is_durable,
+        read_compacted=settings.read_compacted,
+        force_topic_creation=settings.create_topic,
+        metadata=_pairs(settings.properties.items()),
+        subscription_properties=_pairs(settings.subscription_properties.items()),
+    )
+    if settings.initial_position is InitialPosition.EARLIEST:
+        body.initialPosition = CommandSubscribe.Earliest
+    if floor is not None and not settings.is_durable:
+        start = message_id(floor.id.position, batch_index=floor.id.batch_index)
+        body.start_message_id.CopyFrom(start)
+    if not settings.type.is_shared:
+        body.consumer_epoch = epoch
+    if settings.schema is not None:
+        body.schema.CopyFrom(settings.schema)
+    if settings.key_shared is not None:
+        body.keySharedMeta.CopyFrom(settings.key_shared)
+    return body
+
+
+def _pairs(items: Iterable[tuple[str, str]]) -> list[KeyValue]:
+    return [KeyValue(key=key, value=value) for key, value in items]

@@ -1,0 +1,316 @@
+"""A producer on one topic or one partition: batches, sends in order, sends again after a loss."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from magnetar.client.attachment import Attachment
+from magnetar.client.connection import MESSAGE_BYTES_DEFAULT, Connection, Type
+from magnetar.client.error import (
+    AlreadyClosedError,
+    ConnectError,
+    InvalidMessageError,
+    NotAllowedError,
+    PulsarError,
+    PulsarTimeoutError,
+    QueueFullError,
+    TopicTerminatedError,
+    decode_refusal,
+)
+from magnetar.client.message_id import MessageId
+from magnetar.client.outgoing import MessageOptions, Outgoing, SendEncoder
+from magnetar.client.pending import PendingQueue, Room
+from magnetar.client.policy import BatchingPolicy
+from magnetar.client.session import Session
+from magnetar.errors import ProtocolViolation
+from magnetar.model.name import TopicName
+from magnetar.wire.command import (
+    CommandProducer,
+    CommandProducerSuccess,
+    CommandSendError,
+    CommandSendReceipt,
+    CompressionType,
+    KeyValue,
+    ProducerAccessMode,
+    Schema,
+    close_producer,
+    encode_command,
+    position_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    name: str | None = None
+    access_mode: ProducerAccessMode = ProducerAccessMode.Shared
+    send_timeout: float = 30.0
+    """Seconds until a send without receipt fails; 0 waits for ever."""
+    max_pending_messages: int = 1000
+    compression: CompressionType = CompressionType.NONE
+    batching: BatchingPolicy | None = field(default_factory=BatchingPolicy)
+    chunking: bool = False
+    initial_sequence_id: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    schema: Schema | None = None
+
+
+class TopicProducer:
+    """One writer: the event loop. Sequence ids are given in the order of the calls."""
+
+    def __init__(self, session: Session, topic: TopicName, settings: ProducerSettings) -> None:
+        self.topic = topic
+        self.name = settings.name or ""
+        self.last_sequence_id = -1
+        self._session = session
+        self._settings = settings
+        self._id = session.next_producer_id()
+        self._loop = asyncio.get_running_loop()
+        self._attachment = Attachment(
+            session, topic, attach=self._attach, detach=self._detach, give_up=self._finish
+        )
+        self._epoch = 0
+        self._topic_epoch: int | None = None
+        self._schema_version = b""
+        self._message_bytes_max = MESSAGE_BYTES_DEFAULT
+        self._next_sequence_id = 0
+        self._pending = PendingQueue()
+        self._room = Room(settings.max_pending_messages)
+        self._batch: list[Outgoing] = []
+        self._batch_bytes = 0
+        self._batch_timer: asyncio.TimerHandle | None = None
+        self._expiry_timer: asyncio.TimerHandle | None = None
+        self._failure: PulsarError | None = None
+        self._unsent: set[asyncio.Future[MessageId]] = set()
+
+    async def open(self) -> None:
+        await self._attachment.open()
+
+    async def reserve(self) -> None:
+        """Wait until one more message may be pending."""
+        await self._room.take()
+        if self._failure is not None:
+            self._room.give(1)
+            raise self._failure
+
+    def reserve_nowait(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if not self._room.try_take():
+            limit = self._settings.max_pending_messages
+            raise QueueFullError(f"{limit} messages wait for their receipts already")
+
+    def send_reserved(
+        self,
+        data: bytes | None,
+        options: MessageOptions,
+    ) -> asyncio.Future[MessageId]:
+        """Take a place reserved before; the future gets the id when the broker has stored it."""
+        chosen = options.get("sequence_id")
+        sequence_id = self._next_sequence_id if chosen is None else chosen
+        self._next_sequence_id = max(self._next_sequence_id, sequence_id + 1)
+        sent: asyncio.Future[MessageId] = self._loop.create_future()
+        self._unsent.add(sent)
+        sent.add_done_callback(self._on_done)
+        message = Outgoing(
+            data,
+            sequence_id,
+            sent,
+            options.get("key"),
+            options.get("ordering_key"),
+            options.get("properties", {}),
+            options.get("event_time_ms"),
+            options.get("deliver_at_ms"),
+            options.get("replicate_to", ()),
+        )
+        batching = self._settings.batching
+        if batching is None or not message.is_batchable or message.size > batching.max_bytes:
+            self.flush_batch()
+            self._send((message,))
+        else:
+            self._add_to_batch(message, batching)
+        return sent
+
+    def flush_batch(self) -> None:
+        """Send what was collected, without waiting for more."""
+        if self._batch_timer is not None:
+            self._batch_timer.cancel()
+            self._batch_timer = None
+        if self._batch:
+            batch, self._batch, self._batch_bytes = self._batch, [], 0
+            self._send(batch)
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Send what was collected and wait for every receipt due until now."""
+        self.flush_batch()
+        if self._unsent:
+            await asyncio.wait(tuple(self._unsent), timeout=timeout)
+
+    async def close(self) -> None:
+        """Flush, then leave; what is not confirmed by the operation timeout fails."""
+        if self._failure is None and self._attachment.connection is not None:
+            await self.flush(self._session.operation_timeout)
+        connection = self._attachment.close()
+        self._finish(AlreadyClosedError(f"The producer on {self.topic} is closed"))
+        if connection is not None and connection.is_open:
+            connection.remove_producer(self._id)
+            goodbye = close_producer(self._id).close_producer
+            try:
+                timeout = self._session.operation_timeout
+                await connection.request(goodbye, Type.SUCCESS, timeout=timeout)
+            except PulsarError:
+                pass  # the broker lets go of it with the connection anyway
+
+    def _on_done(self, sent: asyncio.Future[MessageId]) -> None:
+        self._unsent.discard(sent)
+        self._room.give(1)
+
+    def _add_to_batch(self, message: Outgoing, batching: BatchingPolicy) -> None:
+        bytes_max = min(batching.max_bytes, self._message_bytes_max)
+        if self._batch and self._batch_bytes + message.size > bytes_max:
+            self.flush_batch()
+        self._batch.append(message)
+        self._batch_bytes += message.size
+        if len(self._batch) >= batching.max_messages or self._batch_bytes >= bytes_max:
+            self.flush_batch()
+        elif self._batch_timer is None:
+            self._batch_timer = self._loop.call_later(batching.max_delay, self.flush_batch)
+
+    def _send(self, messages: Sequence[Outgoing]) -> None:
+        if self._failure is not None:
+            _fail(messages, self._failure)
+            return
+        encoder = SendEncoder(
+            self._id,
+            self.name,
+            self._settings.compression,
+            self._schema_version,
+            self._message_bytes_max,
+            self._settings.chunking,
+        )
+        try:
+            sends = encoder.encode(messages, now_ms=self._session.clock.now_ms())
+        except InvalidMessageError as error:
+            _fail(messages, error)
+            return
+        connection = self._attachment.connection
+        timeout = self._settings.send_timeout
+        for send in sends:
+            send.expires_at = self._loop.time() + timeout
+            self._pending.append(send)
+            if connection is not None:
+                connection.send(send.frame)
+        if timeout > 0 and self._expiry_timer is None:
+            self._expiry_timer = self._loop.call_later(timeout, self._expire)
+
+    def _expire(self) -> None:
+        self._expiry_timer = None
+        for send in self._pending.expire(self._loop.time()):
+            _fail(send.messages, PulsarTimeoutError(f"No receipt from {self.topic} in time"))
+        next_expiry = self._pending.next_expiry
+        if next_expiry is not None:
+            self._expiry_timer = self._loop.call_at(next_expiry, self._expire)
+
+    async def _attach(self, connection: Connection) -> None:
+        settings = self._settings
+        body = CommandProducer(
+            topic=self.topic.full,
+            producer_id=self._id,
+            epoch=self._epoch,
+            user_provided_producer_name=settings.name is not None,
+            metadata=[KeyValue(key=k, value=v) for k, v in settings.properties.items()],
+        )
+        body.producer_access_mode = settings.access_mode
+        if self.name:
+            body.producer_name = self.name
+        if settings.schema is not None:
+            body.schema.CopyFrom(settings.schema)
+        if self._topic_epoch is not None:
+            body.topic_epoch = self._topic_epoch
+        self._epoch += 1
+        connection.add_producer(self._id, self)
+        try:
+            answer: CommandProducerSuccess = await connection.request(
+                body, Type.PRODUCER_SUCCESS, timeout=self._session.operation_timeout
+            )
+        except BaseException as error:
+            connection.remove_producer(self._id)
+            if isinstance(error, PulsarTimeoutError | asyncio.CancelledError):
+                self._detach(connection)  # it may succeed after all, with nobody waiting
+            raise
+        self._on_attached(connection, answer)
+
+    def _on_attached(self, connection: Connection, answer: CommandProducerSuccess) -> None:
+        is_first = self._epoch == 1 or not self.name
+        self.name = answer.producer_name
+        self._schema_version = answer.schema_version
+        self._message_bytes_max = connection.message_bytes_max
+        if answer.HasField("topic_epoch"):
+            self._topic_epoch = answer.topic_epoch
+        if is_first and not self._pending:
+            initial = self._settings.initial_sequence_id
+            self.last_sequence_id = answer.last_sequence_id if initial is None else initial
+            self._next_sequence_id = max(self._next_sequence_id, self.last_sequence_id + 1)
+        for send in self._pending:
+            connection.send(send.frame)
+
+    def _detach(self, connection: Connection) -> None:
+        connection.remove_producer(self._id)
+        connection.send(encode_command(close_producer(self._id, 0)))
+
+    def on_closed(self, connection: Connection, assigned: str | None) -> None:
+        self._attachment.lose(connection, assigned)
+
+    def on_receipt(self, receipt: CommandSendReceipt) -> None:
+        try:
+            send = self._pending.confirm(receipt.sequence_id)
+        except ProtocolViolation as error:
+            connection = self._attachment.connection
+            if connection is not None:
+                connection.close(ConnectError(f"{self.topic}: {error.sentence}"))
+            return
+        if send is None:
+            return
+        self.last_sequence_id = max(self.last_sequence_id, send.highest_sequence_id)
+        position = position_of(receipt.message_id)
+        partition = self.topic.partition_index
+        count = len(send.messages)
+        for index, message in enumerate(send.messages):
+            if not message.sent.done():
+                batch = (index, count) if count > 1 else (-1, 0)
+                message.sent.set_result(MessageId(*position, partition, *batch))
+
+    def on_send_error(self, error: CommandSendError) -> None:
+        refusal = decode_refusal(error.error, error.message)
+        if isinstance(refusal, NotAllowedError | InvalidMessageError):
+            send = self._pending.refuse(error.sequence_id)
+            if send is not None:
+                _fail(send.messages, refusal)
+        elif isinstance(refusal, TopicTerminatedError):
+            self._finish(refusal)
+        else:
+            connection = self._attachment.connection
+            if connection is not None:  # introduce ourselves again; all pending is sent again
+                self._detach(connection)
+                self._attachment.lose(connection)
+
+    def _finish(self, failure: PulsarError) -> None:
+        if self._failure is not None:
+            return
+        self._failure = failure
+        self._attachment.close()
+        for timer in (self._batch_timer, self._expiry_timer):
+            if timer is not None:
+                timer.cancel()
+        self._batch_timer = self._expiry_timer = None
+        batch, self._batch = self._batch, []
+        _fail(batch, failure)
+        for send in self._pending.drain():
+            _fail(send.messages, failure)
+
+
+def _fail(messages: Iterable[Outgoing], error: PulsarError) -> None:
+    for message in messages:
+        if not message.sent.done():
+            message.sent.set_exception(error)

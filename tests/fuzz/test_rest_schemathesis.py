@@ -1,0 +1,39 @@
+"""Generated requests against the whole REST interface: whatever comes, the broker answers in kind."""
+
+from __future__ import annotations
+
+import json
+
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis import GenerationMode
+
+from magnetar.admin.openapi import describe
+from magnetar.admin.table import all_routes
+from magnetar.testing.broker import MagnetarBroker
+
+EXAMPLES_MAX = 4
+UNSERVED = "unsupported"
+
+# One of each kind of topic shares its routes with the other.
+ROUTES = [
+    route
+    for route in all_routes()
+    if route.area != UNSERVED and not route.operation.endswith(".non_persistent")
+]
+schema = schemathesis.openapi.from_dict(describe(ROUTES, version="0"))
+schema.config.generation.update(modes=[GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+
+
+@schema.parametrize()
+@settings(
+    max_examples=EXAMPLES_MAX,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, *HealthCheck],
+)
+def test_any_request_is_served_or_refused_with_a_reason(
+    case: schemathesis.Case, magnetar_broker: MagnetarBroker
+) -> None:
+    response = case.call(base_url=magnetar_broker.admin_url)
+    assert response.status_code < 500 or response.status_code == 501, response.text
+    if response.status_code >= 400:
+        assert json.loads(response.text)["reason"]

@@ -1,0 +1,229 @@
+"""The rooms of the package and who may know whom."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from tests.tidy.source import PACKAGE, Import, Source, sources, written_sources
+
+BROKER_SEES = ("errors", "model", "rules", "wire", "runtime", "metadata", "ledger")
+EVERYTHING_BELOW = (*BROKER_SEES, "broker", "admin", "client", "cli", "spark")
+# A room, and the modules it may import beside its own; a name covers all below it.
+ALLOWED: Mapping[str, tuple[str, ...]] = {
+    "__init__": ("client", "errors"),
+    "__main__": ("cli",),
+    "errors": (),
+    "model": ("errors",),
+    "rules": ("model", "errors"),
+    "wire": ("model", "errors"),
+    "runtime": ("errors",),
+    "metadata": ("model", "runtime", "errors"),
+    "ledger": ("model", "runtime", "errors"),
+    "broker": BROKER_SEES,
+    "admin": ("broker.api", "wire", "model", "runtime", "errors"),
+    "client": ("wire", "rules", "model", "runtime", "errors"),
+    "cli": ("client", "model", "runtime", "errors"),
+    "spark": ("client", "rules", "model", "errors"),
+    "app": (*EVERYTHING_BELOW, "testing"),
+    "testing": EVERYTHING_BELOW,
+}
+PURE = ("model", "rules", "wire")
+TIME_AND_CHANCE = ("datetime", "random", "sched", "secrets", "time", "uuid")
+TASKS = ("asyncio", "concurrent", "multiprocessing", "queue", "signal", "subprocess", "threading")
+INPUT = ("os", "pathlib", "select", "selectors", "shutil", "socket", "sqlite3", "ssl", "tempfile")
+IMPURE_MODULES = frozenset((*TIME_AND_CHANCE, *TASKS, *INPUT))
+IMPURE_CALLS = ("open", "io.open", "input", "print")
+BACKENDS = ("magnetar.metadata.backends", "magnetar.ledger.backends")
+PB_DOORS = ("wire/command.py", "wire/schema.py", "wire/storage.py")
+# The rooms that may know a heavy or optional library.
+LIBRARY_ROOMS: Mapping[str, tuple[str, ...]] = {
+    "pyspark": ("spark",),
+    "pyarrow": ("spark",),
+    "pandas": ("spark",),
+    "kazoo": ("metadata",),
+    "sqlite3": ("metadata", "app"),
+    "uvicorn": ("admin",),
+    "uvloop": ("app",),
+    "pytest": ("testing",),
+    "google": ("wire", "rules"),
+}
+# Imports that stand inside a function on purpose, and why.
+LAZY: Mapping[str, str] = {
+    "app/standalone.py": "uvloop is not there on every system",
+    "wire/compression.py": "a codec is loaded when it is first met: most processes need none",
+}
+# Modules loaded by name, and why.
+BY_NAME: Mapping[str, str] = {
+    "cli/admin.py": "a group of verbs is loaded when it is called, so that each starts quickly",
+    "cli/main.py": "a command loads its own module only, so that each starts quickly",
+    "cli/standalone.py": "the command starts the assembly, which is above the room",
+    "cli/doctor.py": "the command starts the assembly, which is above the room",
+    "testing/broker.py": "the in-process broker is the assembly, which is above the room",
+}
+
+
+def own_imports(source: Source) -> Iterator[Import]:
+    return (each for each in source.imports() if each.module.split(".")[0] == "magnetar")
+
+
+def is_refused(source: Source, each: Import) -> bool:
+    target = each.target.removeprefix("magnetar").removeprefix(".")
+    if target in ("", "__version__"):
+        return False
+    allowed = (source.room, *ALLOWED[source.room])
+    return not any(target == name or target.startswith(name + ".") for name in allowed)
+
+
+def is_private(target: str) -> bool:
+    return any(part.startswith("_") and not part.endswith("__") for part in target.split("."))
+
+
+def show(source: Source, each: Import) -> str:
+    return f"{source.inside}:{each.line} imports {each.target}"
+
+
+def test_every_room_has_a_row_in_the_table() -> None:
+    assert {source.room for source in sources()} <= set(ALLOWED)
+
+
+def test_a_room_imports_only_what_the_table_allows() -> None:
+    wrong = [
+        show(source, each)
+        for source in written_sources()
+        for each in own_imports(source)
+        if is_refused(source, each)
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("room", "target", "expected"),
+    [
+        ("model", "magnetar.wire.frame", True),
+        ("admin", "magnetar.broker.api.BrokerApi", False),
+        ("admin", "magnetar.broker.topic", True),
+        ("admin", "magnetar.broker.apis", True),
+        ("broker", "magnetar.admin", True),
+        ("testing", "magnetar.app.standalone", True),
+        ("cli", "magnetar.__version__", False),
+    ],
+)
+def test_the_table_tells_right_from_wrong(room: str, target: str, expected: bool) -> None:
+    module, _, name = target.rpartition(".")
+    source = Source(PACKAGE / room / "anything.py")
+    assert is_refused(source, Import(module, name, 1)) is expected
+
+
+def test_backends_are_named_by_the_assembly_alone() -> None:
+    wrong = [
+        show(source, each)
+        for source in written_sources()
+        if source.room not in ("app", "testing")
+        for each in own_imports(source)
+        for backends in BACKENDS
+        if each.target.startswith(backends) and not source.module.startswith(backends)
+    ]
+    assert not wrong
+
+
+def test_generated_code_is_seen_by_its_doors_alone() -> None:
+    wrong = [
+        show(source, each)
+        for source in written_sources()
+        if source.inside not in PB_DOORS
+        for each in own_imports(source)
+        if each.target.startswith("magnetar.wire.pb")
+    ]
+    assert not wrong
+
+
+def test_no_room_reaches_into_the_private_names_of_another() -> None:
+    wrong = [
+        show(source, each)
+        for source in written_sources()
+        for each in own_imports(source)
+        if each.module.split(".")[1:2] != [source.room] and is_private(each.target)
+    ]
+    assert not wrong
+
+
+def test_a_pure_room_has_no_time_chance_or_input() -> None:
+    wrong: list[str] = []
+    for source in written_sources():
+        if source.room not in PURE:
+            continue
+        wrong += [
+            show(source, each)
+            for each in source.imports()
+            if each.module.split(".")[0] in IMPURE_MODULES
+        ]
+        wrong += [
+            f"{source.inside}:{node.lineno} is asynchronous"
+            for node in ast.walk(source.tree)
+            if isinstance(node, ast.AsyncFunctionDef | ast.Await)
+        ]
+        wrong += [
+            f"{source.inside}:{line} calls {call}"
+            for call, line in source.calls()
+            if call in IMPURE_CALLS
+        ]
+    assert not wrong
+
+
+def test_a_heavy_library_stays_in_its_rooms() -> None:
+    wrong = [
+        show(source, each)
+        for source in written_sources()
+        for each in source.imports()
+        if source.room not in LIBRARY_ROOMS.get(each.module.split(".")[0], (source.room,))
+    ]
+    assert not wrong
+
+
+def test_imports_inside_functions_are_the_listed_ones() -> None:
+    hidden = {
+        source.inside
+        for source in written_sources()
+        for each in source.imports()
+        if each.in_function
+    }
+    assert hidden == set(LAZY)
+
+
+def test_imports_by_name_are_the_listed_ones() -> None:
+    by_name = {
+        source.inside
+        for source in written_sources()
+        for call, _ in source.calls()
+        if call.endswith("import_module")
+    }
+    assert by_name == set(BY_NAME)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Owners may name each other as types; what runs has one direction."""
+    known = {source.module: source for source in written_sources()}
+    graph = {module: imported_modules(source, known) for module, source in known.items()}
+    done: set[str] = set()
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, " → ".join((*trail[trail.index(module) :], module))
+        if module not in done:
+            for target in sorted(graph[module]):
+                visit(target, (*trail, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+def imported_modules(source: Source, known: Mapping[str, Source]) -> set[str]:
+    targets = (
+        each.target if each.target in known else each.module
+        for each in own_imports(source)
+        if not each.for_types
+    )
+    return {target for target in targets if target in known and target != source.module}

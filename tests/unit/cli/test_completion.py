@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from magnetar.cli.completion import format_bash, format_fish, format_zsh
+
+
+def complete(*words: str) -> set[str]:
+    """What bash offers for the last of these words."""
+    quoted = " ".join(f"'{word}'" for word in ("magnetar", *words))
+    script = (
+        f"{format_bash()}\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words)}; _magnetar\n"
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stderr == ""
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("prod",), {"produce"}),
+        (("admin", "top"), {"topics", "topicPolicies"}),
+        (("admin", "-o", "json", "tenants", "up"), {"update"}),
+        (("admin", "topics", "create-par"), {"create-partitioned-topic"}),
+        (("admin", "topics", "create-partitioned-topic", "x", "--part"), {"--partitions"}),
+        (("consume", "my-topic", "--read"), {"--reader"}),
+        (("completion", ""), {"bash", "zsh", "fish"}),
+    ],
+)
+def test_bash_offers_what_can_follow(words: tuple[str, ...], expected: set[str]) -> None:
+    assert complete(*words) == expected
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_is_valid_in_its_shell(shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    script = {"bash": format_bash, "zsh": format_zsh, "fish": format_fish}[shell]()
+    done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("script", [format_bash(), format_zsh(), format_fish()])
+def test_every_script_knows_the_verbs(script: str) -> None:
+    assert "admin/topics/create-partitioned-topic" in script
+    assert "--partitions" in script

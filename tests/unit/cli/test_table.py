@@ -1,0 +1,204 @@
+"""Laws over the whole table of verbs, and what some of them send."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from magnetar.cli.admin import group_names, load_verbs
+from magnetar.cli.command import Argument, Verb, build_parser
+from magnetar.cli.main import main
+from magnetar.cli.table import ADMIN_PARTS, COMMANDS
+from tests.unit.client.admin.web import Answer, scripted_web
+
+VERBS = [(group, verb) for group in group_names() for verb in load_verbs(group)]
+
+
+@pytest.mark.parametrize("group", group_names())
+def test_a_word_names_one_verb_of_a_group(group: str) -> None:
+    words = Counter(word for verb in load_verbs(group) for word in (verb.name, *verb.aliases))
+    assert [word for word, count in words.items() if count > 1] == []
+
+
+@pytest.mark.parametrize(("group", "verb"), VERBS, ids=lambda part: getattr(part, "name", part))
+def test_every_verb_explains_itself(
+    group: str, verb: Verb, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = build_parser(f"magnetar admin {group}", verb.help, verb.parts, ADMIN_PARTS)
+    shown = parser.format_help()
+    assert verb.help.split()[0] in shown
+    for part in verb.parts:
+        name = part.name.upper() if isinstance(part, Argument) else part.names[0]
+        assert name in shown
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_explains_itself(command: object, capsys: pytest.CaptureFixture[str]) -> None:
+    name = command.name  # type: ignore[attr-defined]
+    assert main([name, "--help"]) == 0
+    assert "usage: magnetar " + name in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "method", "path", "body"),
+    [
+        (
+            "namespaces set-retention t/n -t 2h -s 10M",
+            "POST",
+            "/admin/v2/namespaces/t/n/retention",
+            {"retentionTimeInMinutes": 120, "retentionSizeInMB": 10},
+        ),
+        (
+            "namespaces set-retention t/n --time -1 --size -1",
+            "POST",
+            "/admin/v2/namespaces/t/n/retention",
+            {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1},
+        ),
+        (
+            "namespaces set-message-ttl t/n -ttl 60",
+            "POST",
+            "/admin/v2/namespaces/t/n/messageTTL",
+            60,
+        ),
+        (
+            "topicPolicies set-message-ttl t/n/x -t 60 -g",
+            "POST",
+            "/admin/v2/persistent/t/n/x/messageTTL?messageTTL=60&isGlobal=true",
+            "",
+        ),
+        (
+            "namespaces set-backlog-quota t/n -l 10G -p producer_exception",
+            "POST",
+            "/admin/v2/namespaces/t/n/backlogQuota?backlogQuotaType=destination_storage",
+            {"policy": "producer_exception", "limitSize": 10 * 2**30},
+        ),
+        (
+            "topics remove-backlog-quota x -t message_age",
+            "DELETE",
+            "/admin/v2/persistent/public/default/x/backlogQuota"
+            "?backlogQuotaType=message_age&isGlobal=false",
+            "",
+        ),
+        (
+            "topics set-dispatch-rate x -md 5 -dt 2",
+            "POST",
+            "/admin/v2/persistent/public/default/x/dispatchRate?isGlobal=false",
+            {
+                "dispatchThrottlingRateInMsg": 5,
+                "dispatchThrottlingRateInByte": -1,
+                "ratePeriodInSecond": 2,
+                "relativeToPublishRate": False,
+            },
+        ),
+        (
+            "namespaces set-schema-compatibility-strategy t/n -c FULL",
+            "PUT",
+            "/admin/v2/namespaces/t/n/schemaCompatibilityStrategy",
+            "FULL",
+        ),
+        (
+            "namespaces set-auto-topic-creation t/n -e -t partitioned -n 3",
+            "POST",
+            "/admin/v2/namespaces/t/n/autoTopicCreation",
+            {
+                "allowAutoTopicCreation": True,
+                "topicType": "partitioned",
+                "defaultNumPartitions": 3,
+            },
+        ),
+        (
+            "topics set-inactive-topic-policies x -e -t 1h -m delete_when_no_subscriptions",
+            "POST",
+            "/admin/v2/persistent/public/default/x/inactiveTopicPolicies?isGlobal=false",
+            {
+                "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+                "maxInactiveDurationSeconds": 3600,
+                "deleteWhileInactive": True,
+            },
+        ),
+        (
+            "topics create-subscription x -s a -m earliest -p k=v",
+            "PUT",
+            "/admin/v2/persistent/public/default/x/subscription/a?replicated=false",
+            {
+                "ledgerId": -1,
+                "entryId": -1,
+                "partitionIndex": -1,
+                "batchIndex": -1,
+                "excluded": False,
+                "properties": {"k": "v"},
+            },
+        ),
+        (
+            "subscriptions reset x -s a -m 3:4 -e",
+            "POST",
+            "/admin/v2/persistent/public/default/x/subscription/a/resetcursor",
+            {
+                "ledgerId": 3,
+                "entryId": 4,
+                "partitionIndex": -1,
+                "batchIndex": -1,
+                "excluded": True,
+            },
+        ),
+        (
+            "topics clear-backlog x -s a",
+            "POST",
+            "/admin/v2/persistent/public/default/x/subscription/a/skip_all",
+            "",
+        ),
+        (
+            "topics create-partitioned-topic x -p 4",
+            "PUT",
+            "/admin/v2/persistent/public/default/x/partitions",
+            4,
+        ),
+        (
+            "topics enable-deduplication x",
+            "POST",
+            "/admin/v2/persistent/public/default/x/deduplicationEnabled?isGlobal=false",
+            True,
+        ),
+        ("tenants delete t -f", "DELETE", "/admin/v2/tenants/t?force=true", ""),
+        (
+            "brokers update-dynamic-config -c k -v 5",
+            "POST",
+            "/admin/v2/brokers/configuration/k/5",
+            "",
+        ),
+        (
+            "topics grant-permission x --role r --actions produce,consume",
+            "POST",
+            "/admin/v2/persistent/public/default/x/permissions/r",
+            ["produce", "consume"],
+        ),
+    ],
+)
+def test_a_verb_sends_what_its_flags_say(
+    words: str, method: str, path: str, body: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scripted_web() as web:
+        assert main(["admin", "--admin-url", web.url, *words.split()]) == 0
+        [asked] = web.asked
+        assert (asked.method, asked.path) == (method, path)
+        assert (json.loads(asked.body) if asked.body else "") == body
+    assert capsys.readouterr().out == ""
+
+
+def test_peeking_past_the_end_shows_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with scripted_web() as web:
+        web.answers = [
+            Answer(200, "hello", (("X-Pulsar-Message-ID", "3:0"),)),
+            Answer(404, '{"reason": "Message not found"}'),
+        ]
+        words = ["topics", "peek-messages", "x", "-s", "a", "-n", "5", "-o", "json"]
+        assert main(["admin", "--admin-url", web.url, *words]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"id": "3:0", "data": "hello"}]
+
+
+def test_a_getter_of_something_unset_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with scripted_web() as web:
+        assert main(["admin", "--admin-url", web.url, "topics", "get-retention", "x"]) == 0
+    assert capsys.readouterr().out == "not set\n"

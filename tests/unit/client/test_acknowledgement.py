@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+
+from magnetar.client.acknowledgement import AckGroup, plan_redeliveries
+from magnetar.client.error import ConfigurationError
+from magnetar.client.message_id import MessageId
+from magnetar.wire.command import CommandAck
+
+
+def of_batch(entry_id: int, index: int, size: int) -> MessageId:
+    return MessageId(1, entry_id, -1, index, size)
+
+
+def taken(group: AckGroup) -> list[tuple[int, int, list[int]]]:
+    return [
+        (command.ack_type, id.entryId, list(id.ack_set))
+        for command in group.take(1)
+        for id in command.message_id
+    ]
+
+
+def test_without_indexes_an_entry_is_told_only_when_all_of_it_is_done() -> None:
+    group = AckGroup(by_index=False)
+    group.add(of_batch(0, 0, 2))
+    assert taken(group) == []
+    group.add(of_batch(0, 1, 2))
+    assert taken(group) == [(CommandAck.Individual, 0, [])]
+
+
+def test_a_cumulative_acknowledgement_inside_a_batch_tells_what_remains() -> None:
+    group = AckGroup(by_index=True)
+    group.add_cumulative(of_batch(4, 1, 4))
+    assert taken(group) == [(CommandAck.Cumulative, 4, [0b1100])]
+
+
+def test_a_cumulative_acknowledgement_at_the_end_of_a_batch_is_the_entry() -> None:
+    group = AckGroup(by_index=True)
+    group.add_cumulative(of_batch(4, 3, 4))
+    assert taken(group) == [(CommandAck.Cumulative, 4, [])]
+
+
+def test_without_indexes_a_cumulative_acknowledgement_stops_before_the_batch() -> None:
+    group = AckGroup(by_index=False)
+    group.add_cumulative(of_batch(4, 1, 4))
+    assert taken(group) == [(CommandAck.Cumulative, 3, [])]
+
+
+def test_a_cumulative_acknowledgement_never_goes_back_and_covers_what_is_below() -> None:
+    group = AckGroup(by_index=True)
+    group.add(MessageId(1, 2))
+    group.add(MessageId(1, 8))
+    group.add_cumulative(MessageId(1, 5))
+    group.add_cumulative(MessageId(1, 3))
+    assert taken(group) == [(CommandAck.Cumulative, 5, []), (CommandAck.Individual, 8, [])]
+    assert len(group) == 0
+
+
+def test_a_partly_acknowledged_batch_is_done_with_what_was_left() -> None:
+    group = AckGroup(by_index=True)
+    group.on_delivered(MessageId(1, 0), 0b100)
+    group.add(of_batch(0, 2, 3))
+    assert taken(group) == [(CommandAck.Individual, 0, [])]
+
+
+def test_an_id_without_its_batch_size_is_refused() -> None:
+    group = AckGroup(by_index=True)
+    with pytest.raises(ConfigurationError, match="size of its batch"):
+        group.add(MessageId(1, 0, -1, 3))
+
+
+def test_redeliveries_name_each_entry_once_in_bounded_commands() -> None:
+    ids = [of_batch(n // 2, n % 2, 2) for n in range(10)]
+    plans = plan_redeliveries(ids, size_max=2)
+    assert [[id.entry_id for id in plan] for plan in plans] == [[0, 1], [2, 3], [4]]
