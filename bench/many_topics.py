@@ -97,9 +97,9 @@ async def measure(broker: MagnetarBroker, options: argparse.Namespace) -> dict[s
             "rate_per_s": round(len(load.took) / elapsed_s),
             "p50_ms": round(percentile_ms(load.took, 0.50), 2),
             "p99_ms": round(percentile_ms(load.took, 0.99), 2),
-            "syncs": journal["magnetar_journal_syncs_total"],
-            "groups": journal["magnetar_journal_groups_total"],
-            "bytes": journal["magnetar_journal_bytes_total"],
+            "syncs": int(journal["magnetar_journal_syncs_total"]),
+            "groups": int(journal["magnetar_journal_groups_total"]),
+            "bytes": int(journal["magnetar_journal_bytes_total"]),
             "messages_per_sync": round(
                 len(load.took) / max(1.0, journal["magnetar_journal_syncs_total"]), 1
             ),

@@ -94,11 +94,13 @@ def running_peer(*, sync: bool) -> Iterator[str]:
     port, web_port = find_ports(2)
     with tempfile.TemporaryDirectory(prefix="peer-") as data:
         start = [str(PEER / "pulsar"), "start", "--port", str(port), "--web", str(web_port)]
-        subprocess.run([*start, "--data", data, *(["--sync"] if sync else [])], check=True)
+        start += ["--data", data, *(["--sync"] if sync else [])]
+        subprocess.run(start, check=True, stdout=sys.stderr)
         try:
             yield f"pulsar://127.0.0.1:{port}"
         finally:
-            subprocess.run([str(PEER / "pulsar"), "stop", "--data", data], check=True)
+            stop = [str(PEER / "pulsar"), "stop", "--data", data]
+            subprocess.run(stop, check=True, stdout=sys.stderr)
 
 
 def measure(row: Row, urls: Sequence[str], options: argparse.Namespace) -> list[Result]:

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 import uvicorn
-from uvicorn._types import ASGIApplication
 
+from magnetar.admin.application import Application
 from magnetar.errors import ServiceNotReady
 from magnetar.runtime.task import TaskScope
 
@@ -42,7 +42,7 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(app: ASGIApplication, host: str, port: int) -> AsyncIterator[int]:
+async def serving(app: Application, host: str, port: int) -> AsyncIterator[int]:
     """Answer requests until the end of the block; the value is the bound port.
 
     Leaving stops to accept, gives requests under way a few seconds, and closes idle connections.

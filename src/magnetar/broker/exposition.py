@@ -164,6 +164,9 @@ def _write_broker(
     for name in _BROKER_GAUGES:
         total = sum(each.get(name, 0) for each in sums.values())
         text.add(name.replace("pulsar_", "pulsar_broker_"), labels, total)
+    text.add("magnetar_ledger_queued_bytes", labels, service.ledgers.queued_bytes)
+    for name, count in service.ledgers.counters().items():
+        text.add(f"magnetar_{name}_total", labels, count, kind=MetricKind.COUNTER)
     version = {"cluster": service.cluster, "version": service.version}
     text.add("pulsar_version_info", format_labels(version), 1)
     for name in ("active", "committed", "aborted", "timeout", "created"):

@@ -31,7 +31,6 @@ class Argument(NamedTuple):
     help: str
     parse: Callable[[str], Any] = str
     optional: bool = False
-    many: bool = False
     default: Any = None
 
 
@@ -93,9 +92,8 @@ class _Parser(argparse.ArgumentParser):
 
 def _add(parser: argparse._ActionsContainer, part: Part) -> None:
     match part:
-        case Argument(name, help, parse, optional, many, default):
-            nargs = "*" if many else "?" if optional else None
-            extra: dict[str, Any] = {} if nargs is None else {"nargs": nargs, "default": default}
+        case Argument(name, help, parse, optional, default):
+            extra: dict[str, Any] = {"nargs": "?", "default": default} if optional else {}
             metavar = name.upper().replace("_", "-")
             parser.add_argument(name, help=_escape(help), type=parse, metavar=metavar, **extra)
         case Switch(names, help, _):

@@ -52,12 +52,6 @@ def parse_pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def parse_bool(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not true or false")
-    return text.lower() == "true"
-
-
 def join(lists: Iterable[Iterable[str]] | None) -> list[str]:
     """One list of a flag given several times, each time with commas."""
     return [item for each in lists or () for item in each]

@@ -146,6 +146,11 @@ class Connection(asyncio.Protocol):
     def send_body(self, body: Any) -> None:
         self.send(encode_command(make_command(body)))
 
+    def tell(self, body: Any) -> None:
+        """Send a body that has a request_id and do not wait for its answer."""
+        body.request_id = next(self._request_ids)
+        self.send_body(body)
+
     async def request(self, body: Any, expect: int, *, timeout: float) -> Any:
         """Send a body that has a request_id and return the body of its answer."""
         if self.reason is not None:

@@ -49,6 +49,11 @@ class AsyncConsumer:
         return self._settings.subscription
 
     @property
+    def is_active(self) -> bool:
+        """On a failover subscription: whether this consumer is the one that is served."""
+        return any(part.is_active for part in self._parts)
+
+    @property
     def has_reached_end(self) -> bool:
         """Whether every topic is terminated and consumed."""
         return all(part.has_reached_end for part in self._parts)

@@ -24,6 +24,7 @@ from magnetar.model.name import TopicName
 from magnetar.wire.ackset import decode_ack_set, full_ack_set
 from magnetar.wire.command import (
     CommandAck,
+    CommandCloseConsumer,
     CommandFlow,
     CommandGetLastMessageId,
     CommandMessage,
@@ -31,8 +32,6 @@ from magnetar.wire.command import (
     CommandSeek,
     CommandUnsubscribe,
     MessageIdData,
-    close_consumer,
-    encode_command,
     message_id,
     position_of,
 )
@@ -195,7 +194,7 @@ class TopicConsumer:
         self._cancel_timers()
         if connection is not None and connection.is_open:
             connection.remove_consumer(self._id)
-            goodbye = close_consumer(self._id).close_consumer
+            goodbye = CommandCloseConsumer(consumer_id=self._id)
             try:
                 timeout = self._session.operation_timeout
                 await connection.request(goodbye, Type.SUCCESS, timeout=timeout)
@@ -274,7 +273,7 @@ class TopicConsumer:
 
     def _detach(self, connection: Connection) -> None:
         connection.remove_consumer(self._id)
-        connection.send(encode_command(close_consumer(self._id, 0)))
+        connection.tell(CommandCloseConsumer(consumer_id=self._id))
 
     def _start_over(self) -> int:
         """Make everything delivered so far void; returns how many messages were not taken yet."""

@@ -27,6 +27,7 @@ from magnetar.client.session import Session
 from magnetar.errors import ProtocolViolation
 from magnetar.model.name import TopicName
 from magnetar.wire.command import (
+    CommandCloseProducer,
     CommandProducer,
     CommandProducerSuccess,
     CommandSendError,
@@ -35,8 +36,6 @@ from magnetar.wire.command import (
     KeyValue,
     ProducerAccessMode,
     Schema,
-    close_producer,
-    encode_command,
     position_of,
 )
 
@@ -71,6 +70,7 @@ class TopicProducer:
             session, topic, attach=self._attach, detach=self._detach, give_up=self._finish
         )
         self._epoch = 0
+        self._is_known = False
         self._topic_epoch: int | None = None
         self._schema_version = b""
         self._message_bytes_max = MESSAGE_BYTES_DEFAULT
@@ -155,7 +155,7 @@ class TopicProducer:
         self._finish(AlreadyClosedError(f"The producer on {self.topic} is closed"))
         if connection is not None and connection.is_open:
             connection.remove_producer(self._id)
-            goodbye = close_producer(self._id).close_producer
+            goodbye = CommandCloseProducer(producer_id=self._id)
             try:
                 timeout = self._session.operation_timeout
                 await connection.request(goodbye, Type.SUCCESS, timeout=timeout)
@@ -242,13 +242,13 @@ class TopicProducer:
         self._on_attached(connection, answer)
 
     def _on_attached(self, connection: Connection, answer: CommandProducerSuccess) -> None:
-        is_first = self._epoch == 1 or not self.name
+        is_first, self._is_known = not self._is_known, True
         self.name = answer.producer_name
         self._schema_version = answer.schema_version
         self._message_bytes_max = connection.message_bytes_max
         if answer.HasField("topic_epoch"):
             self._topic_epoch = answer.topic_epoch
-        if is_first and not self._pending:
+        if is_first:
             initial = self._settings.initial_sequence_id
             self.last_sequence_id = answer.last_sequence_id if initial is None else initial
             self._next_sequence_id = max(self._next_sequence_id, self.last_sequence_id + 1)
@@ -257,7 +257,7 @@ class TopicProducer:
 
     def _detach(self, connection: Connection) -> None:
         connection.remove_producer(self._id)
-        connection.send(encode_command(close_producer(self._id, 0)))
+        connection.tell(CommandCloseProducer(producer_id=self._id))
 
     def on_closed(self, connection: Connection, assigned: str | None) -> None:
         self._attachment.lose(connection, assigned)

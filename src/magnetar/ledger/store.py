@@ -91,5 +91,8 @@ class LedgerStore(Protocol):
     def queued_bytes(self) -> int:
         """Bytes appended but not yet durable: what back-pressure looks at."""
 
+    def counters(self) -> Mapping[str, int]:
+        """What the backend has counted since it was opened, by name; each only grows."""
+
     async def close(self) -> None:
         """Make durable what was queued, then refuse everything."""

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final, NewType, Self
 
-from magnetar.errors import InvalidLayout, InvalidName, PreconditionFailed, SegmentSealed
+from magnetar.errors import InvalidLayout, InvalidName, PreconditionFailed
 from magnetar.model.name import TopicDomain, TopicName, decode_local, parse_namespace, parse_topic
 
 SegmentId = NewType("SegmentId", int)
@@ -266,8 +266,7 @@ class Segment:
         return self.ref.name_in(topic)
 
     def seal(self, children: tuple[SegmentId, ...], *, epoch: int, now_ms: int) -> Segment:
-        if self.is_sealed:
-            raise SegmentSealed(f"Segment {self.id} is sealed already")
+        assert self.is_active
         return replace(
             self,
             state=SegmentState.SEALED,

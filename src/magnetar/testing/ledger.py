@@ -126,6 +126,9 @@ class FaultyLedgerStore:
     def queued_bytes(self) -> int:
         return self._inner.queued_bytes
 
+    def counters(self) -> Mapping[str, int]:
+        return self._inner.counters()
+
     async def close(self) -> None:
         await self._inner.close()
 

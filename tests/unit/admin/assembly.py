@@ -9,13 +9,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from magnetar.broker.persistent import PersistentTopic
-
 from magnetar.admin.application import Application
 from magnetar.admin.table import make_application
 from magnetar.app.seed import seed_cluster
 from magnetar.broker.api import BrokerApi
 from magnetar.broker.ownership import Owner, SoleOwnership
+from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry

@@ -171,6 +171,19 @@ def test_an_entry_is_peeked_with_the_headers_tools_parse() -> None:
     run(body)
 
 
+def test_peeking_without_a_subscription_shows_the_topic_and_makes_none() -> None:
+    async def body(admin: Admin) -> None:
+        await admin.put(f"{TOPICS}/a")
+        await admin.publish(f"{FULL}/a", b"first")
+        await admin.publish(f"{FULL}/a", b"second")
+        path = f"{TOPICS}/a/subscription/nobody/position"
+        assert (await admin.get(f"{path}/2")).body == b"second"
+        assert (await admin.get(f"{path}/3")).status == 404
+        assert (await admin.get(f"{TOPICS}/a/subscriptions")).json == []
+
+    run(body)
+
+
 def test_a_batch_is_told_whole() -> None:
     async def body(admin: Admin) -> None:
         await admin.put(f"{TOPICS}/a")

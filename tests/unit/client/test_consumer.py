@@ -19,6 +19,7 @@ from magnetar.wire.batch import encode_batch
 from magnetar.wire.command import (
     CommandAck,
     CommandAckResponse,
+    CommandActiveConsumerChange,
     CommandCloseConsumer,
     CommandGetLastMessageIdResponse,
     CommandReachedEndOfTopic,
@@ -341,6 +342,21 @@ def test_the_end_of_a_terminated_topic_is_seen() -> None:
             consumer = await client.subscribe("t", "s")
             async with asyncio.timeout(5):
                 while not consumer.has_reached_end:
+                    await asyncio.sleep(0.001)
+
+    asyncio.run(body())
+
+
+def test_a_failover_consumer_knows_whether_it_is_its_turn() -> None:
+    async def body() -> None:
+        async with scripted_broker() as broker, connect(broker) as client:
+            consumer = await client.subscribe("t", "s", type="failover")
+            assert not consumer.is_active
+            consumer_id = broker.bodies(Type.SUBSCRIBE)[0].consumer_id
+            change = CommandActiveConsumerChange(consumer_id=consumer_id, is_active=True)
+            broker.lines[0].say(change)
+            async with asyncio.timeout(5):
+                while not consumer.is_active:
                     await asyncio.sleep(0.001)
 
     asyncio.run(body())

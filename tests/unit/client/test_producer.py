@@ -391,14 +391,22 @@ def test_keys_choose_partitions_and_keyless_messages_take_turns() -> None:
 def test_the_sequence_continues_after_the_last_id_the_broker_knows() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
-            broker.on[Type.PRODUCER] = lambda line, body, _: line.say(
-                CommandProducerSuccess(
-                    request_id=body.request_id,
-                    producer_name=body.producer_name,
-                    schema_version=b"",
-                    last_sequence_id=41,
+
+            def accept(line: Line, body: Any, _: bytes) -> None:
+                line.say(
+                    CommandProducerSuccess(
+                        request_id=body.request_id,
+                        producer_name=body.producer_name,
+                        schema_version=b"",
+                        last_sequence_id=41,
+                    )
                 )
-            )
+
+            def refuse_once(line: Line, body: Any, _: bytes) -> None:
+                broker.on[Type.PRODUCER] = accept
+                line.say(error(body.request_id, WireCode.SERVICE_NOT_READY, "moving"))
+
+            broker.on[Type.PRODUCER] = refuse_once
             producer = await client.create_producer("t", name="mine", batching=False)
             await producer.send(b"a")
             assert broker.bodies(Type.SEND)[0].sequence_id == 42

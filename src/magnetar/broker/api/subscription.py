@@ -179,7 +179,7 @@ class SubscriptionApi:
         subscription = live.subscriptions.get(name)
         if subscription is not None:
             return await subscription.peek(number)
-        # Tools peek before anybody subscribed: they see what a new subscription from the start would.
+        # Tools peek before anybody subscribed: they see the topic from its start.
         if number > live.chain.total_entries:
             raise NotFound("Message not found")
         position = live.chain.position_after(live.chain.first_position, number - 1)

@@ -66,9 +66,9 @@ class SingleActiveDispatcher(Dispatcher):
         chosen = self._choose()
         if chosen is self.active:
             if newcomer is not None and self.kind is SubscriptionType.FAILOVER:
-                self._notify(newcomer, is_active=newcomer is self.active)
+                self._notify(newcomer, is_active=False)
             return
-        previous, self.active = self.active, chosen
+        self.active = chosen
         if self._switch is not None:
             self._switch.cancel()
             self._switch = None
@@ -77,23 +77,24 @@ class SingleActiveDispatcher(Dispatcher):
         self._fetched = None
         if chosen is None:
             return
-        if self.kind is SubscriptionType.FAILOVER:
-            for consumer in self._consumers:
-                self._notify(consumer, is_active=consumer is chosen)
-            delay_s = self.topic.service.config.activeConsumerFailoverDelayTimeMillis / 1000
-            if previous is not None and delay_s > 0:
-                # What the previous one was handed may be acknowledged in this time, instead of
-                # being repeated.
-                self._switch = self._loop.call_later(delay_s, self._start_active)
-                return
-        self._start_active()
+        delay_s = self.topic.service.config.activeConsumerFailoverDelayTimeMillis / 1000
+        if self.kind is SubscriptionType.FAILOVER and delay_s > 0:
+            # What a previous one was handed may be acknowledged in this time instead of being
+            # repeated, and consumers that come together settle before the first is told.
+            self._switch = self._loop.call_later(delay_s, self._start_active)
+        else:
+            self._start_active()
 
     def _start_active(self) -> None:
         self._switch = None
-        if self.active is not None:
-            self.source = self.topic.source(read_compacted=self.active.read_compacted)
-            self.rewind()
-            self.wake()
+        if self.active is None:
+            return
+        self.source = self.topic.source(read_compacted=self.active.read_compacted)
+        self.rewind()
+        if self.kind is SubscriptionType.FAILOVER:
+            for consumer in self._consumers:
+                self._notify(consumer, is_active=consumer is self.active)
+        self.wake()
 
     def _choose(self) -> Consumer | None:
         if not self._consumers:

@@ -212,6 +212,13 @@ class FileLedgerStore:
     def queued_bytes(self) -> int:
         return self._journal.queued_bytes
 
+    def counters(self) -> Mapping[str, int]:
+        return {
+            "journal_groups": self.groups,
+            "journal_syncs": self.syncs,
+            "journal_bytes": self.bytes_written,
+        }
+
     @property
     def groups(self) -> int:
         """Group commits so far."""

@@ -1,0 +1,213 @@
+"""What to do next about the intent in a topic's record.
+
+A change goes through phases, and each is found again from what can be seen: there is no counter of
+phases to keep in step with the world. Whoever controls the topic sees, decides, acts and sees again
+until nothing is left. Every action may be done twice, and by two controllers at once: the record is
+written conditionally, all else has the same outcome.
+
+    split, merge:  CREATE → SEAL → CARRY → PUBLISH
+    prune:         REMOVE → CLEAR            (the record that began it published it)
+    delete:        REMOVE → FORGET
+
+A split or merge can be taken back until the first parent is sealed; from there on there is only
+forward. A prune or delete has only forward from its beginning. A split or merge whose layout was
+changed by somebody else is taken back (UNDO); `plan_repair` then finds any parent it had sealed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeAlias, assert_never
+
+from magnetar.errors import PreconditionFailed
+from magnetar.model.scalable import (
+    DeleteIntent,
+    MergeIntent,
+    PruneIntent,
+    ScalableTopicMetadata,
+    SplitIntent,
+)
+from magnetar.model.segment import SegmentId, SegmentRef
+from magnetar.rules.layout import apply_intent, describe, is_current
+
+
+class Phase(StrEnum):
+    CREATE = "create"
+    """Children are made, with a cursor at the start for every subscription."""
+    SEAL = "seal"
+    """Parents take no more writes: from the first of them on there is only forward."""
+    CARRY = "carry"
+    """Cursors that came to the parents since are given to the children too."""
+    PUBLISH = "publish"
+    """Clients learn of the children; the same write ends the change."""
+    REMOVE = "remove"
+    CLEAR = "clear"
+    FORGET = "forget"
+    UNDO = "undo"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSegment:
+    """Make its topic unless it is there, with cursors at the start."""
+
+    segment: SegmentRef
+    subscriptions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddCursors:
+    """Give it cursors at the start, save those it has."""
+
+    segment: SegmentRef
+    subscriptions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SealSegment:
+    """Terminate its topic; one that is missing is made first, or a writer could still make it."""
+
+    segment: SegmentRef
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSegment:
+    """Remove its load record, then its topic: a topic that is gone is not looked at again."""
+
+    segment: SegmentRef
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRecord:
+    """Write the record, expecting the version that was read."""
+
+    record: ScalableTopicMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecord:
+    """Remove the record and everything below it."""
+
+
+Action: TypeAlias = (
+    CreateSegment | AddCursors | SealSegment | RemoveSegment | StoreRecord | DeleteRecord
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Actions of one phase; they may run side by side, save that a record is written last."""
+
+    phase: Phase
+    actions: tuple[Action, ...]
+    can_undo: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSeen:
+    """A segment's topic as it is; a topic that does not exist is not seen."""
+
+    is_sealed: bool = False
+    cursors: frozenset[str] = frozenset()
+    """Its durable subscriptions, without those the broker keeps for itself."""
+
+
+Sight: TypeAlias = Mapping[SegmentId, SegmentSeen]
+
+
+def segments_to_see(record: ScalableTopicMetadata) -> tuple[SegmentRef, ...]:
+    """Whose topics must be looked at before a step can be decided."""
+    match record.intent:
+        case None:
+            return ()
+        case SplitIntent() | MergeIntent() as change:
+            parents = (record.layout.by_id.get(number) for number in change.parents)
+            return (*(each.ref for each in parents if each is not None), *change.children)
+        case PruneIntent(segments) | DeleteIntent(segments):
+            return segments
+        case _:
+            assert_never(record.intent)
+
+
+def decide_step(
+    record: ScalableTopicMetadata, seen: Sight, subscriptions: Set[str], *, now_ms: int
+) -> Step | None:
+    """The next step, or None without an intent. `subscriptions` are the registered durable ones."""
+    match record.intent:
+        case None:
+            return None
+        case SplitIntent() | MergeIntent() as change:
+            if not is_current(record.layout, change):
+                return _undo(record, change, seen)
+            return _decide_change(record, change, seen, subscriptions, now_ms=now_ms)
+        case PruneIntent(segments):
+            done = Step(Phase.CLEAR, (StoreRecord(replace(record, intent=None)),), False)
+            return _removal(segments, seen) or done
+        case DeleteIntent(segments):
+            return _removal(segments, seen) or Step(Phase.FORGET, (DeleteRecord(),), False)
+        case _:
+            assert_never(record.intent)
+
+
+def decide_undo(record: ScalableTopicMetadata, seen: Sight) -> Step:
+    """Take back a split or merge that cannot go on, while that is possible."""
+    change = record.intent
+    if not isinstance(change, SplitIntent | MergeIntent):
+        raise PreconditionFailed("There is no split or merge to take back")
+    if is_current(record.layout, change) and _sealed(change, seen):
+        raise PreconditionFailed(f"The {describe(change)} can only go forward: a parent is sealed")
+    return _undo(record, change, seen)
+
+
+def _decide_change(
+    record: ScalableTopicMetadata,
+    change: SplitIntent | MergeIntent,
+    seen: Sight,
+    subscriptions: Set[str],
+    *,
+    now_ms: int,
+) -> Step:
+    parents = [record.layout.get(number).ref for number in change.parents]
+    wanted = set(subscriptions)
+    for parent in parents:
+        if parent.id in seen:
+            wanted |= seen[parent.id].cursors
+    sealed = _sealed(change, seen)
+    missing = tuple(
+        CreateSegment(each, _names(wanted)) for each in change.children if each.id not in seen
+    )
+    lacking = tuple(
+        AddCursors(each, _names(lack))
+        for each in change.children
+        if each.id in seen and (lack := wanted - seen[each.id].cursors)
+    )
+    if missing or (lacking and not sealed):
+        return Step(Phase.CREATE, missing + lacking, can_undo=not sealed)
+    if unsealed := tuple(SealSegment(each) for each in parents if each.id not in sealed):
+        return Step(Phase.SEAL, unsealed, can_undo=not sealed)
+    if lacking:
+        return Step(Phase.CARRY, lacking, can_undo=False)
+    after = apply_intent(record, change, now_ms=now_ms)
+    return Step(Phase.PUBLISH, (StoreRecord(after),), can_undo=False)
+
+
+def _sealed(change: SplitIntent | MergeIntent, seen: Sight) -> frozenset[SegmentId]:
+    return frozenset(each for each in change.parents if each in seen and seen[each].is_sealed)
+
+
+def _undo(record: ScalableTopicMetadata, change: SplitIntent | MergeIntent, seen: Sight) -> Step:
+    """Children nobody was told of are empty, so they can go."""
+    unknown = (each for each in change.children if each.id not in record.layout.by_id)
+    removal = _removal(unknown, seen)
+    actions = removal.actions if removal else (StoreRecord(replace(record, intent=None)),)
+    return Step(Phase.UNDO, actions, can_undo=True)
+
+
+def _removal(segments: Iterable[SegmentRef], seen: Sight) -> Step | None:
+    actions = tuple(RemoveSegment(each) for each in segments if each.id in seen)
+    return Step(Phase.REMOVE, actions, can_undo=False) if actions else None
+
+
+def _names(subscriptions: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(subscriptions))

@@ -1,0 +1,172 @@
+"""Layouts and assignments as the messages of commands 70 to 78."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from magnetar.errors import InvalidLayout, PreconditionFailed, ProtocolViolation
+from magnetar.model.layout import Layout
+from magnetar.model.scalable import (
+    AssignedSegment,
+    BrokerAddress,
+    ConsumerAssignment,
+    ConsumerKind,
+    LayoutView,
+)
+from magnetar.model.segment import HashRange, Segment, SegmentId, SegmentState
+from magnetar.wire.command import (
+    CommandWatchScalableTopicsUpdate,
+    IntRange,
+    ScalableAssignedSegment,
+    ScalableConsumerAssignment,
+    ScalableConsumerType,
+    ScalableTopicDAG,
+    ScalableTopicsDiff,
+    ScalableTopicsSnapshot,
+    SegmentBrokerAddress,
+    SegmentInfoProto,
+)
+
+_WIRE_ACTIVE = 0
+_WIRE_SEALED = 1
+_WIRE_STREAM = 0
+_WIRE_CHECKPOINT = 1
+
+
+def encode_dag(view: LayoutView) -> ScalableTopicDAG:
+    message = ScalableTopicDAG(
+        epoch=view.layout.epoch, segments=map(_encode_segment, view.layout.segments)
+    )
+    for segment in view.layout.active:
+        if (address := view.brokers.get(segment.id)) is not None:
+            message.segment_brokers.append(_encode_address(segment.id, address))
+    if view.controller is not None:
+        if view.controller.url:
+            message.controller_broker_url = view.controller.url
+        if view.controller.url_tls:
+            message.controller_broker_url_tls = view.controller.url_tls
+    return message
+
+
+def _encode_address(number: SegmentId, address: BrokerAddress) -> SegmentBrokerAddress:
+    """The plain URL is a required field: a broker that serves TLS only gives that one twice."""
+    message = SegmentBrokerAddress(segment_id=number, broker_url=address.url or address.url_tls)
+    if address.url_tls:
+        message.broker_url_tls = address.url_tls
+    return message
+
+
+def _encode_segment(segment: Segment) -> SegmentInfoProto:
+    message = SegmentInfoProto(
+        segment_id=segment.id,
+        hash_start=segment.range.first,
+        hash_end=segment.range.last,
+        state=segment.state.value,
+        parent_ids=segment.parents,
+        child_ids=segment.children,
+        created_at_epoch=segment.created_at_epoch,
+        created_at_ms=segment.created_at_ms,
+        entry_bucket_splits=segment.bucket_splits,
+    )
+    if segment.sealed_at_epoch is not None:
+        message.sealed_at_epoch = segment.sealed_at_epoch
+    if segment.sealed_at_ms is not None:
+        message.sealed_at_ms = segment.sealed_at_ms
+    if segment.legacy_topic:
+        message.legacy_topic_name = segment.legacy_topic
+    return message
+
+
+def decode_dag(message: ScalableTopicDAG) -> LayoutView:
+    """What a client is told; raise ProtocolViolation for a layout that cannot be."""
+    try:
+        segments = sorted(map(_decode_segment, message.segments), key=lambda each: each.id)
+        following = SegmentId(segments[-1].id + 1 if segments else 0)
+        layout = Layout(message.epoch, following, tuple(segments))
+    except (InvalidLayout, PreconditionFailed) as error:
+        raise ProtocolViolation(f"a layout that cannot be: {error.sentence}") from None
+    brokers = {
+        SegmentId(each.segment_id): BrokerAddress(each.broker_url, each.broker_url_tls)
+        for each in message.segment_brokers
+    }
+    controller = BrokerAddress(message.controller_broker_url, message.controller_broker_url_tls)
+    return LayoutView(layout, brokers, controller if controller != BrokerAddress() else None)
+
+
+def _decode_segment(message: SegmentInfoProto) -> Segment:
+    sealed = message.state == _WIRE_SEALED
+    return Segment(
+        SegmentId(message.segment_id),
+        HashRange(message.hash_start, message.hash_end),
+        SegmentState.SEALED if sealed else SegmentState.ACTIVE,
+        tuple(SegmentId(each) for each in message.parent_ids),
+        tuple(SegmentId(each) for each in message.child_ids),
+        message.created_at_epoch,
+        message.created_at_ms,
+        message.sealed_at_epoch if sealed else None,
+        message.sealed_at_ms if sealed else None,
+        message.legacy_topic_name,
+        tuple(message.entry_bucket_splits),
+    )
+
+
+def encode_assignment(assignment: ConsumerAssignment) -> ScalableConsumerAssignment:
+    return ScalableConsumerAssignment(
+        layout_epoch=assignment.epoch,
+        segments=[
+            ScalableAssignedSegment(
+                segment_id=each.id,
+                hash_start=each.range.first,
+                hash_end=each.range.last,
+                segment_topic=each.topic,
+                bucket_ranges=[IntRange(start=one.first, end=one.last) for one in each.buckets],
+            )
+            for each in assignment.segments
+        ],
+    )
+
+
+def decode_assignment(message: ScalableConsumerAssignment) -> ConsumerAssignment:
+    try:
+        segments = tuple(
+            AssignedSegment(
+                SegmentId(each.segment_id),
+                HashRange(each.hash_start, each.hash_end),
+                each.segment_topic,
+                tuple(HashRange(one.start, one.end) for one in each.bucket_ranges),
+            )
+            for each in message.segments
+        )
+    except PreconditionFailed as error:
+        raise ProtocolViolation(f"an assignment that cannot be: {error.sentence}") from None
+    return ConsumerAssignment(message.layout_epoch, segments)
+
+
+def encode_consumer_kind(kind: ConsumerKind) -> str:
+    match kind:
+        case ConsumerKind.STREAM:
+            number = _WIRE_STREAM
+        case ConsumerKind.CHECKPOINT:
+            number = _WIRE_CHECKPOINT
+        case _:
+            assert_never(kind)
+    return ScalableConsumerType.Name(number)
+
+
+def decode_consumer_kind(number: int) -> ConsumerKind:
+    return ConsumerKind.CHECKPOINT if number == _WIRE_CHECKPOINT else ConsumerKind.STREAM
+
+
+def encode_snapshot(watch_id: int, topics: Iterable[str]) -> CommandWatchScalableTopicsUpdate:
+    return CommandWatchScalableTopicsUpdate(
+        watch_id=watch_id, snapshot=ScalableTopicsSnapshot(topics=topics)
+    )
+
+
+def encode_diff(
+    watch_id: int, *, added: Iterable[str], removed: Iterable[str]
+) -> CommandWatchScalableTopicsUpdate:
+    return CommandWatchScalableTopicsUpdate(
+        watch_id=watch_id, diff=ScalableTopicsDiff(added=added, removed=removed)
+    )

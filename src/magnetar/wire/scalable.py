@@ -1,0 +1,359 @@
+"""The records of scalable topics as JSON, spelled as Apache Pulsar 5 spells them.
+
+Reading is lenient: missing numbers are 0, missing lists empty, and fields nobody here knows are
+kept for the next write. The five booleans of a segment are derived and written for readers' sake.
+
+Four fields are ours; Pulsar's tools ignore them. In a topic's record:
+
+    "magnetarIntent": {"kind": "SPLIT", "segmentIds": [0], "epoch": 3, "startedAtMs": 1700000000000,
+                       "reason": "msgRateIn",
+                       "targets": [{"segmentId": 4, "hashRange": {"start": 0, "end": 16383}}, …]}
+    "magnetarHistory": [{"epoch": 4, "kind": "SPLIT", "segmentIds": [0], "childIds": [4, 5],
+                         "atMs": 1700000000000, "reason": "msgRateIn"}, …]
+
+`targets` are the children of a SPLIT or MERGE, and what a PRUNE or DELETE still has to remove (with
+its `legacyTopicName` when it has one); `segmentIds` and `epoch` belong to SPLIT and MERGE. In a
+segment, `magnetarMerges` counts the merges behind it when it is not 0. In a subscription's record
+`magnetarState` is there until all of its cursors are, and again while they are removed; in a
+consumer's, `magnetarType` names a kind other than STREAM and `magnetarSegments` its segments.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, assert_never
+
+import msgspec
+
+from magnetar.errors import InvalidLayout, PreconditionFailed, RecordUnreadable
+from magnetar.model.layout import Layout
+from magnetar.model.scalable import (
+    ChangeKind,
+    ConsumerKind,
+    ConsumerRecord,
+    DeleteIntent,
+    Intent,
+    LayoutEvent,
+    MergeIntent,
+    MigrationOrigin,
+    PruneIntent,
+    ScalableTopicMetadata,
+    SegmentLoad,
+    SplitIntent,
+    SubscriptionKind,
+    SubscriptionRecord,
+    SubscriptionState,
+)
+from magnetar.model.segment import HashRange, Segment, SegmentId, SegmentRef, SegmentState
+from magnetar.wire.field import (
+    Json,
+    decode_object,
+    member_in,
+    number_in,
+    numbers_in,
+    object_in,
+    objects_in,
+    rate_in,
+    text_in,
+    texts_in,
+    unknown_fields,
+)
+
+_TOPIC_FIELDS: Final = frozenset(
+    (
+        "epoch",
+        "nextSegmentId",
+        "segments",
+        "properties",
+        "autoScalePolicy",
+        "migratedFrom",
+        "magnetarIntent",
+        "magnetarHistory",
+    )
+)
+_DERIVED: Final = ("sealed", "active", "root", "leaf", "legacy")
+_SEGMENT_FIELDS: Final = frozenset(
+    (
+        "segmentId",
+        "hashRange",
+        "state",
+        "parentIds",
+        "childIds",
+        "createdAtEpoch",
+        "sealedAtEpoch",
+        "createdAtMs",
+        "sealedAtMs",
+        "legacyTopicName",
+        "entryBucketSplits",
+        "magnetarMerges",
+        *_DERIVED,
+    )
+)
+
+
+def encode_topic_record(record: ScalableTopicMetadata) -> bytes:
+    return msgspec.json.encode(format_topic_record(record))
+
+
+def format_topic_record(record: ScalableTopicMetadata) -> dict[str, Any]:
+    """The record as the JSON values that REST answers with too."""
+    layout = record.layout
+    value: dict[str, Any] = {
+        "epoch": layout.epoch,
+        "nextSegmentId": layout.next_id,
+        "segments": {
+            str(each.id): _format_segment(each) | dict(record.unknown_of.get(each.id, {}))
+            for each in layout.segments
+        },
+        "properties": dict(record.properties),
+    }
+    if record.auto_scale_policy is not None:
+        value["autoScalePolicy"] = dict(record.auto_scale_policy)
+    if record.migrated_from is not None:
+        origin = record.migrated_from
+        value["migratedFrom"] = {"topicName": origin.topic, "partitions": origin.partitions}
+    if record.intent is not None:
+        value["magnetarIntent"] = _format_intent(record.intent)
+    if record.history:
+        value["magnetarHistory"] = [_format_event(event) for event in record.history]
+    return value | dict(record.unknown)
+
+
+def decode_topic_record(data: bytes) -> ScalableTopicMetadata:
+    """Raise RecordUnreadable for what is not a record, or is one that cannot be."""
+    value = decode_object(data, "a scalable topic")
+    stored = object_in(value, "segments")
+    segments = {number: object_in(stored, number) for number in stored}
+    try:
+        found = tuple(sorted(map(_parse_segment, segments.values()), key=lambda each: each.id))
+        layout = Layout(
+            number_in(value, "epoch"), SegmentId(number_in(value, "nextSegmentId")), found
+        )
+        intent = object_in(value, "magnetarIntent")
+        return ScalableTopicMetadata(
+            layout,
+            texts_in(value, "properties"),
+            object_in(value, "autoScalePolicy")
+            if value.get("autoScalePolicy") is not None
+            else None,
+            _parse_origin(object_in(value, "migratedFrom")),
+            _parse_intent(intent) if intent else None,
+            tuple(_parse_event(event) for event in objects_in(value, "magnetarHistory")),
+            unknown_fields(value, _TOPIC_FIELDS),
+            {
+                SegmentId(number_in(segment, "segmentId")): fields
+                for segment in segments.values()
+                if (fields := unknown_fields(segment, _SEGMENT_FIELDS))
+            },
+        )
+    except (InvalidLayout, PreconditionFailed) as error:
+        raise RecordUnreadable(f"A stored layout cannot be: {error.sentence}") from None
+
+
+def encode_subscription(record: SubscriptionRecord) -> bytes:
+    value: dict[str, Any] = {"type": record.kind.value}
+    if record.state is not SubscriptionState.READY:
+        value["magnetarState"] = record.state.value
+    return msgspec.json.encode(value | dict(record.unknown))
+
+
+def decode_subscription(data: bytes) -> SubscriptionRecord:
+    value = decode_object(data, "a subscription of a scalable topic")
+    return SubscriptionRecord(
+        member_in(value, "type", SubscriptionKind, SubscriptionKind.STREAM),
+        member_in(value, "magnetarState", SubscriptionState, SubscriptionState.READY),
+        unknown_fields(value, ("type", "magnetarState")),
+    )
+
+
+def encode_consumer(record: ConsumerRecord) -> bytes:
+    value: dict[str, Any] = {}
+    if record.kind is not ConsumerKind.STREAM:
+        value["magnetarType"] = record.kind.value
+    if record.segments:
+        value["magnetarSegments"] = record.segments
+    return msgspec.json.encode(value | dict(record.unknown))
+
+
+def decode_consumer(data: bytes) -> ConsumerRecord:
+    value = decode_object(data, "a consumer of a scalable topic")
+    return ConsumerRecord(
+        member_in(value, "magnetarType", ConsumerKind, ConsumerKind.STREAM),
+        _ids(value, "magnetarSegments"),
+        unknown_fields(value, ("magnetarType", "magnetarSegments")),
+    )
+
+
+def format_load(load: SegmentLoad) -> dict[str, float]:
+    return {
+        "msgRateIn": load.rate_in_per_s,
+        "bytesRateIn": load.bytes_in_per_s,
+        "msgRateOut": load.rate_out_per_s,
+        "bytesRateOut": load.bytes_out_per_s,
+    }
+
+
+def encode_load(load: SegmentLoad) -> bytes:
+    return msgspec.json.encode(format_load(load))
+
+
+def decode_load(data: bytes) -> SegmentLoad:
+    value = decode_object(data, "the load of a segment")
+    return SegmentLoad(
+        rate_in(value, "msgRateIn"),
+        rate_in(value, "bytesRateIn"),
+        rate_in(value, "msgRateOut"),
+        rate_in(value, "bytesRateOut"),
+    )
+
+
+def _format_range(span: HashRange) -> dict[str, int]:
+    return {"start": span.first, "end": span.last}
+
+
+def _format_segment(segment: Segment) -> dict[str, Any]:
+    value: dict[str, Any] = {
+        "segmentId": segment.id,
+        "hashRange": _format_range(segment.range),
+        "state": segment.state.value,
+        "parentIds": list(segment.parents),
+        "childIds": list(segment.children),
+        "createdAtEpoch": segment.created_at_epoch,
+        "sealedAtEpoch": -1 if segment.sealed_at_epoch is None else segment.sealed_at_epoch,
+        "createdAtMs": segment.created_at_ms,
+        "sealedAtMs": -1 if segment.sealed_at_ms is None else segment.sealed_at_ms,
+    }
+    if segment.legacy_topic:
+        value["legacyTopicName"] = segment.legacy_topic
+    value["entryBucketSplits"] = list(segment.bucket_splits)
+    facts = (
+        segment.is_sealed,
+        segment.is_active,
+        not segment.parents,
+        not segment.children,
+        segment.is_legacy,
+    )
+    value |= dict(zip(_DERIVED, facts, strict=True))
+    if segment.merges:
+        value["magnetarMerges"] = segment.merges
+    return value
+
+
+def _parse_range(value: Json) -> HashRange:
+    span = object_in(value, "hashRange")
+    return HashRange(number_in(span, "start"), number_in(span, "end"))
+
+
+def _parse_segment(value: Json) -> Segment:
+    state = member_in(value, "state", SegmentState, SegmentState.ACTIVE)
+    sealed = state is SegmentState.SEALED
+    return Segment(
+        SegmentId(number_in(value, "segmentId")),
+        _parse_range(value),
+        state,
+        _ids(value, "parentIds"),
+        _ids(value, "childIds"),
+        number_in(value, "createdAtEpoch"),
+        number_in(value, "createdAtMs"),
+        max(0, number_in(value, "sealedAtEpoch")) if sealed else None,
+        max(0, number_in(value, "sealedAtMs")) if sealed else None,
+        text_in(value, "legacyTopicName"),
+        tuple(numbers_in(value, "entryBucketSplits")),
+        number_in(value, "magnetarMerges"),
+    )
+
+
+def _format_ref(ref: SegmentRef) -> dict[str, Any]:
+    value: dict[str, Any] = {"segmentId": ref.id, "hashRange": _format_range(ref.range)}
+    if ref.legacy_topic:
+        value["legacyTopicName"] = ref.legacy_topic
+    return value
+
+
+def _parse_ref(value: Json) -> SegmentRef:
+    number = SegmentId(number_in(value, "segmentId"))
+    return SegmentRef(number, _parse_range(value), text_in(value, "legacyTopicName"))
+
+
+def _format_intent(intent: Intent) -> dict[str, Any]:
+    match intent:
+        case SplitIntent():
+            return _format_change(ChangeKind.SPLIT, intent)
+        case MergeIntent():
+            return _format_change(ChangeKind.MERGE, intent)
+        case PruneIntent():
+            kind = ChangeKind.PRUNE
+        case DeleteIntent():
+            kind = ChangeKind.DELETE
+        case _:
+            assert_never(intent)
+    return {
+        "kind": kind.value,
+        "startedAtMs": intent.started_at_ms,
+        "targets": [_format_ref(ref) for ref in intent.segments],
+    }
+
+
+def _format_change(kind: ChangeKind, intent: SplitIntent | MergeIntent) -> dict[str, Any]:
+    return {
+        "kind": kind.value,
+        "segmentIds": list(intent.parents),
+        "epoch": intent.epoch,
+        "startedAtMs": intent.started_at_ms,
+        "reason": intent.reason,
+        "targets": [_format_ref(ref) for ref in intent.children],
+    }
+
+
+def _parse_intent(value: Json) -> Intent:
+    targets = tuple(_parse_ref(each) for each in objects_in(value, "targets"))
+    parents = _ids(value, "segmentIds")
+    epoch, started, reason = (
+        number_in(value, "epoch"),
+        number_in(value, "startedAtMs"),
+        text_in(value, "reason"),
+    )
+    match member_in(value, "kind", ChangeKind, None), parents, targets:
+        case ChangeKind.SPLIT, (parent,), (left, right):
+            return SplitIntent(parent, (left, right), epoch, started, reason)
+        case ChangeKind.MERGE, (first, second), (child,):
+            return MergeIntent((first, second), child, epoch, started, reason)
+        case ChangeKind.PRUNE, (), _:
+            return PruneIntent(targets, started)
+        case ChangeKind.DELETE, (), _:
+            return DeleteIntent(targets, started)
+        case kind, _, _:
+            raise RecordUnreadable(
+                f"A stored {kind} names {len(parents)} segments and {len(targets)} targets"
+            )
+
+
+def _format_event(event: LayoutEvent) -> dict[str, Any]:
+    return {
+        "epoch": event.epoch,
+        "kind": event.kind.value,
+        "segmentIds": list(event.segments),
+        "childIds": list(event.children),
+        "atMs": event.at_ms,
+        "reason": event.reason,
+    }
+
+
+def _parse_event(value: Json) -> LayoutEvent:
+    return LayoutEvent(
+        number_in(value, "epoch"),
+        member_in(value, "kind", ChangeKind, None),
+        _ids(value, "segmentIds"),
+        _ids(value, "childIds"),
+        number_in(value, "atMs"),
+        text_in(value, "reason"),
+    )
+
+
+def _parse_origin(value: Json) -> MigrationOrigin | None:
+    if not value:
+        return None
+    return MigrationOrigin(text_in(value, "topicName"), number_in(value, "partitions"))
+
+
+def _ids(value: Json, key: str) -> tuple[SegmentId, ...]:
+    return tuple(SegmentId(each) for each in numbers_in(value, key))
