@@ -7,6 +7,7 @@ import struct
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from typing import Self
 
 from magnetar.wire.command import (
     PROTOCOL_VERSION,
@@ -52,7 +53,7 @@ class Line(asyncio.Protocol):
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, host: str, port: int) -> AsyncIterator[Line]:
+    async def open(cls, host: str, port: int) -> AsyncIterator[Self]:
         loop = asyncio.get_running_loop()
         transport, line = await loop.create_connection(cls, host, port)
         try:

@@ -88,16 +88,22 @@ ROWS = (*CLIENT_ROWS, *JAVA_ROWS)
 WARM_UP = ("produce-unbatched-100", "produce-batched-100", "consume-each")
 
 
+@dataclass(frozen=True, slots=True)
+class Peer:
+    service_url: str
+    admin_url: str
+
+
 @contextmanager
-def running_peer(*, sync: bool) -> Iterator[str]:
-    """A real Apache Pulsar on free ports with data of its own; yields its service URL."""
+def running_peer(*, sync: bool) -> Iterator[Peer]:
+    """A real Apache Pulsar on free ports with data of its own."""
     port, web_port = find_ports(2)
     with tempfile.TemporaryDirectory(prefix="peer-") as data:
         start = [str(PEER / "pulsar"), "start", "--port", str(port), "--web", str(web_port)]
         start += ["--data", data, *(["--sync"] if sync else [])]
         subprocess.run(start, check=True, stdout=sys.stderr)
         try:
-            yield f"pulsar://127.0.0.1:{port}"
+            yield Peer(f"pulsar://127.0.0.1:{port}", f"http://127.0.0.1:{web_port}")
         finally:
             stop = [str(PEER / "pulsar"), "stop", "--data", data]
             subprocess.run(stop, check=True, stdout=sys.stderr)
@@ -159,10 +165,10 @@ def main() -> None:
         print("\n".join(row.name for row in rows))
         return
     document = {}
-    with MagnetarBroker() as broker, running_peer(sync=options.sync) as peer_url:
+    with MagnetarBroker() as broker, running_peer(sync=options.sync) as peer:
         if not options.json:
             print(f"{'row':<26} {'figure':<11} {'ours':>12} {'theirs':>12} {'ratio':>9}")
-        urls = (broker.service_url, peer_url)
+        urls = (broker.service_url, peer.service_url)
         for row in CLIENT_ROWS:
             if row.name in WARM_UP:
                 for url in urls:

@@ -6,8 +6,13 @@ from magnetar.admin.request import Call
 from magnetar.admin.response import TEXT, text_response
 from magnetar.admin.route import Priority, Query, Table
 from magnetar.broker.api import BrokerApi
+from magnetar.model.name import TopicDomain
 
-TABLE = Table("lookup", "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}")
+TABLE = Table(
+    "lookup",
+    "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}",
+    domains=tuple(TopicDomain),
+)
 
 
 async def find_broker(api: BrokerApi, call: Call) -> object:

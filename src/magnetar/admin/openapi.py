@@ -11,7 +11,18 @@ from magnetar.admin.response import JSON
 from magnetar.admin.route import Body, Query, Route
 
 _INTEGER_PARTS: Final = frozenset(
-    ("count", "seconds", "timestamp", "number", "ledger", "entry", "version")
+    (
+        "count",
+        "seconds",
+        "timestamp",
+        "number",
+        "ledger",
+        "entry",
+        "version",
+        "segment",
+        "left",
+        "right",
+    )
 )
 _REFUSAL: Final = "Refusal"
 _REF: Final = "#/components/schemas/{name}"

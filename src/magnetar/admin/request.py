@@ -15,6 +15,8 @@ from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_lo
 
 _TRUE: Final = frozenset(("true", "1", "yes"))
 _FALSE: Final = frozenset(("false", "0", "no", ""))
+_SLASHED: Final = (TopicDomain.TOPIC, TopicDomain.SEGMENT)
+"""The kinds of topic whose local name may hold slashes."""
 _LONG_MAX: Final = 2**63 - 1
 
 
@@ -81,7 +83,7 @@ class Call:
             raise InvalidName("Tenant name or namespace is not valid") from None
         try:
             local = decode_local(self.parts["topic"])
-            if local != local.strip() or "/" in local:
+            if local != local.strip() or ("/" in local and domain not in _SLASHED):
                 raise InvalidName("Topic name is not valid")
             return TopicName(domain, namespace, local)
         except (UnicodeDecodeError, InvalidName):

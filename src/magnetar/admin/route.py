@@ -18,6 +18,12 @@ from magnetar.model.name import TopicDomain
 Handler: TypeAlias = Callable[[BrokerApi, Call], Awaitable[object]]
 
 _DOMAINS: Final = (TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT)
+_SUFFIXES: Final[Mapping[TopicDomain, str]] = {
+    TopicDomain.PERSISTENT: "",
+    TopicDomain.NON_PERSISTENT: ".non_persistent",
+    TopicDomain.TOPIC: ".scalable",
+    TopicDomain.SEGMENT: ".segment",
+}
 _PART: Final = re.compile(r"\{(\w+)\}")
 
 
@@ -57,7 +63,10 @@ class Route:
     body: Body | None = None
     query: tuple[Query, ...] = ()
     produces: str = JSON
+    domains: tuple[TopicDomain, ...] = _DOMAINS
+    """The kinds of topic that a `{domain}` stands for."""
     fixed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """What the path does not say because it is the same for every call."""
 
     @property
     def summary(self) -> str:
@@ -76,12 +85,11 @@ def expand(route: Route) -> Iterator[Route]:
     if "{domain}" not in route.path:
         yield route
         return
-    for domain in _DOMAINS:
-        suffix = "" if domain is TopicDomain.PERSISTENT else ".non_persistent"
+    for domain in route.domains:
         yield replace(
             route,
             path=route.path.replace("{domain}", domain.value),
-            operation=route.operation + suffix,
+            operation=route.operation + _SUFFIXES[domain],
             fixed=MappingProxyType({"domain": domain.value}),
         )
 
@@ -89,9 +97,18 @@ def expand(route: Route) -> Iterator[Route]:
 class Table:
     """Collects the rows of one area; paths stand below its root."""
 
-    def __init__(self, area: str, root: str) -> None:
+    def __init__(
+        self,
+        area: str,
+        root: str,
+        *,
+        domains: tuple[TopicDomain, ...] = _DOMAINS,
+        fixed: Mapping[str, str] | None = None,
+    ) -> None:
         self._area = area
         self._root = root
+        self._domains = domains
+        self._fixed = MappingProxyType(dict(fixed or {}))
         self.routes: list[Route] = []
 
     def add(
@@ -120,5 +137,7 @@ class Table:
                 body=body,
                 query=query,
                 produces=produces,
+                domains=self._domains,
+                fixed=self._fixed,
             )
         )

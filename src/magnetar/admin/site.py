@@ -33,7 +33,7 @@ async def get_landing_page(api: BrokerApi, call: Call) -> object:
 
 async def get_metrics(api: BrokerApi, call: Call) -> object:
     """Numbers for Prometheus."""
-    return text_response(api.brokers.render_metrics(), CONTENT_TYPE)
+    return text_response(await api.brokers.render_metrics(), CONTENT_TYPE)
 
 
 async def get_status(api: BrokerApi, call: Call) -> object:

@@ -8,7 +8,9 @@ from magnetar.admin import (
     lookup,
     namespace,
     namespace_policy,
+    scalable,
     schema,
+    segment,
     subscription,
     tenant,
     topic,
@@ -34,6 +36,11 @@ _TABLES = (
     topic_policy.TABLE,
     schema.TABLE,
     lookup.TABLE,
+    scalable.TABLE,
+    scalable.SPELLED_OUT_TABLE,
+    scalable.LIST_TABLE,
+    scalable.NAMESPACE_TABLE,
+    segment.TABLE,
     unsupported.TABLE,
 )
 

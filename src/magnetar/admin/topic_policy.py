@@ -6,9 +6,14 @@ from magnetar.admin.request import Call
 from magnetar.admin.route import Body, Handler, Priority, Query, Table
 from magnetar.broker.api import BrokerApi
 from magnetar.broker.api.topic_setting import SETTINGS, TopicSetting
+from magnetar.model.name import TopicDomain
 from magnetar.model.policy import BacklogQuota, DispatchRate
 
-TABLE = Table("topic_policies", "/admin/v2/{domain}/{tenant}/{namespace}/{topic}")
+TABLE = Table(
+    "topic_policies",
+    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}",
+    domains=(TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT, TopicDomain.TOPIC),
+)
 
 _SCOPE = (Query("isGlobal", default=False),)
 _APPLIED = (Query("applied", default=False), *_SCOPE)

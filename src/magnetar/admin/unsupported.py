@@ -16,6 +16,7 @@ _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 _NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 _CLUSTER: Final = "/admin/v2/clusters/{cluster}"
 _SCALABLE: Final = "/admin/v2/scalable/{tenant}/{namespace}"
+_SPELLED_OUT: Final = "/admin/v2/scalable-topics/{tenant}/{namespace}"
 _ALL: Final = ("GET", "PUT", "POST", "DELETE")
 _ROWS: Final[Sequence[tuple[str, str, tuple[str, ...]]]] = (
     ("Cluster migration", f"{_CLUSTER}/migrate", ("GET", "POST")),
@@ -59,11 +60,6 @@ _ROWS: Final[Sequence[tuple[str, str, tuple[str, ...]]]] = (
     ("Namespace migration", f"{_NAMESPACE}/migration", ("POST",)),
     ("Offloaded ledgers", f"{_NAMESPACE}/scanOffloadedLedgers", ("GET",)),
     ("Topic hash positions", f"{_NAMESPACE}/{{bundle}}/topicHashPositions", ("GET",)),
-    (
-        "Auto-scale policies",
-        f"{_NAMESPACE}/scalableTopicAutoScalePolicy",
-        ("GET", "POST", "DELETE"),
-    ),
     ("Offline backlog", f"{_TOPIC}/backlog", ("GET",)),
     ("Message ids by index", f"{_TOPIC}/getMessageIdByIndex", ("GET",)),
     ("Shadow topics", f"{_TOPIC}/shadowTopics", ("GET", "PUT", "DELETE")),
@@ -72,20 +68,12 @@ _ROWS: Final[Sequence[tuple[str, str, tuple[str, ...]]]] = (
         f"{_TOPIC}/subscription/{{subscription}}/replicatedSubscriptionStatus",
         ("POST",),
     ),
-    ("Scalable topics", _SCALABLE, ("GET",)),
-    ("Scalable topics", f"{_SCALABLE}/{{topic}}", ("GET", "PUT", "DELETE")),
-    ("Scalable topics", f"{_SCALABLE}/{{topic}}/stats", ("GET",)),
-    ("Scalable topics", f"{_SCALABLE}/{{topic}}/subscriptions/{{subscription}}", ("PUT", "DELETE")),
-    ("Scalable topics", f"{_SCALABLE}/{{topic}}/subscriptions/{{subscription}}/seek", ("POST",)),
+    ("Migration to scalable topics", f"{_SCALABLE}/{{topic}}/migrate", ("POST",)),
     (
-        "Scalable topics",
-        f"{_SCALABLE}/{{topic}}/subscriptions/{{subscription}}/skip-all",
+        "Migration to scalable topics",
+        f"{_SPELLED_OUT}/{{topic}}/migrate-to-scalable",
         ("POST",),
     ),
-    ("Scalable topics", f"{_SCALABLE}/{{topic}}/split/{{segment}}", ("POST",)),
-    ("Scalable topics", f"{_SCALABLE}/{{topic}}/merge/{{left}}/{{right}}", ("POST",)),
-    ("Scalable topics", f"{_SCALABLE}/{{topic}}/migrate", ("POST",)),
-    ("Scalable topics", f"{_SCALABLE}/{{topic}}/autoScalePolicy", ("GET", "POST", "DELETE")),
 )
 # Whole interfaces that are not served, whatever stands below them.
 _TREES: Final = (

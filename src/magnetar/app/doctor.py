@@ -11,9 +11,11 @@ from typing import Final
 
 from magnetar.app.directory import FORMAT_VERSION, DataDirectory, inspecting, read_format
 from magnetar.broker.chain_record import CHAINS, chain_path
+from magnetar.broker.ownership import TERM_PATH
 from magnetar.errors import DataDirectoryRefused, InvalidName, LedgerCorrupt, RecordUnreadable
 from magnetar.ledger.backends.file.check import check_ledgers
 from magnetar.ledger.backends.file.disk import SystemDisk
+from magnetar.ledger.backends.file.ledger import FileLedger
 from magnetar.ledger.backends.file.recovery import examine
 from magnetar.metadata.backends.sqlite_tree import read_children, read_record
 from magnetar.model.name import TopicDomain, parse_topic
@@ -39,6 +41,14 @@ class _Reference:
 
     ledger: int
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What the metadata knows of the ledgers: those it counts on, and its last owner's term."""
+
+    references: list[_Reference]
+    term: int
 
 
 def run(directory: Path) -> int:
@@ -75,16 +85,23 @@ def _examine_contents(directory: DataDirectory, diagnosis: Diagnosis) -> None:
     if not directory.metadata_file.exists() and not directory.ledger_folder.exists():
         diagnosis.seen.append("nothing was ever stored here")
         return
-    references = _examine_metadata(directory.metadata_file, diagnosis)
+    named = _examine_metadata(directory.metadata_file, diagnosis)
     ledgers = _examine_ledgers(directory.ledger_folder, diagnosis)
-    if references is None or ledgers is None:
+    if named is None or ledgers is None:
         return
+    references = named.references
+    highest = max((ledger.term for ledger in ledgers.values()), default=0)
+    if highest > named.term:
+        diagnosis.faults.append(
+            f"{directory.metadata_file}: the metadata is older than the ledgers:"
+            f" it has seen {named.term} starts, the ledgers {highest}"
+        )
     for reference in references:
         if reference.ledger not in ledgers:
             diagnosis.faults.append(f"{reference.path}: ledger {reference.ledger} is missing")
     claimed = {reference.ledger for reference in references}
     chains = {reference.path for reference in references}
-    for ledger, properties in sorted(ledgers.items()):
+    for ledger, properties in sorted((each.id, each.properties) for each in ledgers.values()):
         if ledger not in claimed and not _is_compacted(properties, chains):
             owner = properties.get("chain") or properties.get("pulsar/schemaId")
             made_for = f", made for {owner}," if owner else ""
@@ -101,7 +118,7 @@ def _is_compacted(properties: Mapping[str, str], chains: set[str]) -> bool:
         return False
 
 
-def _examine_metadata(file: Path, diagnosis: Diagnosis) -> list[_Reference] | None:
+def _examine_metadata(file: Path, diagnosis: Diagnosis) -> _Named | None:
     if not file.exists():
         diagnosis.faults.append(f"{file} is missing")
         return None
@@ -114,14 +131,15 @@ def _examine_metadata(file: Path, diagnosis: Diagnosis) -> list[_Reference] | No
                 diagnosis.faults += [f"{file}: {complaint}" for complaint in complaints]
                 return None
             references = list(_read_references(connection, diagnosis))
+            term = read_record(connection, TERM_PATH)
     except sqlite3.DatabaseError as error:
         diagnosis.faults.append(f"{file}: {error}")
         return None
     diagnosis.seen.append(f"the metadata is whole; it names {len(references)} ledgers")
-    return references
+    return _Named(references, 0 if term is None else int(term.value))
 
 
-def _examine_ledgers(folder: Path, diagnosis: Diagnosis) -> dict[int, Mapping[str, str]] | None:
+def _examine_ledgers(folder: Path, diagnosis: Diagnosis) -> dict[int, FileLedger] | None:
     if not folder.is_dir():
         diagnosis.faults.append(f"{folder} is missing")
         return None
@@ -134,7 +152,7 @@ def _examine_ledgers(folder: Path, diagnosis: Diagnosis) -> dict[int, Mapping[st
         return None  # the check has said so already
     if all(finding.is_harmless for finding in findings):
         diagnosis.seen.append(f"{len(ledgers)} ledgers are whole")
-    return {number: ledger.properties for number, ledger in ledgers.items()}
+    return ledgers
 
 
 def _read_references(connection: sqlite3.Connection, diagnosis: Diagnosis) -> Iterator[_Reference]:

@@ -30,6 +30,7 @@ from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import InvalidConfiguration, MagnetarError
 from magnetar.ledger.backends.file import Disk, FilePolicy, open_file_store
 from magnetar.ledger.cache import EntryCache
+from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.backends.sqlite import SqliteStore
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
@@ -84,7 +85,8 @@ async def serving(
         )
         stack.push_async_callback(ledgers.close)
         resources = Resources(store, store, clock=clock)
-        owner = _make_owner(settings, host, listener, web, await take_term(store))
+        term = await take_term(store, above=await _highest_term(ledgers))
+        owner = _make_owner(settings, host, listener, web, term)
         await seed_cluster(resources, settings.clusterName or "standalone", owner)
         policies = PolicyService(resources, settings, clock=clock)
         stack.push_async_callback(policies.close)
@@ -104,6 +106,7 @@ async def serving(
         )
         stack.push_async_callback(service.close)
         Upkeep(service).start()
+        service.scalable.start()
         service.tasks.start(service.sweep_ledgers(await ledgers.ledgers()), name="sweep ledgers")
         api = BrokerApi(service)
         await api.apply_stored_configuration()
@@ -130,6 +133,10 @@ def _free_port(host: str, port: int | None) -> int:
     with _listen(host, port) as probe:
         bound: int = probe.getsockname()[1]
         return bound
+
+
+async def _highest_term(ledgers: LedgerStore) -> int:
+    return max([(await ledgers.describe(each)).term for each in await ledgers.ledgers()], default=0)
 
 
 def _make_owner(

@@ -20,6 +20,7 @@ class ProducerSet:
         self._members: dict[str, Producer] = {}
         self._waiting: deque[tuple[Producer, asyncio.Future[None]]] = deque()
         self._granting = asyncio.Lock()
+        self._refusal: BrokerError | None = None
 
     def __len__(self) -> int:
         return len(self._members)
@@ -35,14 +36,21 @@ class ProducerSet:
         """Let a producer in, or raise; a future means it waits until the topic is its own."""
         await self._make_room(producer)
         async with self._granting:
+            if self._refusal is not None:
+                raise self._refusal
             match producer.access_mode:
                 case AccessMode.SHARED:
                     if self.exclusive is not None or self._waiting:
                         raise ProducerBusy("Topic has an existing exclusive producer")
+                    if producer.name in self._members:
+                        raise ProducerBusy(
+                            f"Producer with name '{producer.name}' is already connected to topic"
+                        )
                     self._members[producer.name] = producer
+                    producer.is_ready = True
                 case AccessMode.EXCLUSIVE:
                     if self._is_taken():
-                        raise ProducerFenced("Topic has existing producers")
+                        raise ProducerFenced("Fenced out: Topic has existing producers")
                     await self._grant(producer)
                 case AccessMode.WAIT_FOR_EXCLUSIVE:
                     if self._is_taken():
@@ -61,24 +69,18 @@ class ProducerSet:
         return None
 
     async def _make_room(self, producer: Producer) -> None:
-        """Names are unique, but the holder of a name may be this producer's own past, or gone
-        without a word.
-        """
-        existing = self._members.get(producer.name)
-        if existing is None or existing.closed:
-            return
-        if (
-            existing.connection is producer.connection
-            and existing.id == producer.id
-            and existing.epoch < producer.epoch
-        ):
-            existing.detach()
-            return
-        if existing.connection is producer.connection or await existing.connection.is_alive():
-            raise ProducerBusy(
-                f"Producer with name '{producer.name}' is already connected to topic"
-            )
-        existing.detach()
+        """Who is in the way may be this producer's own past, or gone without a word."""
+        is_patient = producer.access_mode in (
+            AccessMode.WAIT_FOR_EXCLUSIVE,
+            AccessMode.EXCLUSIVE_WITH_FENCING,
+        )
+        for rival in {self._members.get(producer.name), self.exclusive} - {None}:
+            assert rival is not None
+            if rival.connection is producer.connection:
+                if rival.id == producer.id and rival.epoch < producer.epoch:
+                    rival.detach()
+            elif not is_patient and not await rival.connection.is_alive():
+                rival.detach()
 
     def _is_taken(self) -> bool:
         return self.exclusive is not None or bool(self._members) or bool(self._waiting)
@@ -97,8 +99,12 @@ class ProducerSet:
         if epoch != self.epoch:
             await self._store_epoch(epoch)
         self.epoch = producer.topic_epoch = epoch
-        self.exclusive = producer
-        self._members[producer.name] = producer
+        if self._refusal is not None:
+            raise self._refusal
+        if not producer.closed:  # it may have left while the epoch was stored
+            self.exclusive = producer
+            self._members[producer.name] = producer
+            producer.is_ready = True
 
     def remove(self, producer: Producer) -> None:
         if self._members.get(producer.name) is producer:
@@ -121,10 +127,15 @@ class ProducerSet:
                 except BrokerError as refusal:
                     turn.set_exception(refusal)
                 else:
-                    turn.set_result(None)
+                    turn.set_result(None) if producer.is_ready else turn.cancel()
 
     def fail_waiting(self, refusal: BrokerError) -> None:
         while self._waiting:
             _, turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_exception(refusal)
+
+    def close(self, refusal: BrokerError) -> None:
+        """Let nobody in any more."""
+        self._refusal = refusal
+        self.fail_waiting(refusal)

@@ -9,6 +9,7 @@ import struct
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, Final
 
+from magnetar.broker.dispatch.single import SingleActiveDispatcher
 from magnetar.broker.entry import count_safely
 from magnetar.errors import BrokerError, Conflict, LedgerNotFound, ProtocolViolation
 from magnetar.ledger.chain import EntryRun
@@ -57,8 +58,6 @@ class CompactedView:
 
     def _locate(self, start: Position) -> tuple[int, Position]:
         """Index of the next compacted entry, and where the log is read once they are used up."""
-        if start <= self._topic.chain.first_position:
-            start = EARLIEST
         index = bisect_left(self.positions, start)
         return index, max(start, self._topic.chain.next_position(self.horizon))
 
@@ -189,8 +188,12 @@ class Compactor:
         writer = await self._topic.service.ledgers.create(
             term=chain.term, properties={"kind": "compacted", "topic": self._topic.name.full}
         )
-        positions = await self._write(writer, retained, horizon)
-        sealed = await writer.seal()
+        try:
+            positions = await self._write(writer, retained, horizon)
+            sealed = await writer.seal()
+        except (BrokerError, asyncio.CancelledError):
+            await self._discard(writer.id)
+            raise
         view = CompactedView(self._topic, writer.id, positions, horizon, sealed.length)
         await self._publish(cursor, view)
 
@@ -241,17 +244,22 @@ class Compactor:
         await cursor.flush()
         self._view = view
         for subscription in self._topic.subscriptions.values():
-            dispatcher = subscription.dispatcher
-            if dispatcher is not None and dispatcher.source is previous and previous is not None:
-                dispatcher.source = view
+            if isinstance(subscription.dispatcher, SingleActiveDispatcher):
+                subscription.dispatcher.refresh_source()
         if previous is not None:
-            await self._topic.service.ledgers.delete(previous.ledger_id)
+            await self._discard(previous.ledger_id)
         log.info(
             "compacted",
             topic=self._topic.name.full,
             entries=len(view.positions),
             horizon=str(view.horizon),
         )
+
+    async def _discard(self, ledger_id: LedgerId) -> None:
+        try:
+            await self._topic.service.ledgers.delete(ledger_id)
+        except BrokerError as failure:  # a sweep for ledgers that nothing names finds it later
+            log.warning("compacted ledger not deleted", ledger=ledger_id, reason=failure.sentence)
 
     async def close(self) -> None:
         if self._task is not None and not self._task.done():
@@ -260,7 +268,7 @@ class Compactor:
 
     async def delete(self) -> None:
         if self._view is not None:
-            await self._topic.service.ledgers.delete(self._view.ledger_id)
+            await self._discard(self._view.ledger_id)
 
 
 async def _append(writer: LedgerWriter, entries: list[bytes]) -> None:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
+from magnetar.broker.scalable.attendance import Attendance
 from magnetar.errors import BrokerError, MagnetarError, ProtocolViolation, WireCode, fault_of
 from magnetar.runtime.log import Log
 from magnetar.wire.command import (
@@ -56,10 +57,13 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, service: Service, handlers: Mapping[int, Handler]) -> None:
         self.service = service
-        self.producers: dict[int, Producer | None] = {}
-        """By producer id; None while the creation is under way."""
-        self.consumers: dict[int, Consumer | None] = {}
+        self.producers: dict[int, Producer] = {}
+        self.producers_coming: dict[int, object] = {}
+        """Creations under way, by producer id. One that is not here any more was given up."""
+        self.consumers: dict[int, Consumer] = {}
+        self.consumers_coming: dict[int, object] = {}
         self.watchers: dict[int, TopicListWatcher] = {}
+        self.scalable = Attendance()
         self.closed_producers: dict[int, float] = {}
         self.writable = True
         self.closed = False
@@ -92,6 +96,9 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         peer = transport.get_extra_info("peername")
         self.address = f"/{peer[0]}:{peer[1]}" if peer else "unknown"
+        if self.service.closing:
+            self.abort()
+            return
         self.service.connections.add(self)
         interval = self.service.config.keepAliveIntervalSeconds
         self._keep_alive = self._loop.call_later(interval, self._on_keep_alive)
@@ -133,8 +140,8 @@ class Connection(asyncio.Protocol):
         self.writable = True
         self.release("peer")
         for consumer in list(self.consumers.values()):
-            if consumer is not None:
-                consumer.on_writable()
+            consumer.on_writable()
+        self.scalable.on_writable()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -148,9 +155,12 @@ class Connection(asyncio.Protocol):
         for watcher in self.watchers.values():
             watcher.close()
         self.watchers.clear()
-        for producer in [p for p in self.producers.values() if p is not None]:
+        self.scalable.close(self)
+        self.producers_coming.clear()
+        self.consumers_coming.clear()
+        for producer in list(self.producers.values()):
             producer.detach()
-        for consumer in [c for c in self.consumers.values() if c is not None]:
+        for consumer in list(self.consumers.values()):
             consumer.detach()
         self.producers.clear()
         self.consumers.clear()
@@ -201,6 +211,9 @@ class Connection(asyncio.Protocol):
         if not self._holds and self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
         self._holds.add(reason)
+
+    def is_held(self, reason: str) -> bool:
+        return reason in self._holds
 
     def release(self, reason: str) -> None:
         if reason not in self._holds:
@@ -302,6 +315,7 @@ class Connection(asyncio.Protocol):
                         supports_topic_watchers=watchers,
                         supports_get_partitioned_metadata_without_auto_creation=True,
                         supports_topic_watcher_reconcile=watchers,
+                        supports_scalable_topics=self.service.config.scalableTopicsEnabled,
                     ),
                 )
             )
@@ -347,7 +361,16 @@ class Connection(asyncio.Protocol):
             self.abort()
             return False
 
-    # ------------------------------------------------------------------ what the broker tells
+    # ------------------------------------------------------------------ who comes and goes
+
+    def expect_producer(self, producer_id: int) -> object:
+        """Note that a creation begins; it is given up when this is not noted any more."""
+        creation = self.producers_coming[producer_id] = object()
+        return creation
+
+    def expect_consumer(self, consumer_id: int) -> object:
+        creation = self.consumers_coming[consumer_id] = object()
+        return creation
 
     def close_producer(self, producer_id: int) -> None:
         """Tell the client to reconnect its producer; SENDs still on their way are dropped."""

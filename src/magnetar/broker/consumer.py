@@ -53,7 +53,6 @@ class Consumer:
         "allow_out_of_order",
         "blocked",
         "blocked_permits",
-        "chunks",
         "closed",
         "connected_since_ms",
         "connection",
@@ -62,6 +61,7 @@ class Consumer:
         "first_flow_ms",
         "hash_ranges",
         "id",
+        "is_bucketed",
         "is_sticky",
         "kind",
         "last_acked_ms",
@@ -93,6 +93,7 @@ class Consumer:
         epoch: int | None = None,
         read_compacted: bool = False,
         is_sticky: bool = False,
+        is_bucketed: bool = False,
         hash_ranges: Sequence[tuple[int, int]] = (),
         allow_out_of_order: bool = False,
     ) -> None:
@@ -106,6 +107,7 @@ class Consumer:
         self.epoch = epoch
         self.read_compacted = read_compacted
         self.is_sticky = is_sticky
+        self.is_bucketed = is_bucketed
         self.hash_ranges = tuple(hash_ranges)
         self.allow_out_of_order = allow_out_of_order
         self.subscription: Attachment | None = None
@@ -114,7 +116,6 @@ class Consumer:
         self.blocked = False
         self.unacked = 0
         self.pending: dict[tuple[int, int], int] = {}
-        self.chunks: set[str] = set()
         self.closed = False
         self.rate = Rate(now)
         self.redeliver_rate = Rate(now)
@@ -158,7 +159,8 @@ class Consumer:
         """The broker's wish: the client is told and subscribes again."""
         if not self.closed:
             self.closed = True
-            self.connection.close_consumer(self.id)
+            if self.connection.consumers.get(self.id) is self:
+                self.connection.close_consumer(self.id)
             if self.subscription is not None:
                 self.subscription.remove_consumer(self)
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from magnetar.errors import ProtocolViolation
+from magnetar.errors import BrokerError, ProtocolViolation
 from magnetar.ledger.cursor import Cursor
 from magnetar.model.position import EARLIEST, Position
+from magnetar.runtime.log import Log
 from magnetar.wire.entry import decode_metadata
 from magnetar.wire.run import SendRun
 
 if TYPE_CHECKING:
     from magnetar.broker.persistent import PersistentTopic
+
+log = Log(__name__)
 
 CURSOR_NAME: Final = "pulsar.dedup"
 
@@ -39,6 +42,7 @@ class Deduplicator:
         self._seen_ms: dict[str, int] = {}
         self._since_snapshot = 0
         self._snapshotting = False
+        self._last = cursor.mark_delete
 
     @classmethod
     async def open(cls, topic: PersistentTopic) -> Deduplicator:
@@ -74,23 +78,19 @@ class Deduplicator:
                     self._pushed[name] = self._persisted[name] = sequence
                     self._seen_ms[name] = now_ms
             self._since_snapshot += len(run)
-            position = Position(run.ledger_id, run.first + len(run))
-        if self._since_snapshot >= self._topic.policy.dedup_snapshot_interval:
-            await self._snapshot(chain.last_position)
+            self._last = Position(run.ledger_id, run.last)
+            position = run.next_position
 
     def last_sequence(self, producer_name: str) -> int:
         return self._persisted.get(producer_name, -1)
 
     def judge(self, producer_name: str, run: SendRun) -> list[Verdict]:
         """One verdict an entry; what is accepted counts as handed to the disk from here on."""
-        if run.command is not None:
-            if run.command.marker:
-                return [Verdict.ACCEPT]
-            if run.command.is_chunk and not _is_last_chunk(run.entries[0]):
-                return [Verdict.ACCEPT]
+        if _is_exempt(run):
+            return [Verdict.ACCEPT]
         verdicts = []
-        pushed = self._pushed.get(producer_name, -1)
         persisted = self._persisted.get(producer_name, -1)
+        pushed = max(persisted, self._pushed.get(producer_name, -1))
         for sequence, highest in zip(run.sequences, run.highests, strict=True):
             if sequence > pushed:
                 pushed = max(sequence, highest)
@@ -103,28 +103,28 @@ class Deduplicator:
         return verdicts
 
     def on_persisted(self, producer_name: str, run: SendRun, last: Position) -> None:
-        if run.command is not None and run.command.is_chunk and not _is_last_chunk(run.entries[0]):
-            return
-        highest = max(run.sequences[-1], run.highests[-1])
-        if highest > self._persisted.get(producer_name, -1):
-            self._persisted[producer_name] = highest
-        self._seen_ms[producer_name] = self._topic.service.clock.now_ms()
+        self._last = last
         self._since_snapshot += len(run)
+        if not _is_exempt(run):
+            highest = max(run.sequences[-1], run.highests[-1])
+            if highest > self._persisted.get(producer_name, -1):
+                self._persisted[producer_name] = highest
+            self._seen_ms[producer_name] = self._topic.service.clock.now_ms()
         if (
             self._since_snapshot >= self._topic.policy.dedup_snapshot_interval
             and not self._snapshotting
         ):
             self._snapshotting = True
-            self._topic.service.tasks.start(self._snapshot(last), name="dedup snapshot")
+            self._topic.service.tasks.start(self._snapshot(), name="dedup snapshot")
 
-    def on_failed(self) -> None:
-        """A write failed: nothing beyond what is durable counts as handed over, the producers send
-        again.
-        """
-        self._pushed = dict(self._persisted)
+    def on_failed(self, producer_name: str) -> None:
+        """A write failed, and so did all the producer sent after it: it sends them again."""
+        self._pushed.pop(producer_name, None)
 
-    async def _snapshot(self, position: Position) -> None:
+    async def _snapshot(self) -> None:
+        """Store what is durable up to the last entry that was counted."""
         self._snapshotting = True
+        position = self._last
         try:
             self._since_snapshot = 0
             self._forget_inactive()
@@ -133,6 +133,12 @@ class Deduplicator:
             await self._cursor.set_properties(dict(newest[-limit:]))
             self._cursor.acknowledge_through(position)
             await self._cursor.flush()
+        except BrokerError as failure:  # the next start replays more of the log, that is all
+            log.warning(
+                "deduplication snapshot failed",
+                topic=self._topic.name.full,
+                reason=failure.sentence,
+            )
         finally:
             self._snapshotting = False
 
@@ -146,8 +152,15 @@ class Deduplicator:
                     table.pop(name, None)
 
     async def close(self) -> None:
-        if self._since_snapshot:
-            await self._snapshot(self._topic.chain.last_position)
+        if self._since_snapshot and not self._snapshotting:
+            await self._snapshot()
+
+
+def _is_exempt(run: SendRun) -> bool:
+    """Markers are not counted, and of a chunked message only the last chunk is."""
+    if run.command is None:
+        return False
+    return run.command.marker or (run.command.is_chunk and not _is_last_chunk(run.entries[0]))
 
 
 def _is_last_chunk(entry: bytes) -> bool:

@@ -7,16 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.access import ProducerSet
 from magnetar.broker.consumer import Consumer, SubscriptionType
+from magnetar.broker.dispatch.choice import check_agreement
+from magnetar.broker.dispatch.selector import (
+    ConsumerSelector,
+    add_to,
+    make_selector,
+    rival_in,
+)
+from magnetar.broker.entry import metadata_or_none
 from magnetar.broker.producer import Producer
 from magnetar.broker.stats import transient_internal_stats, transient_stats
 from magnetar.broker.topic import Topic
 from magnetar.errors import (
-    ChecksumMismatch,
     Conflict,
     ConsumerBusy,
     MethodNotAllowed,
     NotAcceptable,
-    ProtocolViolation,
+    NotAllowed,
     ResourceBusy,
     SubscriptionNotFound,
     TopicFenced,
@@ -24,7 +31,6 @@ from magnetar.errors import (
 from magnetar.model.name import TopicName
 from magnetar.model.position import Position
 from magnetar.rules.failover import Candidate, choose_active
-from magnetar.rules.keyshared import HalvingSelector, SlotRange, StickySelector
 from magnetar.rules.policy import EffectivePolicy
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import (
@@ -35,7 +41,7 @@ from magnetar.wire.command import (
     CommandSubscribe,
     make_command,
 )
-from magnetar.wire.entry import decode_metadata, sticky_key
+from magnetar.wire.entry import sticky_key
 from magnetar.wire.run import SendRun, encode_message, encode_receipts
 
 if TYPE_CHECKING:
@@ -55,55 +61,99 @@ class TransientSubscription:
         self.active: Consumer | None = None
         self.last_consumed_ms = 0
         self._turn = 0
-        self._selector: StickySelector[Consumer] | HalvingSelector[Consumer] | None = None
+        self._joining = 0
+        self._selector: ConsumerSelector | None = None
 
     @property
     def properties(self) -> Mapping[str, str]:
         return {}
 
     async def add_consumer(self, consumer: Consumer) -> None:
-        if self.consumers and consumer.kind is not self.kind:
-            raise ConsumerBusy("Subscription is of different type")
+        """Attach a consumer. Whoever keeps it out is asked for a sign of life before it is
+        refused.
+        """
+        alive: set[Consumer] = set()
+        self._joining += 1
+        try:
+            while True:
+                self._check_newcomer(consumer)
+                rival = self._rival_of(consumer)
+                if rival is None or rival in alive or rival.connection is consumer.connection:
+                    break
+                if await rival.connection.is_alive():
+                    alive.add(rival)
+                else:
+                    rival.detach()
+            self._join(consumer)
+        finally:
+            self._joining -= 1
+            self._leave_if_unused()
+
+    def _check_newcomer(self, consumer: Consumer) -> None:
+        if self.topic.closed:
+            raise TopicFenced(f"Topic {self.topic.name} is closing")
+        if self.consumers:
+            check_agreement(self.consumers[0], consumer)
+        limit = self.topic.policy.max_consumers_per_subscription
+        if limit and len(self.consumers) >= limit:
+            raise ConsumerBusy("Subscription reached max consumers limit")
+
+    def _rival_of(self, consumer: Consumer) -> Consumer | None:
+        if not self.consumers:
+            return None
+        if consumer.kind is SubscriptionType.EXCLUSIVE:
+            return self.consumers[0]
+        return None if self._selector is None else rival_in(self._selector, consumer)
+
+    def _join(self, consumer: Consumer) -> None:
         if consumer.kind is SubscriptionType.EXCLUSIVE and self.consumers:
-            if await self.consumers[0].connection.is_alive():
-                raise ConsumerBusy("Exclusive consumer is already connected")
-            self.consumers[0].detach()
+            raise ConsumerBusy("Exclusive consumer is already connected")
+        if not self.consumers:
+            self.kind = consumer.kind
+            self._selector = None
         if consumer.kind is SubscriptionType.KEY_SHARED:
-            self._join_slots(consumer)
-        self.kind = consumer.kind
+            config = self.topic.service.config
+            selector = self._selector or make_selector(config, is_sticky=consumer.is_sticky)
+            self._selector = add_to(selector, consumer)
         consumer.subscription = self
         self.consumers.append(consumer)
-        self._elect()
-
-    def _join_slots(self, consumer: Consumer) -> None:
-        selector = self._selector
-        if selector is None or not self.consumers:
-            selector = StickySelector() if consumer.is_sticky else HalvingSelector()
-        ranges = [SlotRange(*each) for each in consumer.hash_ranges]
-        self._selector = selector.add(consumer, name=consumer.name, ranges=ranges)
+        self._elect(newcomer=consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         if consumer in self.consumers:
             self.consumers.remove(consumer)
             if self._selector is not None:
                 self._selector = self._selector.remove(consumer)
-        self._elect()
-        if not self.consumers:
+            if self.active is consumer:
+                self.active = None
+            self._elect()
+        self._leave_if_unused()
+
+    def _leave_if_unused(self) -> None:
+        if not self.consumers and not self._joining:
             self.topic.forget(self)
 
-    def _elect(self) -> None:
+    def _elect(self, newcomer: Consumer | None = None) -> None:
         if self.kind.is_individual or not self.consumers:
             return
         candidates = [Candidate(each.name, each.priority) for each in self.consumers]
         name = self.topic.name
         chosen = choose_active(candidates, topic=name.full, partition_index=name.partition_index)
         previous, self.active = self.active, self.consumers[chosen]
-        if self.kind is SubscriptionType.FAILOVER and previous is not self.active:
-            for consumer in self.consumers:
-                change = CommandActiveConsumerChange(
-                    consumer_id=consumer.id, is_active=consumer is self.active
-                )
-                consumer.connection.send_command(make_command(change))
+        if self.kind is not SubscriptionType.FAILOVER:
+            return
+        for consumer in self.consumers:
+            if previous is not self.active or consumer is newcomer:
+                self._notify(consumer)
+
+    def _notify(self, consumer: Consumer) -> None:
+        """Tell a consumer after the answer to its SUBSCRIBE: some drop what comes before."""
+        if consumer.connection.protocol_version >= 12:
+            change = CommandActiveConsumerChange(
+                consumer_id=consumer.id, is_active=consumer is self.active
+            )
+            loop = self.topic.service.loop
+            loop.call_soon(consumer.connection.send_command, make_command(change))
 
     def deliver(self, position: Position, entry: bytes, count: int) -> None:
         consumer = self._choose(entry)
@@ -130,11 +180,10 @@ class TransientSubscription:
                 self._turn += 1
                 return ready[self._turn % len(ready)] if ready else None
             case SubscriptionType.KEY_SHARED:
-                assert self._selector is not None
-                try:
-                    slot = self._selector.slot_of(sticky_key(decode_metadata(entry)))
-                except ProtocolViolation:
-                    slot = 1
+                if self._selector is None:
+                    return None
+                metadata = metadata_or_none(entry)
+                slot = 1 if metadata is None else self._selector.slot_of(sticky_key(metadata))
                 return self._selector.owner(slot)
 
     # A message that was handed over is never given again, so there is nothing to acknowledge or
@@ -183,17 +232,13 @@ class NonPersistentTopic(Topic):
     async def _keep_epoch(self, epoch: int) -> None:
         """Nothing of a non-persistent topic outlives the broker, its epoch neither."""
 
-    async def add_producer(self, producer: Producer) -> Any:
-        if self.closed:
-            raise TopicFenced(f"Topic {self.name} is closing")
-        return await self.producers.add(producer)
-
     def last_sequence(self, producer_name: str) -> int:
         return -1
 
     def publish(self, producer: Producer, run: SendRun) -> None:
-        if run.corrupt:
-            producer.refuse(run, ChecksumMismatch("Checksum failed on the broker"))
+        refusal = self.refusal_of(run)
+        if refusal is not None:
+            producer.refuse(run, refusal)
             return
         size, messages = sum(map(len, run.entries)), sum(run.counts)
         self.rate_in.add(messages, size)
@@ -213,10 +258,14 @@ class NonPersistentTopic(Topic):
         producer.answer(producer.expect(0), receipts)
 
     async def subscribe(self, consumer: Consumer, request: CommandSubscribe) -> None:
-        if self.closed:
-            raise TopicFenced(f"Topic {self.name} is closing")
+        self._check_consumers(sum(len(s.consumers) for s in self.subscriptions.values()))
         subscription = self.subscriptions.get(request.subscription)
         if subscription is None:
+            limit = self.policy.max_subscriptions
+            if limit and len(self.subscriptions) >= limit:
+                raise NotAllowed(
+                    f"Exceed the maximum number of subscriptions of the topic: {self.name}"
+                )
             subscription = TransientSubscription(self, request.subscription, consumer.kind)
             self.subscriptions[request.subscription] = subscription
         await subscription.add_consumer(consumer)
@@ -279,7 +328,7 @@ class NonPersistentTopic(Topic):
 
     async def close(self, *, tell_clients: bool = True) -> None:
         self.closed = True
-        self.producers.fail_waiting(TopicFenced(f"Topic {self.name} is closing"))
+        self.producers.close(TopicFenced(f"Topic {self.name} is closing"))
         for producer in self.producers:
             producer.disconnect() if tell_clients else producer.detach()
         for subscription in list(self.subscriptions.values()):
@@ -289,9 +338,10 @@ class NonPersistentTopic(Topic):
         await self.close()
 
     def tick(self, now: float) -> None:
-        for rate in (self.rate_in, self.chunks_in, self.dropped):
+        for rate in (self.rate_in, self.chunks_in, self.dropped, self.removed_rate_out):
             rate.tick(now)
         for producer in self.producers:
             producer.rate.tick(now)
+            producer.chunk_rate.tick(now)
         for subscription in self.subscriptions.values():
             subscription.tick(now)

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from magnetar.errors import InvalidConfiguration, NotAllowed, VersionConflict
+from magnetar.errors import DataDirectoryRefused, InvalidConfiguration, NotAllowed, VersionConflict
 from magnetar.metadata.store import ABSENT, MetadataStore
 from magnetar.model.name import TopicName
 from magnetar.model.position import Term
 
-_TERM_PATH: Final = "/magnetar/standalone/term"
+TERM_PATH: Final = "/magnetar/standalone/term"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,24 @@ class SoleOwnership:
         return self._owner
 
 
-async def take_term(store: MetadataStore) -> Term:
-    """Read, raise and store the term of a broker that runs alone."""
+async def take_term(store: MetadataStore, *, above: int = 0) -> Term:
+    """Read, raise and store the term of a broker that runs alone.
+
+    Raise DataDirectoryRefused, and store nothing, when the term is not above `above`, the highest
+    that the ledgers know: then the metadata was lost or is an old copy, and what it does not name
+    must not be taken for garbage.
+    """
     while True:
-        record = await store.get(_TERM_PATH)
+        record = await store.get(TERM_PATH)
         term = 1 if record is None else int(record.value) + 1
+        if term <= above:
+            raise DataDirectoryRefused(
+                f"the metadata is older than the ledgers: it has seen {term - 1} starts,"
+                f" the ledgers {above}; bring back the metadata file that belongs to them"
+            )
         try:
             expect = ABSENT if record is None else record.stat.version
-            await store.put(_TERM_PATH, str(term).encode(), expect=expect)
+            await store.put(TERM_PATH, str(term).encode(), expect=expect)
         except VersionConflict:
             continue
         return Term(term)

@@ -17,16 +17,16 @@ from magnetar.broker.entry import metadata_or_none, published_ms
 from magnetar.broker.limiter import RateLimiter
 from magnetar.broker.producer import Producer
 from magnetar.broker.publication import Publication
+from magnetar.broker.start import find_start
 from magnetar.broker.stats import persistent_internal_stats, persistent_stats
 from magnetar.broker.subscription import Subscription
+from magnetar.broker.termination import Termination
 from magnetar.broker.topic import Topic
 from magnetar.errors import (
     BrokerError,
     Conflict,
-    ConsumerBusy,
     EntryNotFound,
     NotAllowed,
-    ProducerBusy,
     QuotaExceeded,
     QuotaHold,
     ResourceBusy,
@@ -35,7 +35,7 @@ from magnetar.errors import (
     TopicTerminated,
 )
 from magnetar.ledger.chain import Chain
-from magnetar.model.name import TopicName
+from magnetar.model.name import TopicDomain, TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.rules.policy import EffectivePolicy
 from magnetar.runtime.rate import Rate
@@ -59,9 +59,10 @@ class PersistentTopic(Topic):
         self.dedup: Deduplicator | None = None
         self.compactor = Compactor(self)
         self._publication = Publication(self)
-        self._terminating: asyncio.Event | None = None
+        self.termination = Termination(self)
         self.dispatch_limiter: RateLimiter | None = None
         self.quota_refusal: BrokerError | None = None
+        self._is_switching = False
         epoch = chain.properties.get(EPOCH_PROPERTY)
         self.producers = ProducerSet(None if epoch is None else int(epoch), self._store_epoch)
         self.removed_rate_out = Rate(service.clock.monotonic())
@@ -77,37 +78,39 @@ class PersistentTopic(Topic):
         for cursor_name, cursor in chain.cursors.items():
             if cursor_name not in INTERNAL_CURSORS:
                 topic.subscriptions[cursor_name] = Subscription(
-                    topic, cursor_name, cursor, durable=True
+                    topic,
+                    cursor_name,
+                    cursor,
+                    durable=True,
+                    from_start=cursor.mark_delete.entry_id < 0,
                 )
         if policy.dedup_enabled:
             topic.dedup = await Deduplicator.open(topic)
         await topic.compactor.open()
         chain.appended.append(topic._on_appended)
+        chain.fenced.append(topic._on_fenced)
+        topic.policy = service.policies.effective(name)  # it may have changed meanwhile
         topic._apply_limits()
         return topic
 
     # ------------------------------------------------------------------ producers
 
-    async def add_producer(self, producer: Producer) -> Any:
+    async def add_producer(self, producer: Producer) -> asyncio.Future[None] | None:
         """Let a producer in; a future means it waits for its turn."""
-        while self._terminating is not None:
-            await self._terminating.wait()
-        if self.closed:
-            raise TopicFenced(f"Topic {self.name} is closing")
+        await self.termination.wait()
         if self.chain.terminated is not None:
             raise TopicTerminated(f"Topic {self.name} was terminated")
-        limit = self.policy.max_producers
-        if (
-            limit
-            and len(self.producers) >= limit
-            and not producer.name.startswith("multiTopicsReader-")
-        ):
-            raise ProducerBusy("Topic reached max producers limit")
         if self.quota_refusal is not None:
             raise self.quota_refusal
-        if self.policy.encryption_required and not producer.encrypted:
-            raise NotAllowed(f"Encryption is required in {self.name}")
-        return await self.producers.add(producer)
+        return await super().add_producer(producer)
+
+    def on_producer_idle(self, producer: Producer) -> None:
+        super().on_producer_idle(producer)
+        self.termination.on_quiet()
+
+    def remove_producer(self, producer: Producer) -> None:
+        super().remove_producer(producer)
+        self.termination.on_quiet()
 
     async def _store_epoch(self, epoch: int) -> None:
         await self.chain.set_properties({**self.chain.properties, EPOCH_PROPERTY: str(epoch)})
@@ -130,61 +133,44 @@ class PersistentTopic(Topic):
 
     async def subscribe(self, consumer: Consumer, request: CommandSubscribe) -> None:
         """Attach a consumer; `request` is the SUBSCRIBE command, already checked for form."""
-        if self.closed:
-            raise TopicFenced(f"Topic {self.name} is closing")
-        limit = self.policy.max_consumers
-        if limit and sum(len(s.consumers) for s in self.subscriptions.values()) >= limit:
-            raise ConsumerBusy("Topic reached max consumers limit")
+        self._check_consumers(sum(len(s.consumers) for s in self.subscriptions.values()))
         subscription = self.subscriptions.get(request.subscription)
-        if subscription is not None and subscription.durable != request.durable:
-            kind = "durable" if subscription.durable else "not durable"
-            raise NotAllowed(f"Subscription {request.subscription} is {kind}")
         if subscription is None:
             subscription = await self._open_subscription(request)
+        if subscription.durable != request.durable:
+            kind = "durable" if subscription.durable else "not durable"
+            raise NotAllowed(f"Subscription {request.subscription} is {kind}")
+        if request.durable and self.name.domain is TopicDomain.SEGMENT:
+            await self.service.scalable.on_subscribed(self.name, request)
         await subscription.add_consumer(consumer)
 
     async def _open_subscription(self, request: CommandSubscribe) -> Subscription:
         name = request.subscription
         self._check_subscription_limit()
-        if not request.durable:
-            start = await self._reader_start(request)
-            cursor = self.chain.transient_cursor(name, start)
-            subscription = Subscription(self, name, cursor, durable=False)
-            self.subscriptions[name] = subscription
-            return subscription
-        if not self.policy.auto_subscription_creation:
+        if request.durable and not self.policy.auto_subscription_creation:
             raise SubscriptionNotFound(
                 f"Subscription {name} does not exist and may not be created by attaching"
             )
-        earliest = request.initialPosition == 1
-        start = EARLIEST if earliest else LATEST
-        if request.start_message_rollback_duration_sec > 0:
-            age_ms = request.start_message_rollback_duration_sec * 1000
-            start = await self.position_at(self.service.clock.now_ms() - age_ms)
-        properties = {each.key: each.value for each in request.subscription_properties}
+        start = await find_start(self, request)
+        if name in self.subscriptions:  # somebody else attached meanwhile
+            return self.subscriptions[name]
+        if not request.durable:
+            return self._open_reader(name, start)
         return await self.create_subscription(
             name,
             position=start,
-            properties=properties,
+            properties={each.key: each.value for each in request.subscription_properties},
             replicated=request.replicate_subscription_state,
         )
 
-    async def _reader_start(self, request: CommandSubscribe) -> Position:
-        from_initial = EARLIEST if request.initialPosition == 1 else LATEST
-        if request.start_message_rollback_duration_sec > 0:
-            age_ms = request.start_message_rollback_duration_sec * 1000
-            return await self.position_at(self.service.clock.now_ms() - age_ms)
-        if not request.HasField("start_message_id"):
-            return from_initial
-        ledger_id, entry_id = request.start_message_id.ledgerId, request.start_message_id.entryId
-        if ledger_id >= 2**63:
-            return EARLIEST
-        if ledger_id == LATEST.ledger_id:
-            return LATEST
-        position = Position(ledger_id, -1 if entry_id >= 2**63 else entry_id)
-        if position > self.chain.last_position:
-            return from_initial
-        return position
+    def _open_reader(self, name: str, start: Position) -> Subscription:
+        if self.closed:
+            raise TopicFenced(f"Topic {self.name} is closing")
+        cursor = self.chain.transient_cursor(name, start)
+        from_start = start == EARLIEST
+        subscription = Subscription(self, name, cursor, durable=False, from_start=from_start)
+        self.subscriptions[name] = subscription
+        return subscription
 
     def _check_subscription_limit(self) -> None:
         limit = self.policy.max_subscriptions
@@ -200,19 +186,25 @@ class PersistentTopic(Topic):
         position: Position = LATEST,
         properties: Mapping[str, str] | None = None,
         replicated: bool = False,
+        is_limited: bool = True,
     ) -> Subscription:
         """`position` is the first entry to read."""
         if name in self.subscriptions:
             raise Conflict("Subscription already exists for topic")
-        self._check_subscription_limit()
+        if is_limited:
+            self._check_subscription_limit()
         if position not in (EARLIEST, LATEST):
             position = max(position, self.chain.first_position)
         cursor = await self.chain.open_cursor(
             name, start=position, properties={}, cursor_properties=dict(properties or {})
         )
+        if self.closed:
+            raise TopicFenced(f"Topic {self.name} is closing")
         if name in self.subscriptions:  # somebody else attached while the cursor was being made
             return self.subscriptions[name]
-        subscription = Subscription(self, name, cursor, durable=True)
+        subscription = Subscription(
+            self, name, cursor, durable=True, from_start=position == EARLIEST
+        )
         subscription.replicated = replicated
         self.subscriptions[name] = subscription
         return subscription
@@ -221,12 +213,20 @@ class PersistentTopic(Topic):
         subscription = self.subscriptions.get(name)
         if subscription is None:
             raise SubscriptionNotFound(f"Subscription {name} not found for topic {self.name}")
-        if subscription.consumers and not force:
+        if subscription.is_closed or (subscription.consumers and not force):
             raise ResourceBusy("Subscription has active connected consumers")
         await subscription.close()
-        self._forget(subscription)
-        if subscription.durable:
+        if not subscription.durable:
+            self.remove_transient(subscription)
+            return
+        try:
+            # The subscription stays in its place meanwhile: whoever attaches now must not be given
+            # the cursor that goes.
             await self.chain.delete_cursor(name)
+        except BrokerError:
+            subscription.reopen()
+            raise
+        self._forget(subscription)
 
     def remove_transient(self, subscription: Subscription) -> None:
         """A reader left: its cursor lived in memory only."""
@@ -234,7 +234,8 @@ class PersistentTopic(Topic):
             if subscription.dispatcher is not None:
                 subscription.dispatcher.close()
             self._forget(subscription)
-            self.service.tasks.start(subscription.cursor.close(), name="close reader")
+            if not self.closed:  # closing takes the cursors along
+                self.service.tasks.start(subscription.cursor.close(), name="close reader")
 
     def _forget(self, subscription: Subscription) -> None:
         self.subscriptions.pop(subscription.name, None)
@@ -291,24 +292,8 @@ class PersistentTopic(Topic):
     # ------------------------------------------------------------------ administration
 
     async def terminate(self) -> Position:
-        """Take no more messages. Producers are sent away first and hear the reason when they come
-        back: an error for a message on its way would leave some clients waiting.
-        """
-        while self._terminating is not None:
-            await self._terminating.wait()
-        self._terminating = asyncio.Event()
-        for producer in self.producers:
-            producer.disconnect()
-        try:
-            last = await self.chain.terminate()
-        finally:
-            self._terminating.set()
-            self._terminating = None
-        self.producers.fail_waiting(TopicTerminated(f"Topic {self.name} was terminated"))
-        for subscription in self.subscriptions.values():
-            for consumer in subscription.consumers:
-                subscription.on_end_reached(consumer)
-        return last
+        """Take no more messages, for ever; return the last one."""
+        return await self.termination.run()
 
     async def start_compaction(self) -> None:
         await self.compactor.start()
@@ -342,17 +327,25 @@ class PersistentTopic(Topic):
             subscription.apply_policy()
 
     async def _switch_dedup(self) -> None:
-        if self.policy.dedup_enabled and self.dedup is None:
-            self.dedup = await Deduplicator.open(self)
-        elif not self.policy.dedup_enabled and self.dedup is not None:
-            self.dedup = None
-            await self.chain.delete_cursor(DEDUP_CURSOR)
+        if self._is_switching:
+            return  # the one under way goes on until it is as the policy says
+        self._is_switching = True
+        try:
+            while not self.closed and self.policy.dedup_enabled != (self.dedup is not None):
+                if self.dedup is None:
+                    self.dedup = await Deduplicator.open(self)
+                else:
+                    self.dedup = None
+                    await self.chain.delete_cursor(DEDUP_CURSOR)
+        finally:
+            self._is_switching = False
 
     def refuse_producers(self, refusal: QuotaHold | QuotaExceeded | None) -> None:
         """The backlog quota is exceeded (or no longer): producers are sent away and kept out."""
         changed = (self.quota_refusal is None) != (refusal is None)
         self.quota_refusal = refusal
         if refusal is not None and changed:
+            self.producers.fail_waiting(refusal)
             for producer in self.producers:
                 producer.disconnect()
 
@@ -362,27 +355,30 @@ class PersistentTopic(Topic):
         """Fence, tell the clients to come back, make everything durable."""
         if self.closed:
             return
-        self.closed = True
-        self.producers.fail_waiting(TopicFenced(f"Topic {self.name} is closing"))
-        for producer in self.producers:
-            producer.disconnect() if tell_clients else producer.detach()
-        for subscription in list(self.subscriptions.values()):
-            await subscription.close()
+        await self._send_clients_away(tell=tell_clients)
         await self.compactor.close()
         if self.dedup is not None:
             await self.dedup.close()
         await self.chain.close()
 
     async def delete(self) -> None:
-        self.closed = True
-        self.producers.fail_waiting(TopicFenced(f"Topic {self.name} is being deleted"))
-        for producer in self.producers:
-            producer.disconnect()
-        for subscription in list(self.subscriptions.values()):
-            await subscription.close()
+        await self._send_clients_away()
         await self.compactor.close()
         await self.compactor.delete()
         await self.chain.delete()
+
+    async def _send_clients_away(self, *, tell: bool = True) -> None:
+        self.closed = True
+        self.producers.close(TopicFenced(f"Topic {self.name} is closing"))
+        for producer in self.producers:
+            producer.disconnect() if tell else producer.detach()
+        for subscription in list(self.subscriptions.values()):
+            await subscription.close()
+
+    def _on_fenced(self) -> None:
+        """Another owner has the log: the clients must look for it."""
+        if not self.closed:
+            self.service.tasks.start(self.service.unload_topic(self.name), name="unload")
 
     def tick(self, now: float) -> None:
         for rate in (self.rate_in, self.chunks_in, self.removed_rate_out):
@@ -390,5 +386,5 @@ class PersistentTopic(Topic):
         for producer in self.producers:
             producer.rate.tick(now)
             producer.chunk_rate.tick(now)
-        for subscription in self.subscriptions.values():
+        for subscription in list(self.subscriptions.values()):
             subscription.tick(now)

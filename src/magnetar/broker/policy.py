@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from msgspec import structs
@@ -27,6 +28,7 @@ from magnetar.errors import (
 from magnetar.metadata.store import Cancel, Change, ChangeKind, SessionEvent
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
 from magnetar.model.policy import Policies, TopicPolicies
+from magnetar.model.segment import scalable_name
 from magnetar.rules.policy import (
     AutoTopicCreation,
     EffectivePolicy,
@@ -74,14 +76,20 @@ def is_system_topic(name: TopicName) -> bool:
     )
 
 
+@lru_cache(maxsize=65536)
+def policy_name(name: TopicName) -> TopicName:
+    """Whose policies a topic has: a partition those of its topic, and a segment too."""
+    return scalable_name(name) if name.domain is TopicDomain.SEGMENT else name.base
+
+
 def topic_policies_path(name: TopicName, *, is_global: bool) -> str:
-    base = name.base
+    base = policy_name(name)
     root = GLOBAL if is_global else LOCAL
     return f"{root}/{base.namespace}/{base.domain.value}/{base.encoded_local}"
 
 
 class PolicyService:
-    """A partition has the policies of its partitioned topic."""
+    """A partition has the policies of its partitioned topic, a segment those of its topic."""
 
     def __init__(self, resources: Resources, config: Configuration, *, clock: Clock) -> None:
         local, configuration = resources.local, resources.configuration
@@ -112,7 +120,7 @@ class PolicyService:
     @property
     def is_enabled(self) -> bool:
         """Whether topics have policies of their own."""
-        return self._config.get("topicLevelPoliciesEnabled") is True
+        return self._config.topicLevelPoliciesEnabled
 
     # ------------------------------------------------------------------ records
 
@@ -191,7 +199,7 @@ class PolicyService:
 
     async def load(self, name: TopicName) -> None:
         """Hold what `effective` needs for this topic."""
-        base = name.base
+        base = policy_name(name)
         while True:
             seen = self._changes
             namespace = await self._resources.namespaces.get(base.namespace)
@@ -203,7 +211,7 @@ class PolicyService:
 
     def effective(self, name: TopicName) -> EffectivePolicy:
         """For a topic that was loaded here."""
-        base = name.base
+        base = policy_name(name)
         found = self._effective.get(base)
         if found is None:
             local, shared = self._topics[base]
@@ -218,8 +226,8 @@ class PolicyService:
 
     def forget(self, name: TopicName) -> None:
         """The topic is not loaded any more, nor any other partition of it."""
-        self._topics.pop(name.base, None)
-        self._effective.pop(name.base, None)
+        self._topics.pop(policy_name(name), None)
+        self._effective.pop(policy_name(name), None)
 
     async def auto_topic_creation(self, namespace: NamespaceName) -> AutoTopicCreation:
         policies = await self._resources.namespaces.get(namespace)

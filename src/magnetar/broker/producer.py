@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from magnetar.errors import BrokerError, fault_of
+from magnetar.errors import BrokerError, ProtocolViolation, fault_of
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import encode_command, send_error
 from magnetar.wire.run import SendRun
@@ -56,7 +56,10 @@ class Producer:
     rate: Rate
     chunk_rate: Rate
     topic_epoch: int | None = None
+    is_ready: bool = False
+    """Whether it has its turn: one that waits to be the only producer has not."""
     closed: bool = False
+    failed: bool = False
     _pending: deque[PendingRun] = field(default_factory=deque)
 
     @property
@@ -64,6 +67,8 @@ class Producer:
         return not self._pending
 
     def publish(self, run: SendRun) -> None:
+        if not self.is_ready:
+            raise ProtocolViolation(f"a SEND of producer {self.id}, which waits for its turn")
         self.topic.publish(self, run)
 
     # One receipt per SEND, in the order of the SENDs: a client closes the connection on any other
@@ -98,11 +103,20 @@ class Producer:
         )
         self.answer(pending or self.expect(0), reply)
 
+    def fail(self) -> None:
+        """A write failed. Nothing more is taken, so that the client sends everything again from
+        there, in order, once all it sent is answered.
+        """
+        self.failed = True
+        if self.is_idle:
+            self.disconnect()
+
     def disconnect(self) -> None:
         """The broker's wish: the client is told and reconnects."""
         if not self.closed:
             self.closed = True
-            self.connection.close_producer(self.id)
+            if self.connection.producers.get(self.id) is self:  # not left, and the id used again
+                self.connection.close_producer(self.id)
             self.topic.remove_producer(self)
 
     def detach(self) -> None:

@@ -6,14 +6,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.dedup import Deduplicator, Verdict
-from magnetar.broker.entry import is_encrypted
 from magnetar.broker.producer import PendingRun, Producer
 from magnetar.errors import (
     BrokerError,
-    ChecksumMismatch,
     NotAllowed,
     StorageFailed,
-    TopicFenced,
     TopicTerminated,
     TransactionsNotSupported,
 )
@@ -34,7 +31,9 @@ class Publication:
         self._topic = topic
 
     def publish(self, producer: Producer, run: SendRun) -> None:
-        refusal = self._refusal_of(run)
+        if self._topic.termination.is_under_way:
+            return  # its client is about to hear that it must send this elsewhere
+        refusal = self._refusal_of(producer, run)
         if refusal is not None:
             producer.refuse(run, refusal)
             return
@@ -43,27 +42,19 @@ class Publication:
         else:
             self._append_once(producer, run, self._topic.dedup)
 
-    def _refusal_of(self, run: SendRun) -> BrokerError | None:
+    def _refusal_of(self, producer: Producer, run: SendRun) -> BrokerError | None:
         topic = self._topic
-        if run.corrupt:
-            return ChecksumMismatch("Checksum failed on the broker")
-        if topic.closed:
-            return TopicFenced(f"Topic {topic.name} is closing")
+        if producer.failed:
+            # Something before this is not stored: taking it would store it out of order.
+            return StorageFailed("An earlier message could not be stored")
         if topic.chain.terminated is not None:
             return TopicTerminated(f"Topic {topic.name} was terminated")
-        limit = topic.policy.max_message_size  # the broker's own limit bounds the frame already
-        if 0 < limit < topic.service.config.maxMessageSize and max(map(len, run.entries)) > limit:
-            return NotAllowed(
-                f"Exceed maximum message size: the limit of the topic is {limit} bytes"
-            )
-        if topic.policy.encryption_required and not all(map(is_encrypted, run.entries)):
-            return NotAllowed(f"Messages must be encrypted in {topic.name}")
         if run.command is not None:
             if run.command.HasField("message_id"):
                 return NotAllowed("Only a shadow topic accepts message ids")
             if run.command.txnid_most_bits or run.command.txnid_least_bits:
                 return TransactionsNotSupported("transactions are not supported by this broker")
-        return None
+        return topic.refusal_of(run)
 
     def _append_once(self, producer: Producer, run: SendRun, dedup: Deduplicator) -> None:
         verdicts = dedup.judge(producer.name, run)
@@ -113,9 +104,11 @@ class Publication:
         if first is None:
             assert failure is not None
             if self._topic.dedup is not None:
-                self._topic.dedup.on_failed()
+                self._topic.dedup.on_failed(producer.name)
             log.warning("publish failed", topic=self._topic.name.full, reason=failure.sentence)
             producer.refuse(run, failure, pending)
+            if not isinstance(failure, TopicTerminated):
+                producer.fail()
             return
         if self._topic.dedup is not None:
             last = Position(first.ledger_id, first.entry_id + len(run) - 1)

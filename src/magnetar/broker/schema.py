@@ -55,7 +55,7 @@ def schema_id(topic: TopicName) -> str:
     """One for a topic, its partitions and its segments: `tenant/namespace/topic`."""
     local = topic.base.local
     if topic.domain is TopicDomain.SEGMENT:
-        local = local.partition("/")[0]
+        local = local.rpartition("/")[0]
     return f"{topic.namespace}/{encode_local(local)}"
 
 

@@ -11,18 +11,21 @@ from typing import Final
 
 from magnetar import __version__
 from magnetar.broker.chain_record import MetadataChainRecords, chain_path
+from magnetar.broker.change import Change
 from magnetar.broker.connection import Connection
 from magnetar.broker.entry import count_safely
 from magnetar.broker.nonpersistent import NonPersistentTopic
 from magnetar.broker.ownership import Owner, Ownership
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.policy import PolicyService
+from magnetar.broker.policy import PolicyService, policy_name
 from magnetar.broker.producer import Producer
 from magnetar.broker.resource import Resources
+from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.topiclist import TopicListWatcher
 from magnetar.errors import (
     BrokerError,
+    Conflict,
     NamespaceNotFound,
     NotAllowed,
     PreconditionFailed,
@@ -38,6 +41,7 @@ from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local, parse_topic
+from magnetar.model.policy import Policies
 from magnetar.model.position import LedgerId, Position
 from magnetar.rules.policy import EffectivePolicy
 from magnetar.runtime.clock import Clock
@@ -93,6 +97,7 @@ class Service:
         """
         self._names = count()
         self._name_prefix = f"{self.cluster}-{owner.term}"
+        self.scalable = ScalableService(self)
         policies.listen(self._on_policies_changed)
 
     @property
@@ -126,7 +131,7 @@ class Service:
                 continue
             if self.closing:
                 raise ServiceNotReady("The broker is closing")
-            async with _Change(self._changing, name.full):
+            async with Change(self._changing, name.full):
                 return await self._open_topic(name, create=create, properties=properties)
 
     async def _open_topic(
@@ -181,11 +186,28 @@ class Service:
         policies = await self.resources.namespaces.get(name.namespace)
         if policies is None:
             raise NamespaceNotFound(f"Namespace {name.namespace} does not exist")
+        if policies.deleted:
+            raise NamespaceNotFound(f"Namespace {name.namespace} is being deleted")
+        if name.domain is TopicDomain.SEGMENT:
+            return  # what counts is its topic
+        if await self._is_scalable(name):
+            raise Conflict(f"A scalable topic of this name exists: {name.base}")
+        await self.check_topic_limit(name.namespace, policies)
+
+    async def check_topic_limit(self, namespace: NamespaceName, policies: Policies) -> None:
         limit = policies.max_topics_per_namespace
         if limit is None:
             limit = self.config.maxTopicsPerNamespace
-        if limit and len(await self.list_topics(name.namespace, TopicDomain.PERSISTENT)) >= limit:
+        if not limit:
+            return
+        regular = await self.list_topics(namespace, TopicDomain.PERSISTENT)
+        if len(regular) + len(await self.scalable.list(namespace)) >= limit:
             raise PreconditionFailed("Exceed maximum number of topics in namespace.")
+
+    async def _is_scalable(self, name: TopicName) -> bool:
+        """Whether a regular name is taken by a scalable topic."""
+        enabled = self.config.scalableTopicsEnabled and name.domain is TopicDomain.PERSISTENT
+        return enabled and await self.scalable.records.get(name) is not None
 
     def chain_policy(self, policy: EffectivePolicy) -> ChainPolicy:
         return ChainPolicy(
@@ -199,12 +221,15 @@ class Service:
 
     async def may_create(self, name: TopicName) -> bool:
         """Whether attaching to a missing topic makes it: the namespace says, else the broker."""
-        return (await self.policies.auto_topic_creation(name.namespace)).allowed
+        creation = await self.policies.auto_topic_creation(name.namespace)
+        return creation.allowed and not await self._is_scalable(name)
 
     async def attach_topic(self, name: TopicName, *, may_create: bool = True) -> AnyTopic:
         """The topic a client attaches to. A partition needs its partitioned topic; a partitioned
         topic's own name has no log.
         """
+        if name.domain is TopicDomain.SEGMENT:
+            return await self.scalable.attach_segment(name)
         topic = self.topics.get(name.full)
         if topic is not None and not topic.closed:
             return topic
@@ -236,7 +261,7 @@ class Service:
         if await self.resources.namespaces.get(name.namespace) is None:
             raise TopicNotFound(f"Namespace {name.namespace} not found")
         creation = await self.policies.auto_topic_creation(name.namespace)
-        if not (may_create and creation.allowed):
+        if not (may_create and await self.may_create(name)):
             raise TopicNotFound(f"Topic {name} not found")
         if creation.partitions <= 0:
             return 0
@@ -281,7 +306,7 @@ class Service:
             if not await self.topic_exists(name):
                 raise TopicNotFound(f"Topic {name} not found")
             return
-        async with _Change(self._changing, name.full):
+        async with Change(self._changing, name.full):
             await topic.close()
             self._drop(topic)
 
@@ -290,8 +315,10 @@ class Service:
         if self.topics.get(name.full) is not topic:
             return
         del self.topics[name.full]
-        siblings = self.topics.values() if name.is_partition else ()
-        if not any(each.name.base == name.base for each in siblings):
+        shared = policy_name(name)
+        names: Collection[str] = () if shared == name else self.topics.keys() | self._changing
+        siblings = (parse_topic(each) for each in names if each != name.full)
+        if not any(policy_name(each) == shared for each in siblings):
             self.policies.forget(name)
 
     async def delete_topic(self, name: TopicName, *, force: bool = False) -> None:
@@ -303,7 +330,7 @@ class Service:
                 raise ResourceBusy("Topic has active producers/subscriptions")
         if name.full in self._changing:
             raise ResourceBusy(f"Topic {name} is being unloaded or deleted")
-        async with _Change(self._changing, name.full):
+        async with Change(self._changing, name.full):
             try:
                 await topic.delete()
             finally:
@@ -330,7 +357,7 @@ class Service:
 
     def _on_policies_changed(self, namespace: NamespaceName, topic: TopicName | None) -> None:
         for live in list(self.topics.values()):
-            if live.name.namespace == namespace and (topic is None or live.name.base == topic.base):
+            if live.name.namespace == namespace and topic in (None, policy_name(live.name)):
                 live.on_policies_changed()
 
     # ------------------------------------------------------------------ the end
@@ -338,6 +365,7 @@ class Service:
     async def close(self) -> None:
         """Tell every client to go elsewhere, make everything durable, end the connections."""
         self.closing = True
+        await self.scalable.close()
         gate = asyncio.Semaphore(64)
 
         async def close_one(topic: AnyTopic) -> None:
@@ -351,22 +379,6 @@ class Service:
         for connection in list(self.connections):
             connection.close()
         await self.tasks.close()
-
-
-class _Change:
-    """Marks a topic as being changed for as long as the body runs."""
-
-    def __init__(self, changing: dict[str, asyncio.Future[None]], full: str) -> None:
-        self._changing = changing
-        self._full = full
-
-    async def __aenter__(self) -> None:
-        while (earlier := self._changing.get(self._full)) is not None:
-            await asyncio.shield(earlier)
-        self._changing[self._full] = asyncio.get_running_loop().create_future()
-
-    async def __aexit__(self, *_: object) -> None:
-        self._changing.pop(self._full).set_result(None)
 
 
 async def append_entry(chain: Chain, entry: bytes) -> Position:

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.acknowledgement import apply_ack
 from magnetar.broker.consumer import Consumer, SubscriptionType
+from magnetar.broker.dispatch.choice import check_agreement, is_fit, make_dispatcher
 from magnetar.broker.dispatch.dispatcher import Dispatcher
-from magnetar.broker.dispatch.keyshared import KeySharedDispatcher
 from magnetar.broker.dispatch.shared import SharedDispatcher
-from magnetar.broker.dispatch.single import SingleActiveDispatcher
 from magnetar.broker.entry import published_ms
 from magnetar.broker.limiter import RateLimiter
 from magnetar.errors import (
@@ -44,11 +43,23 @@ if TYPE_CHECKING:
     from magnetar.broker.persistent import PersistentTopic
 
 
+_READER_RETURN_MS: Final = 300_000
+
+
 class Subscription:
     topic: PersistentTopic
     cursor: Cursor
 
-    def __init__(self, topic: PersistentTopic, name: str, cursor: Cursor, *, durable: bool) -> None:
+    def __init__(
+        self,
+        topic: PersistentTopic,
+        name: str,
+        cursor: Cursor,
+        *,
+        durable: bool,
+        from_start: bool,
+    ) -> None:
+        """`from_start` says that nothing of the topic is acknowledged at all."""
         now = topic.service.clock.monotonic()
         self.topic = topic
         self.name = name
@@ -68,6 +79,10 @@ class Subscription:
         """The first unacknowledged entry when the upkeep last looked, and its publish time."""
         self.last_active_ms = topic.service.clock.now_ms()
         self._mark_seen = cursor.mark_delete
+        self.beginning = cursor.mark_delete if from_start else None
+        """The mark for as long as nothing of the topic is acknowledged."""
+        self._joining = 0
+        self._vacancy: asyncio.Event | None = None
         self._moving: asyncio.Event | None = None
         self._closed = False
         self._end_told: set[Consumer] = set()
@@ -90,68 +105,66 @@ class Subscription:
     # ------------------------------------------------------------------ consumers
 
     async def add_consumer(self, consumer: Consumer) -> None:
-        while self._moving is not None:  # a seek is under way
-            await self._moving.wait()
-        if self._closed:
+        """Attach a consumer. Whoever keeps it out is asked for a sign of life before it is
+        refused.
+        """
+        alive: set[Consumer] = set()
+        self._joining += 1
+        try:
+            while True:
+                while self._moving is not None:  # a seek is under way
+                    await self._moving.wait()
+                dispatcher = self._dispatcher_for(consumer)
+                rival = dispatcher.rival_of(consumer)
+                if rival is None or rival in alive or rival.connection is consumer.connection:
+                    break
+                if await rival.connection.is_alive():
+                    alive.add(rival)
+                else:
+                    rival.detach()
+            dispatcher.add_consumer(consumer)
+            consumer.subscription = self
+            self.last_active_ms = self.topic.service.clock.now_ms()
+        finally:
+            self._joining -= 1
+            self._leave_if_unused()
+
+    def _dispatcher_for(self, consumer: Consumer) -> Dispatcher:
+        """The dispatcher a newcomer joins; raise when its wishes do not fit."""
+        if self._closed or self.topic.closed:
             raise TopicFenced("Subscription is fenced")
         dispatcher = self.dispatcher
         if dispatcher is not None and dispatcher.consumers:
-            self._check_same_kind(consumer)
-        if dispatcher is None or (
-            not dispatcher.consumers and not self._fits(dispatcher, consumer)
-        ):
+            check_agreement(dispatcher.consumers[0], consumer)
+        elif dispatcher is None or not is_fit(dispatcher, consumer):
             if dispatcher is not None:
                 dispatcher.close()
-            dispatcher = self.dispatcher = self._make_dispatcher(consumer)
+            dispatcher = self.dispatcher = make_dispatcher(self, consumer)
             self.kind = consumer.kind
             self.apply_policy()
-        policy = self.topic.policy
-        limit = policy.max_consumers_per_subscription
+        limit = self.topic.policy.max_consumers_per_subscription
         if limit and len(dispatcher.consumers) >= limit:
             raise ConsumerBusy("Subscription reached max consumers limit")
-        consumer.subscription = self
-        await dispatcher.add_consumer(consumer)
-        self.last_active_ms = self.topic.service.clock.now_ms()
-
-    def _check_same_kind(self, consumer: Consumer) -> None:
-        assert self.kind is not None
-        if consumer.kind is not self.kind:
-            raise ConsumerBusy(
-                f"Subscription is of different type: {self.kind.label} is in use,"
-                f" {consumer.kind.label} was asked for"
-            )
-        if consumer.kind is SubscriptionType.KEY_SHARED:
-            first = self.consumers[0]
-            if (
-                first.is_sticky != consumer.is_sticky
-                or first.allow_out_of_order != consumer.allow_out_of_order
-            ):
-                raise ConsumerBusy("Subscription is of different type: the Key_Shared modes differ")
-
-    def _fits(self, dispatcher: Dispatcher, consumer: Consumer) -> bool:
-        if self.kind is not consumer.kind:
-            return False
-        return not isinstance(dispatcher, KeySharedDispatcher) or dispatcher.fits(consumer)
-
-    def _make_dispatcher(self, consumer: Consumer) -> Dispatcher:
-        match consumer.kind:
-            case SubscriptionType.EXCLUSIVE | SubscriptionType.FAILOVER:
-                return SingleActiveDispatcher(self, consumer.kind)
-            case SubscriptionType.SHARED:
-                return SharedDispatcher(self)
-            case SubscriptionType.KEY_SHARED:
-                return KeySharedDispatcher(
-                    self,
-                    is_sticky=consumer.is_sticky,
-                    allow_out_of_order=consumer.allow_out_of_order,
-                )
+        return dispatcher
 
     def remove_consumer(self, consumer: Consumer) -> None:
         self._end_told.discard(consumer)
         if self.dispatcher is not None:
             self.dispatcher.remove_consumer(consumer)
         self.last_active_ms = self.topic.service.clock.now_ms()
-        if not self.durable and not self.consumers:
+        if not self.consumers and self._vacancy is not None:
+            self._vacancy.set()
+            self._vacancy = None
+        self._leave_if_unused()
+
+    async def await_vacancy(self) -> None:
+        """Until the last consumer has left."""
+        self._vacancy = self._vacancy or asyncio.Event()
+        await self._vacancy.wait()
+
+    def _leave_if_unused(self) -> None:
+        """A reader's subscription goes with it, but not while a seek sends it away to come back."""
+        if not (self.durable or self.consumers or self._joining or self._moving):
             self.topic.remove_transient(self)
 
     def apply_policy(self) -> None:
@@ -164,7 +177,7 @@ class Subscription:
                     rate.messages, rate.bytes, rate.period_s, self.topic.service.clock.monotonic()
                 )
             )
-            self.dispatcher.wake()
+            self.dispatcher.on_policy_changed()
 
     # ------------------------------------------------------------------ what consumers say
 
@@ -185,7 +198,7 @@ class Subscription:
 
     def on_ack(self, consumer: Consumer, ack: CommandAck) -> None:
         refusal: BrokerError | None = None
-        if ack.txnid_most_bits and ack.txnid_least_bits:
+        if ack.HasField("txnid_most_bits") and ack.HasField("txnid_least_bits"):
             refusal = TransactionsNotSupported("transactions are not supported by this broker")
         else:
             apply_ack(self, consumer, ack)
@@ -196,8 +209,7 @@ class Subscription:
             self.topic.service.tasks.start(
                 self._confirm(consumer, ack.request_id, refusal), name="ack"
             )
-        if self.topic.chain.terminated is not None:
-            self.on_end_reached(consumer)
+        self.on_end_reached()
 
     async def _confirm(
         self, consumer: Consumer, request_id: int, refusal: BrokerError | None
@@ -223,24 +235,26 @@ class Subscription:
         if not consumer.first_consumed_ms:
             consumer.first_consumed_ms = now_ms
 
-    def on_end_reached(self, consumer: Consumer) -> None:
+    def on_end_reached(self) -> None:
         """Nothing is left to read. On a terminated topic with no backlog, say so once."""
-        if self.topic.chain.terminated is None or consumer in self._end_told or self.cursor.backlog:
+        if self.topic.chain.terminated is None or self.cursor.backlog:
             return
-        self._end_told.add(consumer)
-        connection = consumer.connection
-        # The C++ client takes this command for an error and reconnects for ever.
-        if connection.protocol_version >= 9 and not connection.client_version.startswith(
-            "Pulsar-CPP"
-        ):
-            connection.send_command(make_command(CommandReachedEndOfTopic(consumer_id=consumer.id)))
+        self.topic.service.scalable.on_drained(self)
+        for consumer in self.consumers:
+            if consumer not in self._end_told:
+                self._end_told.add(consumer)
+                _tell_end(consumer)
 
     # ------------------------------------------------------------------ moving the cursor
 
-    async def seek(self, target: Position) -> None:
-        """Move to `target` (the first entry to read); attached consumers subscribe again."""
+    async def seek(self, target: Position, *, remaining: int | None = None) -> None:
+        """Move to `target` (the first entry to read); attached consumers subscribe again. Of a
+        batch only the `remaining` messages are read again.
+        """
         if self._moving is not None:
             raise ResourceBusy("Failed for Subscription Busy: another seek is under way")
+        if self._closed or self.topic.closed:
+            raise TopicFenced("Subscription is fenced")
         self._moving = asyncio.Event()
         try:
             for consumer in list(self.consumers):
@@ -249,18 +263,20 @@ class Subscription:
                 self.dispatcher.close()
                 self.dispatcher = None
             await self.cursor.reset(self._valid(target))
+            self.beginning = self.cursor.mark_delete if target.ledger_id < 0 else None
+            if remaining is not None:
+                self.cursor.acknowledge_batch(*target, remaining)
+                await self.cursor.flush()
         finally:
             self._moving.set()
             self._moving = None
+            self.topic.service.scalable.on_cursor_moved(self)
 
     def _valid(self, target: Position) -> Position:
         chain = self.topic.chain
         if target.ledger_id >= LATEST.ledger_id:
             return chain.next_position(chain.last_position)
-        first = chain.first_position
-        if target == EARLIEST or target < first:
-            return first
-        return min(target, chain.next_position(chain.last_position))
+        return min(max(target, chain.first_position), chain.next_position(chain.last_position))
 
     async def reset_to_time(self, timestamp_ms: int) -> None:
         await self.seek(await self.topic.position_at(timestamp_ms))
@@ -270,18 +286,12 @@ class Subscription:
     ) -> None:
         if excluded and EARLIEST < position < LATEST:
             position = self.topic.chain.next_position(position)
-        await self.seek(position)
+        remaining = None
         if batch_index > 0:
             run = await self.topic.chain.read(position, 1, 1)
             if run is not None and (run.ledger_id, run.first) == position:
-                await self.seek_inside(
-                    position, full_ack_set(run.counts[0]) >> batch_index << batch_index
-                )
-
-    async def seek_inside(self, position: Position, remaining: int) -> None:
-        """Count the messages of a batch before the wanted one as acknowledged."""
-        self.cursor.acknowledge_batch(*position, remaining)
-        await self.cursor.flush()
+                remaining = full_ack_set(run.counts[0]) >> batch_index << batch_index
+        await self.seek(position, remaining=remaining)
 
     async def skip(self, count: int) -> None:
         """Acknowledge the next `count` entries of the backlog."""
@@ -301,6 +311,7 @@ class Subscription:
                 self.dispatcher.read_position = self.topic.chain.next_position(position)
             self.dispatcher.wake()
         await self.cursor.flush()
+        self.on_end_reached()
         return before - self.cursor.backlog
 
     async def expire(self, seconds: int) -> int:
@@ -353,6 +364,15 @@ class Subscription:
             consumer.disconnect()
         if self.dispatcher is not None:
             self.dispatcher.close()
+            self.dispatcher = None
+
+    def reopen(self) -> None:
+        """It could not be deleted after all."""
+        self._closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
 
     def note_mark(self) -> None:
         """See when the mark moved; called now and then, so that acknowledging need not look."""
@@ -367,3 +387,12 @@ class Subscription:
         self.expire_rate.tick(now)
         for consumer in self.consumers:
             consumer.tick(now)
+        if self.topic.service.clock.now_ms() > self.last_active_ms + _READER_RETURN_MS:
+            self._leave_if_unused()  # sent away by a seek, and it never came back
+
+
+def _tell_end(consumer: Consumer) -> None:
+    connection = consumer.connection
+    # The C++ client takes this command for an error and reconnects for ever.
+    if connection.protocol_version >= 9 and not connection.client_version.startswith("Pulsar-CPP"):
+        connection.send_command(make_command(CommandReachedEndOfTopic(consumer_id=consumer.id)))

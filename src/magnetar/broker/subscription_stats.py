@@ -191,7 +191,7 @@ def _common_stats(rate: Rate, consumers: Iterable[Consumer]) -> Stats:
 
 def _consumer_stats(consumer: Consumer, messages_per_entry: int) -> Stats:
     pending = consumer.pending
-    held_per_entry = round(consumer.unacked / len(pending)) if pending else messages_per_entry
+    held_per_entry = round(consumer.unacked / len(pending) if pending else messages_per_entry)
     if not consumer.rate.count:
         held_per_entry = 0
     return {

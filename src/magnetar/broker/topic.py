@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from magnetar.broker.access import ProducerSet
 from magnetar.broker.consumer import Consumer
+from magnetar.broker.entry import is_encrypted
 from magnetar.broker.limiter import RateLimiter
 from magnetar.broker.producer import Producer
+from magnetar.errors import (
+    BrokerError,
+    ChecksumMismatch,
+    ConsumerBusy,
+    NotAllowed,
+    ProducerBusy,
+    TopicFenced,
+)
 from magnetar.model.name import TopicName
 from magnetar.rules.policy import EffectivePolicy, RateLimit
 from magnetar.runtime.rate import Rate
@@ -16,6 +26,7 @@ from magnetar.wire.command import CommandSubscribe
 from magnetar.wire.run import SendRun
 
 if TYPE_CHECKING:
+    from magnetar.broker.connection import Connection
     from magnetar.broker.service import Service
 
 
@@ -35,6 +46,41 @@ class Topic(ABC):
         self.publish_limited_times = 0
 
     producers: ProducerSet
+
+    async def add_producer(self, producer: Producer) -> asyncio.Future[None] | None:
+        """Let a producer in; a future means it waits for its turn."""
+        if self.closed:
+            raise TopicFenced(f"Topic {self.name} is closing")
+        limit = self.policy.max_producers
+        is_counted = not producer.name.startswith("multiTopicsReader-")
+        if limit and is_counted and len(self.producers) >= limit:
+            raise ProducerBusy("Topic reached max producers limit")
+        if self.policy.encryption_required and not producer.encrypted:
+            raise NotAllowed(f"Encryption is required in {self.name}")
+        return await self.producers.add(producer)
+
+    def _check_consumers(self, count: int) -> None:
+        """Raise when no consumer can be added to the `count` there are."""
+        if self.closed:
+            raise TopicFenced(f"Topic {self.name} is closing")
+        limit = self.policy.max_consumers
+        if limit and count >= limit:
+            raise ConsumerBusy("Topic reached max consumers limit")
+
+    def refusal_of(self, run: SendRun) -> BrokerError | None:
+        """Why the topic does not take a run, whatever keeps its messages."""
+        if run.corrupt:
+            return ChecksumMismatch("Checksum failed on the broker")
+        if self.closed:
+            return TopicFenced(f"Topic {self.name} is closing")
+        limit = self.policy.max_message_size  # the broker's own limit bounds the frame already
+        if 0 < limit < self.service.config.maxMessageSize and max(map(len, run.entries)) > limit:
+            return NotAllowed(
+                f"Exceed maximum message size: the limit of the topic is {limit} bytes"
+            )
+        if self.policy.encryption_required and not all(map(is_encrypted, run.entries)):
+            return NotAllowed(f"Messages must be encrypted in {self.name}")
+        return None
 
     @abstractmethod
     def publish(self, producer: Producer, run: SendRun) -> None: ...
@@ -66,15 +112,23 @@ class Topic(ABC):
         limiter = self.publish_limiter
         if limiter is None:
             return
-        loop = self.service.loop
-        now = loop.time()
+        now = self.service.clock.monotonic()
         limiter.spend(messages, size, now)
-        if limiter.available(now) <= 0:
+        connection, reason = producer.connection, f"rate {self.name.full}"
+        if limiter.available(now) <= 0 and not connection.is_held(reason):
             self.publish_limited_times += 1
-            connection = producer.connection
-            reason = f"rate {self.name.full}"
             connection.hold(reason)
-            loop.call_later(limiter.wait_s(now), connection.release, reason)
+            self._release_when_due(connection, reason)
+
+    def _release_when_due(self, connection: Connection, reason: str) -> None:
+        """More may have been published since the connection was held: look again each time."""
+        limiter, now = self.publish_limiter, self.service.clock.monotonic()
+        if limiter is None or limiter.available(now) > 0 or self.closed or connection.closed:
+            connection.release(reason)
+            return
+        self.service.loop.call_later(
+            limiter.wait_s(now), self._release_when_due, connection, reason
+        )
 
     def _make_limiter(self, rate: RateLimit | None) -> RateLimiter | None:
         if rate is None:

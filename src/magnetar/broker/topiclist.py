@@ -80,6 +80,8 @@ class TopicListWatcher:
         return sorted(self.names)
 
     def on_change(self, full: str, *, exists: bool) -> None:
+        if is_system_topic(full):
+            return
         if not self.is_open:
             self._early[full] = exists
             return

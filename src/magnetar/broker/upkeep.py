@@ -209,6 +209,8 @@ class Upkeep:
         await self._visit_persistent(self._delete_subscriptions, "subscription expiry")
 
     async def _delete_subscriptions(self, topic: PersistentTopic) -> None:
+        if topic.name.domain is TopicDomain.SEGMENT:
+            return  # it has subscriptions of the whole topic, which may be in use elsewhere
         now_ms = self._service.clock.now_ms()
         for subscription in _durable(topic):
             use = decide_subscription_use(

@@ -21,7 +21,8 @@ from magnetar.client.reader import AsyncReader
 _UNFLUSHED_MAX: Final = 100
 _RAW: Final = "{value}"
 
-Format = Callable[[Message], bytes]
+Source = AsyncConsumer[bytes] | AsyncReader[bytes]
+Format = Callable[[Message[bytes]], bytes]
 
 
 def run(options: Options) -> int:
@@ -40,16 +41,16 @@ async def _consume(options: Options, form: Format) -> None:
     authentication = TokenAuthentication(options.token) if options.token else None
     async with AsyncPulsarClient(options.url, authentication=authentication) as client:
         await client.connect()
-        source: AsyncConsumer | AsyncReader
+        source: Source
         if options.reader:
-            source = await client.reader(
+            source = await client.classic.reader(
                 options.topic,
                 parse_message_id(options.position),
                 start_included=True,
                 receiver_queue_size=options.queue_size,
             )
         else:
-            source = await client.subscribe(
+            source = await client.classic.subscribe(
                 options.topic,
                 options.subscription,
                 type=options.type,
@@ -59,9 +60,9 @@ async def _consume(options: Options, form: Format) -> None:
         await _print_all(source, options, form)
 
 
-async def _print_all(source: AsyncConsumer | AsyncReader, options: Options, form: Format) -> None:
+async def _print_all(source: Source, options: Options, form: Format) -> None:
     """A message is acknowledged after its line has left for good, so that no line is lost."""
-    written: list[Message] = []
+    written: list[Message[bytes]] = []
     count = 0
     while options.num == 0 or count < options.num:
         message = _next_nowait(source)
@@ -77,18 +78,20 @@ async def _print_all(source: AsyncConsumer | AsyncReader, options: Options, form
     await _flush(source, options, written)
 
 
-def _next_nowait(source: AsyncConsumer | AsyncReader) -> Message | None:
+def _next_nowait(source: Source) -> Message[bytes] | None:
     return source.receive_nowait() if isinstance(source, AsyncConsumer) else None
 
 
-async def _next(source: AsyncConsumer | AsyncReader, timeout: float | None) -> Message | None:
+async def _next(source: Source, timeout: float | None) -> Message[bytes] | None:
     if isinstance(source, AsyncConsumer):
         return await source.receive(timeout)
     return await source.read(timeout)
 
 
 async def _flush(
-    source: AsyncConsumer | AsyncReader, options: Options, written: list[Message]
+    source: Source,
+    options: Options,
+    written: list[Message[bytes]],
 ) -> None:
     sys.stdout.buffer.flush()
     if isinstance(source, AsyncConsumer) and not options.no_ack:
@@ -107,14 +110,14 @@ def _choose_format(text: str) -> Format:
         known = " ".join(f"{{{name}}}" for name in _FIELDS)
         raise UsageError(f"magnetar consume: --format knows {known}") from None
 
-    def form(message: Message) -> bytes:
+    def form(message: Message[bytes]) -> bytes:
         fields = {name: field(message) for name, field in _FIELDS.items()}
         return pattern.format(**fields).encode("utf-8", errors="surrogateescape")
 
     return form
 
 
-def _format_json(message: Message) -> bytes:
+def _format_json(message: Message[bytes]) -> bytes:
     document: dict[str, Any] = {
         "id": str(message.id),
         "topic": message.topic,
@@ -140,7 +143,7 @@ def _format_time(time_ms: int | None) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-_FIELDS: Final[dict[str, Callable[[Message], str]]] = {
+_FIELDS: Final[dict[str, Callable[[Message[bytes]], str]]] = {
     "value": lambda message: (message.data or b"").decode("utf-8", errors="surrogateescape"),
     "key": lambda message: message.key or "",
     "properties": lambda message: json.dumps(dict(message.properties), ensure_ascii=False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from magnetar.cli.autoscale import AUTO_SCALE
 from magnetar.cli.command import Flag, Options, Switch, UsageError
 from magnetar.cli.form import DISABLE, ENABLE, Form, choose_enabled
 from magnetar.cli.limit import LIMITS
@@ -327,4 +328,4 @@ _FORMS: Final[tuple[Form, ...]] = (
 def forms_of(keys: Iterable[str]) -> tuple[Form, ...]:
     """The forms of these policies, in the order of the table."""
     wanted = set(keys)
-    return tuple(form for form in _FORMS + LIMITS if form.key in wanted)
+    return tuple(form for form in (*_FORMS, *LIMITS, AUTO_SCALE) if form.key in wanted)

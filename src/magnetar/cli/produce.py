@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,8 +14,8 @@ from magnetar.cli.input import read_lines
 from magnetar.client.authentication import TokenAuthentication
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.message_id import MessageId
-from magnetar.client.outgoing import MessageOptions
 from magnetar.client.producer import AsyncProducer
+from magnetar.client.scalable.producer import SendOptions
 from magnetar.runtime.clock import SystemClock
 
 
@@ -40,7 +41,7 @@ async def _produce(options: Options) -> int:
     authentication = TokenAuthentication(options.token) if options.token else None
     async with AsyncPulsarClient(options.url, authentication=authentication) as client:
         await client.connect()
-        producer = await client.create_producer(
+        producer = await client.classic.create_producer(
             options.topic,
             name=options.producer_name,
             compression=options.compression,
@@ -50,7 +51,7 @@ async def _produce(options: Options) -> int:
             return await _send_all(producer, options)
 
 
-async def _send_all(producer: AsyncProducer, options: Options) -> int:
+async def _send_all(producer: AsyncProducer[bytes], options: Options) -> int:
     clock = SystemClock()
     count = 0
     failures: list[BaseException] = []
@@ -64,10 +65,11 @@ async def _send_all(producer: AsyncProducer, options: Options) -> int:
     async for line in _lines(options):
         if options.rate:
             await asyncio.sleep(max(0.0, started + count / options.rate - clock.monotonic()))
-        described = MessageOptions(key=line.key, properties=dict(options.properties or []))
+        described = SendOptions(key=line.key, properties=dict(options.properties or []))
         if options.event_time is not None:
-            now = options.event_time == "now"
-            described["event_time_ms"] = clock.now_ms() if now else int(options.event_time)
+            is_now = options.event_time == "now"
+            event_time_ms = clock.now_ms() if is_now else int(options.event_time)
+            described["event_time"] = datetime.fromtimestamp(event_time_ms / 1000, UTC)
         sent = await producer.submit(line.data, **described)
         sent.add_done_callback(on_sent)
         count += 1

@@ -74,8 +74,8 @@ VERBS: Final = (
             NAMESPACE,
             Flag(
                 ("-td", "--topic-domain"),
-                "which topics (both)",
-                choices=("persistent", "non-persistent"),
+                "which topics (persistent and non-persistent); topic for scalable ones",
+                choices=("persistent", "non-persistent", "topic"),
             ),
             Flag(("-b", "--bundle"), "of one bundle only"),
             _SYSTEM,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 _SECONDS: Final[Mapping[str, int]] = {
     "s": 1,
@@ -52,6 +54,19 @@ def parse_pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def join(lists: Iterable[Iterable[str]] | None) -> list[str]:
+def parse_pairs(text: str) -> list[tuple[str, str]]:
+    """`team=blue,stage=test`."""
+    return [parse_pair(item) for item in parse_list(text)]
+
+
+def parse_hash(text: str) -> int:
+    """`24576`, or hexadecimal as `0x6000`."""
+    try:
+        return int(text, 16 if text[:2].lower() == "0x" else 10)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a hash such as 0x6000") from None
+
+
+def join(lists: Iterable[Iterable[T]] | None) -> list[T]:
     """One list of a flag given several times, each time with commas."""
     return [item for each in lists or () for item in each]

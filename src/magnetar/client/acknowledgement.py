@@ -100,6 +100,15 @@ def encode_ack_id(entry: MessageId, remaining: int) -> MessageIdData:
     return data
 
 
+def encode_seek_target(target: MessageId) -> MessageIdData:
+    """A message that comes next; those before it in its batch are marked as done."""
+    data = message_id(target.position, partition=target.partition, batch_index=target.batch_index)
+    if 0 < target.batch_index < target.batch_size:
+        remaining = full_ack_set(target.batch_size) & ~full_ack_set(target.batch_index)
+        data.ack_set.extend(encode_ack_set(remaining))
+    return data
+
+
 def plan_redeliveries(ids: Iterable[MessageId], *, size_max: int) -> list[Sequence[MessageId]]:
     """The entries of these messages, once each, in commands of bounded size."""
     entries = sorted({id.entry for id in ids})

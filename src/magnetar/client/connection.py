@@ -8,11 +8,12 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from magnetar import __version__
 from magnetar.client.address import BrokerAddress
 from magnetar.client.authentication import Authentication
+from magnetar.client.end import ConsumerEnd, ProducerEnd, PushEnd
 from magnetar.client.error import (
     ConnectError,
     PulsarError,
@@ -28,9 +29,6 @@ from magnetar.wire.command import (
     BaseCommand,
     CommandAuthResponse,
     CommandConnect,
-    CommandMessage,
-    CommandSendError,
-    CommandSendReceipt,
     FeatureFlags,
     body_of,
     decode_command,
@@ -44,28 +42,6 @@ from magnetar.wire.frame import FRAME_PADDING_BYTES, FrameDecoder
 Type = BaseCommand.Type
 CLIENT_VERSION: Final = f"Magnetar-Python-v{__version__}"
 MESSAGE_BYTES_DEFAULT: Final = 5 * 1024 * 1024
-
-
-class ProducerEnd(Protocol):
-    """A producer, as its connection sees it."""
-
-    def on_receipt(self, receipt: CommandSendReceipt) -> None: ...
-
-    def on_send_error(self, error: CommandSendError) -> None: ...
-
-    def on_closed(self, connection: Connection, assigned: str | None) -> None: ...
-
-
-class ConsumerEnd(Protocol):
-    """A consumer, as its connection sees it."""
-
-    def on_message(self, command: CommandMessage, entry: bytes) -> None: ...
-
-    def on_active_change(self, is_active: bool) -> None: ...
-
-    def on_end_of_topic(self) -> None: ...
-
-    def on_closed(self, connection: Connection, assigned: str | None) -> None: ...
 
 
 @dataclass(slots=True)
@@ -101,6 +77,7 @@ class Connection(asyncio.Protocol):
         self._requests: dict[int, _Request] = {}
         self._producers: dict[int, ProducerEnd] = {}
         self._consumers: dict[int, ConsumerEnd] = {}
+        self._listeners: dict[tuple[int, int], PushEnd] = {}
         self._keep_alive: asyncio.TimerHandle | None = None
         self._is_ping_unanswered = False
 
@@ -182,6 +159,13 @@ class Connection(asyncio.Protocol):
     def remove_consumer(self, consumer_id: int) -> None:
         self._consumers.pop(consumer_id, None)
 
+    def add_listener(self, kind: int, id: int, listener: PushEnd) -> None:
+        """Hear the pushes of one type that carry this session, consumer or watch id."""
+        self._listeners[kind, id] = listener
+
+    def remove_listener(self, kind: int, id: int) -> None:
+        self._listeners.pop((kind, id), None)
+
     def close(self, reason: PulsarError | None = None) -> None:
         """End the connection and tell everybody on it why; closing again changes nothing."""
         if self.reason is not None:
@@ -202,6 +186,9 @@ class Connection(asyncio.Protocol):
             producer.on_closed(self, None)
         for consumer in consumers.values():
             consumer.on_closed(self, None)
+        listeners, self._listeners = self._listeners, {}
+        for listener in listeners.values():
+            listener.on_closed(self, None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -317,7 +304,8 @@ class Connection(asyncio.Protocol):
             consumer.on_message(command, entry)
 
     def _on_close_producer(self, command: Any, _: bytes) -> None:
-        producer = self._producers.pop(command.producer_id, None)
+        # It stays listed: receipts of what was stored before may still be on their way.
+        producer = self._producers.get(command.producer_id)
         if producer is not None:
             producer.on_closed(self, self._assigned(command))
 
@@ -342,6 +330,21 @@ class Connection(asyncio.Protocol):
             consumer.on_end_of_topic()
 
 
+    def _on_layout(self, update: Any, _: bytes) -> None:
+        self._tell(Type.SCALABLE_TOPIC_UPDATE, update.session_id, update)
+
+    def _on_assignment(self, update: Any, _: bytes) -> None:
+        self._tell(Type.SCALABLE_TOPIC_ASSIGNMENT_UPDATE, update.consumer_id, update)
+
+    def _on_namespace(self, update: Any, _: bytes) -> None:
+        self._tell(Type.WATCH_SCALABLE_TOPICS_UPDATE, update.watch_id, update)
+
+    def _tell(self, kind: int, id: int, body: Any) -> None:
+        listener = self._listeners.get((kind, id))
+        if listener is not None:
+            listener.on_push(body)
+
+
 def _ignore(connection: Connection, body: Any, payload: bytes) -> None:
     """PONG: that something came is all it says."""
 
@@ -359,6 +362,9 @@ _HANDLERS: Final[Mapping[int, Callable[[Connection, Any, bytes], None]]] = {
     Type.CLOSE_CONSUMER: Connection._on_close_consumer,
     Type.ACTIVE_CONSUMER_CHANGE: Connection._on_active_change,
     Type.REACHED_END_OF_TOPIC: Connection._on_end_of_topic,
+    Type.SCALABLE_TOPIC_UPDATE: Connection._on_layout,
+    Type.SCALABLE_TOPIC_ASSIGNMENT_UPDATE: Connection._on_assignment,
+    Type.WATCH_SCALABLE_TOPICS_UPDATE: Connection._on_namespace,
 }
 _ANSWERS: Final = frozenset(
     {

@@ -5,34 +5,50 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
 from magnetar.client.message import Message
 from magnetar.client.message_id import EARLIEST, LATEST, MessageId
+from magnetar.client.pattern import TopicPattern
+from magnetar.client.quantity import Duration, parse_duration
+from magnetar.client.retry_letter import RetryLetters
 from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings
 from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.model.name import TopicName
+from magnetar.runtime.log import Log
+
+_log = Log(__name__)
 
 PARTITION_CHECK_S: Final = 60.0
+
+T = TypeVar("T")
 
 
 class _Waiting(NamedTuple):
     part: TopicConsumer
     generation: int
-    message: Message
+    message: Message[Any]
 
 
-class AsyncConsumer:
-    """Made by `AsyncPulsarClient.subscribe`; an async context manager and iterator of messages."""
+class AsyncConsumer(Generic[T]):
+    """Made by `client.classic.subscribe`; an async context manager and iterator of messages."""
 
     def __init__(
-        self, session: Session, topics: Sequence[TopicName], settings: ConsumerSettings
+        self,
+        session: Session,
+        topics: Sequence[TopicName],
+        settings: ConsumerSettings,
+        *,
+        pattern: TopicPattern | None = None,
+        retries: RetryLetters | None = None,
     ) -> None:
         self._session = session
         self._topics = tuple(topics)
         self._settings = settings
+        self._pattern = pattern
+        self._retries = retries
         self._parts: list[TopicConsumer] = []
         self._partitions: dict[TopicName, int] = {}
         self._queue: deque[_Waiting] = deque()
@@ -61,24 +77,21 @@ class AsyncConsumer:
     async def open(self) -> None:
         """Attach to every partition of every topic; all or none."""
         try:
+            if self._pattern is not None:
+                self._topics = tuple(await self._pattern.find(self._session.lookup))
             for topic in self._topics:
-                count = await self._session.lookup.count_partitions(
-                    topic, create=self._settings.create_topic
-                )
-                self._partitions[topic] = count
-                names = [topic.partition(index) for index in range(count)] or [topic]
-                for name in names:
-                    await self._add(name)
+                await self._add_topic(topic)
         except BaseException:
             await self._close_parts()
             raise
         self._session.made[self] = None
-        if any(self._partitions.values()):
+        if self._pattern is not None or any(self._partitions.values()):
+            interval = PARTITION_CHECK_S if self._pattern is None else self._pattern.interval
             self._growth = self._session.scope.periodic(
-                PARTITION_CHECK_S, self._grow, f"partitions of {self.subscription}"
+                interval, self._grow, f"topics of {self.subscription}"
             )
 
-    async def receive(self, timeout: float | None = None) -> Message | None:
+    async def receive(self, timeout: float | None = None) -> Message[T] | None:
         """The next message; None when there is none within `timeout` seconds."""
         deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
         while True:
@@ -92,7 +105,7 @@ class AsyncConsumer:
             except TimeoutError:
                 return self.receive_nowait()
 
-    def receive_nowait(self) -> Message | None:
+    def receive_nowait(self) -> Message[T] | None:
         """A message that is here already, or None."""
         while self._queue:
             part, generation, message = self._queue.popleft()
@@ -103,7 +116,7 @@ class AsyncConsumer:
             raise self._failure
         return None
 
-    async def receive_many(self, max_messages: int, timeout: float) -> list[Message]:
+    async def receive_many(self, max_messages: int, timeout: float) -> list[Message[T]]:
         """Up to `max_messages`, as soon as there are any; fewer, even none, after `timeout`."""
         first = await self.receive(timeout)
         if first is None:
@@ -116,12 +129,12 @@ class AsyncConsumer:
             messages.append(message)
         return messages
 
-    async def acknowledge(self, message: Message | MessageId) -> None:
+    async def acknowledge(self, message: Message[Any] | MessageId) -> None:
         """The message is done. With `ack_receipts` returns once the broker has stored that."""
         part, id = self._find(message)
         await part.acknowledge(id)
 
-    async def acknowledge_cumulative(self, message: Message | MessageId) -> None:
+    async def acknowledge_cumulative(self, message: Message[Any] | MessageId) -> None:
         """This message and all before it on the same topic or partition are done."""
         if self._settings.type.is_shared:
             raise ConfigurationError("A shared subscription has no cumulative acknowledgement")
@@ -129,11 +142,32 @@ class AsyncConsumer:
         await part.acknowledge_cumulative(id)
 
     def negative_acknowledge(
-        self, message: Message | MessageId, delay: float | None = None
+        self, message: Message[Any] | MessageId, delay: float | None = None
     ) -> None:
         """Ask for the message again after `delay` seconds (the consumer's `nack_delay`)."""
         part, id = self._find(message)
         part.negative_acknowledge(id, delay)
+
+    async def reconsume_later(self, message: Message[T], delay: Duration) -> None:
+        """Put the message aside: it comes again through the retry topic, `delay` later.
+
+        Once it came more than `max_redeliveries` times, it goes to the dead-letter topic instead.
+        """
+        if self._retries is None:
+            raise ConfigurationError(
+                "reconsume_later needs dead_letter=DeadLetterPolicy(..., retry_topic=...)"
+            )
+        await self._retries.put_aside(message, parse_duration("delay", delay))
+        await self.acknowledge(message)
+
+    def pause(self) -> None:
+        """Ask for no more messages; those on their way still come."""
+        for part in self._parts:
+            part.pause()
+
+    def resume(self) -> None:
+        for part in self._parts:
+            part.resume()
 
     def redeliver_unacknowledged(self) -> None:
         """Ask for everything unacknowledged again, now."""
@@ -178,6 +212,10 @@ class AsyncConsumer:
             self._growth.cancel()
         await self._close_parts()
         self._session.made.pop(self, None)
+        if self._settings.dead_letters is not None:
+            await self._settings.dead_letters.close()
+        if self._retries is not None:
+            await self._retries.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -188,7 +226,7 @@ class AsyncConsumer:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Message:
+    async def __anext__(self) -> Message[T]:
         try:
             message = await self.receive()
         except AlreadyClosedError:
@@ -196,7 +234,7 @@ class AsyncConsumer:
         assert message is not None, "receive without a timeout returns a message"
         return message
 
-    def _find(self, message: Message | MessageId) -> tuple[TopicConsumer, MessageId]:
+    def _find(self, message: Message[Any] | MessageId) -> tuple[TopicConsumer, MessageId]:
         """The part a message came through; an id alone tells it by its partition."""
         if isinstance(message, Message):
             return self._parts[message.origin], message.id
@@ -207,6 +245,14 @@ class AsyncConsumer:
             )
         return matching[0], message
 
+    async def _add_topic(self, topic: TopicName) -> None:
+        count = await self._session.lookup.count_partitions(
+            topic, create=self._settings.create_topic
+        )
+        self._partitions[topic] = count
+        for name in [topic.partition(index) for index in range(count)] or [topic]:
+            await self._add(name)
+
     async def _add(self, topic: TopicName) -> None:
         part = TopicConsumer(
             self._session,
@@ -214,12 +260,16 @@ class AsyncConsumer:
             self._settings,
             origin=len(self._parts),
             deliver=self._on_delivered,
-            give_up=self._fail,
+            give_up=self._fail if self._pattern is None else self._on_lost,
         )
         self._parts.append(part)
         await part.open()
 
-    def _on_delivered(self, part: TopicConsumer, messages: list[Message]) -> None:
+    def _on_lost(self, failure: PulsarError) -> None:
+        """One topic of a pattern is gone: the others go on, and it may come back."""
+        _log.warning("topic lost", error=failure, subscription=self.subscription)
+
+    def _on_delivered(self, part: TopicConsumer, messages: list[Message[T]]) -> None:
         self._queue.extend(_Waiting(part, part.generation, message) for message in messages)
         self._arrived.set()
 
@@ -228,6 +278,11 @@ class AsyncConsumer:
         self._arrived.set()
 
     async def _grow(self) -> None:
+        if self._pattern is not None:
+            for topic in await self._pattern.find(self._session.lookup):
+                if topic not in self._partitions:
+                    await self._add_topic(topic)
+                    self._topics += (topic,)
         for topic, known in self._partitions.items():
             if known:
                 count = await self._session.lookup.count_partitions(topic, create=False)

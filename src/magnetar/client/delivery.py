@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from magnetar.client.encryption import ConsumerFailure, Opener
+from magnetar.client.error import CryptoError
 from magnetar.client.message import Message
 from magnetar.client.message_id import MessageId
+from magnetar.client.value import RAW, SchemaValues
 from magnetar.errors import MagnetarError, ProtocolViolation
 from magnetar.wire.ackset import decode_ack_set
 from magnetar.wire.batch import decode_batch
@@ -20,7 +23,7 @@ from magnetar.wire.command import (
     position_of,
 )
 from magnetar.wire.compression import decompress
-from magnetar.wire.entry import decode_entry, decode_key, verify_checksum
+from magnetar.wire.entry import count_messages, decode_entry, decode_key, verify_checksum
 
 _UNFINISHED_MAX: Final = 100
 _CHUNKED_BYTES_MAX: Final = 1024 * 1024 * 1024
@@ -37,7 +40,7 @@ class CorruptEntry(MagnetarError):
 class Delivery(NamedTuple):
     """What one entry gave: messages to hand out, and permits of what is not handed out."""
 
-    messages: list[Message]
+    messages: list[Message[Any]]
     unused_permits: int = 0
     chunk_ids: tuple[MessageId, ...] = ()
     """All entries of a message that came in chunks."""
@@ -53,10 +56,22 @@ class _Entry:
 class EntryDecoder:
     """Keeps the chunks of unfinished messages; everything else is decided entry by entry."""
 
-    def __init__(self, topic: str, origin: int, *, message_bytes_max: int) -> None:
+    def __init__(
+        self,
+        topic: str,
+        origin: int,
+        *,
+        message_bytes_max: int,
+        values: SchemaValues[Any] | None = None,
+        opener: Opener | None = None,
+        on_locked: str = ConsumerFailure.CONSUME,
+    ) -> None:
         self._topic = topic
         self._origin = origin
         self._message_bytes_max = message_bytes_max
+        self._values = values
+        self._opener = opener
+        self._on_locked = on_locked
         self._chunks: Reassembly[MessageId] = Reassembly(
             messages_max=_UNFINISHED_MAX,
             message_bytes_max=_CHUNKED_BYTES_MAX,
@@ -71,7 +86,11 @@ class EntryDecoder:
         now_ms: int,
         is_wanted: Callable[[MessageId], bool],
     ) -> Delivery:
-        """Raise CorruptEntry for one that is to be acknowledged and forgotten."""
+        """Raise CorruptEntry for one that is to be acknowledged and forgotten.
+
+        Unprepared comes before anything was changed: the same entry may be given again. CryptoError
+        is for one that must not be acknowledged.
+        """
         if not verify_checksum(data):
             raise CorruptEntry("checksum mismatch", CommandAck.ChecksumMismatch)
         position = position_of(command.message_id)
@@ -80,9 +99,14 @@ class EntryDecoder:
             metadata, payload = decode_entry(data)
         except ProtocolViolation as error:
             raise CorruptEntry(error.sentence, CommandAck.BatchDeSerializeError) from None
+        if self._values is not None:
+            self._values.require(metadata.schema_version)
         entry = _Entry(entry_id, metadata, command.redelivery_count)
         if metadata.encryption_keys:
-            return Delivery([self._whole(entry, entry_id, payload, is_encrypted=True)])
+            opened = self._open(metadata, payload)
+            if opened is None:
+                return Delivery([self._whole(entry, entry_id, payload, is_encrypted=True)])
+            payload = opened
         if is_chunk(metadata):
             return self._add_chunk(entry, payload, now_ms=now_ms)
         payload = self._decompress(metadata, payload, self._message_bytes_max)
@@ -99,6 +123,22 @@ class EntryDecoder:
             message_bytes_max=_CHUNKED_BYTES_MAX,
             bytes_max=_CHUNKED_BYTES_MAX,
         )
+
+    def _open(self, metadata: MessageMetadata, payload: bytes) -> bytes | None:
+        """None for what is delivered locked."""
+        if self._opener is None:
+            return None
+        self._opener.require(metadata)
+        try:
+            return self._opener.open(metadata, payload)
+        except CryptoError as error:
+            match ConsumerFailure(self._on_locked):
+                case ConsumerFailure.CONSUME:
+                    return None
+                case ConsumerFailure.DISCARD:
+                    raise CorruptEntry(error.sentence, CommandAck.DecryptionError) from None
+                case ConsumerFailure.FAIL:
+                    raise
 
     def _decompress(self, metadata: MessageMetadata, payload: bytes, bytes_max: int) -> bytes:
         size = metadata.uncompressed_size
@@ -144,7 +184,7 @@ class EntryDecoder:
 
     def _whole(
         self, entry: _Entry, id: MessageId, payload: bytes, *, is_encrypted: bool = False
-    ) -> Message:
+    ) -> Message[Any]:
         metadata = entry.metadata
         return self._build(
             entry,
@@ -157,7 +197,7 @@ class EntryDecoder:
 
     def _single(
         self, entry: _Entry, id: MessageId, single: SingleMessageMetadata, payload: bytes
-    ) -> Message:
+    ) -> Message[Any]:
         sequence_id = (
             single.sequence_id
             if single.HasField("sequence_id")
@@ -175,7 +215,7 @@ class EntryDecoder:
         *,
         sequence_id: int,
         is_encrypted: bool = False,
-    ) -> Message:
+    ) -> Message[Any]:
         metadata = entry.metadata
         key = own.partition_key if own.HasField("partition_key") else None
         return Message(
@@ -197,7 +237,18 @@ class EntryDecoder:
             replicated_from=metadata.replicated_from or None,
             is_encrypted=is_encrypted,
             origin=self._origin,
+            values=self._values or RAW,
         )
+
+
+def count_permits(command: CommandMessage, entry: bytes) -> int:
+    """How many permits the broker took for the entry."""
+    if command.ack_set:
+        return decode_ack_set(command.ack_set).bit_count()
+    try:
+        return count_messages(entry)
+    except ProtocolViolation:
+        return 1
 
 
 def _properties(own: MessageMetadata | SingleMessageMetadata) -> Mapping[str, str]:

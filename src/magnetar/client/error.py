@@ -82,6 +82,14 @@ class TransactionError(PulsarError):
     """The transaction is unknown, in conflict or in the wrong state."""
 
 
+class CryptoError(PulsarError):
+    """A key is missing or wrong, or what was encrypted was changed."""
+
+
+class FeatureNotSupportedError(PulsarError):
+    """Neither this client nor its broker offers it."""
+
+
 class UnavailableError(PulsarError):
     """The broker cannot do it now; the client asks again until its timeout."""
 

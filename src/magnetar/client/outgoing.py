@@ -6,10 +6,11 @@ import asyncio
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, Protocol, TypedDict
 
+from magnetar.client.encryption import Sealer
 from magnetar.client.error import InvalidMessageError
-from magnetar.client.message_id import MessageId
+from magnetar.client.policy import BatchingPolicy
 from magnetar.wire.batch import encode_batch
 from magnetar.wire.chunk import plan_chunks, stamp_chunk
 from magnetar.wire.command import (
@@ -26,6 +27,9 @@ from magnetar.wire.entry import encode_entry
 
 _CHUNK_HEADROOM_BYTES = 512
 """Room that the metadata of a chunk takes from the message size, besides properties and key."""
+_TAG_BYTES = 16
+_SEAL_HEADROOM_BYTES = 4096
+"""Room for data keys wrapped for several readers."""
 
 
 class MessageOptions(TypedDict, total=False):
@@ -46,7 +50,7 @@ class Outgoing:
 
     data: bytes | None
     sequence_id: int
-    sent: asyncio.Future[MessageId]
+    sent: asyncio.Future[Any]
     key: str | bytes | None
     ordering_key: bytes | None
     properties: Mapping[str, str]
@@ -76,16 +80,32 @@ class PendingSend:
     expires_at: float = 0.0
 
 
+class SendSettings(Protocol):
+    """How a producer packs what it sends."""
+
+    @property
+    def compression(self) -> CompressionType: ...
+
+    @property
+    def batching(self) -> BatchingPolicy | None: ...
+
+    @property
+    def chunking(self) -> bool: ...
+
+    @property
+    def chunk_bytes_max(self) -> int | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class SendEncoder:
     """What all frames of one producer have in common."""
 
     producer_id: int
     producer_name: str
-    compression: CompressionType
+    settings: SendSettings
     schema_version: bytes
     message_bytes_max: int
-    is_chunking: bool
+    sealer: Sealer | None = None
 
     def encode(self, messages: Sequence[Outgoing], *, now_ms: int) -> list[PendingSend]:
         """One SEND for one message or a batch; several for a message in chunks."""
@@ -102,21 +122,28 @@ class SendEncoder:
             metadata.deliver_at_time = message.deliver_at_ms
         metadata.replicate_to.extend(message.replicate_to)
         payload = self._compress(metadata, message.data or b"")
-        if len(payload) <= self.message_bytes_max:
+        size = len(payload) + (0 if self.sealer is None else _TAG_BYTES)
+        bytes_max = self.message_bytes_max
+        if self.settings.chunking and self.settings.chunk_bytes_max is not None:
+            bytes_max = min(bytes_max, self.settings.chunk_bytes_max)
+        if size <= bytes_max:
             send = CommandSend(producer_id=self.producer_id, sequence_id=message.sequence_id)
-            return [_pending(send, metadata, payload, (message,))]
-        if not self.is_chunking:
+            return [_pending(send, metadata, self._seal(metadata, payload), (message,))]
+        if not self.settings.chunking:
             raise InvalidMessageError(
-                f"A message of {len(payload)} bytes; the broker takes {self.message_bytes_max}"
+                f"A message of {size} bytes; the broker takes {bytes_max} in one piece,"
+                " and more with chunking=True"
             )
         return self._encode_chunks(message, metadata, payload)
 
     def _encode_chunks(
         self, message: Outgoing, metadata: MessageMetadata, payload: bytes
     ) -> list[PendingSend]:
-        room = self.message_bytes_max - metadata.ByteSize() - _CHUNK_HEADROOM_BYTES
+        headroom = _CHUNK_HEADROOM_BYTES + (0 if self.sealer is None else _SEAL_HEADROOM_BYTES)
+        room = self.message_bytes_max - metadata.ByteSize() - headroom
         if room <= 0:
             raise InvalidMessageError("The key and properties leave no room for data in a chunk")
+        room = min(room, self.settings.chunk_bytes_max or room)
         uuid = f"{self.producer_name}-{message.sequence_id}"
         sends = []
         for chunk in plan_chunks(len(payload), chunk_bytes_max=room):
@@ -125,13 +152,17 @@ class SendEncoder:
                 producer_id=self.producer_id, sequence_id=message.sequence_id, is_chunk=True
             )
             is_last = chunk.index == chunk.count - 1
-            piece = payload[chunk.start : chunk.end]
+            piece = self._seal(stamped, payload[chunk.start : chunk.end])
             sends.append(_pending(send, stamped, piece, (message,) if is_last else ()))
         return sends
 
     def _encode_batch(self, messages: Sequence[Outgoing], now_ms: int) -> PendingSend:
         first, last = messages[0], messages[-1]
-        metadata = self._metadata(first.sequence_id, now_ms)
+        batching = self.settings.batching
+        # Batches by key interleave: only their last ids grow from one to the next.
+        is_by_key = batching is not None and batching.by_key
+        sequence_id = last.sequence_id if is_by_key else first.sequence_id
+        metadata = self._metadata(sequence_id, now_ms)
         metadata.num_messages_in_batch = len(messages)
         metadata.highest_sequence_id = last.sequence_id
         _set_key(metadata, first)
@@ -142,10 +173,10 @@ class SendEncoder:
             if message.data is None:
                 single.null_value = True
             singles.append((single, message.data or b""))
-        payload = self._compress(metadata, encode_batch(singles))
+        payload = self._seal(metadata, self._compress(metadata, encode_batch(singles)))
         send = CommandSend(
             producer_id=self.producer_id,
-            sequence_id=first.sequence_id,
+            sequence_id=sequence_id,
             highest_sequence_id=last.sequence_id,
             num_messages=len(messages),
         )
@@ -160,11 +191,24 @@ class SendEncoder:
         return metadata
 
     def _compress(self, metadata: MessageMetadata, payload: bytes) -> bytes:
-        if self.compression == CompressionType.NONE:
+        compression = self.settings.compression
+        if compression == CompressionType.NONE:
             return payload
-        metadata.compression = self.compression
+        metadata.compression = compression
         metadata.uncompressed_size = len(payload)
-        return compress(self.compression, payload)
+        return compress(compression, payload)
+
+    def _seal(self, metadata: MessageMetadata, payload: bytes) -> bytes:
+        return payload if self.sealer is None else self.sealer.seal(metadata, payload)
+
+
+def part_by_key(messages: Sequence[Outgoing]) -> list[Sequence[Outgoing]]:
+    """One batch for each key, in the order of their last messages."""
+    groups: dict[str | bytes | None, list[Outgoing]] = {}
+    for message in messages:
+        key = message.key if message.ordering_key is None else message.ordering_key
+        groups.setdefault(key, []).append(message)
+    return sorted(groups.values(), key=lambda group: group[-1].sequence_id)
 
 
 def _pending(

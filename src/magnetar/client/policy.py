@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
 from magnetar.client.error import ConfigurationError
+from magnetar.client.quantity import Duration, parse_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,58 @@ class BatchingPolicy:
     max_delay: float = 0.001
     max_messages: int = 1000
     max_bytes: int = 128 * 1024
+    by_key: bool = False
+    """Messages of one key only in each batch, so that Key_Shared consumers can part them."""
 
     def __post_init__(self) -> None:
         if self.max_delay <= 0 or self.max_messages < 1 or self.max_bytes < 1:
             raise ConfigurationError("The limits of a batch must be above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class BackoffPolicy:
+    """Delays that grow from `initial` to `maximum`, each spread by `jitter` around its value."""
+
+    initial: Duration
+    maximum: Duration
+    multiplier: float = 2.0
+    jitter: float = 0.1
+
+    def __post_init__(self) -> None:
+        initial = parse_duration("initial", self.initial)
+        if parse_duration("maximum", self.maximum) < initial:
+            raise ConfigurationError("The maximum of a backoff must not be below its initial delay")
+        if self.multiplier < 1 or not 0 <= self.jitter < 1:
+            raise ConfigurationError("multiplier must not be below 1, and jitter is from 0 to 1")
+
+    @classmethod
+    def fixed(cls, delay: Duration) -> BackoffPolicy:
+        """The same delay each time."""
+        return cls(delay, delay, multiplier=1.0, jitter=0.0)
+
+    def delay(self, attempt: int, chance: random.Random) -> float:
+        """Seconds before the attempt after `attempt` failed ones; the first is number 0."""
+        initial = parse_duration("initial", self.initial)
+        maximum = parse_duration("maximum", self.maximum)
+        # Beyond 2000 doublings a float ends; the maximum was reached long before.
+        grown = min(maximum, initial * self.multiplier ** min(attempt, 500))
+        return grown * (1 + self.jitter * (chance.random() - 0.5))
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterPolicy:
+    """A message delivered more than `max_redeliveries` + 1 times goes to another topic instead.
+
+    Without `topic` its name is the topic's with `-DLQ`; a classic consumer puts the subscription in
+    between. `retry_topic` is where a classic consumer's `reconsume_later` puts messages.
+    """
+
+    max_redeliveries: int
+    topic: str | None = None
+    retry_topic: str | None = None
+    initial_subscription: str | None = None
+    """A subscription made with the dead-letter topic, so that nothing there is lost."""
+
+    def __post_init__(self) -> None:
+        if self.max_redeliveries < 0:
+            raise ConfigurationError("max_redeliveries must not be below 0")

@@ -30,6 +30,7 @@ class ConnectionPool:
         self._tls = tls
         self._open: dict[_Place, Connection] = {}
         self._opening: dict[_Place, asyncio.Lock] = {}
+        self._own: list[Connection] = []
         self._turn = 0
         self._is_closed = False
 
@@ -43,18 +44,18 @@ class ConnectionPool:
             found = self._open.get(place)
             if found is not None and found.is_open:
                 return found
-            connection = await Connection.open(
-                address,
-                authentication=self._authentication,
-                policy=self._policy,
-                tls=self._tls,
-                proxy_to=proxy_to,
-            )
-            if self._is_closed:
-                connection.close()
-                raise AlreadyClosedError("The client is closed")
+            connection = await self._connect(address, proxy_to)
             self._open[place] = connection
             return connection
+
+    async def open_own(self, address: BrokerAddress, proxy_to: str | None = None) -> Connection:
+        """A connection that is not shared: its end tells the broker that its holder is gone."""
+        if self._is_closed:
+            raise AlreadyClosedError("The client is closed")
+        connection = await self._connect(address, proxy_to)
+        self._own = [each for each in self._own if each.is_open]
+        self._own.append(connection)
+        return connection
 
     async def get_service(self) -> Connection:
         """A connection to any host of the service URL; the next host when one does not answer."""
@@ -69,6 +70,20 @@ class ConnectionPool:
 
     def close(self) -> None:
         self._is_closed = True
-        for connection in self._open.values():
+        for connection in (*self._open.values(), *self._own):
             connection.close(AlreadyClosedError("The client is closed"))
         self._open.clear()
+        self._own.clear()
+
+    async def _connect(self, address: BrokerAddress, proxy_to: str | None) -> Connection:
+        connection = await Connection.open(
+            address,
+            authentication=self._authentication,
+            policy=self._policy,
+            tls=self._tls,
+            proxy_to=proxy_to,
+        )
+        if self._is_closed:
+            connection.close()
+            raise AlreadyClosedError("The client is closed")
+        return connection

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Self, Unpack
+from typing import Final, Generic, Self, TypeVar, Unpack
 
-from magnetar.client.error import AlreadyClosedError
+from magnetar.client.envelope import measure, pack_message
+from magnetar.client.error import AlreadyClosedError, QueueFullError
+from magnetar.client.interceptor import tell_sent
 from magnetar.client.message_id import MessageId
 from magnetar.client.outgoing import MessageOptions, format_key
+from magnetar.client.publication import ProducerSettings
+from magnetar.client.scalable.producer import SendOptions
 from magnetar.client.session import Session
-from magnetar.client.topic_producer import ProducerSettings, TopicProducer
+from magnetar.client.topic_producer import TopicProducer
 from magnetar.model.name import TopicName
 from magnetar.rules.route import KeyHash, route_partition, route_turn
 
 PARTITION_CHECK_S: Final = 60.0
 
+T = TypeVar("T")
 
-class AsyncProducer:
-    """Made by `AsyncPulsarClient.create_producer`; use it as an async context manager."""
+
+class AsyncProducer(Generic[T]):
+    """Made by `client.classic.create_producer`; use it as an async context manager."""
 
     def __init__(
         self,
@@ -70,25 +76,41 @@ class AsyncProducer:
                 PARTITION_CHECK_S, self._grow, f"partitions of {self._topic}"
             )
 
-    async def send(self, data: bytes | None, **options: Unpack[MessageOptions]) -> MessageId:
-        """Publish and return the id once the broker has stored it; waits while too many wait."""
-        return await (await self.submit(data, **options))
+    async def send(self, value: T | None, **options: Unpack[SendOptions]) -> MessageId:
+        """Publish and return the id once the broker has stored it; waits while too many wait.
+
+        None is a tombstone: on a compacted topic it deletes what its key had.
+        """
+        return await (await self.submit(value, **options))
 
     async def submit(
-        self, data: bytes | None, **options: Unpack[MessageOptions]
+        self, value: T | None, **options: Unpack[SendOptions]
     ) -> asyncio.Future[MessageId]:
         """Wait for room only, and return the future of the id: many sends on their way at once."""
-        part = self._choose(options.get("key"))
-        await part.reserve()
-        return part.send_reserved(data, options)
+        data, packed = self._pack(value, options)
+        part = self._choose(packed.get("key"))
+        size = measure(data, packed)
+        memory = self._session.memory
+        await memory.take(size)
+        try:
+            await part.reserve()
+        except BaseException:
+            memory.give(size)
+            raise
+        return self._send(part, data, packed, size)
 
     def send_nowait(
-        self, data: bytes | None, **options: Unpack[MessageOptions]
+        self, value: T | None, **options: Unpack[SendOptions]
     ) -> asyncio.Future[MessageId]:
         """Publish without waiting for anything; raises QueueFullError when too many wait."""
-        part = self._choose(options.get("key"))
+        data, packed = self._pack(value, options)
+        part = self._choose(packed.get("key"))
+        size = measure(data, packed)
         part.reserve_nowait()
-        return part.send_reserved(data, options)
+        if not self._session.memory.try_take(size):
+            part.release()
+            raise QueueFullError("The client's memory limit is reached")
+        return self._send(part, data, packed, size)
 
     async def flush(self) -> None:
         """Wait for the receipt of everything sent before."""
@@ -113,9 +135,28 @@ class AsyncProducer:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _choose(self, key: str | bytes | None) -> TopicProducer:
+    def _pack(self, value: T | None, options: SendOptions) -> tuple[bytes | None, MessageOptions]:
         if self._is_closed:
             raise AlreadyClosedError(f"The producer on {self._topic} is closed")
+        now_ms = self._session.clock.now_ms()
+        return pack_message(self._settings, self.topic, value, options, now_ms=now_ms)
+
+    def _send(
+        self, part: TopicProducer, data: bytes | None, packed: MessageOptions, size: int
+    ) -> asyncio.Future[MessageId]:
+        sent = part.send_reserved(data, packed)
+        interceptors = self._settings.interceptors
+
+        def on_done(done: asyncio.Future[MessageId]) -> None:
+            self._session.memory.give(size)
+            if interceptors and not done.cancelled():
+                error = done.exception()
+                tell_sent(interceptors, self.topic, None if error else done.result(), error)
+
+        sent.add_done_callback(on_done)
+        return sent
+
+    def _choose(self, key: str | bytes | None) -> TopicProducer:
         count = len(self._parts)
         if count == 1:
             return self._parts[0]

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from magnetar.client.consumer import AsyncConsumer
 from magnetar.client.message import Message
 from magnetar.client.message_id import MessageId
 
+T = TypeVar("T")
 
-class AsyncReader:
-    """Made by `AsyncPulsarClient.reader`; an async context manager and iterator of messages."""
 
-    def __init__(self, consumer: AsyncConsumer) -> None:
+class AsyncReader(Generic[T]):
+    """Made by `client.classic.reader`; an async context manager and iterator of messages."""
+
+    def __init__(self, consumer: AsyncConsumer[T]) -> None:
         self._consumer = consumer
 
     @property
     def topic(self) -> str:
         return self._consumer.topics[0]
 
-    async def read(self, timeout: float | None = None) -> Message | None:
+    async def read(self, timeout: float | None = None) -> Message[T] | None:
         """The next message; None when there is none within `timeout` seconds."""
         message = await self._consumer.receive(timeout)
         if message is not None:  # lets the broker drop what the reader has passed
@@ -46,7 +48,7 @@ class AsyncReader:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Message:
+    async def __anext__(self) -> Message[T]:
         message = await anext(self._consumer)
         await self._consumer.acknowledge_cumulative(message)
         return message

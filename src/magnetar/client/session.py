@@ -7,8 +7,10 @@ from itertools import count
 from typing import Protocol
 
 from magnetar.client.lookup import Lookup
+from magnetar.client.memory import MemoryLimit
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.client.pool import ConnectionPool
+from magnetar.client.schema.book import SchemaBook
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.task import TaskScope
 
@@ -29,11 +31,25 @@ class Session:
     made: dict[Handle, None] = field(default_factory=dict)
     """What is open, in the order it was made."""
     scope: TaskScope = field(default_factory=lambda: TaskScope("client"))
+    memory: MemoryLimit = field(default_factory=MemoryLimit)
+    """What may wait for receipts, all producers together."""
+    schemas: SchemaBook = field(init=False)
     _producer_ids: count[int] = field(default_factory=count)
     _consumer_ids: count[int] = field(default_factory=count)
+
+    _watch_ids: count[int] = field(default_factory=lambda: count(1))
+
+    def __post_init__(self) -> None:
+        self.schemas = SchemaBook(
+            self.pool, clock=self.clock, policy=self.policy, timeout=self.operation_timeout
+        )
 
     def next_producer_id(self) -> int:
         return next(self._producer_ids)
 
     def next_consumer_id(self) -> int:
         return next(self._consumer_ids)
+
+    def next_watch_id(self) -> int:
+        """For watches of layouts and of namespaces."""
+        return next(self._watch_ids)

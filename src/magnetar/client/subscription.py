@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from magnetar.client.dead_letter import DeadLetters
+from magnetar.client.encryption import ConsumerEncryption
 from magnetar.client.error import ConfigurationError
+from magnetar.client.interceptor import ConsumerInterceptor
 from magnetar.client.message_id import EARLIEST, LATEST, MessageId
+from magnetar.client.policy import BackoffPolicy
+from magnetar.client.schema.schema import Schema
 from magnetar.model.name import TopicName
 from magnetar.wire.command import (
     CommandSubscribe,
     KeySharedMeta,
     KeyValue,
-    Schema,
     message_id,
 )
 
@@ -82,18 +86,29 @@ class ConsumerSettings:
     ack_receipts: bool = False
     batch_index_acks: bool = True
     nack_delay: float = 60.0
+    nack_backoff: BackoffPolicy | None = None
+    """By how often the message was delivered before; `nack_delay` counts without it."""
+    processing_timeout: float = 0.0
+    """Seconds from receiving a message to asking for it again; 0 waits for ever."""
+    processing_timeout_backoff: BackoffPolicy | None = None
+    """How much longer a message that was delivered before may take."""
     read_compacted: bool = False
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
-    schema: Schema | None = None
+    schema: Schema[Any] = Schema.BYTES
     key_shared: KeySharedMeta | None = None
+    encryption: ConsumerEncryption | None = None
+    dead_letters: DeadLetters | None = None
+    interceptors: tuple[ConsumerInterceptor, ...] = ()
 
     def __post_init__(self) -> None:
         if self.receiver_queue_size < 1 or self.ack_group_size < 1:
             raise ConfigurationError("receiver_queue_size and ack_group_size must be above 0")
-        if self.ack_group_time < 0 or self.nack_delay < 0:
-            raise ConfigurationError("ack_group_time and nack_delay must not be below 0")
+        if min(self.ack_group_time, self.nack_delay, self.processing_timeout) < 0:
+            raise ConfigurationError(
+                "ack_group_time, nack_delay and processing_timeout must not be below 0"
+            )
 
     @property
     def is_durable(self) -> bool:
@@ -128,8 +143,9 @@ def encode_subscribe(
         body.start_message_id.CopyFrom(start)
     if not settings.type.is_shared:
         body.consumer_epoch = epoch
-    if settings.schema is not None:
-        body.schema.CopyFrom(settings.schema)
+    schema = settings.schema.to_wire()
+    if schema is not None:
+        body.schema.CopyFrom(schema)
     if settings.key_shared is not None:
         body.keySharedMeta.CopyFrom(settings.key_shared)
     return body

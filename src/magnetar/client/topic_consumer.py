@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
-from magnetar.client.acknowledgement import AckGroup, encode_ack_id, plan_redeliveries
+from magnetar.client.acknowledgement import (
+    AckGroup,
+    encode_ack_id,
+    encode_seek_target,
+    plan_redeliveries,
+)
 from magnetar.client.attachment import Attachment
 from magnetar.client.connection import MESSAGE_BYTES_DEFAULT, Connection, Type
-from magnetar.client.delivery import CorruptEntry, Delivery, EntryDecoder
+from magnetar.client.delivery import CorruptEntry, EntryDecoder, count_permits
+from magnetar.client.encryption import ConsumerFailure, make_opener
 from magnetar.client.error import (
+    CryptoError,
     PulsarError,
     PulsarTimeoutError,
     decode_refusal,
 )
+from magnetar.client.intake import Intake, select_messages
+from magnetar.client.interceptor import tell_acknowledged, tell_refused
 from magnetar.client.message import Message
 from magnetar.client.message_id import EARLIEST, LATEST, MessageId
+from magnetar.client.redelivery import RedeliveryPlan, RedeliveryTimes
 from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, Floor, encode_subscribe
-from magnetar.errors import ProtocolViolation
+from magnetar.client.value import SchemaValues
 from magnetar.model.name import TopicName
-from magnetar.wire.ackset import decode_ack_set, full_ack_set
+from magnetar.runtime.log import Log
+from magnetar.wire.ackset import decode_ack_set
 from magnetar.wire.command import (
     CommandAck,
     CommandCloseConsumer,
@@ -31,15 +42,14 @@ from magnetar.wire.command import (
     CommandRedeliverUnacknowledgedMessages,
     CommandSeek,
     CommandUnsubscribe,
-    MessageIdData,
-    message_id,
     position_of,
 )
-from magnetar.wire.entry import count_messages
+
+_log = Log(__name__)
 
 _REDELIVERIES_MAX: Final = 1000
 
-Deliver = Callable[["TopicConsumer", list[Message]], None]
+Deliver = Callable[["TopicConsumer", list[Message[Any]]], None]
 GiveUp = Callable[[PulsarError], None]
 
 
@@ -69,47 +79,74 @@ class TopicConsumer:
         self._attachment = Attachment(
             session, topic, attach=self._attach, detach=self._detach, give_up=self._finish
         )
-        self._decoder = EntryDecoder(topic.full, origin, message_bytes_max=MESSAGE_BYTES_DEFAULT)
+        encryption = settings.encryption
+        self._decoder = EntryDecoder(
+            topic.full,
+            origin,
+            message_bytes_max=MESSAGE_BYTES_DEFAULT,
+            values=SchemaValues(settings.schema, topic, session.schemas),
+            opener=None if encryption is None else make_opener(encryption),
+            on_locked=ConsumerFailure.CONSUME if encryption is None else encryption.on_failure,
+        )
+        self._intake = Intake(session.scope, topic.full, self._accept)
+        self._redeliveries = RedeliveryPlan(
+            RedeliveryTimes(
+                settings.nack_delay,
+                settings.nack_backoff,
+                settings.processing_timeout,
+                settings.processing_timeout_backoff,
+            ),
+            self.redeliver,
+        )
         self._floor = settings.start
         self._epoch = 0
         self._permits = 0
+        self._is_paused = False
         self._untaken = 0
         self._acks = AckGroup(by_index=settings.batch_index_acks)
         self._ack_timer: asyncio.TimerHandle | None = None
-        self._nacks: dict[MessageId, float] = {}
-        self._nack_timer: asyncio.TimerHandle | None = None
         self._chunk_ids: dict[MessageId, tuple[MessageId, ...]] = {}
 
     async def open(self) -> None:
         await self._attachment.open()
 
-    def on_taken(self, message: Message) -> None:
+    def on_taken(self, message: Message[Any]) -> None:
         """The application got a message: there is room for another."""
         self._untaken -= 1
+        self._redeliveries.on_taken(message.id, message.redelivery_count)
         if not self._settings.is_durable:
             self._floor = Floor(message.id, is_included=False)
         self._add_permits(1)
 
     async def acknowledge(self, id: MessageId) -> None:
-        ids = self._chunk_ids.pop(id, (id,))
-        for each in ids:
-            self._nacks.pop(each.entry, None)
+        self._redeliveries.on_done((id,))
+        for each in self._chunk_ids.pop(id, (id,)):
             self._acks.add(each)
+        tell_acknowledged(self._settings.interceptors, self.topic.full, (id,), is_cumulative=False)
         await self._after_ack()
 
     async def acknowledge_cumulative(self, id: MessageId) -> None:
+        self._redeliveries.on_done_up_to(id)
         self._acks.add_cumulative(id)
+        tell_acknowledged(self._settings.interceptors, self.topic.full, (id,), is_cumulative=True)
         await self._after_ack()
 
     def negative_acknowledge(self, id: MessageId, delay: float | None) -> None:
         """Ask for the message again, after a while."""
-        due = self._loop.time() + (self._settings.nack_delay if delay is None else delay)
-        for each in self._chunk_ids.pop(id, (id,)):
-            self._nacks[each.entry] = due
-        self._plan_nacks()
+        self._redeliveries.on_refused(id, delay)
+        tell_refused(self._settings.interceptors, self.topic.full, id)
+
+    def pause(self) -> None:
+        """Ask for nothing more; what was asked for still comes."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        self._is_paused = False
+        self._add_permits(0)
 
     def redeliver(self, ids: Iterable[MessageId]) -> None:
         """Ask for these again now; a subscription with one active consumer starts over instead."""
+        ids = [each for id in ids for each in self._chunk_ids.pop(id, (id,))]
         if not self._settings.type.is_shared:
             self.redeliver_all()
             return
@@ -140,14 +177,13 @@ class TopicConsumer:
         connection = await self._attachment.wait(timeout)
         body = CommandSeek(consumer_id=self._id)
         if isinstance(target, MessageId):
-            body.message_id.CopyFrom(_encode_target(target))
+            body.message_id.CopyFrom(encode_seek_target(target))
             floor: Floor | None = Floor(target, is_included=True)
         else:
             body.message_publish_time = target
             floor = None if self._settings.is_durable else Floor(EARLIEST, is_included=True)
         self._start_over()
         self._acks.clear()
-        self._nacks.clear()
         self._floor = floor
         await connection.request(body, Type.SUCCESS, timeout=timeout)
         self.has_reached_end = False
@@ -203,11 +239,16 @@ class TopicConsumer:
 
     def on_message(self, command: CommandMessage, entry: bytes) -> None:
         if command.HasField("consumer_epoch") and command.consumer_epoch < self._epoch:
-            self._add_permits(_count(command, entry))  # sent before the broker heard to start over
+            self._add_permits(
+                count_permits(command, entry)
+            )  # sent before the broker heard to start over
             return
+        self._intake.put(command, entry)
+
+    def _accept(self, command: CommandMessage, entry: bytes) -> None:
         floor = self._floor
         try:
-            delivery: Delivery = self._decoder.decode(
+            delivery = self._decoder.decode(
                 command,
                 entry,
                 now_ms=self._session.clock.now_ms(),
@@ -216,15 +257,22 @@ class TopicConsumer:
         except CorruptEntry as error:
             self._refuse(command, entry, error)
             return
+        except CryptoError as error:
+            _log.warning("message not decrypted", error=error, topic=self.topic.full)
+            id = MessageId(*position_of(command.message_id), command.message_id.partition)
+            self._redeliveries.on_refused(id, None)
+            self._add_permits(count_permits(command, entry))
+            return
         if command.ack_set and delivery.messages:
             unacknowledged = decode_ack_set(command.ack_set)
             self._acks.on_delivered(delivery.messages[0].id.entry, unacknowledged)
         if delivery.chunk_ids:
             self._chunk_ids[delivery.chunk_ids[-1]] = delivery.chunk_ids
-        if delivery.messages:
-            self._untaken += len(delivery.messages)
-            self._deliver(self, delivery.messages)
-        self._add_permits(delivery.unused_permits)
+        messages = select_messages(self._settings, delivery.messages, self)
+        if messages:
+            self._untaken += len(messages)
+            self._deliver(self, messages)
+        self._add_permits(delivery.unused_permits + len(delivery.messages) - len(messages))
 
     def on_active_change(self, is_active: bool) -> None:
         self.is_active = is_active
@@ -237,7 +285,6 @@ class TopicConsumer:
 
     async def _attach(self, connection: Connection) -> None:
         self._start_over()
-        self._nacks.clear()
         self._permits = 0
         is_first = self._floor is not None and self._floor.id == LATEST
         connection.add_consumer(self._id, self)
@@ -256,9 +303,11 @@ class TopicConsumer:
             raise
         for command in self._acks.take(self._id):
             connection.send_body(command)
-        connection.send_body(
-            CommandFlow(consumer_id=self._id, messagePermits=self._settings.receiver_queue_size)
-        )
+        if self._is_paused:
+            self._permits = self._settings.receiver_queue_size
+        else:
+            permits = self._settings.receiver_queue_size
+            connection.send_body(CommandFlow(consumer_id=self._id, messagePermits=permits))
 
     async def _pin_latest(self, connection: Connection) -> None:
         """Remember where "latest" was, so that a reader that got nothing yet resumes there."""
@@ -282,11 +331,14 @@ class TopicConsumer:
         self._acks.forget_batches()
         self._chunk_ids.clear()
         self._decoder.forget_chunks()
-        return dropped
+        self._redeliveries.clear()
+        return dropped + sum(
+            count_permits(command, entry) for command, entry in self._intake.clear()
+        )
 
     def _add_permits(self, count: int) -> None:
         self._permits += count
-        if self._permits < max(1, self._settings.receiver_queue_size // 2):
+        if self._is_paused or self._permits < max(1, self._settings.receiver_queue_size // 2):
             return
         connection = self._attachment.connection
         if connection is not None:
@@ -318,22 +370,6 @@ class TopicConsumer:
             for command in self._acks.take(self._id):
                 connection.send_body(command)
 
-    def _plan_nacks(self) -> None:
-        if self._nack_timer is not None:
-            self._nack_timer.cancel()
-            self._nack_timer = None
-        if self._nacks:
-            self._nack_timer = self._loop.call_at(min(self._nacks.values()), self._send_nacks)
-
-    def _send_nacks(self) -> None:
-        now = self._loop.time()
-        due = [id for id, when in self._nacks.items() if when <= now]
-        for id in due:
-            del self._nacks[id]
-        if due:
-            self.redeliver(due)
-        self._plan_nacks()
-
     def _refuse(self, command: CommandMessage, entry: bytes, error: CorruptEntry) -> None:
         connection = self._attachment.connection
         if connection is not None:
@@ -344,7 +380,7 @@ class TopicConsumer:
                 validation_error=CommandAck.ValidationError.Name(error.validation_error),
             )
             connection.send_body(body)
-        self._add_permits(_count(command, entry))
+        self._add_permits(count_permits(command, entry))
 
     def _finish(self, failure: PulsarError) -> None:
         self._attachment.close()
@@ -352,29 +388,12 @@ class TopicConsumer:
         self._give_up(failure)
 
     def _cancel_timers(self) -> None:
-        for timer in (self._ack_timer, self._nack_timer):
-            if timer is not None:
-                timer.cancel()
-        self._ack_timer = self._nack_timer = None
+        self._redeliveries.clear()
+        self._intake.clear()
+        if self._ack_timer is not None:
+            self._ack_timer.cancel()
+            self._ack_timer = None
 
 
 def _always(id: MessageId) -> bool:
     return True
-
-
-def _count(command: CommandMessage, entry: bytes) -> int:
-    """How many permits the broker took for the entry."""
-    if command.ack_set:
-        return decode_ack_set(command.ack_set).bit_count()
-    try:
-        return count_messages(entry)
-    except ProtocolViolation:
-        return 1
-
-
-def _encode_target(target: MessageId) -> MessageIdData:
-    data = message_id(target.position, partition=target.partition, batch_index=target.batch_index)
-    if 0 < target.batch_index < target.batch_size:
-        remaining = full_ack_set(target.batch_size) & ~full_ack_set(target.batch_index)
-        data.ack_set.extend(encode_ack_id(target.entry, remaining).ack_set)
-    return data

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 from magnetar.client.attachment import Attachment
 from magnetar.client.connection import MESSAGE_BYTES_DEFAULT, Connection, Type
+from magnetar.client.encryption import RENEWAL_S, Sealer, make_sealer
 from magnetar.client.error import (
     AlreadyClosedError,
     ConnectError,
@@ -20,59 +21,64 @@ from magnetar.client.error import (
     decode_refusal,
 )
 from magnetar.client.message_id import MessageId
-from magnetar.client.outgoing import MessageOptions, Outgoing, SendEncoder
+from magnetar.client.outgoing import MessageOptions, Outgoing, SendEncoder, part_by_key
 from magnetar.client.pending import PendingQueue, Room
 from magnetar.client.policy import BatchingPolicy
+from magnetar.client.publication import ProducerSettings as ProducerSettings
+from magnetar.client.publication import choose_schema, encode_producer
 from magnetar.client.session import Session
 from magnetar.errors import ProtocolViolation
 from magnetar.model.name import TopicName
 from magnetar.wire.command import (
     CommandCloseProducer,
-    CommandProducer,
     CommandProducerSuccess,
     CommandSendError,
     CommandSendReceipt,
-    CompressionType,
-    KeyValue,
-    ProducerAccessMode,
-    Schema,
     position_of,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerSettings:
-    name: str | None = None
-    access_mode: ProducerAccessMode = ProducerAccessMode.Shared
-    send_timeout: float = 30.0
-    """Seconds until a send without receipt fails; 0 waits for ever."""
-    max_pending_messages: int = 1000
-    compression: CompressionType = CompressionType.NONE
-    batching: BatchingPolicy | None = field(default_factory=BatchingPolicy)
-    chunking: bool = False
-    initial_sequence_id: int | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
-    schema: Schema | None = None
+class ProducerOwner(Protocol):
+    """Who sends elsewhere what a finished producer leaves unconfirmed."""
+
+    def identify(self, id: MessageId) -> Any:
+        """What the future of a message gets for its id."""
+
+    def on_finished(self, failure: PulsarError) -> None:
+        """It sends nothing more; `retire` gives the rest back."""
 
 
 class TopicProducer:
     """One writer: the event loop. Sequence ids are given in the order of the calls."""
 
-    def __init__(self, session: Session, topic: TopicName, settings: ProducerSettings) -> None:
+    def __init__(
+        self,
+        session: Session,
+        topic: TopicName,
+        settings: ProducerSettings,
+        *,
+        owner: ProducerOwner | None = None,
+    ) -> None:
         self.topic = topic
         self.name = settings.name or ""
         self.last_sequence_id = -1
         self._session = session
         self._settings = settings
+        self._owner = owner
         self._id = session.next_producer_id()
         self._loop = asyncio.get_running_loop()
         self._attachment = Attachment(
             session, topic, attach=self._attach, detach=self._detach, give_up=self._finish
         )
+        self._heard: Connection | None = None
+        """Where receipts come from, even after the broker let go of us."""
         self._epoch = 0
         self._is_known = False
         self._topic_epoch: int | None = None
         self._schema_version = b""
+        encryption = settings.encryption
+        self._sealer: Sealer | None = None if encryption is None else make_sealer(encryption)
+        self._sealed_at = 0.0
         self._message_bytes_max = MESSAGE_BYTES_DEFAULT
         self._next_sequence_id = 0
         self._pending = PendingQueue()
@@ -101,21 +107,22 @@ class TopicProducer:
             limit = self._settings.max_pending_messages
             raise QueueFullError(f"{limit} messages wait for their receipts already")
 
+    def release(self) -> None:
+        """Give a reserved place back unused."""
+        self._room.give(1)
+
     def send_reserved(
         self,
         data: bytes | None,
         options: MessageOptions,
     ) -> asyncio.Future[MessageId]:
         """Take a place reserved before; the future gets the id when the broker has stored it."""
-        chosen = options.get("sequence_id")
-        sequence_id = self._next_sequence_id if chosen is None else chosen
-        self._next_sequence_id = max(self._next_sequence_id, sequence_id + 1)
         sent: asyncio.Future[MessageId] = self._loop.create_future()
         self._unsent.add(sent)
         sent.add_done_callback(self._on_done)
         message = Outgoing(
             data,
-            sequence_id,
+            -1,
             sent,
             options.get("key"),
             options.get("ordering_key"),
@@ -124,13 +131,19 @@ class TopicProducer:
             options.get("deliver_at_ms"),
             options.get("replicate_to", ()),
         )
+        self.send_message(message, options.get("sequence_id"))
+        return sent
+
+    def send_message(self, message: Outgoing, sequence_id: int | None) -> None:
+        """Send with the next sequence id, or with one chosen by the application."""
+        message.sequence_id = self._next_sequence_id if sequence_id is None else sequence_id
+        self._next_sequence_id = max(self._next_sequence_id, message.sequence_id + 1)
         batching = self._settings.batching
         if batching is None or not message.is_batchable or message.size > batching.max_bytes:
             self.flush_batch()
             self._send((message,))
         else:
             self._add_to_batch(message, batching)
-        return sent
 
     def flush_batch(self) -> None:
         """Send what was collected, without waiting for more."""
@@ -139,7 +152,10 @@ class TopicProducer:
             self._batch_timer = None
         if self._batch:
             batch, self._batch, self._batch_bytes = self._batch, [], 0
-            self._send(batch)
+            batching = self._settings.batching
+            is_by_key = batching is not None and batching.by_key
+            for group in part_by_key(batch) if is_by_key else (batch,):
+                self._send(group)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Send what was collected and wait for every receipt due until now."""
@@ -153,14 +169,34 @@ class TopicProducer:
             await self.flush(self._session.operation_timeout)
         connection = self._attachment.close()
         self._finish(AlreadyClosedError(f"The producer on {self.topic} is closed"))
+        self._leave()
         if connection is not None and connection.is_open:
-            connection.remove_producer(self._id)
             goodbye = CommandCloseProducer(producer_id=self._id)
             try:
                 timeout = self._session.operation_timeout
                 await connection.request(goodbye, Type.SUCCESS, timeout=timeout)
             except PulsarError:
                 pass  # the broker lets go of it with the connection anyway
+
+    async def retire(self) -> list[Outgoing]:
+        """Send nothing more, and give back in order what the broker does not confirm.
+
+        Receipts precede the answer to CLOSE_PRODUCER on their connection: after it, none comes.
+        """
+        if self._failure is None:
+            self._finish(AlreadyClosedError(f"The producer on {self.topic} has retired"))
+        heard = self._heard
+        if heard is not None and heard.is_open:
+            goodbye = CommandCloseProducer(producer_id=self._id)
+            try:
+                timeout = self._session.operation_timeout
+                await heard.request(goodbye, Type.SUCCESS, timeout=timeout)
+            except PulsarError:
+                pass  # a refusal is an answer too, and a lost connection brings no receipts
+        self._leave()
+        messages = [message for send in self._pending.drain() for message in send.messages]
+        batch, self._batch = self._batch, []
+        return [message for message in (*messages, *batch) if not message.sent.done()]
 
     def _on_done(self, sent: asyncio.Future[MessageId]) -> None:
         self._unsent.discard(sent)
@@ -181,13 +217,16 @@ class TopicProducer:
         if self._failure is not None:
             _fail(messages, self._failure)
             return
+        if self._sealer is not None and self._loop.time() > self._sealed_at + RENEWAL_S:
+            self._sealed_at = self._loop.time()
+            self._session.scope.start(self._sealer.renew(), f"new data key for {self.topic}")
         encoder = SendEncoder(
             self._id,
             self.name,
-            self._settings.compression,
+            self._settings,
             self._schema_version,
             self._message_bytes_max,
-            self._settings.chunking,
+            self._sealer,
         )
         try:
             sends = encoder.encode(messages, now_ms=self._session.clock.now_ms())
@@ -213,22 +252,21 @@ class TopicProducer:
             self._expiry_timer = self._loop.call_at(next_expiry, self._expire)
 
     async def _attach(self, connection: Connection) -> None:
-        settings = self._settings
-        body = CommandProducer(
-            topic=self.topic.full,
-            producer_id=self._id,
+        if self._sealer is not None:
+            await self._sealer.renew()
+            self._sealed_at = self._loop.time()
+        body = encode_producer(
+            self._settings,
+            self.topic,
+            self._id,
+            name=self.name,
             epoch=self._epoch,
-            user_provided_producer_name=settings.name is not None,
-            metadata=[KeyValue(key=k, value=v) for k, v in settings.properties.items()],
+            topic_epoch=self._topic_epoch,
+            schema=await choose_schema(self._settings, self.topic, self._session.schemas),
         )
-        body.producer_access_mode = settings.access_mode
-        if self.name:
-            body.producer_name = self.name
-        if settings.schema is not None:
-            body.schema.CopyFrom(settings.schema)
-        if self._topic_epoch is not None:
-            body.topic_epoch = self._topic_epoch
         self._epoch += 1
+        self._leave()
+        self._heard = connection
         connection.add_producer(self._id, self)
         try:
             answer: CommandProducerSuccess = await connection.request(
@@ -279,7 +317,8 @@ class TopicProducer:
         for index, message in enumerate(send.messages):
             if not message.sent.done():
                 batch = (index, count) if count > 1 else (-1, 0)
-                message.sent.set_result(MessageId(*position, partition, *batch))
+                id = MessageId(*position, partition, *batch)
+                message.sent.set_result(id if self._owner is None else self._owner.identify(id))
 
     def on_send_error(self, error: CommandSendError) -> None:
         refusal = decode_refusal(error.error, error.message)
@@ -304,10 +343,18 @@ class TopicProducer:
             if timer is not None:
                 timer.cancel()
         self._batch_timer = self._expiry_timer = None
+        if self._owner is not None:
+            self._owner.on_finished(failure)
+            return
+        self._leave()
         batch, self._batch = self._batch, []
         _fail(batch, failure)
         for send in self._pending.drain():
             _fail(send.messages, failure)
+
+    def _leave(self) -> None:
+        if self._heard is not None:
+            self._heard.remove_producer(self._id)
 
 
 def _fail(messages: Iterable[Outgoing], error: PulsarError) -> None:

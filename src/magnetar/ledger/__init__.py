@@ -1,1 +1,1 @@
-"""Ledgers: append-only, fenced by term, shaped so that Apache BookKeeper could stand behind the same contract."""
+"""Ledgers: append-only, fenced by term; Apache BookKeeper could stand behind the same contract."""

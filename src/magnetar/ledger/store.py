@@ -82,7 +82,7 @@ class LedgerStore(Protocol):
         """
 
     async def delete(self, ledger: LedgerId) -> None:
-        """Remove a ledger and give its space back in time. Deleting a missing one is not an error."""
+        """Remove a ledger and give its space back in time. A missing one is not an error."""
 
     async def ledgers(self) -> tuple[LedgerId, ...]:
         """All that exist, ascending."""

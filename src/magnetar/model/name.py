@@ -124,7 +124,7 @@ def parse_topic(text: str) -> TopicName:
             )
         return TopicName(TopicDomain.PERSISTENT, NamespaceName(parts[0], parts[1]), parts[2])
     try:
-        domain = TopicDomain(scheme)
+        domain = TopicDomain(scheme.lower())
     except ValueError:
         raise InvalidName(f"Invalid topic domain: '{scheme}'") from None
     parts = rest.split("/", 2)

@@ -31,7 +31,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Who reads each segment. More than one reader means that they share it by buckets."""
+    """Who reads each segment, by hash. Several readers share a segment by buckets."""
 
     epoch: int = 0
     owners: Mapping[SegmentId, tuple[str, ...]] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def decide_assignment(
             assert_never(kind)
     hands: dict[str, list[Segment]] = {name: [] for name in present}
     for segments in rounds:
-        _deal(segments, hands, previous, layout)
+        _deal(segments, hands, previous)
     owners = {segment.id: (name,) for name, hand in hands.items() for segment in hand}
     ordered = sorted((segment for segments in rounds for segment in segments), key=_by_hash)
     idle = [present[name] for name, hand in hands.items() if not hand]
@@ -110,10 +110,7 @@ def _by_hash(segment: Segment) -> tuple[int, int, SegmentId]:
 
 
 def _deal(
-    segments: Sequence[Segment],
-    hands: dict[str, list[Segment]],
-    previous: Assignment,
-    layout: Layout,
+    segments: Sequence[Segment], hands: dict[str, list[Segment]], previous: Assignment
 ) -> None:
     """Add the segments to the hands so that all hands end level, moving as few as possible."""
     kept: dict[str, list[Segment]] = {name: [] for name in hands}
@@ -125,7 +122,7 @@ def _deal(
             kept[holder].append(segment)
         else:
             loose.append(segment)
-            for name in _heirs(segment, previous, layout, hands):
+            for name in _heirs(segment, previous, hands):
                 wishes[name] += 1
     quotas = _quotas(len(segments), hands, kept, wishes)
     for name, hand in hands.items():
@@ -133,15 +130,13 @@ def _deal(
         loose += kept[name][quotas[name] :]
         quotas[name] -= len(kept[name][: quotas[name]])
     for segment in sorted(loose, key=_by_hash):
-        heirs = _heirs(segment, previous, layout, hands)
-        name = max(hands, key=lambda name: (quotas[name] > 0, name in heirs, quotas[name]))
+        heirs = _heirs(segment, previous, hands)
+        name = max(hands, key=lambda one: (quotas[one] > 0, one in heirs, -len(hands[one])))
         hands[name].append(segment)
         quotas[name] -= 1
 
 
-def _heirs(
-    segment: Segment, previous: Assignment, layout: Layout, hands: Mapping[str, object]
-) -> tuple[str, ...]:
+def _heirs(segment: Segment, previous: Assignment, hands: Mapping[str, object]) -> tuple[str, ...]:
     """Who read the parents of a new segment: it knows the keys."""
     return tuple(
         name
@@ -179,25 +174,24 @@ def _share(
     members: Mapping[str, Member],
 ) -> dict[SegmentId, tuple[str, ...]]:
     """Let idle consumers join, the least shared segment first, and back where they were before."""
-    shared = dict(owners)
-    waiting = list(idle)
-    while waiting:
-        open_ones = [
-            segment
-            for segment in segments
-            if len(shared[segment.id]) < segment.bucket_count
-            and all(members[name].shares for name in shared[segment.id])
-        ]
-        if not open_ones:
-            break
-        returning = {
-            segment.id: [name for name in waiting if name in previous.owners.get(segment.id, ())]
-            for segment in open_ones
-        }
-        chosen = min(open_ones, key=lambda one: (len(shared[one.id]), not returning[one.id]))
-        bound = {name for names in returning.values() for name in names}
-        free = [name for name in waiting if name not in bound]
-        joining = (*returning[chosen.id], *free, *waiting)[0]
-        waiting.remove(joining)
-        shared[chosen.id] = (*shared[chosen.id], joining)
-    return shared
+    places = {
+        segment.id: segment.bucket_count - 1
+        for segment in segments
+        if segment.bucket_count > 1 and members[owners[segment.id][0]].shares
+    }
+    claims: dict[SegmentId, list[str]] = {number: [] for number in places}
+    free: list[str] = []
+    for name in idle:
+        was = next((number for number in places if name in previous.owners.get(number, ())), None)
+        (free if was is None else claims[was]).append(name)
+    joined: dict[SegmentId, list[str]] = {number: [] for number in places}
+    for _ in idle[: sum(places.values())]:
+        number = min(
+            (number for number, most in places.items() if len(joined[number]) < most),
+            key=lambda number: (len(joined[number]), not claims[number]),
+        )
+        source = claims[number] or free or next(names for names in claims.values() if names)
+        joined[number].append(source.pop(0))
+    return {
+        number: tuple(sorted((*names, *joined.get(number, ())))) for number, names in owners.items()
+    }

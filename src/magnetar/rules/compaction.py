@@ -29,7 +29,7 @@ class Retained:
 def plan_retained(
     retained: Retained, position: Position, messages: Sequence[tuple[str | None, bool]]
 ) -> None:
-    """Take the messages of the next entry into account, each as (key, whether it deletes the key)."""
+    """Count the messages of the next entry, each as (key, whether it deletes the key)."""
     for index, (key, is_deleted) in enumerate(messages):
         if key is None:
             continue

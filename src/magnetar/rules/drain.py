@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from magnetar.model.layout import Layout
 from magnetar.model.scalable import PruneIntent
 from magnetar.model.segment import Segment, SegmentId
+
+_CAUSES_MAX: Final = 5
+"""How many segments a sentence names."""
 
 
 def decide_drained(layout: Layout, backlog: Mapping[SegmentId, int]) -> frozenset[SegmentId]:
@@ -54,17 +57,22 @@ def explain_withheld(
     sentences: dict[SegmentId, str] = {}
     for number in sorted(withheld):
         behind = sorted(each for each in layout.ancestors(number) if each not in drained)
+        first = [each for each in behind if each not in withheld]
         causes = [
             _explain_cause(each, unacked.get(each), owners.get(each, ()))
-            for each in behind
-            if each not in withheld
+            for each in first[:_CAUSES_MAX]
         ]
-        later = [str(each) for each in behind if each in withheld]
+        if len(first) > _CAUSES_MAX:
+            causes.append(f"{len(first) - _CAUSES_MAX} more segments")
         sentence = f"segment {number} waits for {' and for '.join(causes)}"
-        if later:
-            sentence += f", then for segment {', '.join(later)}"
+        if later := len(behind) - len(first):
+            sentence += f", then for {later} more that came out of {_these(first)}"
         sentences[number] = sentence
     return sentences
+
+
+def _these(numbers: list[SegmentId]) -> str:
+    return "it" if len(numbers) == 1 else "these"
 
 
 def _explain_cause(number: SegmentId, unacked: int | None, owners: tuple[str, ...]) -> str:

@@ -1,8 +1,9 @@
 """Which consumer of a Key_Shared subscription owns a slot.
 
-A key hashes to a slot from 1 to 65535 (0 means unset). Three ways to share the slots: points on a
-ring, halved ranges, and ranges that consumers ask for. Each is a value: adding or removing a
-consumer returns a new one, so a caller can compare owners before and after.
+A key hashes to a slot from 1 to 65535 (0 means unset). Four ways to share the slots: points on a
+ring, halved ranges, ranges that consumers ask for, and entry buckets that they declare together.
+Each is a value: adding or removing a consumer returns a new one, so a caller can compare owners
+before and after.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from itertools import pairwise
 from typing import Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from magnetar.errors import ConsumerAssignRefused
-from magnetar.model.hash import murmur31
+from magnetar.model.hash import murmur3_32, murmur31
 
 SLOTS: Final = 65536
 RING_POINTS: Final = 100
@@ -34,7 +35,7 @@ class Assignment(NamedTuple, Generic[C]):
 
 
 class Selector(Protocol[C]):
-    """What the three have in common."""
+    """What they have in common."""
 
     def add(self, consumer: C, *, name: str, ranges: Sequence[SlotRange] = ()) -> Self:
         """Raise ConsumerAssignRefused when there is no room for it."""
@@ -212,3 +213,79 @@ class StickySelector(Generic[C]):
 
     def assignments(self) -> tuple[Assignment[C], ...]:
         return self._ranges
+
+
+class _Sharer(NamedTuple, Generic[C]):
+    name: str
+    number: int
+    consumer: C
+
+
+@dataclass(frozen=True)
+class BucketSelector(Generic[C]):
+    """Entry buckets: every consumer declares all of them, and they are dealt out in equal runs.
+
+    A whole entry goes by the bucket it was stamped with, so its slot is that bucket's first one.
+    """
+
+    _buckets: tuple[SlotRange, ...] = ()
+    _sharers: tuple[_Sharer[C], ...] = ()
+    """By name, then by number: every broker deals alike."""
+
+    def add(
+        self, consumer: C, *, name: str, ranges: Sequence[SlotRange] = (), number: int = 0
+    ) -> Self:
+        declared = tuple(ranges)
+        _check_buckets(name, declared)
+        if self._sharers and declared != self._buckets:
+            raise ConsumerAssignRefused(
+                f"Consumer {name!r} declares other entry buckets than those that are here"
+            )
+        sharer = _Sharer(name, number, consumer)
+        sharers = sorted((*self._sharers, sharer), key=lambda one: (one.name, one.number))
+        return type(self)(declared, tuple(sharers))
+
+    def remove(self, consumer: C) -> Self:
+        left = tuple(one for one in self._sharers if one.consumer != consumer)
+        return type(self)(self._buckets, left)
+
+    def slot_of(self, key: bytes) -> int:
+        return self.slot_at(murmur3_32(key) % SLOTS)
+
+    def slot_at(self, place: int) -> int:
+        """The slot of an entry that was stamped with a place on the ring."""
+        return max(1, self._buckets[self._bucket_at(place)].first) if self._buckets else 1
+
+    def owner(self, slot: int) -> C | None:
+        if not self._sharers:
+            return None
+        return self._owner_of(self._bucket_at(slot))
+
+    def assignments(self) -> tuple[Assignment[C], ...]:
+        joined: list[Assignment[C]] = []
+        for index, bucket in enumerate(self._buckets if self._sharers else ()):
+            owner, first = self._owner_of(index), bucket.first
+            if joined and joined[-1].owner == owner:
+                first = joined.pop().range.first
+            joined.append(Assignment(SlotRange(first, bucket.last), owner))
+        return tuple(joined)
+
+    def _bucket_at(self, place: int) -> int:
+        return bisect_right(self._buckets, place % SLOTS, key=lambda bucket: bucket.first) - 1
+
+    def _owner_of(self, bucket: int) -> C:
+        """The j-th of k has the buckets from j·N/k to before (j+1)·N/k."""
+        count = len(self._sharers)
+        at = ((bucket + 1) * count - 1) // len(self._buckets)
+        return self._sharers[at].consumer
+
+
+def _check_buckets(name: str, buckets: Sequence[SlotRange]) -> None:
+    edges = [0, *(bucket.last + 1 for bucket in buckets)]
+    firsts = [*(bucket.first for bucket in buckets), SLOTS]
+    if not buckets or edges != firsts or any(one.first > one.last for one in buckets):
+        raise ConsumerAssignRefused(
+            f"The entry buckets of consumer {name!r} do not follow each other from 0 to {SLOTS - 1}"
+        )
+    if buckets[0].last < 1:
+        raise ConsumerAssignRefused(f"The first entry bucket of consumer {name!r} is too narrow")

@@ -97,7 +97,7 @@ Action: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Actions of one phase; they may run side by side, save that a record is written last."""
+    """Actions of one phase; they may run side by side. A record is written by a step of its own."""
 
     phase: Phase
     actions: tuple[Action, ...]

@@ -64,7 +64,7 @@ def is_known(server_hash: str, client_hash: str | None) -> bool:
     return client_hash == server_hash
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LayoutFeed(Generic[T]):
     """What one watcher of a topic is sent: the newest content, in order, and nothing twice.
 

@@ -98,6 +98,9 @@ class Configuration:
     messageExpiryCheckIntervalInMinutes: int
     metadataStoreUrl: str
     retentionCheckIntervalInSeconds: int
+    scalableTopicConsumerSessionGracePeriodSeconds: int
+    scalableTopicEntryBucketBudget: int
+    scalableTopicsEnabled: bool
     schemaCompatibilityStrategy: str
     schemaJsonAllowLegacyJacksonFormat: bool
     statsUpdateFrequencyInSecs: int
@@ -110,6 +113,7 @@ class Configuration:
     subscriptionPatternMaxLength: int
     subscriptionTypesEnabled: tuple[str, ...]
     systemTopicSchemaCompatibilityStrategy: str
+    topicLevelPoliciesEnabled: bool
     ttlDurationDefaultInSeconds: int
     webServicePort: int | None
 

@@ -37,6 +37,8 @@ class FaultyDisk:
         self._write_error: int | None = None
         self._sync_error: int | None = None
         self._truncate_error: int | None = None
+        self._gate = threading.Event()
+        self._gate.set()
         self.syncs = 0
 
     def fill(self, room_bytes: int = 0) -> None:
@@ -51,6 +53,13 @@ class FaultyDisk:
 
     def fail_truncates(self, error: int = errno.EIO) -> None:
         self._truncate_error = error
+
+    def hold_syncs(self) -> None:
+        """Make every sync wait until `release_syncs`: the slowest disk there is."""
+        self._gate.clear()
+
+    def release_syncs(self) -> None:
+        self._gate.set()
 
     def heal(self) -> None:
         self._room_bytes = self._write_error = self._sync_error = self._truncate_error = None
@@ -107,6 +116,7 @@ class FaultyDisk:
             self._real.remove(path)
 
     def sync_directory(self, path: Path) -> None:
+        self._gate.wait()
         with self._lock:
             _raise(self._sync_error, path)
             self._real.sync_directory(path)
@@ -134,6 +144,7 @@ class FaultyDisk:
                 _raise(errno.ENOSPC, path)
 
     def sync_file(self, path: Path) -> None:
+        self._gate.wait()
         with self._lock:
             self.syncs += 1
             _raise(self._sync_error, path)

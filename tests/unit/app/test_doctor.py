@@ -8,6 +8,7 @@ import pytest
 from magnetar.app.directory import holding
 from magnetar.app.doctor import examine_directory, run
 from magnetar.broker.chain_record import MetadataChainRecords, chain_path
+from magnetar.broker.ownership import take_term
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.ledger.backends.file.store import open_file_store
 from magnetar.ledger.info import ChainInfo, CursorInfo, LedgerPart
@@ -29,6 +30,7 @@ async def fill(path: Path, *, lose: bool = False, stray: bool = False) -> dict[s
     with holding(path, CLOCK) as directory:
         store = await SqliteStore.open(directory.metadata_file, clock=CLOCK)
         ledgers = await open_file_store(directory.ledger_folder)
+        await take_term(store)
 
         async def ledger(name: str, **properties: str) -> int:
             writer = await ledgers.create(term=Term(1), properties=properties)

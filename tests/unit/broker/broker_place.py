@@ -11,11 +11,11 @@ from typing import Any
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler import HANDLERS
 from magnetar.broker.ownership import Owner, SoleOwnership
+from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.service import Service
-from magnetar.broker.persistent import PersistentTopic
 from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.chain import EntryCache
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
@@ -23,6 +23,7 @@ from magnetar.model.name import NamespaceName, parse_topic
 from magnetar.model.policy import Policies, TenantInfo
 from magnetar.model.position import Position, Term
 from magnetar.runtime.configuration import Configuration
+from magnetar.testing.ledger import FaultyLedgerStore
 from magnetar.wire.command import (
     BaseCommand,
     CommandAck,
@@ -40,12 +41,14 @@ from magnetar.wire.command import (
     encode_payload_command,
     make_command,
     message_id,
+    pong,
 )
 from magnetar.wire.entry import encode_entry
 from magnetar.wire.frame import FrameDecoder
 
 NAMESPACE = NamespaceName("shop", "eu")
 TURNS_MAX = 2_000
+_PONG = encode_command(pong())
 
 
 class StillClock:
@@ -72,7 +75,13 @@ class Wire(asyncio.Transport):
         self._connection = connection
         self._decoder = FrameDecoder(frame_bytes_max=1 << 24)
         self.received: list[BaseCommand] = []
+        self.payloads: list[bytes] = []
+        """What came with each command of `received`."""
         self.closed = False
+        self.is_held = False
+        """Whether the broker does not want to hear more for now."""
+        self.is_deaf = False
+        """Whether the client hears nothing any more, though its connection is there."""
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return ("127.0.0.1", 5555) if name == "peername" else default
@@ -83,7 +92,17 @@ class Wire(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self._decoder.feed(bytes(data))
         while (frame := self._decoder.next_frame()) is not None:
-            self.received.append(decode_command(frame.command))
+            command = decode_command(frame.command)
+            self.received.append(command)
+            self.payloads.append(frame.body)
+            if command.type == BaseCommand.PING and not self.is_deaf:
+                asyncio.get_running_loop().call_soon(self._connection.data_received, _PONG)
+
+    def pause_reading(self) -> None:
+        self.is_held = True
+
+    def resume_reading(self) -> None:
+        self.is_held = False
 
     def is_closing(self) -> bool:
         return self.closed
@@ -120,12 +139,11 @@ class Peer:
         return await self._await_answer(before, {answer, BaseCommand.ERROR})
 
     async def _await_answer(self, start: int, kinds: set[int]) -> BaseCommand:
-        for _ in range(TURNS_MAX):
-            for command in self._wire.received[start:]:
-                if command.type in kinds:
-                    return command
-            await asyncio.sleep(0)
-        raise AssertionError("the broker does not answer")
+        def answers() -> list[BaseCommand]:
+            return [each for each in self._wire.received[start:] if each.type in kinds]
+
+        await until(lambda: bool(answers()))
+        return answers()[0]
 
     async def produce(self, topic: str, *, producer_id: int = 1, **more: Any) -> BaseCommand:
         request = CommandProducer(
@@ -201,11 +219,11 @@ class Peer:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Give the loop turns until something holds."""
-    for _ in range(TURNS_MAX):
+    """Give the loop turns, and in the end time, until something holds."""
+    for turn in range(2 * TURNS_MAX):
         if holds():
             return
-        await asyncio.sleep(0)
+        await asyncio.sleep(0 if turn < TURNS_MAX else 0.001)
     raise AssertionError("it does not come to hold")
 
 
@@ -213,6 +231,7 @@ async def until(holds: Callable[[], bool]) -> None:
 class Place:
     clock: StillClock
     service: Service
+    ledgers: FaultyLedgerStore
 
     def connect(self) -> Peer:
         return Peer(self.service)
@@ -224,11 +243,12 @@ class Place:
 
 
 @asynccontextmanager
-async def open_place(**settings: object) -> AsyncIterator[Place]:
+async def open_place(*, cache_bytes: int = 1 << 24, **settings: object) -> AsyncIterator[Place]:
     clock = StillClock()
-    config = Configuration(settings)
+    # A switch of the active consumer waits for real time unless a test says otherwise.
+    config = Configuration({"activeConsumerFailoverDelayTimeMillis": 0, **settings})
     store = MemoryStore(MemoryTree(clock))
-    ledgers = MemoryLedgerStore()
+    ledgers = FaultyLedgerStore(MemoryLedgerStore())
     resources = Resources(store, store, clock=clock)
     await resources.tenants.create("shop", TenantInfo(allowedClusters=("standalone",)))
     await resources.namespaces.create(NAMESPACE, Policies(replication_clusters=("standalone",)))
@@ -245,15 +265,15 @@ async def open_place(**settings: object) -> AsyncIterator[Place]:
         schemas=SchemaRegistry(store, ledgers, clock),
         ownership=SoleOwnership(owner),
         owner=owner,
-        cache=EntryCache(1 << 24),
+        cache=EntryCache(cache_bytes),
     )
     try:
-        yield Place(clock, service)
+        yield Place(clock, service, ledgers)
     finally:
         await service.close()
 
 
-def run(body: Callable[[Place], Coroutine[Any, Any, None]], **settings: object) -> None:
+def run(body: Callable[[Place], Coroutine[Any, Any, None]], **settings: Any) -> None:
     async def inside() -> None:
         async with open_place(**settings) as place:
             await body(place)

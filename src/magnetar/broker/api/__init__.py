@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.broker.api.autoscale import AutoScaleApi
 from magnetar.broker.api.broker import BrokerSelfApi
 from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.api.cluster import ClusterApi
@@ -12,7 +13,11 @@ from magnetar.broker.api.namespace import NamespaceApi
 from magnetar.broker.api.namespace_policy import NamespacePolicyApi
 from magnetar.broker.api.partition import PartitionApi
 from magnetar.broker.api.permission import PermissionApi
+from magnetar.broker.api.scalable import ScalableApi
+from magnetar.broker.api.scalable_stats import ScalableStatsApi
+from magnetar.broker.api.scalable_subscription import ScalableSubscriptionApi
 from magnetar.broker.api.schema import SchemaApi
+from magnetar.broker.api.segment import SegmentApi
 from magnetar.broker.api.subscription import SubscriptionApi
 from magnetar.broker.api.tenant import TenantApi
 from magnetar.broker.api.topic import TopicApi
@@ -38,6 +43,11 @@ class BrokerApi:
         self.subscriptions = SubscriptionApi(service, self.topics)
         self.topic_policies = TopicPolicyApi(service)
         self.schemas = SchemaApi(service)
+        self.auto_scale = AutoScaleApi(service)
+        self.scalable = ScalableApi(service, self.auto_scale)
+        self.scalable_subscriptions = ScalableSubscriptionApi(service)
+        self.scalable_stats = ScalableStatsApi(service, self.topics, self.subscriptions)
+        self.segments = SegmentApi(service)
         self.lookup = LookupApi(service, self.bundles)
 
     async def apply_stored_configuration(self) -> None:

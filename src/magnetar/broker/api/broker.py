@@ -64,8 +64,8 @@ class BrokerSelfApi:
             raise ServiceNotReady("The broker is closing")
         await self._service.health()
 
-    def render_metrics(self) -> str:
-        return render_metrics(self._service)
+    async def render_metrics(self) -> str:
+        return await render_metrics(self._service)
 
     # Configuration
     def dynamic_names(self) -> Sequence[str]:

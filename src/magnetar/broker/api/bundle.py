@@ -20,6 +20,7 @@ from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_top
 from magnetar.model.policy import BundlesData, LocalPolicies
 
 if TYPE_CHECKING:
+    from magnetar.broker.scalable.controller import Controller
     from magnetar.broker.service import Service
 
 _ALGORITHMS: Final = (
@@ -68,13 +69,27 @@ class BundleApi:
         names = [parse_topic(full) for each in found for full in each]
         return [name for name in names if wanted is None or bundle_of(name, boundaries) == wanted]
 
+    async def _loaded_segments(
+        self, namespace: NamespaceName, bundle: str | None
+    ) -> Sequence[TopicName]:
+        boundaries = await self.boundaries(namespace)
+        wanted = None if bundle is None else check_range(namespace, bundle, boundaries)
+        return [
+            topic.name
+            for topic in self._service.topics.values()
+            if topic.name.domain is TopicDomain.SEGMENT
+            and topic.name.namespace == namespace
+            and (wanted is None or bundle_of(topic.name, boundaries) == wanted)
+        ]
+
     async def unload(
         self, namespace: NamespaceName, bundle: str | None = None, *, destination: str | None = None
     ) -> None:
         await check_tenant(self._service, namespace.tenant)
         if destination not in (None, "", self._service.broker_id):
             raise PreconditionFailed(f"There is no broker {destination} to move the bundle to")
-        for name in await self.topics(namespace, bundle):
+        segments = await self._loaded_segments(namespace, bundle)
+        for name in [*await self.topics(namespace, bundle), *segments]:
             if name.full in self._service.topics:
                 await _unless_gone(self._service.unload_topic(name))
 
@@ -123,6 +138,10 @@ class BundleApi:
             for each in list(topic.subscriptions.values()):
                 if subscription in (None, each.name):
                     await each.skip_all()
+        for controller in await self._controllers(namespace, bundle):
+            for known in await controller.subscriptions():
+                if subscription in (None, known):
+                    await controller.clear_backlog(known)
 
     async def unsubscribe(
         self, namespace: NamespaceName, subscription: str, bundle: str | None = None
@@ -135,6 +154,18 @@ class BundleApi:
                     await topic.delete_subscription(subscription)
                 except SubscriptionNotFound:
                     continue
+        for controller in await self._controllers(namespace, bundle):
+            if subscription in await controller.subscriptions():
+                await controller.delete_subscription(subscription)
+
+    async def _controllers(
+        self, namespace: NamespaceName, bundle: str | None
+    ) -> Sequence[Controller]:
+        """Of all scalable topics. The segments of one lie in many bundles: it belongs to none."""
+        if bundle is not None:
+            return ()
+        topics = await self._service.scalable.list(namespace)
+        return [await self._service.scalable.controller(topic) for topic in topics]
 
 
 async def _unless_gone(step: Awaitable[None]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.api.topic import check_namespace
 from magnetar.errors import TopicNotFound
-from magnetar.model.name import TopicName
+from magnetar.model.name import TopicDomain, TopicName
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
@@ -20,8 +20,9 @@ class LookupApi:
         self._bundles = bundles
 
     async def find_broker(self, topic: TopicName, listener: str | None) -> Mapping[str, Any]:
+        """Of a scalable topic any broker: whether it exists is told by its layout session."""
         await check_namespace(self._service, topic.namespace)
-        if topic.is_persistent and not await self._may_serve(topic):
+        if topic.domain is TopicDomain.PERSISTENT and not await self._may_serve(topic):
             raise TopicNotFound(f"Topic not found {topic}")
         owner = await self._service.ownership.owner_of(topic)
         url = owner.url_of(listener or "")

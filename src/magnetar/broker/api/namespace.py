@@ -134,8 +134,10 @@ class NamespaceApi:
         await self._namespaces.delete(name)
 
     async def _topics(self, name: NamespaceName) -> Sequence[TopicName]:
+        """Regular and scalable ones; segments go with their topic."""
         found = [await self._service.list_topics(name, domain) for domain in _DOMAINS]
-        return [parse_topic(full) for names in found for full in names]
+        regular = [parse_topic(full) for names in found for full in names]
+        return [*await self._service.scalable.list(name), *regular]
 
     async def _has_user_topics(self, name: NamespaceName, topics: Sequence[TopicName]) -> bool:
         if not all(is_system_topic(topic) for topic in topics):
@@ -151,7 +153,10 @@ class NamespaceApi:
         async def delete_one(topic: TopicName) -> None:
             async with gate:
                 try:
-                    await self._service.delete_topic(topic, force=True)
+                    if topic.domain is TopicDomain.TOPIC:
+                        await self._service.scalable.delete_topic(topic, force=True)
+                    else:
+                        await self._service.delete_topic(topic, force=True)
                 except TopicNotFound:
                     return
 

@@ -31,6 +31,7 @@ from magnetar.errors import (
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
 from magnetar.model.policy import PartitionedTopicMetadata
 from magnetar.model.position import EARLIEST, Position
+from magnetar.model.segment import scalable_name
 
 if TYPE_CHECKING:
     from magnetar.broker.service import AnyTopic, Service
@@ -40,7 +41,9 @@ _MODES: Final[Mapping[str, tuple[TopicDomain, ...]]] = {
     "PERSISTENT": (TopicDomain.PERSISTENT,),
     "NON_PERSISTENT": (TopicDomain.NON_PERSISTENT,),
     "ALL": (TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT),
+    "SCALABLE": (TopicDomain.TOPIC,),
 }
+"""Scalable topics are listed when asked for: clients that ask for all cannot attach to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class TopicApi:
         include_system: bool = False,
     ) -> Sequence[str]:
         await load_policies(self._service, namespace)
+        if domain is TopicDomain.TOPIC:
+            return [name.full for name in await self._service.scalable.list(namespace)]
         if bundle:
             topics = await self._bundles.topics(namespace, bundle)
             names = [topic for topic in topics if topic.domain is domain]
@@ -314,14 +319,19 @@ async def check_namespace(service: Service, namespace: NamespaceName) -> None:
 
 
 async def check_new(service: Service, topic: TopicName) -> None:
-    """Neither a topic nor a partitioned topic of this name may exist."""
+    """Neither a topic nor a partitioned or scalable topic of this name may exist."""
     if await service.resources.partitioned.get(topic) is not None:
         raise Conflict("This topic already exists")
     if await service.topic_exists(topic):
         raise Conflict("This topic already exists")
+    if topic.is_persistent and await service.scalable.exists(scalable_name(topic)):
+        raise Conflict(f"This topic already exists as a scalable topic: {scalable_name(topic)}")
 
 
 async def check_exists(service: Service, topic: TopicName) -> None:
+    if topic.domain is TopicDomain.TOPIC:
+        await service.scalable.metadata(topic)
+        return
     if await service.resources.partitioned.get(topic) is not None:
         return
     if not await service.topic_exists(topic):

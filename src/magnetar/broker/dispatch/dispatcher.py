@@ -14,7 +14,7 @@ from magnetar.model.position import Position
 from magnetar.runtime.log import Log
 
 if TYPE_CHECKING:
-    from magnetar.broker.consumer import Consumer
+    from magnetar.broker.consumer import Consumer, SubscriptionType
     from magnetar.broker.persistent import PersistentTopic
     from magnetar.broker.subscription import Subscription
 
@@ -38,6 +38,8 @@ class Dispatcher(ABC):
     entry go out.
     """
 
+    kind: SubscriptionType
+
     def __init__(self, subscription: Subscription) -> None:
         self.subscription = subscription
         self.topic: PersistentTopic = subscription.topic
@@ -59,8 +61,13 @@ class Dispatcher(ABC):
     def _dispatch(self) -> None:
         """Hand out what can be handed out now."""
 
+    def rival_of(self, consumer: Consumer) -> Consumer | None:
+        """Who keeps a newcomer out. It may be gone without a word: the subscription asks it."""
+        return None
+
     @abstractmethod
-    async def add_consumer(self, consumer: Consumer) -> None: ...
+    def add_consumer(self, consumer: Consumer) -> None:
+        """Take a consumer in; raise when a rival is in the way."""
 
     @abstractmethod
     def remove_consumer(self, consumer: Consumer) -> None: ...
@@ -105,14 +112,23 @@ class Dispatcher(ABC):
         self._generation += 1
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
     def rewind(self) -> None:
         """Read again from the first unacknowledged entry."""
+        self._give_up_read()
+        self.read_position = self.cursor.first_unacked()
+        self.cursor.read_position = self.read_position
+
+    def _give_up_read(self) -> None:
+        """What is being fetched is not wanted any more."""
         self._generation += 1
         self._reading = False
         self._fetched = None
-        self.read_position = self.cursor.first_unacked()
-        self.cursor.read_position = self.read_position
+
+    def on_policy_changed(self) -> None:
+        """Limits may have moved."""
+        self.wake()
 
     # ------------------------------------------------------------------ reading
 
@@ -175,13 +191,24 @@ class Dispatcher(ABC):
         if not self.topic.service.config.autoSkipNonRecoverableData:
             self.wake_in(60 * _READ_RETRY_S)
             return
-        self.cursor.acknowledge(start.ledger_id, start.entry_id)
-        self._skip(start)
+        last = start
+        if isinstance(damage, LedgerNotFound) and self.source is self.topic.chain:
+            last = self._last_of(start)  # all the rest of the ledger is gone with it
+        self._skip(start, last)
         self.wake()
 
-    def _skip(self, position: Position) -> None:
-        if self.read_position <= position:
-            self.read_position = self.topic.chain.next_position(position)
+    def _last_of(self, position: Position) -> Position:
+        for part in self.topic.chain.ledgers:
+            if part.ledger_id == position.ledger_id:
+                return Position(part.ledger_id, max(position.entry_id, part.entries - 1))
+        return position
+
+    def _skip(self, first: Position, last: Position) -> None:
+        """Count entries of one ledger as acknowledged and read behind them."""
+        entry_ids = list(range(first.entry_id, last.entry_id + 1))
+        self.cursor.acknowledge_entries(first.ledger_id, entry_ids)
+        if self.read_position <= last:
+            self.read_position = self.topic.chain.next_position(last)
 
     def _is_untouched(self, run: EntryRun) -> bool:
         """Whether nothing of a run is acknowledged, so that it can go out as it is."""
@@ -195,19 +222,18 @@ class Dispatcher(ABC):
         for limiter in (self.limiter, self.topic.dispatch_limiter):
             if limiter is None:
                 continue
-            available = limiter.available(self._loop.time())
+            now = self.topic.service.clock.monotonic()
+            available = limiter.available(now)
             if available <= 0:
-                self.wake_in(limiter.wait_s(self._loop.time()))
+                self.wake_in(limiter.wait_s(now))
                 return 0
             allowed = min(allowed, available)
         return allowed
 
     def _spend(self, messages: int, size: int) -> None:
-        now = self._loop.time()
-        if self.limiter is not None:
-            self.limiter.spend(messages, size, now)
-        if self.topic.dispatch_limiter is not None:
-            self.topic.dispatch_limiter.spend(messages, size, now)
+        for limiter in (self.limiter, self.topic.dispatch_limiter):
+            if limiter is not None:
+                limiter.spend(messages, size, self.topic.service.clock.monotonic())
 
 
 def cut_by_permits(counts: list[int], permits: int) -> int:

@@ -9,72 +9,56 @@ joined.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from magnetar.broker.consumer import Consumer, SubscriptionType
-from magnetar.broker.dispatch.shared import SharedDispatcher
-from magnetar.errors import ProtocolViolation
+from magnetar.broker.dispatch.selector import add_to, make_selector, rival_in, slot_of
+from magnetar.broker.dispatch.shared import WAITING_MAX, SharedDispatcher
+from magnetar.broker.entry import metadata_or_none
 from magnetar.ledger.run import EntryRun
-from magnetar.model.position import Position
-from magnetar.rules.keyshared import (
-    HalvingSelector,
-    RingSelector,
-    SlotRange,
-    StickySelector,
-)
-from magnetar.wire.ackset import encode_ack_set
-from magnetar.wire.entry import decode_metadata, sticky_key
-from magnetar.wire.run import encode_message
 
 if TYPE_CHECKING:
     from magnetar.broker.subscription import Subscription
-
-_WAITING_MAX: Final = 2000
-"""Entries that may wait for a busy consumer before reading ahead stops."""
 
 
 class KeySharedDispatcher(SharedDispatcher):
     kind = SubscriptionType.KEY_SHARED
 
     def __init__(
-        self, subscription: Subscription, *, is_sticky: bool, allow_out_of_order: bool
+        self,
+        subscription: Subscription,
+        *,
+        is_sticky: bool,
+        is_bucketed: bool = False,
+        allow_out_of_order: bool,
     ) -> None:
         super().__init__(subscription)
         self.is_sticky = is_sticky
+        self.is_bucketed = is_bucketed
         self.allow_out_of_order = allow_out_of_order
-        config = self.topic.service.config
-        self.selector: StickySelector[Consumer] | RingSelector[Consumer] | HalvingSelector[Consumer]
-        if is_sticky:
-            self.selector = StickySelector()
-        elif config.subscriptionKeySharedUseConsistentHashing:
-            self.selector = RingSelector(config.subscriptionKeySharedConsistentHashingReplicaPoints)
-        else:
-            self.selector = HalvingSelector()
+        self.selector = make_selector(
+            self.topic.service.config, is_sticky=is_sticky, is_bucketed=is_bucketed
+        )
         self._slots: dict[tuple[int, int], int] = {}
-        """The slot of every entry that is out or waiting."""
+        """The slot of every entry that is out, waiting or delayed."""
         self._holders: dict[int, tuple[Consumer, int]] = {}
-        """Who has unacknowledged entries of a slot, and how many."""
+        """Who has unacknowledged entries of a slot, and how many; empty where order is not kept."""
         self._waiting: dict[int, int] = {}
         """How many entries of a slot wait in the replay queue."""
 
     def fits(self, consumer: Consumer) -> bool:
-        return (self.is_sticky, self.allow_out_of_order) == (
+        return (self.is_sticky, self.is_bucketed, self.allow_out_of_order) == (
             consumer.is_sticky,
+            consumer.is_bucketed,
             consumer.allow_out_of_order,
         )
 
-    async def add_consumer(self, consumer: Consumer) -> None:
-        ranges = [SlotRange(*each) for each in consumer.hash_ranges]
-        if isinstance(self.selector, StickySelector):
-            # Whoever is in the way may be gone without a word: ask before the newcomer is refused.
-            while (holder := self.selector.conflict(ranges)) is not None:
-                if holder.connection is consumer.connection or await holder.connection.is_alive():
-                    break
-                holder.detach()
-            self.selector = self.selector.add(consumer, name=consumer.name, ranges=ranges)
-        else:
-            self.selector = self.selector.add(consumer, name=consumer.name)
-        await super().add_consumer(consumer)
+    def rival_of(self, consumer: Consumer) -> Consumer | None:
+        return rival_in(self.selector, consumer)
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        self.selector = add_to(self.selector, consumer)
+        super().add_consumer(consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         if consumer not in self._consumers:
@@ -82,8 +66,13 @@ class KeySharedDispatcher(SharedDispatcher):
         self.selector = self.selector.remove(consumer)
         for position in consumer.pending:
             self._let_go(consumer, position)
-            self._wait(position, self._slots.get(position, 0))
         super().remove_consumer(consumer)
+
+    def rewind(self) -> None:
+        super().rewind()
+        self._slots.clear()
+        self._holders.clear()
+        self._waiting.clear()
 
     # ------------------------------------------------------------------ slots
 
@@ -95,137 +84,104 @@ class KeySharedDispatcher(SharedDispatcher):
                 found.setdefault(holder, []).append((slot, count))
         return found
 
+    def _slot_of(self, position: tuple[int, int], entry: bytes) -> int:
+        slot = self._slots.get(position)
+        if slot is None:
+            metadata = metadata_or_none(entry)
+            slot = 1 if metadata is None else slot_of(self.selector, metadata)
+        return slot
+
     def _hold(self, consumer: Consumer, position: tuple[int, int], slot: int) -> None:
         self._slots[position] = slot
-        _, count = self._holders.get(slot, (consumer, 0))
-        self._holders[slot] = (consumer, count + 1)
+        if not self.allow_out_of_order:
+            _, count = self._holders.get(slot, (consumer, 0))
+            self._holders[slot] = (consumer, count + 1)
 
     def _let_go(self, consumer: Consumer, position: tuple[int, int]) -> None:
-        slot = self._slots.get(position)
-        held = self._holders.get(slot) if slot is not None else None
-        if slot is None or held is None or held[0] is not consumer:
+        slot = self._slots[position]
+        holder, count = self._holders.get(slot, (None, 0))
+        if holder is not consumer:
             return
-        if held[1] > 1:
-            self._holders[slot] = (consumer, held[1] - 1)
+        if count > 1:
+            self._holders[slot] = (consumer, count - 1)
         else:
             del self._holders[slot]
-            if self._waiting.get(slot):
+            if slot in self._waiting:
                 self.wake()
 
-    def _wait(self, position: tuple[int, int], slot: int) -> None:
-        if position not in self.replay:
-            self.replay.add(position)
-            self._slots[position] = slot
-            self._waiting[slot] = self._waiting.get(slot, 0) + 1
-
-    def _unwait(self, position: tuple[int, int], slot: int) -> None:
-        if position in self.replay:
-            self.replay.discard(position)
-            left = self._waiting.get(slot, 0) - 1
-            if left > 0:
-                self._waiting[slot] = left
-            else:
-                self._waiting.pop(slot, None)
+    def _is_free(self, slot: int, owner: Consumer) -> bool:
+        held = self._holders.get(slot)
+        return held is None or held[0] is owner
 
     def _on_released(self, consumer: Consumer, position: tuple[int, int]) -> None:
         self._let_go(consumer, position)
 
-    def release(self, consumer: Consumer, position: tuple[int, int], remaining: int | None) -> int:
-        if remaining is None and position in self.replay:
-            self._unwait(position, self._slots.get(position, 0))
-        released = super().release(consumer, position, remaining)
-        if remaining is None:
-            self._slots.pop(position, None)
-        return released
+    # ------------------------------------------------------------------ what waits
 
-    def redeliver(self, consumer: Consumer, positions: list[Position], epoch: int | None) -> None:
-        given_back = [(p[0], p[1]) for p in positions] if positions else list(consumer.pending)
-        waiting = [
-            (p, self._slots[p]) for p in given_back if p in consumer.pending and p in self._slots
-        ]
-        super().redeliver(consumer, positions, epoch)
-        for position, slot in waiting:
-            self.replay.discard(position)
-            self._wait(position, slot)
+    def _enqueue(self, position: tuple[int, int]) -> None:
+        if position not in self.replay:
+            slot = self._slots[position]
+            self._waiting[slot] = self._waiting.get(slot, 0) + 1
+            super()._enqueue(position)
 
-    def rewind(self) -> None:
-        super().rewind()
-        if hasattr(self, "_slots"):
-            self._slots.clear()
-            self._holders.clear()
-            self._waiting.clear()
+    def _dequeue(self, position: tuple[int, int]) -> None:
+        if position in self.replay:
+            slot = self._slots[position]
+            self._waiting[slot] -= 1
+            if not self._waiting[slot]:
+                del self._waiting[slot]
+            super()._dequeue(position)
+
+    def _forget(self, position: tuple[int, int]) -> None:
+        super()._forget(position)
+        self._slots.pop(position, None)
 
     # ------------------------------------------------------------------ delivery
 
     def _may_read_ahead(self) -> bool:
-        return len(self.replay) < _WAITING_MAX
-
-    def _may_skip_in_replay(self) -> bool:
-        return True
+        return len(self.replay) < WAITING_MAX
 
     def _replay_candidates(self) -> list[tuple[int, int]]:
         """Only entries whose owner could take them now: the others would be read for nothing."""
         candidates: list[tuple[int, int]] = []
         stuck: set[int] = set()
-        for position in self.replay.first(_WAITING_MAX + len(self.replay)):
-            slot = self._slots.get(position)
-            if slot is None:
-                candidates.append(position)
-            elif slot not in stuck:
-                owner = self.selector.owner(slot)
-                if owner is not None and owner.can_receive and self._is_free(slot, owner):
+        for position in self.replay.first(len(self.replay)):
+            slot = self._slots[position]
+            if slot not in stuck:
+                if self._receiver(slot) is not None:
                     candidates.append(position)
                 else:
                     stuck.add(slot)
         return candidates
 
-    def _is_free(self, slot: int, owner: Consumer) -> bool:
-        held = self._holders.get(slot)
-        return self.allow_out_of_order or held is None or held[0] is owner
+    def _receiver(self, slot: int) -> Consumer | None:
+        """The slot's owner if it can take an entry of the slot now."""
+        owner = self.selector.owner(slot)
+        if owner is None or not owner.can_receive or not self._is_free(slot, owner):
+            return None
+        return None if self.blocked else owner
 
-    def _slot_of(self, entry: bytes) -> int:
-        try:
-            return self.selector.slot_of(sticky_key(decode_metadata(entry)))
-        except ProtocolViolation:
-            return 1
-
-    def _deliver(self, run: EntryRun, *, is_replay: bool) -> int:
-        skipped = self._find_skipped(run)
+    def _deliver(self, run: EntryRun, *, is_replay: bool) -> tuple[int, int]:
+        sent = 0
+        untouched = self._is_untouched(run)
         stuck: set[int] = set()
         for index, entry in enumerate(run.data):
             position = (run.ledger_id, run.first + index)
-            slot = self._slots.get(position) if is_replay else None
-            if slot is None:
-                slot = self._slot_of(entry)
-            if index in skipped:
-                self._unwait(position, slot)
+            if not untouched and self.cursor.is_acknowledged(*position):
+                self._forget(position)
                 continue
-            owner = self.selector.owner(slot)
-            blocked = slot in stuck or (
-                not is_replay and slot in self._waiting and not self.allow_out_of_order
-            )
-            if blocked or owner is None or not owner.can_receive or not self._is_free(slot, owner):
+            slot = self._slots[position] = self._slot_of(position, entry)
+            if not is_replay and self._delay(entry, position):
+                continue
+            overtakes = not is_replay and slot in self._waiting and not self.allow_out_of_order
+            owner = None if overtakes or slot in stuck else self._receiver(slot)
+            if owner is None:
                 stuck.add(slot)
-                self._wait(position, slot)
+                self._enqueue(position)
                 continue
-            self._unwait(position, slot)
+            messages = self._send_one(owner, position, entry, run.counts[index])
             self._hold(owner, position, slot)
-            self._send_one(owner, position, entry, run.counts[index])
-        return len(run)
-
-    def _send_one(
-        self, consumer: Consumer, position: tuple[int, int], entry: bytes, count: int
-    ) -> None:
-        remaining = self.cursor.remaining(*position)
-        messages = count if remaining is None else remaining.bit_count()
-        frame = encode_message(
-            consumer.id,
-            *position,
-            entry,
-            partition=self.topic.name.partition_index,
-            redelivery_count=self.redeliveries.get(position, 0),
-            ack_set=() if remaining is None else encode_ack_set(remaining),
-        )
-        consumer.connection.send(frame)
-        consumer.pending[position] = messages
-        self._account(consumer, messages, len(entry))
+            owner.pending[position] = messages
+            self._account(owner, messages, len(entry))
+            sent += 1
+        return len(run), sent

@@ -35,6 +35,9 @@ class ReplayQueue:
 
     def first(self, count: int) -> list[tuple[int, int]]:
         """The lowest positions, in order; they stay in the queue."""
+        if count >= len(self._members):
+            self._heap = sorted(self._members)  # a sorted list is a heap
+            return self._heap[:]
         taken: list[tuple[int, int]] = []
         while self._heap and len(taken) < count:
             position = heapq.heappop(self._heap)

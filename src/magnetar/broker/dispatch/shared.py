@@ -6,6 +6,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.consumer import Consumer, SubscriptionType
+from magnetar.broker.dispatch.chunk import ChunkOwners
 from magnetar.broker.dispatch.dispatcher import READ_ENTRIES_MAX, Dispatcher, cut_by_permits
 from magnetar.broker.dispatch.replay import DelayIndex, ReplayQueue, split_consecutive
 from magnetar.broker.entry import metadata_or_none
@@ -23,11 +24,18 @@ from magnetar.wire.run import (
 if TYPE_CHECKING:
     from magnetar.broker.subscription import Subscription
 
+WAITING_MAX: Final = 2000
+"""Entries that may wait for a busy consumer before reading ahead stops."""
 _TURN_ENTRIES: Final = 20
 _READ_AHEAD_ENTRIES: Final = 500
+_NO_LIMIT: Final = 1 << 60
 
 
 class SharedDispatcher(Dispatcher):
+    """An unacknowledged entry that was read is in exactly one place: a consumer's `pending`, the
+    replay queue, or the delay index.
+    """
+
     kind = SubscriptionType.SHARED
 
     def __init__(self, subscription: Subscription) -> None:
@@ -39,16 +47,14 @@ class SharedDispatcher(Dispatcher):
         self.blocked = False
         self._consumers: list[Consumer] = []
         self._turn_index = 0
-        self._chunk_owners: dict[str, Consumer] = {}
+        self._chunks = ChunkOwners()
 
     @property
     def consumers(self) -> list[Consumer]:
         return self._consumers
 
-    async def add_consumer(self, consumer: Consumer) -> None:
+    def add_consumer(self, consumer: Consumer) -> None:
         if not self._consumers:
-            self.replay.clear()
-            self.delayed.clear()
             self.rewind()
         self._consumers.append(consumer)
         self._consumers.sort(key=lambda each: each.priority)
@@ -60,13 +66,38 @@ class SharedDispatcher(Dispatcher):
         self._consumers.remove(consumer)
         self.unacked -= consumer.unacked
         for position in consumer.pending:
-            self.replay.add(position)
+            self._enqueue(position)
         consumer.pending.clear()
         consumer.unacked = 0
-        for uuid in consumer.chunks:
-            self._chunk_owners.pop(uuid, None)
+        self._chunks.remove_consumer(consumer)
         self._unblock_if_due()
         self.wake()
+
+    def rewind(self) -> None:
+        super().rewind()
+        self.replay.clear()
+        self.delayed.clear()
+        self.redeliveries.clear()
+
+    # ------------------------------------------------------------------ what waits
+
+    def _enqueue(self, position: tuple[int, int]) -> None:
+        """Let an entry wait to be delivered from the replay queue."""
+        self.replay.add(position)
+
+    def _dequeue(self, position: tuple[int, int]) -> None:
+        self.replay.discard(position)
+        self._chunks.let_go(position)
+
+    def _forget(self, position: tuple[int, int]) -> None:
+        """An entry is acknowledged, or gone."""
+        self._dequeue(position)
+        self.redeliveries.pop(position, None)
+
+    def _skip(self, first: Position, last: Position) -> None:
+        super()._skip(first, last)
+        for position in [p for p in self.replay if first <= p <= last]:
+            self._forget(position)
 
     # ------------------------------------------------------------------ acknowledgement
 
@@ -82,24 +113,17 @@ class SharedDispatcher(Dispatcher):
                 if held is not None:
                     holder = other
                     break
-        if remaining is None:
-            self.redeliveries.pop(position, None)
-            self.replay.discard(position)
-        if held is None:
-            return 0
-        if remaining is None:
+        released = 0
+        if held is not None and remaining is None:
             del holder.pending[position]
             released = held
             self._on_released(holder, position)
-        else:
+        elif held is not None and remaining is not None:
             released = max(0, held - remaining)
             holder.pending[position] = held - released
-        holder.unacked -= released
-        self.unacked -= released
-        if holder.blocked and holder.unacked <= self._consumer_limit() // 2:
-            holder.unblock()
-            self.wake()
-        self._unblock_if_due()
+        if remaining is None:
+            self._forget(position)
+        self._count_released(holder, released)
         return released
 
     def release_through(self, position: Position) -> None:
@@ -107,165 +131,167 @@ class SharedDispatcher(Dispatcher):
         for consumer in self._consumers:
             for held in [p for p in consumer.pending if p <= position]:
                 self.release(consumer, held, None)
-        for waiting in [p for p in self.replay if p <= position]:
-            self.replay.discard(waiting)
-        for counted in [p for p in self.redeliveries if p <= position]:
-            del self.redeliveries[counted]
+        for known in [*self.replay, *self.redeliveries]:
+            if known <= position:
+                self._forget(known)
+
+    def redeliver(self, consumer: Consumer, positions: list[Position], epoch: int | None) -> None:
+        given_back = [(p[0], p[1]) for p in positions] if positions else list(consumer.pending)
+        for position in given_back:
+            held = consumer.pending.pop(position, None)
+            if held is None:
+                continue
+            consumer.redeliver_rate.add(held, 0)
+            self.redeliveries[position] = self.redeliveries.get(position, 0) + 1
+            self._on_released(consumer, position)
+            self._enqueue(position)
+            self._count_released(consumer, held)
+        self.wake()
 
     def _on_released(self, consumer: Consumer, position: tuple[int, int]) -> None:
         """A hook for dispatchers that track more than the entry."""
 
+    def _count_released(self, consumer: Consumer, messages: int) -> None:
+        consumer.unacked -= messages
+        self.unacked -= messages
+        self._unblock_consumer_if_due(consumer)
+        self._unblock_if_due()
+
     def _consumer_limit(self) -> int:
-        return self.topic.policy.max_unacked_per_consumer or 1 << 60
+        return self.topic.policy.max_unacked_per_consumer or _NO_LIMIT
+
+    def _unblock_consumer_if_due(self, consumer: Consumer) -> None:
+        if consumer.blocked and consumer.unacked <= self._consumer_limit() // 2:
+            consumer.unblock()
+            self.wake()
 
     def _unblock_if_due(self) -> None:
-        limit = self.topic.policy.max_unacked_per_subscription or 1 << 60
+        limit = self.topic.policy.max_unacked_per_subscription or _NO_LIMIT
         if self.blocked and self.unacked <= limit // 2:
             self.blocked = False
             self.wake()
 
-    def redeliver(self, consumer: Consumer, positions: list[Position], epoch: int | None) -> None:
-        given_back = [tuple(p) for p in positions] if positions else list(consumer.pending)
-        for position in given_back:
-            held = consumer.pending.pop(position, None)  # type: ignore[arg-type]
-            if held is None:
-                continue
-            key = (position[0], position[1])
-            consumer.unacked -= held
-            self.unacked -= held
-            consumer.redeliver_rate.add(held, 0)
-            self.redeliveries[key] = self.redeliveries.get(key, 0) + 1
-            self._on_released(consumer, key)
-            self.replay.add(key)
-        if consumer.blocked and consumer.unacked <= self._consumer_limit() // 2:
-            consumer.unblock()
+    def on_policy_changed(self) -> None:
+        super().on_policy_changed()
+        for consumer in self._consumers:
+            self._unblock_consumer_if_due(consumer)
         self._unblock_if_due()
-        self.wake()
 
-    # ------------------------------------------------------------------ delivery
+    # ------------------------------------------------------------------ turns
 
     def _dispatch(self) -> None:
         self._take_due()
         if self.blocked or not any(consumer.can_receive for consumer in self._consumers):
             return
-        if self._allowance() <= 0:
+        allowed = self._allowance()
+        if allowed <= 0:
             return
-        if len(self.replay) and self._dispatch_replay():
+        if len(self.replay) and self._dispatch_replay(allowed):
             self.wake()
             return
         if self._reading or not self._may_read_ahead():
             return
         permits = sum(c.permits for c in self._consumers if c.can_receive)
-        run = self._read(self.read_position, min(permits, _READ_AHEAD_ENTRIES))
+        run = self._read(self.read_position, min(permits, allowed, _READ_AHEAD_ENTRIES))
         if run is None:
             if not self._reading:
-                for consumer in self._consumers:
-                    self.subscription.on_end_reached(consumer)
+                self.subscription.on_end_reached()
             return
-        taken = self._deliver(run, is_replay=False)
+        taken, _ = self._deliver(run, is_replay=False)
         self.read_position = Position(run.ledger_id, run.first + taken)
         self.cursor.read_position = self.read_position
         if taken:
             self.wake()
 
     def _may_read_ahead(self) -> bool:
-        return True
+        return not self._chunks.waiting_count or len(self.replay) < WAITING_MAX
 
     def _replay_candidates(self) -> list[tuple[int, int]]:
-        return self.replay.first(_READ_AHEAD_ENTRIES)
+        if not self._chunks.waiting_count:
+            return self.replay.first(_READ_AHEAD_ENTRIES)
+        return [p for p in self.replay.first(WAITING_MAX) if self._chunks.is_free(p)]
 
-    def _dispatch_replay(self) -> bool:
-        """Deliver from the replay queue; tell whether anything went out or is being fetched."""
-        went_out = False
-        for ledger_id, first, count in split_consecutive(self._replay_candidates()):
+    def _dispatch_replay(self, allowed: int) -> bool:
+        """Deliver from the replay queue; tell whether it changed."""
+        changed = False
+        for ledger_id, first, count in split_consecutive(self._replay_candidates()[:allowed]):
             start = Position(ledger_id, first)
             run = self._read(start, min(count, READ_ENTRIES_MAX))
             if self._reading:
-                return went_out
+                return changed
             if run is None or run.ledger_id != ledger_id or run.first != first:
                 # Trimmed since: nothing is left to deliver.
                 for entry_id in range(first, first + count):
-                    self.replay.discard((ledger_id, entry_id))
-                went_out = True
+                    self._forget((ledger_id, entry_id))
+                changed = True
                 continue
             if len(run) > count:
                 run = EntryRun(run.ledger_id, run.first, run.data[:count], run.counts[:count])
-            delivered = self._deliver(run, is_replay=True)
-            went_out = went_out or delivered > 0
-            if delivered < len(run) and not self._may_skip_in_replay():
-                return went_out
-        return went_out
+            before = len(self.replay)
+            taken, sent = self._deliver(run, is_replay=True)
+            changed = changed or sent > 0 or len(self.replay) < before
+            if taken < count:  # what follows must not overtake the rest
+                return changed
+        return changed
 
-    def _may_skip_in_replay(self) -> bool:
-        return False
+    # ------------------------------------------------------------------ delivery
 
-    def _deliver(self, run: EntryRun, *, is_replay: bool) -> int:
-        """Hand out a run from its front; return how many entries need no further care here."""
-        done = 0
-        skipped = self._find_skipped(run)
-        while done < len(run):
-            if done in skipped:
-                if is_replay:
-                    self.replay.discard((run.ledger_id, run.first + done))
+    def _deliver(self, run: EntryRun, *, is_replay: bool) -> tuple[int, int]:
+        """Hand out a run from its front; return how many entries need no further care here, and how
+        many of them went out.
+        """
+        done = sent = 0
+        untouched = self._is_untouched(run)
+        while done < len(run) and not self.blocked:
+            position = (run.ledger_id, run.first + done)
+            entry = run.data[done]
+            plain = _is_plain(entry)
+            if not untouched and self.cursor.is_acknowledged(*position):
+                self._forget(position)
                 done += 1
                 continue
-            consumer = self._chunk_consumer(run.data[done]) or self._next_consumer()
+            if not plain and not is_replay and self._delay(entry, position):
+                done += 1
+                continue
+            consumer, is_kept = self._choose_consumer(entry, position, plain=plain)
             if consumer is None or not consumer.can_receive:
-                break
+                if not is_kept:
+                    break
+                self._enqueue(position)
+                done += 1
+                continue
             end = done + 1
             limit = min(len(run), done + _TURN_ENTRIES)
-            if not may_carry(run.data[done], UUID_TAG):
-                while end < limit and end not in skipped:
-                    if may_carry(run.data[end], UUID_TAG):
-                        break
-                    end += 1
-            end = done + cut_by_permits(run.counts[done:end], consumer.permits)
-            self._send(consumer, run, done, end, is_replay=is_replay)
+            while plain and end < limit and _is_plain(run.data[end]):
+                if not untouched and self.cursor.is_acknowledged(run.ledger_id, run.first + end):
+                    break
+                end += 1
+            end = done + cut_by_permits(run.counts[done:end], self._room_of(consumer))
+            self._send(consumer, run, done, end, one_by_one=is_replay or not untouched)
+            sent += end - done
             done = end
-        return done
+        return done, sent
 
-    def _send(
-        self, consumer: Consumer, run: EntryRun, begin: int, end: int, *, is_replay: bool
-    ) -> None:
-        ledger_id, first = run.ledger_id, run.first + begin
-        counts, data = run.counts[begin:end], run.data[begin:end]
-        messages, size = sum(counts), sum(map(len, data))
-        partition = self.topic.name.partition_index
-        if is_replay or not self._is_untouched(run):
-            for index, entry in enumerate(data):
-                position = (ledger_id, first + index)
-                remaining = self.cursor.remaining(*position)
-                if remaining is not None:
-                    messages += remaining.bit_count() - counts[index]
-                    counts[index] = remaining.bit_count()
-                self.replay.discard(position)
-                frame = encode_message(
-                    consumer.id,
-                    *position,
-                    entry,
-                    partition=partition,
-                    redelivery_count=self.redeliveries.get(position, 0),
-                    ack_set=() if remaining is None else encode_ack_set(remaining),
-                )
-                consumer.connection.send(frame)
-        else:
-            parts = encode_messages(consumer.id, ledger_id, first, data, partition=partition)
-            consumer.connection.send_many(parts)
-        keys = zip(repeat(ledger_id), range(first, first + len(data)), strict=False)
-        consumer.pending.update(zip(keys, counts, strict=True))
-        self._account(consumer, messages, size)
-
-    def _account(self, consumer: Consumer, messages: int, size: int) -> None:
-        consumer.permits -= messages
-        consumer.unacked += messages
-        self.unacked += messages
-        if consumer.unacked >= self._consumer_limit() and self.subscription.durable:
-            consumer.blocked = True
-        limit = self.topic.policy.max_unacked_per_subscription
-        if limit and self.unacked >= limit and self.subscription.durable:
-            self.blocked = True
-        self._spend(messages, size)
-        self.subscription.on_delivered(consumer, messages, size)
+    def _choose_consumer(
+        self, entry: bytes, position: tuple[int, int], *, plain: bool
+    ) -> tuple[Consumer | None, bool]:
+        """Who gets an entry, and whether only that one may get it: all chunks of a message go to
+        the consumer that got the first.
+        """
+        metadata = None if plain else metadata_or_none(entry)
+        if metadata is None or not metadata.HasField("chunk_id"):
+            return self._next_consumer(), False
+        owner = self._chunks.owner(metadata.uuid)
+        if owner is None:
+            owner = self._next_consumer()
+            if owner is None:
+                return None, False
+        elif not owner.can_receive:
+            self._chunks.wait(position, owner)
+            return owner, True
+        is_last = metadata.chunk_id >= metadata.num_chunks_from_msg - 1
+        self._chunks.on_chunk(metadata.uuid, owner, is_last=is_last)
+        return owner, True
 
     def _next_consumer(self) -> Consumer | None:
         """Round robin inside the best priority level that has a consumer with permits."""
@@ -280,54 +306,84 @@ class SharedDispatcher(Dispatcher):
         self._turn_index += 1
         return best[self._turn_index % len(best)]
 
-    def _chunk_consumer(self, entry: bytes) -> Consumer | None:
-        """All chunks of a message go to the consumer that got the first."""
-        if not may_carry(entry, UUID_TAG):
-            return None
+    def _send(
+        self, consumer: Consumer, run: EntryRun, begin: int, end: int, *, one_by_one: bool
+    ) -> None:
+        ledger_id, first = run.ledger_id, run.first + begin
+        counts, data = run.counts[begin:end], run.data[begin:end]
+        if one_by_one:
+            for index, entry in enumerate(data):
+                counts[index] = self._send_one(
+                    consumer, (ledger_id, first + index), entry, counts[index]
+                )
+        else:
+            partition = self.topic.name.partition_index
+            parts = encode_messages(consumer.id, ledger_id, first, data, partition=partition)
+            consumer.connection.send_many(parts)
+        keys = zip(repeat(ledger_id), range(first, first + len(data)), strict=False)
+        consumer.pending.update(zip(keys, counts, strict=True))
+        self._account(consumer, sum(counts), sum(map(len, data)))
+
+    def _send_one(
+        self, consumer: Consumer, position: tuple[int, int], entry: bytes, count: int
+    ) -> int:
+        """Send an entry that may be acknowledged in part or come again; return how many messages of
+        it are not acknowledged.
+        """
+        remaining = self.cursor.remaining(*position)
+        self._dequeue(position)
+        frame = encode_message(
+            consumer.id,
+            *position,
+            entry,
+            partition=self.topic.name.partition_index,
+            redelivery_count=self.redeliveries.get(position, 0),
+            ack_set=() if remaining is None else encode_ack_set(remaining),
+        )
+        consumer.connection.send(frame)
+        return count if remaining is None else min(count, remaining.bit_count())
+
+    def _room_of(self, consumer: Consumer) -> int:
+        """How many messages a consumer that can receive may be handed."""
+        if not self.subscription.durable:
+            return consumer.permits
+        limit = self.topic.policy.max_unacked_per_subscription or _NO_LIMIT
+        room = min(self._consumer_limit() - consumer.unacked, limit - self.unacked)
+        return min(consumer.permits, max(1, room))
+
+    def _account(self, consumer: Consumer, messages: int, size: int) -> None:
+        consumer.permits -= messages
+        consumer.unacked += messages
+        self.unacked += messages
+        if consumer.unacked >= self._consumer_limit() and self.subscription.durable:
+            consumer.blocked = True
+        limit = self.topic.policy.max_unacked_per_subscription
+        if limit and self.unacked >= limit and self.subscription.durable:
+            self.blocked = True
+        self._spend(messages, size)
+        self.subscription.on_delivered(consumer, messages, size)
+
+    # ------------------------------------------------------------------ what is not due yet
+
+    def _delay(self, entry: bytes, position: tuple[int, int]) -> bool:
+        """Put an entry aside when it is not due; tell whether that was done."""
+        if not may_carry(entry, DELIVER_AT_TAG) or not self.topic.policy.delayed_delivery_enabled:
+            return False
         metadata = metadata_or_none(entry)
-        if metadata is None or not metadata.HasField("chunk_id"):
-            return None
-        owner = self._chunk_owners.get(metadata.uuid)
-        if owner is None or owner.closed:
-            owner = self._next_consumer()
-            if owner is None:
-                return None
-            self._chunk_owners[metadata.uuid] = owner
-            owner.chunks.add(metadata.uuid)
-        if metadata.chunk_id >= metadata.num_chunks_from_msg - 1 and owner.can_receive:
-            self._chunk_owners.pop(metadata.uuid, None)
-            owner.chunks.discard(metadata.uuid)
-        return owner
-
-    # ------------------------------------------------------------------ what is not delivered now
-
-    def _find_skipped(self, run: EntryRun) -> set[int]:
-        """Indexes of entries that are acknowledged already, or not yet due."""
-        skipped: set[int] = set()
-        if not self._is_untouched(run):
-            for index in range(len(run)):
-                if self.cursor.is_acknowledged(run.ledger_id, run.first + index):
-                    skipped.add(index)
-        if self.topic.policy.delayed_delivery_enabled:
-            now_ms = self.topic.service.clock.now_ms()
-            for index, entry in enumerate(run.data):
-                if may_carry(entry, DELIVER_AT_TAG) and index not in skipped:
-                    metadata = metadata_or_none(entry)
-                    if metadata is not None and metadata.deliver_at_time > now_ms:
-                        self.delayed.add(
-                            metadata.deliver_at_time, (run.ledger_id, run.first + index)
-                        )
-                        skipped.add(index)
-            if skipped:
-                self._appoint_delayed()
-        return skipped
+        if metadata is None or metadata.deliver_at_time <= self.topic.service.clock.now_ms():
+            return False
+        self.delayed.add(metadata.deliver_at_time, position)
+        self._appoint_delayed()
+        return True
 
     def _take_due(self) -> None:
         if not len(self.delayed):
             return
         for position in self.delayed.take_due(self.topic.service.clock.now_ms()):
-            if not self.cursor.is_acknowledged(*position):
-                self.replay.add(position)
+            if self.cursor.is_acknowledged(*position):
+                self._forget(position)
+            else:
+                self._enqueue(position)
         self._appoint_delayed()
 
     def _appoint_delayed(self) -> None:
@@ -335,7 +391,7 @@ class SharedDispatcher(Dispatcher):
         if due_ms is not None:
             self.wake_in(max(0.001, (due_ms - self.topic.service.clock.now_ms()) / 1000))
 
-    def rewind(self) -> None:
-        super().rewind()
-        self.replay.clear()
-        self.delayed.clear()
+
+def _is_plain(entry: bytes) -> bool:
+    """Whether an entry is neither a chunk nor delayed for sure, without parsing it."""
+    return not may_carry(entry, UUID_TAG) and not may_carry(entry, DELIVER_AT_TAG)

@@ -11,7 +11,7 @@ from magnetar.broker.dispatch.dispatcher import Dispatcher, cut_by_permits
 from magnetar.errors import ConsumerBusy, ProtocolViolation
 from magnetar.ledger.chain import EntryRun
 from magnetar.model.hash import murmur31
-from magnetar.model.position import Position
+from magnetar.model.position import EARLIEST, Position
 from magnetar.rules.failover import Candidate, choose_active
 from magnetar.wire.ackset import encode_ack_set
 from magnetar.wire.command import CommandActiveConsumerChange, make_command
@@ -34,26 +34,25 @@ class SingleActiveDispatcher(Dispatcher):
     def consumers(self) -> list[Consumer]:
         return self._consumers
 
-    async def add_consumer(self, consumer: Consumer) -> None:
+    def rival_of(self, consumer: Consumer) -> Consumer | None:
         if self.kind is SubscriptionType.EXCLUSIVE and self._consumers:
-            # The holder may be gone without a word: ask it before the newcomer is refused.
-            for holder in list(self._consumers):
-                if (
-                    holder.connection is not consumer.connection
-                    and not await holder.connection.is_alive()
-                ):
-                    holder.detach()
-            if self._consumers:
-                raise ConsumerBusy("Exclusive consumer is already connected")
+            return self._consumers[0]
+        return None
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        if self.rival_of(consumer) is not None:
+            raise ConsumerBusy("Exclusive consumer is already connected")
         self._consumers.append(consumer)
         self._elect(newcomer=consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        if consumer in self._consumers:
-            self._consumers.remove(consumer)
+        if consumer not in self._consumers:
+            return
+        self._consumers.remove(consumer)
         if self.active is consumer:
             self.active = None
-            self._elect()
+            self._give_up_read()
+        self._elect()  # partitions are dealt out anew whoever left
 
     def close(self) -> None:
         super().close()
@@ -72,9 +71,7 @@ class SingleActiveDispatcher(Dispatcher):
         if self._switch is not None:
             self._switch.cancel()
             self._switch = None
-        self._generation += 1
-        self._reading = False
-        self._fetched = None
+        self._give_up_read()
         if chosen is None:
             return
         delay_s = self.topic.service.config.activeConsumerFailoverDelayTimeMillis / 1000
@@ -95,6 +92,22 @@ class SingleActiveDispatcher(Dispatcher):
             for consumer in self._consumers:
                 self._notify(consumer, is_active=consumer is self.active)
         self.wake()
+
+    def rewind(self) -> None:
+        super().rewind()
+        if (
+            self.active is not None
+            and self.active.read_compacted
+            and self.cursor.mark_delete == self.subscription.beginning
+        ):
+            self.read_position = EARLIEST  # what was compacted may stand before the log's start
+
+    def refresh_source(self) -> None:
+        """The topic was compacted: read on from the new view."""
+        if self.active is not None and self.active.read_compacted and self._switch is None:
+            self._give_up_read()
+            self.source = self.topic.source(read_compacted=True)
+            self.wake()
 
     def _choose(self) -> Consumer | None:
         if not self._consumers:
@@ -125,7 +138,7 @@ class SingleActiveDispatcher(Dispatcher):
         run = self._read(self.read_position, allowed)
         if run is None:
             if not self._reading:
-                self.subscription.on_end_reached(consumer)
+                self.subscription.on_end_reached()
             return
         taken = len(run) if sum(run.counts) <= allowed else cut_by_permits(run.counts, allowed)
         self._deliver(consumer, run, taken)
@@ -160,11 +173,12 @@ class SingleActiveDispatcher(Dispatcher):
         messages = size = 0
         for index, entry in enumerate(data):
             entry_id = run.first + index
-            if self.cursor.is_acknowledged(run.ledger_id, entry_id):
+            if self._is_acknowledged(Position(run.ledger_id, entry_id)):
                 continue
             if consumer.hash_ranges and not _is_in_range(entry, consumer.hash_ranges):
                 continue
             remaining = self.cursor.remaining(run.ledger_id, entry_id)
+            count = run.counts[index]
             frame = encode_message(
                 consumer.id,
                 run.ledger_id,
@@ -175,17 +189,25 @@ class SingleActiveDispatcher(Dispatcher):
                 epoch=consumer.epoch,
             )
             consumer.connection.send(frame)
-            messages += run.counts[index] if remaining is None else remaining.bit_count()
+            messages += count if remaining is None else min(count, remaining.bit_count())
             size += len(entry)
         return messages, size
 
+    def _is_acknowledged(self, position: Position) -> bool:
+        """What was compacted before the log's start is before the mark too, and yet unread."""
+        beginning = self.subscription.beginning
+        if beginning is not None and position <= beginning == self.cursor.mark_delete:
+            return False
+        return self.cursor.is_acknowledged(*position)
+
     def redeliver(self, consumer: Consumer, positions: list[Position], epoch: int | None) -> None:
-        if consumer is not self.active:
-            return
+        # The client drops everything of an older epoch from now on, also if it is active only
+        # later.
         if epoch is not None and (consumer.epoch is None or epoch > consumer.epoch):
             consumer.epoch = epoch
-        self.rewind()
-        self.wake()
+        if consumer is self.active and self._switch is None:
+            self.rewind()
+            self.wake()
 
 
 def _is_in_range(entry: bytes, ranges: Sequence[tuple[int, int]]) -> bool:

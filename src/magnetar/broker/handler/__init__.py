@@ -19,12 +19,12 @@ from magnetar.broker.handler.consumer import (
 )
 from magnetar.broker.handler.lookup import on_lookup, on_partitioned_metadata
 from magnetar.broker.handler.producer import on_close_producer, on_producer
-from magnetar.broker.handler.refusal import (
-    on_auth_response,
-    on_scalable,
-    on_scalable_close,
-    on_transaction,
-)
+from magnetar.broker.handler.refusal import on_auth_response, on_transaction
+from magnetar.broker.handler.scalable import on_close as on_scalable_close
+from magnetar.broker.handler.scalable import on_lookup as on_scalable_lookup
+from magnetar.broker.handler.scalable import on_subscribe as on_scalable_subscribe
+from magnetar.broker.handler.scalable import on_watch as on_scalable_watch
+from magnetar.broker.handler.scalable import on_watch_close as on_scalable_watch_close
 from magnetar.broker.handler.schema import on_get_or_create_schema, on_get_schema
 from magnetar.broker.handler.topiclist import on_get_topics, on_watch, on_watch_close
 from magnetar.wire.command import BaseCommand
@@ -56,9 +56,9 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     BaseCommand.END_TXN_ON_PARTITION: on_transaction,
     BaseCommand.END_TXN_ON_SUBSCRIPTION: on_transaction,
     BaseCommand.TC_CLIENT_CONNECT_REQUEST: on_transaction,
-    BaseCommand.SCALABLE_TOPIC_LOOKUP: on_scalable,
-    BaseCommand.SCALABLE_TOPIC_SUBSCRIBE: on_scalable,
-    BaseCommand.WATCH_SCALABLE_TOPICS: on_scalable,
+    BaseCommand.SCALABLE_TOPIC_LOOKUP: on_scalable_lookup,
     BaseCommand.SCALABLE_TOPIC_CLOSE: on_scalable_close,
-    BaseCommand.WATCH_SCALABLE_TOPICS_CLOSE: on_scalable_close,
+    BaseCommand.SCALABLE_TOPIC_SUBSCRIBE: on_scalable_subscribe,
+    BaseCommand.WATCH_SCALABLE_TOPICS: on_scalable_watch,
+    BaseCommand.WATCH_SCALABLE_TOPICS_CLOSE: on_scalable_watch_close,
 }

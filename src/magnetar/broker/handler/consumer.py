@@ -10,12 +10,16 @@ from magnetar.broker.connection import Connection
 from magnetar.broker.consumer import Consumer, SubscriptionType
 from magnetar.broker.handler.schema import check_consumer_schema
 from magnetar.broker.persistent import INTERNAL_CURSORS, PersistentTopic
+from magnetar.broker.scalable.reader import attach_reader, on_reader_closed
 from magnetar.broker.service import AnyTopic
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import (
     BadRequest,
+    BrokerError,
     ConsumerNotFound,
+    LedgerNotFound,
     NotAllowed,
+    NotFound,
     ProducerBusy,
     ProtocolViolation,
     ResourceBusy,
@@ -27,6 +31,7 @@ from magnetar.model.position import EARLIEST, Position
 from magnetar.wire.ackset import decode_ack_set
 from magnetar.wire.command import (
     BaseCommand,
+    CommandCloseConsumer,
     CommandConsumerStatsResponse,
     CommandGetLastMessageId,
     CommandGetLastMessageIdResponse,
@@ -41,7 +46,6 @@ from magnetar.wire.command import (
     success,
 )
 
-_MISSING = object()
 _METADATA_BYTES_MAX: Final = 1024
 _REPLICATOR_PREFIX: Final = "pulsar.repl"
 
@@ -51,21 +55,18 @@ _REPLICATOR_PREFIX: Final = "pulsar.repl"
 
 def on_subscribe(connection: Connection, command: BaseCommand) -> Awaitable[None] | None:
     request = command.subscribe
-    existing = connection.consumers.get(request.consumer_id, _MISSING)
-    if existing is None:
+    if request.consumer_id in connection.consumers:
+        connection.send_command(success(request.request_id))
+        return None
+    if request.consumer_id in connection.consumers_coming:
         connection.refuse(
             request.request_id, ServiceNotReady("Consumer is already present on the connection")
         )
         return None
-    if isinstance(existing, Consumer):
-        connection.send_command(success(request.request_id))
-        return None
-    connection.consumers[request.consumer_id] = None
-    return _subscribe(connection, request)
+    return _subscribe(connection, request, connection.expect_consumer(request.consumer_id))
 
 
-async def _subscribe(connection: Connection, request: CommandSubscribe) -> None:
-    consumer: Consumer | None = None
+async def _subscribe(connection: Connection, request: CommandSubscribe, creation: object) -> None:
     try:
         kind = SubscriptionType(request.subType)
         _check_request(request, kind)
@@ -75,16 +76,15 @@ async def _subscribe(connection: Connection, request: CommandSubscribe) -> None:
         _check_policy(topic, kind)
         await check_consumer_schema(topic, request)
         consumer = _make_consumer(connection, request, kind)
-        await topic.subscribe(consumer, request)
-        if connection.closed or connection.consumers.get(request.consumer_id, _MISSING) is not None:
-            consumer.detach()
+        await attach_reader(topic, consumer, request)
+        if connection.consumers_coming.get(request.consumer_id) is not creation:
+            consumer.detach()  # the client left or changed its mind meanwhile
             return
         connection.consumers[request.consumer_id] = consumer
         connection.send_command(success(request.request_id))
-    except BaseException:
-        if connection.consumers.get(request.consumer_id, _MISSING) is None:
-            connection.consumers.pop(request.consumer_id, None)
-        raise
+    finally:
+        if connection.consumers_coming.get(request.consumer_id) is creation:
+            del connection.consumers_coming[request.consumer_id]
 
 
 def _check_request(request: CommandSubscribe, kind: SubscriptionType) -> None:
@@ -120,6 +120,7 @@ def _make_consumer(
         epoch=request.consumer_epoch if request.HasField("consumer_epoch") else None,
         read_compacted=request.read_compacted,
         is_sticky=meta.keySharedMode == KeySharedMode.STICKY,
+        is_bucketed=meta.entryBucketDispatch,
         hash_ranges=[(each.start, each.end) for each in meta.hashRanges],
         allow_out_of_order=meta.allowOutOfOrderDelivery,
     )
@@ -153,11 +154,22 @@ def on_redeliver(connection: Connection, command: BaseCommand) -> None:
 # ---------------------------------------------------------------------- leaving
 
 
-def on_close_consumer(connection: Connection, command: BaseCommand) -> None:
+def on_close_consumer(connection: Connection, command: BaseCommand) -> Awaitable[None] | None:
     request = command.close_consumer
+    connection.consumers_coming.pop(request.consumer_id, None)
     consumer = connection.consumers.pop(request.consumer_id, None)
     if consumer is not None:
+        on_reader_closed(consumer)
         consumer.detach()
+    elif request.consumer_id in connection.scalable.groups:
+        return _leave_group(connection, request)
+    connection.send_command(success(request.request_id))
+    return None
+
+
+async def _leave_group(connection: Connection, request: CommandCloseConsumer) -> None:
+    """A consumer of a scalable topic: its segments go to the others at once."""
+    await connection.scalable.leave(connection, request.consumer_id)
     connection.send_command(success(request.request_id))
 
 
@@ -172,15 +184,19 @@ async def _unsubscribe(connection: Connection, request: CommandUnsubscribe) -> N
     connection.consumers.pop(request.consumer_id, None)
     consumer.detach()
     topic = subscription.topic
-    if subscription.name in topic.subscriptions:
-        await topic.delete_subscription(subscription.name, force=request.force)
+    if topic.subscriptions.get(subscription.name) is subscription:
+        try:
+            await topic.delete_subscription(subscription.name, force=request.force)
+        except BrokerError:
+            connection.close_consumer(request.consumer_id)  # it is still wanted: come back
+            raise
     connection.send_command(success(request.request_id))
 
 
 def _find(connection: Connection, consumer_id: int) -> tuple[Consumer, Subscription]:
     consumer = connection.consumers.get(consumer_id)
     if consumer is None or consumer.subscription is None:
-        raise ConsumerNotFound("Consumer not found")
+        raise NotFound("Consumer not found")
     return consumer, consumer.subscription  # type: ignore[return-value]
 
 
@@ -199,9 +215,8 @@ async def _seek(connection: Connection, request: CommandSeek) -> None:
         position = position_of(request.message_id)
         if position.ledger_id < 0:
             position = EARLIEST
-        await subscription.seek(position)
-        if request.message_id.ack_set:
-            await subscription.seek_inside(position, decode_ack_set(request.message_id.ack_set))
+        words = request.message_id.ack_set
+        await subscription.seek(position, remaining=decode_ack_set(words) if words else None)
     elif request.HasField("message_publish_time"):
         await subscription.reset_to_time(request.message_publish_time)
     else:
@@ -235,12 +250,17 @@ async def _last_visible(topic: PersistentTopic, *, read_compacted: bool) -> tupl
     """Where the last message stands that the consumer could receive: compaction may have taken the
     end away.
     """
-    view = topic.compactor.compacted
-    if not read_compacted or view is None or topic.chain.last_position > view.horizon:
-        return await topic.last_message_id()
-    if not view.positions:
-        return EARLIEST, -1
-    return await view.last_message_id()
+    while True:
+        view = topic.compactor.compacted
+        if not read_compacted or view is None or topic.chain.last_position > view.horizon:
+            return await topic.last_message_id()
+        if not view.positions:
+            return EARLIEST, -1
+        try:
+            return await view.last_message_id()
+        except LedgerNotFound:
+            if topic.compactor.compacted is view:
+                raise
 
 
 def on_consumer_stats(connection: Connection, command: BaseCommand) -> None:

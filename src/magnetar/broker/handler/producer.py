@@ -24,51 +24,36 @@ from magnetar.wire.command import (
 )
 from magnetar.wire.schema import decode_schema
 
-_MISSING = object()
-
 
 def on_producer(connection: Connection, command: BaseCommand) -> Awaitable[None] | None:
     request = command.producer
-    existing = connection.producers.get(request.producer_id, _MISSING)
-    if existing is None:
+    existing = connection.producers.get(request.producer_id)
+    if existing is not None and existing.is_ready:
+        _welcome(connection, request.request_id, existing)
+        return None
+    if existing is not None or request.producer_id in connection.producers_coming:
         connection.refuse(
             request.request_id, ServiceNotReady("Producer is already present on the connection")
         )
         return None
-    if isinstance(existing, Producer):
-        _welcome(connection, request.request_id, existing)
-        return None
-    connection.producers[request.producer_id] = None
-    return _create(connection, request)
+    return _create(connection, request, connection.expect_producer(request.producer_id))
 
 
-async def _create(connection: Connection, request: CommandProducer) -> None:
+async def _create(connection: Connection, request: CommandProducer, creation: object) -> None:
     producer: Producer | None = None
     try:
         service = connection.service
         topic = await service.attach_topic(parse_topic(request.topic))
         await _add_initial_subscription(topic, request)
         schema_version = await _check_schema(topic, request)
-        now = service.clock.monotonic()
-        producer = Producer(
-            topic=topic,
-            connection=connection,
-            id=request.producer_id,
-            name=request.producer_name or service.next_producer_name(),
-            epoch=request.epoch,
-            access_mode=AccessMode(request.producer_access_mode),
-            user_provided_name=request.user_provided_producer_name,
-            encrypted=request.encrypted,
-            schema_version=schema_version,
-            metadata={each.key: each.value for each in request.metadata},
-            connected_since_ms=service.clock.now_ms(),
-            rate=Rate(now),
-            chunk_rate=Rate(now),
-            topic_epoch=request.topic_epoch if request.HasField("topic_epoch") else None,
-        )
+        producer = _make_producer(connection, topic, request, schema_version)
         turn = await topic.add_producer(producer)
-        if not _settle(connection, producer):
+        if connection.producers_coming.get(request.producer_id) is not creation:
+            producer.detach()  # the client left or changed its mind meanwhile
             return
+        connection.producers[producer.id] = producer
+        connection.closed_producers.pop(producer.id, None)
+        del connection.producers_coming[producer.id]
         if turn is not None:
             _welcome(connection, request.request_id, producer, is_ready=False)
             await asyncio.wait([turn])
@@ -77,19 +62,35 @@ async def _create(connection: Connection, request: CommandProducer) -> None:
             turn.result()
         _welcome(connection, request.request_id, producer)
     except BaseException:
-        if connection.producers.get(request.producer_id, _MISSING) in (None, producer):
-            connection.producers.pop(request.producer_id, None)
+        if producer is not None and connection.producers.get(request.producer_id) is producer:
+            del connection.producers[request.producer_id]
         raise
+    finally:
+        if connection.producers_coming.get(request.producer_id) is creation:
+            del connection.producers_coming[request.producer_id]
 
 
-def _settle(connection: Connection, producer: Producer) -> bool:
-    """Hand the producer to its connection, unless the client left or changed its mind meanwhile."""
-    if connection.closed or connection.producers.get(producer.id, _MISSING) is not None:
-        producer.detach()
-        return False
-    connection.producers[producer.id] = producer
-    connection.closed_producers.pop(producer.id, None)
-    return True
+def _make_producer(
+    connection: Connection, topic: AnyTopic, request: CommandProducer, schema_version: bytes
+) -> Producer:
+    service = connection.service
+    now = service.clock.monotonic()
+    return Producer(
+        topic=topic,
+        connection=connection,
+        id=request.producer_id,
+        name=request.producer_name or service.next_producer_name(),
+        epoch=request.epoch,
+        access_mode=AccessMode(request.producer_access_mode),
+        user_provided_name=request.user_provided_producer_name,
+        encrypted=request.encrypted,
+        schema_version=schema_version,
+        metadata={each.key: each.value for each in request.metadata},
+        connected_since_ms=service.clock.now_ms(),
+        rate=Rate(now),
+        chunk_rate=Rate(now),
+        topic_epoch=request.topic_epoch if request.HasField("topic_epoch") else None,
+    )
 
 
 def _welcome(
@@ -141,12 +142,15 @@ async def _check_schema(topic: AnyTopic, request: CommandProducer) -> bytes:
 
 
 def on_close_producer(connection: Connection, command: BaseCommand) -> Awaitable[None]:
-    return _close(connection, command.close_producer)
+    request = command.close_producer
+    connection.producers_coming.pop(request.producer_id, None)  # what follows may use the id again
+    return _close(connection, request, connection.producers.pop(request.producer_id, None))
 
 
-async def _close(connection: Connection, request: CommandCloseProducer) -> None:
+async def _close(
+    connection: Connection, request: CommandCloseProducer, producer: Producer | None
+) -> None:
     """Everything the producer sent is answered before the goodbye."""
-    producer = connection.producers.pop(request.producer_id, None)
     if producer is not None:
         if not producer.is_idle:
             idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()

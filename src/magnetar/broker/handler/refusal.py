@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from magnetar.broker.connection import Connection
-from magnetar.errors import FeatureNotSupported, TransactionsNotSupported, WireCode
+from magnetar.errors import TransactionsNotSupported, WireCode
 from magnetar.wire.command import (
     BaseCommand,
     CommandAddPartitionToTxnResponse,
@@ -12,10 +12,7 @@ from magnetar.wire.command import (
     CommandEndTxnOnSubscriptionResponse,
     CommandEndTxnResponse,
     CommandNewTxnResponse,
-    CommandScalableTopicSubscribeResponse,
-    CommandScalableTopicUpdate,
     CommandTcClientConnectResponse,
-    CommandWatchScalableTopicsUpdate,
     ServerError,
     body_of,
     make_command,
@@ -41,41 +38,6 @@ def on_transaction(connection: Connection, command: BaseCommand) -> None:
         request_id=request_id, error=_NOT_ALLOWED, message=refusal.sentence
     )
     connection.send_command(make_command(response))
-
-
-def on_scalable(connection: Connection, command: BaseCommand) -> None:
-    message = FeatureNotSupported("scalable topics are not served by this broker").sentence
-    if command.type == BaseCommand.SCALABLE_TOPIC_LOOKUP:
-        lookup = command.scalableTopicLookup
-        connection.send_command(
-            make_command(
-                CommandScalableTopicUpdate(
-                    session_id=lookup.session_id, error=_NOT_ALLOWED, message=message
-                )
-            )
-        )
-    elif command.type == BaseCommand.SCALABLE_TOPIC_SUBSCRIBE:
-        subscribe = command.scalableTopicSubscribe
-        connection.send_command(
-            make_command(
-                CommandScalableTopicSubscribeResponse(
-                    request_id=subscribe.request_id, error=_NOT_ALLOWED, message=message
-                )
-            )
-        )
-    else:
-        watch = command.watchScalableTopics
-        connection.send_command(
-            make_command(
-                CommandWatchScalableTopicsUpdate(
-                    watch_id=watch.watch_id, error=_NOT_ALLOWED, message=message
-                )
-            )
-        )
-
-
-def on_scalable_close(connection: Connection, command: BaseCommand) -> None:
-    """Closing what was never opened is not an error."""
 
 
 def on_auth_response(connection: Connection, command: BaseCommand) -> None:

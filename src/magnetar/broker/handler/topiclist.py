@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 
 from magnetar.broker.connection import Connection
 from magnetar.broker.topiclist import TopicListWatcher, TopicPattern, is_system_topic
-from magnetar.errors import NotAllowed
+from magnetar.errors import BrokerError, NotAllowed
 from magnetar.model.name import NamespaceName, TopicDomain, parse_namespace
 from magnetar.wire.command import (
     BaseCommand,
@@ -79,7 +79,13 @@ async def _watch(connection: Connection, request: CommandWatchTopicList) -> None
     )
     connection.watchers[request.watcher_id] = watcher
     service.watchers.add(watcher)
-    names = await _list(connection, namespace, (TopicDomain.PERSISTENT,))
+    try:
+        names = await _list(connection, namespace, (TopicDomain.PERSISTENT,))
+    except BrokerError:
+        if connection.watchers.get(request.watcher_id) is watcher:
+            del connection.watchers[request.watcher_id]
+        watcher.close()
+        raise
     if connection.closed or connection.watchers.get(request.watcher_id) is not watcher:
         return
     matching = watcher.start(names)

@@ -22,5 +22,10 @@ def format_schema(topic: str, *rest: str | int) -> str:
     return format_path(*_parts(parse_topic(topic)), *rest)
 
 
+def format_scalable(topic: str, *rest: str | int) -> str:
+    """A scalable topic has no domain in its path either: whichever is given is ignored."""
+    return format_path(*_parts(parse_topic(topic)), *rest)
+
+
 def _parts(name: TopicName) -> tuple[str, str, str]:
     return (name.namespace.tenant, name.namespace.local, name.local)

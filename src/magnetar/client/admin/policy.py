@@ -83,6 +83,7 @@ NAMESPACE_POLICIES: Final = _table(
     Policy("is-allow-auto-update-schema", "isAllowAutoUpdateSchema", remove=None),
     Policy("encryption-required", "encryptionRequired", remove=None),
     Policy("subscription-auth-mode", "subscriptionAuthMode", remove=None),
+    Policy("scalable-topic-auto-scale-policy", "scalableTopicAutoScalePolicy"),
 )
 
 TOPIC_POLICIES: Final = _table(

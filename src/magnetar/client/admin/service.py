@@ -8,6 +8,7 @@ from magnetar.client.admin.broker import BrokerAdmin
 from magnetar.client.admin.cluster import ClusterAdmin
 from magnetar.client.admin.namespace import NamespaceAdmin
 from magnetar.client.admin.policy import TopicPolicyAdmin
+from magnetar.client.admin.scalable import ScalableAdmin
 from magnetar.client.admin.schema import SchemaAdmin
 from magnetar.client.admin.subscription import SubscriptionAdmin
 from magnetar.client.admin.tenant import TenantAdmin
@@ -35,6 +36,7 @@ class AdminClient:
         self.tenants = TenantAdmin(self._transport)
         self.namespaces = NamespaceAdmin(self._transport)
         self.topics = TopicAdmin(self._transport)
+        self.scalable_topics = ScalableAdmin(self._transport)
         self.subscriptions = SubscriptionAdmin(self._transport)
         self.schemas = SchemaAdmin(self._transport)
         self.topic_policies = TopicPolicyAdmin(self._transport)

@@ -1,0 +1,173 @@
+"""Scalable topics: layouts and namespaces to watch, consumers that are told what to read."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from magnetar.broker.connection import Connection
+from magnetar.broker.scalable.coordinator import Coordinator
+from magnetar.broker.scalable.session import LayoutSession, encode_refusal
+from magnetar.broker.scalable.watch import NamespaceWatcher
+from magnetar.errors import (
+    BadRequest,
+    BrokerError,
+    FeatureNotSupported,
+    InvalidName,
+    NotAllowed,
+    ServiceNotReady,
+    TopicNotFound,
+    Unauthorized,
+    WireCode,
+    fault_of,
+)
+from magnetar.model.name import TopicDomain, TopicName, parse_namespace, parse_topic
+from magnetar.model.segment import scalable_name
+from magnetar.wire.command import (
+    BaseCommand,
+    CommandScalableTopicLookup,
+    CommandScalableTopicSubscribe,
+    CommandScalableTopicSubscribeResponse,
+    CommandWatchScalableTopics,
+    CommandWatchScalableTopicsUpdate,
+    ServerError,
+    make_command,
+)
+from magnetar.wire.layout import decode_consumer_kind, encode_assignment
+
+_NAMED = (NotAllowed, InvalidName, ServiceNotReady, Unauthorized)
+"""Refusals that clients tell apart; every other one is unknown to them."""
+
+
+def _code_of(refusal: BrokerError) -> str:
+    code = fault_of(refusal).code if isinstance(refusal, _NAMED) else WireCode.UNKNOWN
+    return ServerError.Name(code)
+
+
+def _check_enabled(connection: Connection) -> None:
+    if not connection.service.config.scalableTopicsEnabled:
+        raise NotAllowed("Scalable topics are switched off on this broker")
+
+
+# ---------------------------------------------------------------------- layouts
+
+
+def on_lookup(connection: Connection, command: BaseCommand) -> Awaitable[None] | None:
+    request = command.scalableTopicLookup
+    try:
+        return _open_layout(connection, request)
+    except BrokerError as refusal:
+        connection.send_command(make_command(encode_refusal(request.session_id, refusal)))
+        return None
+
+
+def _open_layout(
+    connection: Connection, request: CommandScalableTopicLookup
+) -> Awaitable[None] | None:
+    _check_enabled(connection)
+    name = parse_topic(request.topic)
+    if name.domain is TopicDomain.NON_PERSISTENT:
+        raise NotAllowed(f"{name} keeps nothing and has no layout")
+    previous = connection.scalable.layouts.pop(request.session_id, None)
+    if previous is not None:
+        previous.close()
+    session = LayoutSession(connection, request.session_id, name)
+    connection.scalable.layouts[session.id] = session
+    # Releases that make topics by looking them up always say whether they want it. Earlier ones
+    # look up again what was deleted under them, and it must not come back for that.
+    wants_creation = request.HasField("create_if_missing") and request.create_if_missing
+    return session.start(create_if_missing=wants_creation)
+
+
+def on_close(connection: Connection, command: BaseCommand) -> None:
+    """Closing what is not open is no error."""
+    session = connection.scalable.layouts.pop(command.scalableTopicClose.session_id, None)
+    if session is not None:
+        session.close()
+
+
+# ---------------------------------------------------------------------- consumers
+
+
+def on_subscribe(connection: Connection, command: BaseCommand) -> Awaitable[None]:
+    return _subscribe(connection, command.scalableTopicSubscribe)
+
+
+async def _subscribe(connection: Connection, request: CommandScalableTopicSubscribe) -> None:
+    response = CommandScalableTopicSubscribeResponse(request_id=request.request_id)
+    try:
+        _check_enabled(connection)
+        name = parse_topic(request.topic)
+        if not request.subscription or not request.consumer_name:
+            raise BadRequest("A consumer registers with its own name and that of a subscription")
+        coordinator = await _find_coordinator(connection, name, request.subscription)
+        connection.scalable.groups[request.consumer_id] = coordinator
+        assignment = await coordinator.register(
+            request.consumer_name,
+            decode_consumer_kind(request.consumer_type),
+            request.consumer_id,
+            connection,
+        )
+        response.assignment.CopyFrom(encode_assignment(assignment))
+    except BrokerError as refusal:
+        connection.scalable.groups.pop(request.consumer_id, None)
+        response.error = _code_of(refusal)  # type: ignore[assignment]
+        response.message = refusal.sentence
+    connection.send_command(make_command(response))
+
+
+async def _find_coordinator(
+    connection: Connection, name: TopicName, subscription: str
+) -> Coordinator:
+    """One that is idle may be dropped just when it is found."""
+    scalable, topic = connection.service.scalable, scalable_name(name)
+    while True:
+        try:
+            controller = await scalable.controller(topic)
+        except TopicNotFound:
+            if name.domain is TopicDomain.PERSISTENT and await scalable.is_regular(name):
+                raise FeatureNotSupported(
+                    f"{name} is a regular topic, which only producers and queue consumers can use"
+                    " as it is; for others make it scalable first:"
+                    f" magnetar admin scalable-topics migrate-to-scalable {name}"
+                ) from None
+            raise
+        coordinator = await controller.coordinator(subscription)
+        if not coordinator.is_closed:
+            return coordinator
+
+
+# ---------------------------------------------------------------------- namespaces
+
+
+def on_watch(connection: Connection, command: BaseCommand) -> Awaitable[None]:
+    return _watch(connection, command.watchScalableTopics)
+
+
+async def _watch(connection: Connection, request: CommandWatchScalableTopics) -> None:
+    if connection.closed:
+        return
+    previous = connection.scalable.namespaces.pop(request.watch_id, None)
+    if previous is not None:
+        previous.close()
+    watcher: NamespaceWatcher | None = None
+    try:
+        _check_enabled(connection)
+        filters = {each.key: each.value for each in request.property_filters}
+        namespace = parse_namespace(request.namespace)
+        watcher = NamespaceWatcher(connection, request.watch_id, namespace, filters)
+        connection.scalable.namespaces[watcher.id] = watcher
+        await watcher.start(request.current_hash if request.HasField("current_hash") else None)
+    except BrokerError as refusal:
+        if watcher is not None:
+            watcher.close()
+            connection.scalable.namespaces.pop(request.watch_id, None)
+        update = CommandWatchScalableTopicsUpdate(
+            watch_id=request.watch_id, error=_code_of(refusal), message=refusal.sentence
+        )
+        connection.send_command(make_command(update))
+
+
+def on_watch_close(connection: Connection, command: BaseCommand) -> None:
+    watcher = connection.scalable.namespaces.pop(command.watchScalableTopicsClose.watch_id, None)
+    if watcher is not None:
+        watcher.close()

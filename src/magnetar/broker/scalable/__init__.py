@@ -1,0 +1,1 @@
+"""Scalable topics: who controls them, who watches them, who reads which segment."""

@@ -1,0 +1,42 @@
+"""What one connection has to do with scalable topics: it all ends with the connection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection import Connection
+    from magnetar.broker.scalable.coordinator import Coordinator
+    from magnetar.broker.scalable.session import LayoutSession
+    from magnetar.broker.scalable.watch import NamespaceWatcher
+
+
+class Attendance:
+    __slots__ = ("groups", "layouts", "namespaces")
+
+    def __init__(self) -> None:
+        self.layouts: dict[int, LayoutSession] = {}
+        self.namespaces: dict[int, NamespaceWatcher] = {}
+        self.groups: dict[int, Coordinator] = {}
+        """Where consumers are registered, by consumer id."""
+
+    def on_writable(self) -> None:
+        for session in list(self.layouts.values()):
+            session.on_writable()
+
+    async def leave(self, connection: Connection, consumer_id: int) -> None:
+        group = self.groups.pop(consumer_id)
+        name = group.find_consumer(connection, consumer_id)
+        if name is not None:
+            await group.leave(name)
+
+    def close(self, connection: Connection) -> None:
+        for session in self.layouts.values():
+            session.close()
+        for watcher in self.namespaces.values():
+            watcher.close()
+        for group in self.groups.values():
+            group.on_connection_closed(connection)
+        self.layouts.clear()
+        self.namespaces.clear()
+        self.groups.clear()

@@ -1,0 +1,200 @@
+"""Changes of a topic's layout, carried out step by step: see, decide, act, see again.
+
+The record of the topic names the change before anything is done, so whoever finds it there goes on
+with it. Everything here runs in the controller's turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, assert_never
+
+from magnetar.broker.scalable.roster import Roster
+from magnetar.broker.scalable.segment import SegmentAccess, together
+from magnetar.broker.scalable.state import TopicState
+from magnetar.errors import BrokerError, PreconditionFailed, ServiceNotReady, VersionConflict
+from magnetar.model.scalable import Intent, MergeIntent, SplitIntent
+from magnetar.model.segment import SegmentId, SegmentRef
+from magnetar.rules.drain import PrunePlan, Retention, SegmentUse, plan_prune
+from magnetar.rules.layout import begin, describe, plan_repair
+from magnetar.rules.phase import (
+    AddCursors,
+    CreateSegment,
+    DeleteRecord,
+    RemoveSegment,
+    SealSegment,
+    SegmentSeen,
+    Step,
+    StoreRecord,
+    decide_step,
+    decide_undo,
+    segments_to_see,
+)
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.log import Log
+
+_STEPS_MAX: Final = 64
+"""No change takes that many; one that does has met something the rules do not know."""
+
+_log = Log(__name__)
+
+
+class Mutation:
+    def __init__(
+        self,
+        state: TopicState,
+        segments: SegmentAccess,
+        roster: Roster,
+        clock: Clock,
+        *,
+        forget: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._state = state
+        self._segments = segments
+        self._roster = roster
+        self._clock = clock
+        self._forget = forget
+        """Removes the record of a topic of which nothing else is left."""
+        self.kept: Mapping[SegmentId, str] = {}
+        """Why sealed segments stay, as of the last round."""
+
+    @property
+    def is_settled(self) -> bool:
+        return not self._state.is_loaded or self._state.record.intent is None
+
+    async def begin(self, intent: Intent) -> None:
+        """Record a change and carry it out. One that fails is taken back while that is possible."""
+        await self._state.update(lambda record: begin(record, intent))
+        _log.info("change begins", topic=self._state.topic.full, change=describe(intent))
+        try:
+            await self.settle()
+        except BrokerError as failure:
+            _log.warning(
+                "change failed",
+                topic=self._state.topic.full,
+                change=describe(intent),
+                reason=failure.sentence,
+            )
+            if isinstance(intent, SplitIntent | MergeIntent):
+                await self._undo()
+            raise
+
+    async def settle(self) -> None:
+        """Go on with the change in the record until there is none."""
+        for _ in range(_STEPS_MAX):
+            if self.is_settled:
+                return
+            record = self._state.record
+            seen = await self._see(segments_to_see(record))
+            names = self._roster.names
+            step = decide_step(record, seen, names, now_ms=self._clock.now_ms())
+            assert step is not None, "there is an intent"
+            await self._take(step)
+        raise ServiceNotReady(f"A change of {self._state.topic} does not come to an end")
+
+    async def _undo(self) -> None:
+        """Take back what can be; else the change stays in the record to be finished later."""
+        try:
+            while not self.is_settled:
+                record = self._state.record
+                await self._take(decide_undo(record, await self._see(segments_to_see(record))))
+        except PreconditionFailed:
+            pass  # there is only forward
+        except BrokerError as failure:
+            topic = self._state.topic.full
+            _log.warning("change not taken back", topic=topic, reason=failure.sentence)
+
+    async def repair(self) -> None:
+        """Make the topics of active segments that are missing, and the ring writable."""
+        active = self._state.layout.active
+        seen = await self._see(tuple(segment.ref for segment in active))
+        await together(
+            self._segments.create(segment.ref, self._roster.names)
+            for segment in active
+            if segment.id not in seen and not segment.is_legacy
+        )
+        while self._state.is_loaded:
+            active = self._state.layout.active
+            seen = await self._see(tuple(segment.ref for segment in active))
+            sealed = {number for number, segment in seen.items() if segment.is_sealed}
+            intent = plan_repair(self._state.layout, sealed, now_ms=self._clock.now_ms())
+            if intent is None:
+                return
+            await self.begin(intent)
+
+    async def prune(self, retention: Retention) -> tuple[SegmentId, ...]:
+        """Remove the sealed segments that nobody needs; return which."""
+        layout = self._state.layout
+        if not layout.sealed:
+            self.kept = {}
+            return ()
+        plan = await self._plan_prune(retention)
+        self.kept = plan.kept
+        if plan.intent is None:
+            return ()
+        await self.begin(plan.intent)
+        return tuple(ref.id for ref in plan.intent.segments)
+
+    async def _plan_prune(self, retention: Retention) -> PrunePlan:
+        layout = self._state.layout
+
+        async def use_of(segment: SegmentRef) -> SegmentUse | None:
+            try:
+                return await self._segments.use(segment)
+            except BrokerError as failure:
+                _log.warning(
+                    "use of a segment is not known",
+                    topic=self._state.topic.full,
+                    segment=segment.id,
+                    reason=failure.sentence,
+                )
+                return None
+
+        # What active segments hold counts for the size that retention allows the topic.
+        refs = [segment.ref for segment in layout.segments]
+        uses = await together(use_of(ref) for ref in refs)
+        known = {ref.id: use for ref, use in zip(refs, uses, strict=True) if use is not None}
+        return plan_prune(layout, known, retention, now_ms=self._clock.now_ms())
+
+    async def _see(self, refs: tuple[SegmentRef, ...]) -> dict[SegmentId, SegmentSeen]:
+        found = await together(self._segments.see(ref) for ref in refs)
+        return {ref.id: seen for ref, seen in zip(refs, found, strict=True) if seen is not None}
+
+    async def _take(self, step: Step) -> None:
+        """Carry a step out. A record that somebody else changed meanwhile is read again."""
+        _log.debug("step", topic=self._state.topic.full, phase=step.phase.value)
+        writes = [a for a in step.actions if isinstance(a, StoreRecord | DeleteRecord)]
+        await together(self._act(action) for action in step.actions if action not in writes)
+        for write in writes:
+            try:
+                await self._act(write)
+            except VersionConflict:
+                await self._state.load()
+
+    async def _act(
+        self,
+        action: CreateSegment
+        | AddCursors
+        | SealSegment
+        | RemoveSegment
+        | StoreRecord
+        | DeleteRecord,
+    ) -> None:
+        match action:
+            case CreateSegment(segment, subscriptions):
+                await self._segments.create(segment, subscriptions)
+            case AddCursors(segment, subscriptions):
+                await together(
+                    self._segments.create_subscription(segment, name) for name in subscriptions
+                )
+            case SealSegment(segment):
+                await self._segments.seal(segment)
+            case RemoveSegment(segment):
+                await self._state.records.delete_load(self._state.topic, segment.id)
+                await self._segments.delete(segment)
+            case StoreRecord(record):
+                await self._state.store(record)
+            case DeleteRecord():
+                await self._forget()
+            case _:
+                assert_never(action)

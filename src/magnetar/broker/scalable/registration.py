@@ -1,0 +1,53 @@
+"""One consumer that is registered with a group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from magnetar.model.scalable import ConsumerAssignment, ConsumerRecord
+from magnetar.model.segment import SegmentId
+from magnetar.wire.command import CommandScalableTopicAssignmentUpdate, make_command
+from magnetar.wire.layout import encode_assignment
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection import Connection
+
+
+@dataclass(slots=True, eq=False)
+class Registration:
+    """Known by its name; without a connection the consumer is expected back."""
+
+    name: str
+    record: ConsumerRecord = field(default_factory=ConsumerRecord)
+    connection: Connection | None = None
+    consumer_id: int = 0
+    shares: bool = False
+    """Whether it understands entry buckets."""
+    registered_ms: int = 0
+    grace: asyncio.TimerHandle | None = None
+    _gained_ms: dict[SegmentId, int] = field(default_factory=dict)
+
+    def take(self, segments: Iterable[SegmentId], *, now_ms: int) -> None:
+        self._gained_ms = {each: self._gained_ms.get(each, now_ms) for each in segments}
+
+    def holds_since_ms(self, segment: SegmentId) -> int:
+        """Since when the consumer, as it is now, is to read a segment."""
+        return max(self.registered_ms, self._gained_ms.get(segment, 0))
+
+    def tell(self, assignment: ConsumerAssignment) -> None:
+        if self.connection is not None:
+            self.connection.send_command(
+                make_command(
+                    CommandScalableTopicAssignmentUpdate(
+                        consumer_id=self.consumer_id, assignment=encode_assignment(assignment)
+                    )
+                )
+            )
+
+    def stop_grace(self) -> None:
+        if self.grace is not None:
+            self.grace.cancel()
+            self.grace = None

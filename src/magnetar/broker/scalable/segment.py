@@ -1,0 +1,228 @@
+"""What a controller does to the topics of segments. Whoever owns a segment does it; a broker that
+runs alone owns all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from magnetar.broker.chain_record import MetadataChainRecords
+from magnetar.broker.persistent import INTERNAL_CURSORS, PersistentTopic
+from magnetar.broker.subscription import Subscription
+from magnetar.errors import SubscriptionNotFound, TopicNotFound
+from magnetar.model.name import TopicName
+from magnetar.model.position import EARLIEST, LATEST, Position
+from magnetar.model.segment import SegmentRef
+from magnetar.rules.drain import SeekTarget, SegmentUse, ToEnd, ToStart, ToTime
+from magnetar.rules.phase import SegmentSeen
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+T = TypeVar("T")
+
+_AT_ONCE_MAX: Final = 32
+
+
+class SegmentAccess(Protocol):
+    """Every call may be repeated: what is done already is not an error."""
+
+    async def see(self, segment: SegmentRef) -> SegmentSeen | None:
+        """How it is; None when there is no such topic."""
+
+    async def create(self, segment: SegmentRef, subscriptions: Iterable[str]) -> None:
+        """Make the topic and a cursor at its start for each subscription."""
+
+    async def seal(self, segment: SegmentRef) -> None: ...
+
+    async def delete(self, segment: SegmentRef) -> None: ...
+
+    async def subscriptions(self, segment: SegmentRef) -> frozenset[str]:
+        """The durable ones that have a cursor there."""
+
+    async def create_subscription(
+        self, segment: SegmentRef, name: str, start: Position = EARLIEST
+    ) -> None: ...
+
+    async def delete_subscription(self, segment: SegmentRef, name: str) -> None: ...
+
+    async def backlog(self, segment: SegmentRef, name: str) -> int | None:
+        """Entries left to acknowledge; None when the subscription has no cursor there."""
+
+    async def use(self, segment: SegmentRef) -> SegmentUse: ...
+
+    async def move(self, segment: SegmentRef, name: str, target: SeekTarget) -> bool:
+        """Move a cursor; False when the subscription has none there."""
+
+    async def expire(self, segment: SegmentRef, name: str, seconds: int) -> bool: ...
+
+    async def idle_since(self, segment: SegmentRef, name: str) -> int | None:
+        """When the last consumer left, in milliseconds; None: one is there, or no cursor."""
+
+    async def attached(self, segment: SegmentRef) -> list[str]:
+        """Words for each client."""
+
+    async def stats(self, segment: SegmentRef) -> dict[str, Any]: ...
+
+
+class LocalSegments:
+    """Segments of one scalable topic, all served by this broker."""
+
+    def __init__(self, service: Service, topic: TopicName) -> None:
+        self._service = service
+        self._topic = topic
+
+    async def see(self, segment: SegmentRef) -> SegmentSeen | None:
+        name = segment.name_in(self._topic)
+        live = self._loaded(name)
+        if live is not None:
+            return SegmentSeen(live.chain.terminated is not None, _durable_names(live))
+        records = MetadataChainRecords(self._service.store, name)
+        stored = await records.load()
+        if stored is None:
+            return None
+        cursors = frozenset(await records.load_cursors()) - INTERNAL_CURSORS
+        return SegmentSeen(stored[0].terminated is not None, cursors)
+
+    async def create(self, segment: SegmentRef, subscriptions: Iterable[str]) -> None:
+        topic = await self._load(segment, create=True)
+        await together(_create_subscription(topic, name, EARLIEST) for name in subscriptions)
+
+    async def seal(self, segment: SegmentRef) -> None:
+        await (await self._load(segment, create=True)).terminate()
+
+    async def delete(self, segment: SegmentRef) -> None:
+        try:
+            await self._service.delete_topic(segment.name_in(self._topic), force=True)
+        except TopicNotFound:
+            pass
+
+    async def subscriptions(self, segment: SegmentRef) -> frozenset[str]:
+        seen = await self.see(segment)
+        return frozenset() if seen is None else seen.cursors
+
+    async def create_subscription(
+        self, segment: SegmentRef, name: str, start: Position = EARLIEST
+    ) -> None:
+        await _create_subscription(await self._load(segment), name, start)
+
+    async def delete_subscription(self, segment: SegmentRef, name: str) -> None:
+        try:
+            await (await self._load(segment)).delete_subscription(name, force=True)
+        except (SubscriptionNotFound, TopicNotFound):
+            pass
+
+    async def backlog(self, segment: SegmentRef, name: str) -> int | None:
+        subscription = await self._find(segment, name)
+        if subscription is None:
+            return None
+        if not subscription.backlog:  # whoever acts on it must find it so after a crash
+            await subscription.cursor.flush()
+        return subscription.backlog
+
+    async def use(self, segment: SegmentRef) -> SegmentUse:
+        try:
+            topic = await self._load(segment)
+        except TopicNotFound:
+            return SegmentUse()
+        durable = (each for each in topic.subscriptions.values() if each.durable)
+        waiting = tuple(sorted(each.name for each in durable if each.backlog))
+        return SegmentUse(topic.chain.total_bytes, waiting)
+
+    async def move(self, segment: SegmentRef, name: str, target: SeekTarget) -> bool:
+        subscription = await self._find(segment, name)
+        if subscription is None:
+            return False
+        match target:
+            case ToStart():
+                await subscription.seek(EARLIEST)
+            case ToTime(at_ms):
+                await subscription.reset_to_time(at_ms)
+            case ToEnd():
+                await subscription.skip_all()
+        return True
+
+    async def expire(self, segment: SegmentRef, name: str, seconds: int) -> bool:
+        subscription = await self._find(segment, name)
+        if subscription is None:
+            return False
+        await subscription.expire(seconds)
+        return True
+
+    async def idle_since(self, segment: SegmentRef, name: str) -> int | None:
+        subscription = await self._find(segment, name)
+        if subscription is None or subscription.consumers:
+            return None
+        return subscription.last_active_ms
+
+    async def attached(self, segment: SegmentRef) -> list[str]:
+        live = self._loaded(segment.name_in(self._topic))
+        if live is None:
+            return []
+        producers = [f"producer {each.name}" for each in live.producers]
+        consumers = [
+            f"consumer {consumer.name} of {subscription.name}"
+            for subscription in live.subscriptions.values()
+            for consumer in subscription.consumers
+        ]
+        return producers + consumers
+
+    async def stats(self, segment: SegmentRef) -> dict[str, Any]:
+        return (await self._load(segment)).stats()
+
+    def _loaded(self, name: TopicName) -> PersistentTopic | None:
+        topic = self._service.topics.get(name.full)
+        if topic is None or topic.closed:
+            return None
+        assert isinstance(topic, PersistentTopic), "segments keep what they are sent"
+        return topic
+
+    async def _load(self, segment: SegmentRef, *, create: bool = False) -> PersistentTopic:
+        """What was a regular topic is never made again."""
+        may_create = create and not segment.legacy_topic
+        name = segment.name_in(self._topic)
+        topic = await self._service.load_topic(name, create=may_create)
+        assert isinstance(topic, PersistentTopic), "segments keep what they are sent"
+        return topic
+
+    async def _find(self, segment: SegmentRef, name: str) -> Subscription | None:
+        """A durable subscription, if there is one; only a topic that has it is loaded."""
+        live = self._loaded(segment.name_in(self._topic))
+        if live is None:
+            if name not in await self.subscriptions(segment):
+                return None
+            live = await self._load(segment)
+        subscription = live.subscriptions.get(name)
+        return subscription if subscription is not None and subscription.durable else None
+
+
+async def together(calls: Iterable[Awaitable[T]]) -> Sequence[T]:
+    """Run calls side by side, not too many at once; the first failure is raised when all ended."""
+    gate = asyncio.Semaphore(_AT_ONCE_MAX)
+
+    async def pass_gate(call: Awaitable[T]) -> T:
+        async with gate:
+            return await call
+
+    outcomes = await asyncio.gather(*map(pass_gate, calls), return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+
+
+def _durable_names(topic: PersistentTopic) -> frozenset[str]:
+    return frozenset(name for name, each in topic.subscriptions.items() if each.durable)
+
+
+async def _create_subscription(topic: PersistentTopic, name: str, start: Position) -> None:
+    """A reader of the same name is in nobody's way: durable names win."""
+    present = topic.subscriptions.get(name)
+    if present is None:
+        await topic.create_subscription(name, position=start, is_limited=False)
+
+
+END: Final = LATEST
+"""Where a subscription stands that has nothing to read in a segment."""

@@ -1,0 +1,344 @@
+"""Scalable topics as the broker serves them: which there are, who controls each, what clients see
+of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from magnetar.broker.resource import partitioned_topic_path
+from magnetar.broker.scalable.controller import Controller
+from magnetar.broker.scalable.record import ScalableRecords
+from magnetar.broker.scalable.segment import LocalSegments, together
+from magnetar.errors import (
+    BrokerError,
+    Conflict,
+    NamespaceNotFound,
+    NoOwner,
+    NotAllowed,
+    ServiceNotReady,
+    StoreClosed,
+    TopicNotFound,
+)
+from magnetar.metadata.store import Cancel
+from magnetar.model.layout import Layout
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName
+from magnetar.model.position import EARLIEST, LATEST, Position
+from magnetar.model.scalable import BrokerAddress, LayoutView, ScalableTopicMetadata
+from magnetar.model.segment import check_scalable_name, parse_segment, scalable_name
+from magnetar.runtime.log import Log
+from magnetar.wire.command import CommandSubscribe
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import AnyTopic, Service
+    from magnetar.broker.subscription import Subscription
+
+_ROUND_S: Final = 60
+_RETRY_S: Final = 1.0
+
+_log = Log(__name__)
+
+
+class ScalableService:
+    """There is a controller for a topic while anybody uses it or anything is to be done in it."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._controllers: dict[TopicName, Controller] = {}
+        self.records = ScalableRecords(service.store, clock=service.clock)
+
+    def start(self) -> None:
+        """Begin the rounds, and go on with what an earlier process left unfinished."""
+        self._service.tasks.start(self.resume(), name="resume scalable topics")
+        self._service.tasks.periodic(_ROUND_S, self.look_round, "scalable topics")
+
+    # ------------------------------------------------------------------ topics
+
+    async def create_topic(
+        self,
+        topic: TopicName,
+        *,
+        segments: int = 1,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """The record first: from there on the topic exists, and missing segments are made by
+        whoever needs them.
+        """
+        name = scalable_name(topic)
+        check_scalable_name(name)
+        layout = Layout.initial(
+            segments,
+            now_ms=self._service.clock.now_ms(),
+            bucket_budget=self._service.config.scalableTopicEntryBucketBudget,
+        )
+        await self._check_creation(name)
+        await self.records.create(name, ScalableTopicMetadata(layout, dict(properties or {})))
+        access = LocalSegments(self._service, name)
+        await together(access.create(segment.ref, ()) for segment in layout.segments)
+        _log.info("scalable topic created", topic=name.full, segments=segments)
+
+    async def _check_creation(self, name: TopicName) -> None:
+        """A topic of another kind is never hidden behind a new one."""
+        policies = await self._service.resources.namespaces.get(name.namespace)
+        if policies is None or policies.deleted:
+            raise NamespaceNotFound(f"Namespace {name.namespace} does not exist")
+        record = await self.records.get(name)
+        if record is not None:
+            raise Conflict(
+                f"Scalable topic is being deleted: {name}"
+                if record.is_deleting
+                else f"Scalable topic already exists: {name}"
+            )
+        regular = TopicName(TopicDomain.PERSISTENT, name.namespace, name.local)
+        if "/" not in name.local and await self.is_regular(regular):
+            raise Conflict(f"A regular topic of this name exists: {regular}; migrate it instead")
+        await self._service.check_topic_limit(name.namespace, policies)
+
+    async def is_regular(self, name: TopicName) -> bool:
+        """Whether there is a regular topic of this name, with or without partitions."""
+        if await self._service.resources.partitioned.get(name) is not None:
+            return True
+        return await self._service.topic_exists(name)
+
+    async def delete_topic(self, topic: TopicName, *, force: bool = False) -> None:
+        name = scalable_name(topic)
+        if not await self.exists(name):
+            raise TopicNotFound(f"Scalable topic not found: {name}")
+        await (await self.controller(name)).delete(force=force)
+
+    async def metadata(self, topic: TopicName) -> ScalableTopicMetadata:
+        return await self.records.require(topic)
+
+    async def exists(self, topic: TopicName) -> bool:
+        record = await self.records.get(topic)
+        return record is not None and not record.is_deleting
+
+    async def list(
+        self, namespace: NamespaceName, filters: Mapping[str, str] | None = None
+    ) -> list[TopicName]:
+        return await self.records.list(namespace, filters)
+
+    async def update_properties(self, topic: TopicName, properties: Mapping[str, str]) -> None:
+        await self.records.update_properties(topic, properties)
+
+    # ------------------------------------------------------------------ controllers
+
+    def loaded_controller(self, topic: TopicName) -> Controller | None:
+        return self._controllers.get(scalable_name(topic))
+
+    async def controller(self, topic: TopicName) -> Controller:
+        """The controller of a topic, leading here; raise NoOwner when another broker has it."""
+        name = scalable_name(topic)
+        controller = self._controllers.get(name)
+        if controller is None:
+            if self._service.closing:
+                raise ServiceNotReady("The broker is closing")
+            await self.records.require(name)
+            controller = self._controllers.get(name)
+        if controller is None:
+            controller = self._controllers[name] = Controller(
+                self._service, name, self.records, on_end=self._on_end
+            )
+        await controller.ready()
+        return controller
+
+    def wake(self, topic: TopicName) -> None:
+        """Somebody uses a topic: see to it that it has a controller, without waiting for it."""
+        if scalable_name(topic) not in self._controllers and not self._service.closing:
+            self._service.tasks.start(self._wake(topic), name="controller")
+
+    async def _wake(self, topic: TopicName) -> None:
+        try:
+            await self.controller(topic)
+        except (NoOwner, StoreClosed, TopicNotFound, ServiceNotReady):
+            pass  # another broker's, or nobody's any more
+        except BrokerError as failure:
+            _log.warning("topic has no controller", topic=topic.full, reason=failure.sentence)
+
+    def _on_end(self, controller: Controller) -> None:
+        if self._controllers.get(controller.topic) is controller:
+            del self._controllers[controller.topic]
+        self._service.tasks.start(self._finish(controller), name="close controller")
+
+    async def _finish(self, controller: Controller) -> None:
+        """A deletion that came to a halt at its very end is taken up again."""
+        await controller.finish()
+        record = await self.records.get(controller.topic)
+        if record is not None and record.is_deleting:
+            await asyncio.sleep(_RETRY_S)
+            await self._resume(controller.topic, is_deleting=True)
+
+    async def resume(self) -> None:
+        """Wake the controllers of topics in which something is left to be done."""
+        for namespace in await self.records.namespaces():
+            for topic, record in (await self.records.load_unfinished(namespace)).items():
+                await self._resume(topic, is_deleting=record.is_deleting)
+
+    async def _resume(self, topic: TopicName, *, is_deleting: bool) -> None:
+        if not is_deleting:
+            await self._wake(topic)
+        elif topic not in self._controllers:
+            controller = self._controllers[topic] = Controller(
+                self._service, topic, self.records, on_end=self._on_end
+            )
+            try:
+                await controller.ready()
+            except (NoOwner, TopicNotFound):
+                pass  # another broker's, or deleted by now, as it should be
+
+    async def look_round(self) -> None:
+        """What a controller does now and then; one that nobody needs any more goes."""
+        for controller in list(self._controllers.values()):
+            if not controller.is_leading:
+                continue
+            try:
+                await controller.delete_unused_subscriptions()
+                await controller.prune()
+                await controller.drop_idle_coordinators()
+                if not controller.is_needed and not self.records.is_watched(controller.topic):
+                    await self._close(controller)
+            except BrokerError as failure:
+                topic = controller.topic.full
+                _log.warning("round failed", topic=topic, reason=failure.sentence)
+
+    async def _close(self, controller: Controller) -> None:
+        del self._controllers[controller.topic]
+        await controller.close()
+
+    # ------------------------------------------------------------------ what clients see
+
+    async def view(self, topic: TopicName) -> LayoutView:
+        """The layout with who serves the active segments and who controls the topic."""
+        name = scalable_name(topic)
+        record = await self.records.require(name)
+        brokers = {}
+        for segment in record.layout.active:
+            try:
+                owner = await self._service.ownership.owner_of(segment.name_in(name))
+            except NoOwner:
+                continue  # clients look it up themselves
+            brokers[segment.id] = BrokerAddress(owner.service_url)
+        return LayoutView(record.layout, brokers, await self._controller_address(name))
+
+    async def _controller_address(self, topic: TopicName) -> BrokerAddress | None:
+        controller = self._controllers.get(topic)
+        if controller is not None and controller.is_leading:
+            return BrokerAddress(self._service.service_url)
+        leader = await self.records.load_controller(topic)
+        if leader is not None and leader == json.dumps(self._service.broker_id).encode():
+            return BrokerAddress(self._service.service_url)
+        return None
+
+    async def resolve(
+        self, name: TopicName, *, create_if_missing: bool
+    ) -> tuple[TopicName, LayoutView]:
+        """What a client that looks a name up is to see, whatever kind of topic it is."""
+        if name.domain is TopicDomain.NON_PERSISTENT:
+            raise NotAllowed(f"{name} keeps nothing and has no layout")
+        if name.is_partition:
+            raise TopicNotFound(f"{name} is an individual partition; look up {name.base}")
+        topic = scalable_name(name)
+        record = await self.records.get(topic)
+        if record is None and name.domain is TopicDomain.TOPIC and create_if_missing:
+            await self._create_by_lookup(topic)
+            record = await self.records.get(topic)
+        if record is None and name.domain is TopicDomain.PERSISTENT:
+            return topic, await self._synthetic_view(name)
+        if record is None or record.is_deleting:
+            raise TopicNotFound(f"Scalable topic not found: {topic}")
+        try:
+            await self.controller(topic)
+        except TopicNotFound:
+            raise
+        except BrokerError as failure:  # the layout can be served without
+            _log.warning("topic has no controller", topic=topic.full, reason=failure.sentence)
+        return topic, await self.view(topic)
+
+    async def _create_by_lookup(self, topic: TopicName) -> None:
+        if not await self._service.may_create(topic):
+            raise TopicNotFound(f"Scalable topic not found: {topic}")
+        try:
+            await self.create_topic(topic)
+        except Conflict as conflict:
+            if not await self.exists(topic):  # else another client was quicker
+                raise TopicNotFound(conflict.sentence) from None
+
+    async def _synthetic_view(self, name: TopicName) -> LayoutView:
+        """A regular topic, existing or not, looks like one legacy segment for each partition."""
+        partitioned = await self._service.resources.partitioned.get(name)
+        count = 0 if partitioned is None else partitioned.partitions
+        names = [name.partition(index).full for index in range(count)] or [name.full]
+        return LayoutView(Layout.synthetic(names, now_ms=self._service.clock.now_ms()))
+
+    def watch(self, name: TopicName, listener: Callable[[], None]) -> Cancel:
+        """Call the listener after each change of what `resolve` says of the name."""
+        cancels = [self.records.watch(name, listener)]
+        if name.domain is TopicDomain.PERSISTENT:
+            path = partitioned_topic_path(name)
+            cancels.append(self._service.store.watch(path, lambda _: listener()))
+
+        def cancel() -> None:
+            for each in cancels:
+                each()
+
+        return cancel
+
+    # ------------------------------------------------------------------ segments
+
+    async def attach_segment(self, name: TopicName) -> AnyTopic:
+        """The topic of a segment; one that the layout does not name is refused.
+
+        An active one that has no topic yet is made by whoever comes first.
+        """
+        wanted = parse_segment(name)
+        record = await self.records.get(wanted.topic)
+        segment = None if record is None else record.layout.by_id.get(wanted.id)
+        if record is None or record.is_deleting or segment is None:
+            raise TopicNotFound(f"Segment not found: {name}")
+        if segment.range != wanted.range or segment.is_legacy:
+            raise TopicNotFound(f"Segment {wanted.id} of {wanted.topic} is not {name}")
+        self.wake(wanted.topic)
+        may_create = segment.is_active and self._service.config.scalableTopicsEnabled
+        return await self._service.load_topic(wanted.name, create=may_create)
+
+    async def on_subscribed(self, name: TopicName, request: CommandSubscribe) -> None:
+        """A client attaches to a durable subscription on a segment: it is one of the whole topic,
+        and is there when the client hears that it has attached.
+        """
+        start: Position | None = None
+        if not request.start_message_rollback_duration_sec:  # else each segment has its own place
+            is_first = request.initialPosition == CommandSubscribe.Earliest
+            start = EARLIEST if is_first else LATEST
+        controller = await self.controller(parse_segment(name).topic)
+        await controller.adopt_subscription(request.subscription, start)
+
+    def on_drained(self, subscription: Subscription) -> None:
+        """Nothing is left to acknowledge on a sealed segment."""
+        controller = self.loaded_controller(subscription.topic.name)
+        if controller is not None and subscription.name in controller.coordinators:
+            self._service.tasks.start(self._tell_drained(controller, subscription), name="drained")
+
+    async def _tell_drained(self, controller: Controller, subscription: Subscription) -> None:
+        """What waits for this must not begin before it is certain that it holds after a crash."""
+        await subscription.cursor.flush()
+        if subscription.backlog:
+            return
+        name = subscription.topic.name
+        for segment in controller.layout.sealed:
+            if segment.name_in(controller.topic) == name:
+                controller.on_drained(segment.id, subscription.name)
+
+    def on_cursor_moved(self, subscription: Subscription) -> None:
+        controller = self.loaded_controller(subscription.topic.name)
+        if controller is not None:
+            controller.on_cursor_moved(subscription.name)
+
+    # ------------------------------------------------------------------ the end
+
+    async def close(self) -> None:
+        controllers, self._controllers = self._controllers, {}
+        await asyncio.gather(*(controller.close() for controller in controllers.values()))
+        self.records.close()

@@ -1,0 +1,162 @@
+"""One client's view of a topic's layout: first the layout, then every change of it.
+
+Changes are told in order, and those that come while the client is slow to read are told as one. A
+topic that goes is told as well; so ends the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from magnetar.errors import (
+    BrokerError,
+    NamespaceNotFound,
+    NotAllowed,
+    TenantNotFound,
+    TopicNotFound,
+    Unauthorized,
+    fault_of,
+)
+from magnetar.metadata.store import Cancel
+from magnetar.model.name import TopicName
+from magnetar.model.scalable import LayoutView, controller_path
+from magnetar.rules.scalable_watch import LayoutFeed
+from magnetar.runtime.log import Log
+from magnetar.wire.command import CommandScalableTopicUpdate, ServerError, make_command
+from magnetar.wire.layout import encode_dag
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection import Connection
+
+log = Log(__name__)
+
+_RETRY_S: Final = 1.0
+_MISSING: Final = (TopicNotFound, NamespaceNotFound, TenantNotFound)
+_TOLD_AS_THEY_ARE: Final = (NotAllowed, Unauthorized)
+
+
+class LayoutSession:
+    def __init__(self, connection: Connection, session_id: int, name: TopicName) -> None:
+        self.id = session_id
+        self.topic: TopicName | None = None
+        """The scalable topic it is about, once that is known."""
+        self._name = name
+        self._connection = connection
+        self._service = connection.service
+        self._feed: LayoutFeed[LayoutView] = LayoutFeed()
+        self._version = 0
+        self._is_stale = False
+        self._is_reading = False
+        self._cancels: list[Cancel] = []
+        self._retry: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def start(self, *, create_if_missing: bool) -> None:
+        """Send the layout, or why there is none; a refusal ends the session."""
+        if self._closed:
+            return
+        try:
+            if self._name.is_partition:
+                raise TopicNotFound(
+                    f"{self._name} is an individual partition; ask for {self._name.base}"
+                )
+            self._watch()  # before reading: no change falls between
+            await self._read(create_if_missing=create_if_missing)
+        except BrokerError as refusal:
+            self._refuse(refusal)
+
+    def _watch(self) -> None:
+        path = controller_path(self._name)
+        self._cancels = [
+            self._service.scalable.watch(self._name, self._on_change),
+            self._service.store.watch(path, lambda _: self._on_change()),
+        ]
+
+    # ------------------------------------------------------------------ changes
+
+    def _on_change(self) -> None:
+        self._is_stale = True
+        is_over = self._closed or self._service.closing
+        if not self._is_reading and self._feed.version >= 0 and not is_over:
+            self._is_reading = True
+            self._service.tasks.start(self._follow(), name="layout")
+
+    async def _follow(self) -> None:
+        try:
+            while self._is_stale and not self._closed:
+                await self._read(create_if_missing=False)
+        except _MISSING as refusal:
+            self._refuse(refusal)
+        except BrokerError as failure:
+            # An error would end the session for good; the client has a layout to go on with.
+            log.warning("layout not read", topic=self._name.full, reason=failure.sentence)
+            if self._retry is None and not self._closed:
+                loop = asyncio.get_running_loop()
+                self._retry = loop.call_later(_RETRY_S, self._on_retry)
+        finally:
+            self._is_reading = False
+
+    def _on_retry(self) -> None:
+        self._retry = None
+        self._on_change()
+
+    async def _read(self, *, create_if_missing: bool) -> None:
+        self._is_stale = False
+        topic, view = await self._service.scalable.resolve(
+            self._name, create_if_missing=create_if_missing
+        )
+        self.topic = topic
+        self._version += 1
+        self._feed = self._feed.offer(self._version, view)
+        self._send()
+        if self._is_stale and not self._is_reading:  # changed while the first layout was read
+            self._on_change()
+
+    def on_writable(self) -> None:
+        self._send()
+
+    def _send(self) -> None:
+        """Send the newest layout now, or when the client has read what it was sent before."""
+        if self._closed or not self._connection.writable or self.topic is None:
+            return
+        view, self._feed = self._feed.take()
+        if view is not None:
+            self._connection.send_command(
+                make_command(
+                    CommandScalableTopicUpdate(
+                        session_id=self.id,
+                        dag=encode_dag(view),
+                        resolved_topic_name=self.topic.full,
+                    )
+                )
+            )
+            self._feed = self._feed.done()
+
+    # ------------------------------------------------------------------ the end
+
+    def _refuse(self, refusal: BrokerError) -> None:
+        if self._closed:
+            return
+        self._connection.send_command(make_command(encode_refusal(self.id, refusal)))
+        self._connection.scalable.layouts.pop(self.id, None)
+        self.close()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._retry is not None:
+            self._retry.cancel()
+        for cancel in self._cancels:
+            cancel()
+        self._cancels.clear()
+
+
+def encode_refusal(session_id: int, refusal: BrokerError) -> CommandScalableTopicUpdate:
+    """Clients tell a missing topic from what is not allowed; for them all else is a missing one."""
+    known = isinstance(refusal, _TOLD_AS_THEY_ARE)
+    code = fault_of(refusal if known else TopicNotFound()).code
+    return CommandScalableTopicUpdate(
+        session_id=session_id,
+        error=ServerError.Name(code),
+        message=refusal.sentence,
+    )

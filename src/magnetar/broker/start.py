@@ -1,0 +1,29 @@
+"""Where a new subscription begins to read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.model.position import EARLIEST, LATEST, Position
+from magnetar.wire.command import CommandSubscribe, position_of
+
+if TYPE_CHECKING:
+    from magnetar.broker.persistent import PersistentTopic
+
+
+async def find_start(topic: PersistentTopic, request: CommandSubscribe) -> Position:
+    """A time ago, at an entry (readers only), or at one of the ends."""
+    if request.start_message_rollback_duration_sec > 0:
+        age_ms = request.start_message_rollback_duration_sec * 1000
+        return await topic.position_at(topic.service.clock.now_ms() - age_ms)
+    initial = EARLIEST if request.initialPosition == CommandSubscribe.Earliest else LATEST
+    if request.durable or not request.HasField("start_message_id"):
+        return initial
+    position = position_of(request.start_message_id)
+    if position.ledger_id < 0:
+        return EARLIEST
+    if position.ledger_id == LATEST.ledger_id:
+        return LATEST
+    if position > topic.chain.last_position:
+        return initial
+    return position

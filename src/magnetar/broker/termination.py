@@ -1,0 +1,61 @@
+"""How a topic comes to take no more messages, without any being sent twice or lost on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from magnetar.errors import TopicTerminated
+from magnetar.model.position import Position
+
+if TYPE_CHECKING:
+    from magnetar.broker.persistent import PersistentTopic
+
+
+class Termination:
+    """A client sends again, elsewhere, what it has no receipt for when its producer is sent away.
+
+    So everything taken is answered first, and what comes meanwhile is not taken. Producers hear the
+    reason when they come back: an error for a message on its way would leave some clients waiting.
+    """
+
+    def __init__(self, topic: PersistentTopic) -> None:
+        self._topic = topic
+        self._over: asyncio.Event | None = None
+        self._quiet = asyncio.Event()
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._over is not None
+
+    async def wait(self) -> None:
+        """Until it is known whether the topic takes messages."""
+        while self._over is not None:
+            await self._over.wait()
+
+    def on_quiet(self) -> None:
+        """A producer has its answers, or has left."""
+        self._quiet.set()
+
+    async def run(self) -> Position:
+        """Again is the same as once."""
+        await self.wait()
+        self._over = asyncio.Event()
+        try:
+            await self._answer_all()
+            for producer in self._topic.producers:
+                producer.disconnect()
+            last = await self._topic.chain.terminate()
+        finally:
+            self._over.set()
+            self._over = None
+        terminated = TopicTerminated(f"Topic {self._topic.name} was terminated")
+        self._topic.producers.fail_waiting(terminated)
+        for subscription in list(self._topic.subscriptions.values()):
+            subscription.on_end_reached()
+        return last
+
+    async def _answer_all(self) -> None:
+        while any(not producer.is_idle for producer in self._topic.producers):
+            self._quiet.clear()
+            await self._quiet.wait()

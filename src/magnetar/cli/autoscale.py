@@ -1,0 +1,63 @@
+"""How a policy about topics that scale themselves is written on the command line."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from magnetar.cli.command import Flag, Options, Part, Switch, UsageError
+from magnetar.cli.form import Form
+from magnetar.cli.value import parse_duration_s, parse_size
+
+PARTS: Final[tuple[Part, ...]] = (
+    Switch(("-e", "--enable"), "let topics split and merge by themselves"),
+    Switch(("-d", "--disable"), "let them stay as they are"),
+    Flag(("--max-segments",), "active segments at most", parse=int),
+    Flag(("--min-segments",), "active segments at least", parse=int),
+    Flag(("--max-dag-depth",), "merges behind a segment at most", parse=int),
+    Flag(("--split-cooldown",), "time between splits, such as 60s", parse=parse_duration_s),
+    Flag(("--merge-cooldown",), "time between merges, such as 5m", parse=parse_duration_s),
+    Flag(("--merge-window",), "how long the load must stay low", parse=parse_duration_s),
+    Flag(("--split-msg-rate-in",), "split above so many messages/s in", parse=float),
+    Flag(("--split-msg-rate-out",), "split above so many messages/s out", parse=float),
+    Flag(("--split-bytes-rate-in",), "split above so many bytes/s in, such as 50M", parse_size),
+    Flag(("--split-bytes-rate-out",), "split above so many bytes/s out", parse_size),
+    Flag(("--merge-msg-rate-in",), "merge below so many messages/s in", parse=float),
+    Flag(("--merge-msg-rate-out",), "merge below so many messages/s out", parse=float),
+    Flag(("--merge-bytes-rate-in",), "merge below so many bytes/s in, such as 5M", parse_size),
+    Flag(("--merge-bytes-rate-out",), "merge below so many bytes/s out", parse_size),
+)
+
+
+def build_override(options: Options) -> dict[str, Any]:
+    """The fields that were given; the others fall through to what is above."""
+    if options.enable and options.disable:
+        raise UsageError("magnetar: give one of --enable and --disable")
+    fields = {
+        "enabled": True if options.enable else False if options.disable else None,
+        "maxSegments": options.max_segments,
+        "minSegments": options.min_segments,
+        "maxDagDepth": options.max_dag_depth,
+        "splitCooldownSeconds": options.split_cooldown,
+        "mergeCooldownSeconds": options.merge_cooldown,
+        "mergeWindowSeconds": options.merge_window,
+        "splitMsgRateInThreshold": options.split_msg_rate_in,
+        "splitMsgRateOutThreshold": options.split_msg_rate_out,
+        "splitBytesRateInThreshold": options.split_bytes_rate_in,
+        "splitBytesRateOutThreshold": options.split_bytes_rate_out,
+        "mergeMsgRateInThreshold": options.merge_msg_rate_in,
+        "mergeMsgRateOutThreshold": options.merge_msg_rate_out,
+        "mergeBytesRateInThreshold": options.merge_bytes_rate_in,
+        "mergeBytesRateOutThreshold": options.merge_bytes_rate_out,
+    }
+    given = {name: value for name, value in fields.items() if value is not None}
+    if not given:
+        raise UsageError("magnetar: give at least one value to set")
+    return given
+
+
+AUTO_SCALE: Final = Form(
+    "scalable-topic-auto-scale-policy",
+    "how scalable topics split and merge by themselves",
+    PARTS,
+    build_override,
+)

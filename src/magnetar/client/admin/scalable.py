@@ -1,0 +1,146 @@
+"""Scalable topics: their life, layout, subscriptions and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from magnetar.client.admin.name import format_namespace, format_scalable
+from magnetar.client.admin.topic import StoredEntry, decode_entry_answer
+from magnetar.client.admin.transport import Document, Documents, Names, Transport
+
+Ids: TypeAlias = list[int]
+
+
+class ScalableAdmin:
+    """A topic may be named in any domain: `topic://t/n/x`, `persistent://t/n/x` or `t/n/x`."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    # The topic
+    def list(self, namespace: str, *, properties: Mapping[str, str] | None = None) -> Names:
+        """Full names; of those only that have all the given properties."""
+        filters = [f"{key}={value}" for key, value in (properties or {}).items()]
+        path = f"admin/v2/scalable/{format_namespace(namespace)}"
+        names: Names = self._transport.get(path, {"property": filters})
+        return names
+
+    def create(
+        self, topic: str, *, segments: int = 1, properties: Mapping[str, str] | None = None
+    ) -> None:
+        query = {"numInitialSegments": segments}
+        self._transport.put(_path(topic), dict(properties or {}), query)
+
+    def delete(self, topic: str, *, force: bool = False) -> None:
+        self._transport.delete(_path(topic), {"force": force})
+
+    def metadata(self, topic: str) -> Document:
+        found: Document = self._transport.get(_path(topic))
+        return found
+
+    def properties(self, topic: str) -> dict[str, str]:
+        found: dict[str, str] = self._transport.get(_path(topic, "properties"))
+        return found
+
+    def set_properties(self, topic: str, properties: Mapping[str, str]) -> None:
+        """All of them: what is not named goes."""
+        self._transport.put(_path(topic, "properties"), dict(properties))
+
+    def history(self, topic: str) -> Documents:
+        found: Documents = self._transport.get(_path(topic, "history"))
+        return found
+
+    def policy(self, topic: str) -> Document:
+        """What is in force, and where each value about scaling comes from."""
+        found: Document = self._transport.get(_path(topic, "policy"))
+        return found
+
+    # Numbers
+    def stats(self, topic: str) -> Document:
+        found: Document = self._transport.get(_path(topic, "stats"))
+        return found
+
+    def segments(self, topic: str) -> dict[str, Document]:
+        """Every segment with its rates and the backlog of each subscription, by id."""
+        found: dict[str, Document] = self._transport.get(_path(topic, "segments"))
+        return found
+
+    def segment_stats(self, topic: str, segment: int) -> Document:
+        found: Document = self._transport.get(_path(topic, "segments", segment))
+        return found
+
+    def load(self, topic: str) -> dict[str, Document]:
+        found: dict[str, Document] = self._transport.get(_path(topic, "load"))
+        return found
+
+    def explain(self, topic: str) -> dict[str, Names]:
+        """For each subscription, what waits and for what."""
+        found: dict[str, Names] = self._transport.get(_path(topic, "explain"))
+        return found
+
+    def peek(self, topic: str, segment: int, subscription: str, place: int) -> StoredEntry:
+        """The entry `place` entries ahead in one segment, from 1; nothing is acknowledged."""
+        rest = ("segments", segment, "subscriptions", subscription, "position", place)
+        return decode_entry_answer(self._transport.call("GET", _path(topic, *rest)))
+
+    # The layout
+    def split(self, topic: str, segment: int, *, at: int | None = None) -> None:
+        """In the middle, or so that `at` is the first hash of the upper half."""
+        self._transport.call("POST", _path(topic, "split", segment), query={"at": at})
+
+    def merge(self, topic: str, left: int, right: int) -> None:
+        self._transport.post(_path(topic, "merge", left, right))
+
+    def scale(self, topic: str, segments: int) -> None:
+        """Split or merge until there are so many active segments."""
+        self._transport.call("POST", _path(topic, "scale"), query={"segments": segments})
+
+    def prune(self, topic: str) -> Ids:
+        """Remove what is drained and no longer retained; the ids of what went."""
+        found: Ids = self._transport.post(_path(topic, "prune"))
+        return found
+
+    # Subscriptions
+    def subscriptions(self, topic: str) -> dict[str, Document]:
+        found: dict[str, Document] = self._transport.get(_path(topic, "subscriptions"))
+        return found
+
+    def subscription(self, topic: str, subscription: str) -> Document:
+        found: Document = self._transport.get(_path(topic, "subscriptions", subscription))
+        return found
+
+    def create_subscription(self, topic: str, subscription: str, *, kind: str = "STREAM") -> None:
+        """`kind` is STREAM or QUEUE."""
+        path = _path(topic, "subscriptions", subscription)
+        self._transport.call("PUT", path, query={"type": kind})
+
+    def delete_subscription(self, topic: str, subscription: str, *, force: bool = False) -> None:
+        self._transport.delete(_path(topic, "subscriptions", subscription), {"force": force})
+
+    def seek(self, topic: str, subscription: str, timestamp_ms: int) -> None:
+        path = _path(topic, "subscriptions", subscription, "seek")
+        self._transport.call("POST", path, query={"timestamp": timestamp_ms})
+
+    def clear_backlog(self, topic: str, subscription: str) -> None:
+        self._transport.post(_path(topic, "subscriptions", subscription, "skip-all"))
+
+    def expire(self, topic: str, subscription: str, seconds: int) -> None:
+        rest = ("subscriptions", subscription, "expireMessages", seconds)
+        self._transport.post(_path(topic, *rest))
+
+    # How it scales itself
+    def auto_scale_policy(self, topic: str) -> Document | None:
+        """What the topic sets itself; None when nothing."""
+        found: Document | None = self._transport.get(_path(topic, "autoScalePolicy"))
+        return found
+
+    def set_auto_scale_policy(self, topic: str, override: Mapping[str, Any]) -> None:
+        self._transport.post(_path(topic, "autoScalePolicy"), dict(override))
+
+    def remove_auto_scale_policy(self, topic: str) -> None:
+        self._transport.delete(_path(topic, "autoScalePolicy"))
+
+
+def _path(topic: str, *rest: str | int) -> str:
+    return f"admin/v2/scalable/{format_scalable(topic, *rest)}"

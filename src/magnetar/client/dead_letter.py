@@ -1,0 +1,124 @@
+"""Messages that were delivered too often: published elsewhere, then acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
+
+from magnetar.client.error import PulsarError
+from magnetar.client.policy import DeadLetterPolicy
+from magnetar.runtime.log import Log
+from magnetar.runtime.task import TaskScope
+
+if TYPE_CHECKING:
+    from magnetar.client.message import Message
+    from magnetar.client.message_id import MessageId
+    from magnetar.client.scalable.producer import SendOptions
+
+_log = Log(__name__)
+
+REAL_TOPIC: Final = "REAL_TOPIC"
+REAL_SUBSCRIPTION: Final = "REAL_SUBSCRIPTION"
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+RECONSUME_TIMES: Final = "RECONSUMETIMES"
+DELAY_TIME: Final = "DELAY_TIME"
+
+
+class Letterbox(Protocol):
+    """A producer of bytes."""
+
+    async def send(self, value: bytes | None, **options: Unpack[SendOptions]) -> Any: ...
+
+    async def close(self) -> None: ...
+
+
+class Source(Protocol):
+    """The part of a consumer that a message came through."""
+
+    async def acknowledge(self, id: MessageId) -> None: ...
+
+    def negative_acknowledge(self, id: MessageId, delay: float | None) -> None: ...
+
+
+OpenLetterbox = Callable[[], Awaitable[Letterbox]]
+
+
+class DeadLetters:
+    """One for a consumer. Its producer is opened with the first message; a failure is no memory.
+
+    `name_origin` tells the topic that a message came from, as the application knows it.
+    """
+
+    def __init__(
+        self,
+        policy: DeadLetterPolicy,
+        subscription: str,
+        *,
+        scope: TaskScope,
+        open_letterbox: OpenLetterbox,
+        name_origin: Callable[[Message[Any]], str] = lambda message: message.topic,
+    ) -> None:
+        self._policy = policy
+        self._subscription = subscription
+        self._scope = scope
+        self._open_letterbox = open_letterbox
+        self._name_origin = name_origin
+        self._letterbox: Letterbox | None = None
+        self._is_closed = False
+
+    def claims(self, message: Message[Any]) -> bool:
+        """Whether the application had its chances."""
+        return message.redelivery_count > self._policy.max_redeliveries
+
+    def take(self, message: Message[Any], source: Source) -> None:
+        """Publish on the side and acknowledge; a message that cannot go comes again."""
+        self._scope.start(self._bury(message, source), f"dead letter {message.id}")
+
+    async def close(self) -> None:
+        self._is_closed = True
+        letterbox, self._letterbox = self._letterbox, None
+        if letterbox is not None:
+            await letterbox.close()
+
+    async def _bury(self, message: Message[Any], source: Source) -> None:
+        try:
+            letterbox = await self._get_letterbox()
+            await letterbox.send(message.data, **self.describe(message))
+            await source.acknowledge(message.id)
+        except PulsarError as error:
+            if not self._is_closed:
+                _log.warning("dead letter not sent", error=error, topic=message.topic)
+                source.negative_acknowledge(message.id, None)
+
+    def describe(self, message: Message[Any]) -> SendOptions:
+        """Everything the message had, and where it came from."""
+        origin = {
+            REAL_TOPIC: self._name_origin(message),
+            REAL_SUBSCRIPTION: self._subscription,
+            ORIGIN_MESSAGE_ID: str(message.id),
+        }
+        return copy_options(message, origin)
+
+    async def _get_letterbox(self) -> Letterbox:
+        if self._letterbox is None:
+            opened = await self._open_letterbox()
+            if self._letterbox is None and not self._is_closed:
+                self._letterbox = opened
+            else:  # another message was faster, or the consumer left meanwhile
+                await opened.close()
+        if self._letterbox is None:
+            raise PulsarError("The consumer is closed")
+        return self._letterbox
+
+
+def copy_options(message: Message[Any], added: Mapping[str, str]) -> SendOptions:
+    """What to say about a copy; what the message said before wins over `added`."""
+    key: str | bytes | None = message.key
+    if message.key is not None and message.key.encode() != message.key_bytes:
+        key = message.key_bytes  # the text is only how bytes are spelled
+    return {
+        "key": key,
+        "ordering_key": message.ordering_key,
+        "properties": {**added, **message.properties},
+        "event_time": message.event_time,
+    }

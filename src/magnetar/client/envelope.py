@@ -1,0 +1,56 @@
+"""From what an application says about a message to what is sent."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from magnetar.client.choice import check_options
+from magnetar.client.error import ConfigurationError, FeatureNotSupportedError
+from magnetar.client.outgoing import MessageOptions
+from magnetar.client.publication import ProducerSettings
+from magnetar.client.quantity import parse_duration
+from magnetar.client.scalable.moment import to_ms
+from magnetar.client.scalable.producer import SendOptions
+
+_KNOWN: Final = frozenset(SendOptions.__annotations__)
+
+
+def pack_message(
+    settings: ProducerSettings, topic: str, value: Any, options: SendOptions, *, now_ms: int
+) -> tuple[bytes | None, MessageOptions]:
+    """Encode the value, count times in ms, and let the interceptors see both."""
+    if not options.keys() <= _KNOWN:
+        check_options("send", options, _KNOWN)
+    if options.get("transaction") is not None:
+        raise FeatureNotSupportedError("Transactions are not supported; send without one")
+    data: bytes | None = None
+    key = options.get("key")
+    if value is not None:
+        data = settings.schema.encode(value)
+        kept = settings.schema.encode_key(value)
+        key = key if kept is None else kept
+    event_time, deliver_at = options.get("event_time"), options.get("deliver_at")
+    deliver_after = options.get("deliver_after")
+    deliver_at_ms = None if deliver_at is None else to_ms("deliver_at", deliver_at)
+    if deliver_after is not None:
+        if deliver_at is not None:
+            raise ConfigurationError("Give one of deliver_after and deliver_at")
+        deliver_at_ms = now_ms + int(parse_duration("deliver_after", deliver_after) * 1000)
+    packed = MessageOptions(
+        key=key,
+        ordering_key=options.get("ordering_key"),
+        properties=options.get("properties") or {},
+        event_time_ms=None if event_time is None else to_ms("event_time", event_time),
+        deliver_at_ms=deliver_at_ms,
+        replicate_to=options.get("replication_clusters", ()),
+        sequence_id=options.get("sequence_id"),
+    )
+    for interceptor in settings.interceptors:
+        data, packed = interceptor.before_send(topic, data, packed)
+    return data, packed
+
+
+def measure(data: bytes | None, options: MessageOptions) -> int:
+    """Bytes that the message holds while it waits for its receipt."""
+    size = len(data or b"") + len(options.get("key") or b"")
+    return size + sum(len(key) + len(text) for key, text in options.get("properties", {}).items())

@@ -1,0 +1,73 @@
+"""Messages put aside: they go to a retry topic with a delay, and come again from there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from magnetar.client.dead_letter import (
+    DELAY_TIME,
+    ORIGIN_MESSAGE_ID,
+    REAL_SUBSCRIPTION,
+    REAL_TOPIC,
+    RECONSUME_TIMES,
+    Letterbox,
+    copy_options,
+)
+from magnetar.client.message import Message
+
+OpenLetterbox = Callable[[str], Awaitable[Letterbox]]
+
+
+class RetryLetters:
+    """One for a consumer; the count of attempts travels with the message, as a property."""
+
+    def __init__(
+        self,
+        subscription: str,
+        *,
+        retry_topic: str,
+        dead_letter_topic: str,
+        max_attempts: int,
+        open_letterbox: OpenLetterbox,
+    ) -> None:
+        self._subscription = subscription
+        self._retry_topic = retry_topic
+        self._dead_letter_topic = dead_letter_topic
+        self._max_attempts = max_attempts
+        self._open_letterbox = open_letterbox
+        self._letterboxes: dict[str, Letterbox] = {}
+
+    async def put_aside(self, message: Message[Any], delay: float) -> None:
+        """Returns once the copy is stored; the caller acknowledges the original then."""
+        attempts = _count(message) + 1
+        origin = {
+            REAL_TOPIC: message.topic,
+            REAL_SUBSCRIPTION: self._subscription,
+            ORIGIN_MESSAGE_ID: str(message.id),
+        }
+        options = copy_options(message, origin)
+        counted = {RECONSUME_TIMES: str(attempts)}
+        target = self._dead_letter_topic
+        if attempts <= self._max_attempts:
+            target = self._retry_topic
+            counted[DELAY_TIME] = str(int(delay * 1000))
+            options["deliver_after"] = delay
+        options["properties"] = {**(options.get("properties") or {}), **counted}
+        letterbox = self._letterboxes.get(target)
+        if letterbox is None:
+            opened = await self._open_letterbox(target)
+            letterbox = self._letterboxes.setdefault(target, opened)
+            if letterbox is not opened:  # another message was faster
+                await opened.close()
+        await letterbox.send(message.data, **options)
+
+    async def close(self) -> None:
+        letterboxes, self._letterboxes = self._letterboxes, {}
+        for letterbox in letterboxes.values():
+            await letterbox.close()
+
+
+def _count(message: Message[Any]) -> int:
+    text = message.properties.get(RECONSUME_TIMES, "0")
+    return int(text) if text.isdigit() else 0

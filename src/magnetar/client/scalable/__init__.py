@@ -1,0 +1,1 @@
+"""Scalable topics: producers and consumers over segments that come and go."""

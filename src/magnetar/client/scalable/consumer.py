@@ -1,0 +1,119 @@
+"""What consumers with a subscription share, on one topic, on several or on a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from magnetar.client.error import AlreadyClosedError, ConfigurationError
+from magnetar.client.message_id import EARLIEST, LATEST
+from magnetar.client.message_id import MessageId as EntryId
+from magnetar.client.scalable.inbox import Inbox, Receiver
+from magnetar.client.scalable.message import Message
+from magnetar.client.scalable.message_id import EARLIEST_ID, LATEST_ID, MessageId
+from magnetar.client.scalable.moment import to_ms
+from magnetar.client.scalable.roster import Member, Roster
+from magnetar.client.session import Session
+from magnetar.client.subscription import ConsumerSettings
+from magnetar.client.topic_consumer import TopicConsumer
+from magnetar.model.segment import SegmentId
+
+T = TypeVar("T")
+M = TypeVar("M", bound=Member)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerStats:
+    received: int
+    acknowledged: int
+    refused: int
+    segments: dict[str, tuple[SegmentId, ...]]
+    """Which segments of each topic it is attached to."""
+
+
+class SubscriptionConsumer(Receiver[T], Generic[T, M]):
+    def __init__(
+        self, session: Session, settings: ConsumerSettings, inbox: Inbox[T], roster: Roster[M]
+    ) -> None:
+        super().__init__(inbox)
+        self._session = session
+        self._settings = settings
+        self._roster = roster
+        self._acknowledged = self._refused = 0
+
+    @property
+    def topic(self) -> str:
+        """The topic; `namespace://` and its name for a consumer of a namespace."""
+        return self._roster.title
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return self._roster.topics
+
+    @property
+    def subscription(self) -> str:
+        return self._settings.subscription
+
+    @property
+    def name(self) -> str:
+        return self._settings.name
+
+    @property
+    def stats(self) -> ConsumerStats:
+        segments = {
+            each.topic: tuple(sorted(each.attendance.parts)) for each in self._roster.members
+        }
+        return ConsumerStats(self._received, self._acknowledged, self._refused, segments)
+
+    async def open(self) -> None:
+        await self._roster.open()
+        self._session.made[self] = None
+
+    async def seek(self, target: datetime | MessageId) -> None:
+        """Move to a time, or to `EARLIEST_ID` or `LATEST_ID`, in the segments it consumes."""
+        place: EntryId | int
+        if isinstance(target, datetime):
+            place = to_ms("target", target)
+        elif target == EARLIEST_ID:
+            place = EARLIEST
+        elif target == LATEST_ID:
+            place = LATEST
+        else:
+            raise ConfigurationError(
+                "A subscription moves to a datetime, EARLIEST_ID or LATEST_ID; the id of one"
+                " message says nothing about other segments"
+            )
+        for part in self._parts():
+            self._inbox.drop(part)
+            await part.seek(place)
+        self._forget_positions()
+
+    async def unsubscribe(self, *, force: bool = False) -> None:
+        """Delete the subscription in the segments it consumes, and close."""
+        for part in tuple(self._parts()):
+            await part.unsubscribe(force=force)
+        await self.close()
+
+    async def close(self) -> None:
+        """Send what is acknowledged and leave; unacknowledged messages go to other consumers."""
+        if isinstance(self._inbox.failure, AlreadyClosedError):
+            return
+        self._inbox.close(AlreadyClosedError(f"The consumer of {self.subscription} is closed"))
+        self._session.made.pop(self, None)
+        await self._roster.close()
+
+    def _forget_positions(self) -> None:
+        """Delivery starts elsewhere."""
+
+    def _parts(self) -> Iterator[TopicConsumer]:
+        for member in self._roster.members:
+            yield from tuple(member.attendance.parts.values())
+
+
+def id_of(message: Message[T] | MessageId) -> MessageId:
+    id = message.id if isinstance(message, Message) else message
+    if not isinstance(id, MessageId):
+        raise ConfigurationError(f"{id!r} is neither a message nor the id of one")
+    return id

@@ -1,0 +1,132 @@
+"""Messages of scalable topics as the application gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Generic, TypeVar, overload
+
+from magnetar.client.error import ConfigurationError
+from magnetar.client.message import Message as Delivered
+from magnetar.client.scalable.message_id import MessageId
+from magnetar.model.segment import SegmentId
+
+T = TypeVar("T")
+
+
+class Message(Generic[T]):
+    """`topic` is the scalable topic, whatever segment it came from. A tombstone has no `data`."""
+
+    __slots__ = ("_delivered", "id", "topic")
+
+    def __init__(self, delivered: Delivered[T], id: MessageId, topic: str) -> None:
+        self.id = id
+        self.topic = topic
+        self._delivered = delivered
+
+    @property
+    def value(self) -> T:
+        """Read with the consumer's schema; raises SchemaError for data that does not fit."""
+        return self._delivered.value
+
+    @property
+    def data(self) -> bytes | None:
+        return self._delivered.data
+
+    @property
+    def key(self) -> str | None:
+        return self._delivered.key
+
+    @property
+    def key_bytes(self) -> bytes | None:
+        return self._delivered.key_bytes
+
+    @property
+    def ordering_key(self) -> bytes | None:
+        return self._delivered.ordering_key
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self._delivered.properties
+
+    @property
+    def publish_time(self) -> datetime:
+        return self._delivered.publish_time
+
+    @property
+    def event_time(self) -> datetime | None:
+        return self._delivered.event_time
+
+    @property
+    def sequence_id(self) -> int:
+        return self._delivered.sequence_id
+
+    @property
+    def producer_name(self) -> str:
+        return self._delivered.producer_name
+
+    @property
+    def redelivery_count(self) -> int:
+        return self._delivered.redelivery_count
+
+    @property
+    def schema_version(self) -> bytes | None:
+        return self._delivered.schema_version
+
+    @property
+    def replicated_from(self) -> str | None:
+        return self._delivered.replicated_from
+
+    @property
+    def is_encrypted(self) -> bool:
+        """The payload is as it was sent: nobody here holds the key."""
+        return self._delivered.is_encrypted
+
+    @property
+    def size(self) -> int:
+        return self._delivered.size
+
+    @property
+    def delivered(self) -> Delivered[T]:
+        """As its segment's consumer delivered it."""
+        return self._delivered
+
+    @property
+    def segment_id(self) -> SegmentId:
+        return self.id.segment_id
+
+    def __repr__(self) -> str:
+        return f"Message({self.id}, {self.topic}, key={self.key!r}, {self.size} bytes)"
+
+
+class MessageBatch(Sequence[Message[T]]):
+    """What `receive_many` gives: a sequence, perhaps empty."""
+
+    __slots__ = ("_messages",)
+
+    def __init__(self, messages: Sequence[Message[T]]) -> None:
+        self._messages = tuple(messages)
+
+    @property
+    def last_id(self) -> MessageId:
+        """The id of the last message; acknowledging it cumulatively acknowledges all."""
+        if not self._messages:
+            raise ConfigurationError("An empty batch has no last id; ask whether it is empty first")
+        return self._messages[-1].id
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @overload
+    def __getitem__(self, index: int) -> Message[T]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> MessageBatch[T]: ...
+
+    def __getitem__(self, index: int | slice) -> Message[T] | MessageBatch[T]:
+        if isinstance(index, slice):
+            return MessageBatch(self._messages[index])
+        return self._messages[index]
+
+    def __repr__(self) -> str:
+        return f"MessageBatch({len(self)} messages)"

@@ -1,0 +1,160 @@
+"""Queue consumption: any consumer of a subscription gets any message, and acknowledges it alone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from magnetar.client.error import PulsarError
+from magnetar.client.message import Message as Delivered
+from magnetar.client.quantity import Duration, parse_duration
+from magnetar.client.scalable.attendance import Attendance, Seat
+from magnetar.client.scalable.consumer import SubscriptionConsumer, id_of
+from magnetar.client.scalable.inbox import Inbox
+from magnetar.client.scalable.lane import MANAGED
+from magnetar.client.scalable.layout import LayoutWatch
+from magnetar.client.scalable.message import Message
+from magnetar.client.scalable.message_id import MessageId
+from magnetar.client.scalable.transaction import refuse_transaction
+from magnetar.client.session import Session
+from magnetar.client.subscription import ConsumerSettings, InitialPosition
+from magnetar.client.topic_consumer import TopicConsumer
+from magnetar.model.layout import Layout
+from magnetar.model.name import TopicName
+from magnetar.model.scalable import LayoutView
+from magnetar.model.segment import SegmentId
+from magnetar.runtime.log import Log
+
+T = TypeVar("T")
+
+_log = Log(__name__)
+
+
+def settle_segment(
+    settings: ConsumerSettings, number: SegmentId, seat: Seat, *, is_new: bool
+) -> ConsumerSettings:
+    """The settings for one segment; one that came later is read from its beginning."""
+    properties = dict(settings.properties)
+    if seat.is_legacy:
+        properties[MANAGED] = "true"
+    return replace(
+        settings,
+        name=f"{settings.name}-seg-{number}",
+        initial_position=InitialPosition.EARLIEST if is_new else settings.initial_position,
+        properties=properties,
+    )
+
+
+def plan_seats(topic: TopicName, layout: Layout) -> dict[SegmentId, Seat]:
+    """Everything there is to read: sealed segments hold what is not consumed yet."""
+    return {
+        segment.id: Seat(segment.name_in(topic), segment.is_legacy) for segment in layout.segments
+    }
+
+
+class QueueTopic:
+    """The queue subscription of one topic: a shared consumer on every segment."""
+
+    def __init__(
+        self,
+        session: Session,
+        topic: TopicName,
+        settings: ConsumerSettings,
+        inbox: Inbox[Any],
+        *,
+        create: bool,
+        names_topic: bool,
+    ) -> None:
+        self._session = session
+        self._settings = settings
+        self._inbox = inbox
+        self._names_topic = names_topic
+        self._watch = LayoutWatch(session, topic, create=create, on_change=self._on_layout)
+        self._known: frozenset[SegmentId] = frozenset()
+        self.attendance = Attendance(session, str(topic), make=self._make)
+
+    @property
+    def topic(self) -> str:
+        return self._watch.topic.full
+
+    async def open(self) -> None:
+        try:
+            await self._watch.open()
+            self._known = frozenset(self._watch.layout.by_id)
+            await self.attendance.start(plan_seats(self._watch.topic, self._watch.layout))
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        self._watch.close()
+        await self.attendance.close()
+
+    def take(self, part: TopicConsumer, delivered: Delivered[Any]) -> Message[Any] | None:
+        number = SegmentId(delivered.origin)
+        if self.attendance.parts.get(number) is not part:
+            return None
+        part.on_taken(delivered)
+        topic = self.topic if self._names_topic else None
+        return Message(delivered, MessageId(number, delivered.id, topic=topic), self.topic)
+
+    def _on_layout(self, view: LayoutView) -> None:
+        self.attendance.want(plan_seats(self._watch.topic, view.layout))
+
+    def _make(self, number: SegmentId, seat: Seat) -> TopicConsumer:
+        is_new = number not in self._known
+
+        def on_lost(error: PulsarError) -> None:
+            _log.warning("segment lost", topic=seat.topic, reason=error)
+            self.attendance.skip(number)
+
+        return TopicConsumer(
+            self._session,
+            seat.topic,
+            settle_segment(self._settings, number, seat, is_new=is_new),
+            origin=number,
+            deliver=lambda part, messages: self._inbox.put(self, part, messages),
+            give_up=on_lost,
+        )
+
+
+class AsyncQueueConsumer(SubscriptionConsumer[T, QueueTopic], Generic[T]):
+    """Made by `client.queue_consumer`; an async context manager and iterator of messages."""
+
+    async def acknowledge(self, message: Message[T] | MessageId, transaction: None = None) -> None:
+        """The message is done. With `ack_receipts` returns once the broker has stored that."""
+        refuse_transaction(transaction)
+        part, id = self._find(message)
+        self._acknowledged += 1
+        if part is not None:
+            await part.acknowledge(id.entry)
+
+    def negative_acknowledge(
+        self, message: Message[T] | MessageId, delay: Duration | None = None
+    ) -> None:
+        """Ask for the message again after `delay`, or as the consumer's backoff says."""
+        part, id = self._find(message)
+        self._refused += 1
+        if part is not None:
+            seconds = None if delay is None else parse_duration("delay", delay)
+            part.negative_acknowledge(id.entry, seconds)
+
+    @asynccontextmanager
+    async def processing(self, message: Message[T]) -> AsyncIterator[Message[T]]:
+        """Acknowledge when the body ends well; ask for the message again when it raises."""
+        try:
+            yield message
+        except BaseException:
+            self.negative_acknowledge(message)
+            raise
+        await self.acknowledge(message)
+
+    def _find(self, message: Message[T] | MessageId) -> tuple[TopicConsumer | None, MessageId]:
+        id = id_of(message)
+        member = self._roster.find(id.topic)
+        part = member.attendance.parts.get(id.segment_id) if member is not None else None
+        if part is None:
+            _log.warning("segment is not attached; its message comes again elsewhere", id=id)
+        return part, id

@@ -1,0 +1,259 @@
+"""Stream consumption: every segment has one consumer, which acknowledges how far it has come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from magnetar.client.error import ConfigurationError, PulsarError
+from magnetar.client.message import Message as Delivered
+from magnetar.client.message_id import MessageId as EntryId
+from magnetar.client.scalable.attendance import Attendance, Seat
+from magnetar.client.scalable.consumer import SubscriptionConsumer, id_of
+from magnetar.client.scalable.inbox import Inbox
+from magnetar.client.scalable.layout import LayoutWatch
+from magnetar.client.scalable.membership import Membership
+from magnetar.client.scalable.message import Message
+from magnetar.client.scalable.message_id import MessageId, Vector
+from magnetar.client.scalable.queue import plan_seats, settle_segment
+from magnetar.client.scalable.transaction import refuse_transaction
+from magnetar.client.session import Session
+from magnetar.client.subscription import ConsumerSettings, SubscriptionType
+from magnetar.client.topic_consumer import TopicConsumer
+from magnetar.errors import InvalidName
+from magnetar.model.name import TopicDomain, TopicName, parse_topic
+from magnetar.model.scalable import ConsumerAssignment, ConsumerKind, LayoutView
+from magnetar.model.segment import SegmentId
+from magnetar.runtime.log import Log
+from magnetar.wire.command import IntRange, KeySharedMeta, KeySharedMode
+
+T = TypeVar("T")
+
+_log = Log(__name__)
+
+
+def plan_assigned(assignment: ConsumerAssignment) -> dict[SegmentId, Seat]:
+    seats = {}
+    for each in assignment.segments:
+        try:
+            topic = parse_topic(each.topic)
+        except InvalidName as error:
+            _log.warning("assigned segment not understood", reason=error.sentence)
+            continue
+        seats[each.id] = Seat(topic, topic.domain is not TopicDomain.SEGMENT, each.buckets)
+    return seats
+
+
+class StreamTopic:
+    """The stream subscription of one topic: an exclusive consumer on each assigned segment.
+
+    A regular topic has no controller: there all consumers stand by on every partition, and the
+    broker serves one on each. When it becomes scalable they register with its controller.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        topic: TopicName,
+        settings: ConsumerSettings,
+        inbox: Inbox[Any],
+        *,
+        create: bool,
+        release_timeout: float | None,
+        on_lost: Callable[[StreamTopic, PulsarError], None],
+    ) -> None:
+        self.position: Vector = {}
+        """The last message that the application has got from each segment."""
+        self._session = session
+        self._settings = settings
+        self._inbox = inbox
+        self._release_timeout = release_timeout
+        self._on_lost = on_lost
+        self._watch = LayoutWatch(session, topic, create=create, on_change=self._on_layout)
+        self._membership: Membership | None = None
+        self._known: frozenset[SegmentId] = frozenset()
+        self._acknowledged: dict[SegmentId, EntryId] = {}
+        self._shared: dict[SegmentId, deque[EntryId]] = {}
+        """What was taken of segments that are acknowledged message by message."""
+        self._progress = asyncio.Event()
+        self.attendance = Attendance(session, str(topic), make=self._make, release=self._release)
+
+    @property
+    def topic(self) -> str:
+        return self._watch.topic.full
+
+    async def open(self) -> None:
+        try:
+            await self._watch.open()
+            layout = self._watch.layout
+            self._known = frozenset(layout.by_id)
+            if layout.is_synthetic:
+                await self.attendance.start(plan_seats(self._watch.topic, layout))
+            else:
+                assignment = await self._join(self._watch.view)
+                await self.attendance.start(plan_assigned(assignment))
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """The segments first: whoever is assigned them next must find them free."""
+        self._watch.close()
+        await self.attendance.close()
+        if self._membership is not None:
+            self._membership.close()
+
+    def take(self, part: TopicConsumer, delivered: Delivered[Any]) -> Message[Any] | None:
+        number = SegmentId(delivered.origin)
+        if self.attendance.parts.get(number) is not part:
+            return None
+        part.on_taken(delivered)
+        self.position = {**self.position, number: delivered.id}
+        if number in self._shared:
+            self._shared[number].append(delivered.id)
+        id = MessageId(number, delivered.id, self.position)
+        return Message(delivered, id, self.topic)
+
+    async def acknowledge(self, vector: Vector) -> None:
+        """One command for each segment in which the application has come farther."""
+        for number, entry in vector.items():
+            before = self._acknowledged.get(number)
+            if before is not None and entry <= before:
+                continue
+            part = self.attendance.parts.get(number) or self.attendance.leaving.get(number)
+            if part is None:
+                if number in self.position:
+                    _log.warning("segment is not attached any more", topic=self.topic, id=entry)
+                continue
+            self._acknowledged[number] = entry
+            shared = self._shared.get(number)
+            if shared is None:
+                await part.acknowledge_cumulative(entry)
+            else:
+                while shared and shared[0] <= entry:
+                    await part.acknowledge(shared.popleft())
+        self._progress.set()
+
+    def forget_positions(self) -> None:
+        self.position = {}
+        self._acknowledged.clear()
+
+    async def _join(self, view: LayoutView) -> ConsumerAssignment:
+        self._membership = Membership(
+            self._session,
+            self._watch.topic,
+            self._settings.subscription,
+            self._settings.name,
+            ConsumerKind.STREAM,
+            on_assigned=lambda assignment: self.attendance.want(plan_assigned(assignment)),
+            on_lost=lambda error: self._on_lost(self, error),
+        )
+        return await self._membership.open(view)
+
+    def _on_layout(self, view: LayoutView) -> None:
+        if view.layout.is_synthetic:
+            self.attendance.want(plan_seats(self._watch.topic, view.layout))
+        elif self._membership is None:
+            self._session.scope.start(self._become_scalable(view), f"join {self.topic}")
+
+    async def _become_scalable(self, view: LayoutView) -> None:
+        self.attendance.want({})
+        try:
+            assignment = await self._join(view)
+        except PulsarError as error:
+            self._on_lost(self, error)
+            return
+        self.attendance.want(plan_assigned(assignment))
+
+    def _make(self, number: SegmentId, seat: Seat) -> TopicConsumer:
+        kind, key_shared = SubscriptionType.EXCLUSIVE, None
+        self._shared.pop(number, None)
+        self._acknowledged.pop(number, None)
+        if seat.buckets:
+            kind = SubscriptionType.KEY_SHARED
+            key_shared = KeySharedMeta(
+                keySharedMode=KeySharedMode.STICKY,
+                hashRanges=[IntRange(start=each.first, end=each.last) for each in seat.buckets],
+                entryBucketDispatch=True,
+            )
+            self._shared[number] = deque()
+        elif self._membership is None:
+            kind = SubscriptionType.FAILOVER
+        settings = settle_segment(self._settings, number, seat, is_new=number not in self._known)
+
+        def on_lost(error: PulsarError) -> None:
+            _log.warning("segment lost", topic=seat.topic, reason=error)
+            self.attendance.skip(number)
+
+        return TopicConsumer(
+            self._session,
+            seat.topic,
+            replace(settings, type=kind, key_shared=key_shared),
+            origin=number,
+            deliver=lambda part, messages: self._inbox.put(self, part, messages),
+            give_up=on_lost,
+        )
+
+    async def _release(self, number: SegmentId, part: TopicConsumer) -> None:
+        """What the application has of it is acknowledged first, or comes again somewhere else."""
+        self._inbox.drop(part)
+        try:
+            async with asyncio.timeout(self._release_timeout):
+                while not self._is_settled(number):
+                    self._progress.clear()
+                    await self._progress.wait()
+        except TimeoutError:
+            _log.warning("segment left with messages unacknowledged", topic=part.topic)
+        await part.close()
+        self.position = {key: id for key, id in self.position.items() if key != number}
+
+    def _is_settled(self, number: SegmentId) -> bool:
+        taken, done = self.position.get(number), self._acknowledged.get(number)
+        return taken is None or (done is not None and done >= taken)
+
+
+class AsyncStreamConsumer(SubscriptionConsumer[T, StreamTopic], Generic[T]):
+    """Made by `client.stream_consumer`; an async context manager and iterator of messages."""
+
+    def receive_nowait(self) -> Message[T] | None:
+        """A message that is here already, or None."""
+        message = super().receive_nowait()
+        if message is not None and self._is_of_many:
+            vectors = {member.topic: member.position for member in self._roster.members}
+            id = message.id
+            message.id = MessageId(id.segment_id, id.entry, id.vector, message.topic, vectors)
+        return message
+
+    async def acknowledge_cumulative(
+        self, message: Message[T] | MessageId, transaction: None = None
+    ) -> None:
+        """Everything received up to this message is done, in all segments and topics.
+
+        With `ack_receipts` returns once the broker has stored that.
+        """
+        refuse_transaction(transaction)
+        id = id_of(message)
+        if not id.vector:
+            raise ConfigurationError(
+                f"The id {id} does not say how far a stream consumer had come;"
+                " acknowledge a message it received, or that message's id"
+            )
+        self._acknowledged += 1
+        vectors: Mapping[str | None, Vector] = {None: id.vector}
+        if id.vectors is not None:
+            vectors = {**id.vectors}
+        for topic, vector in vectors.items():
+            member = self._roster.find(topic)
+            if member is not None:
+                await member.acknowledge(vector)
+
+    @property
+    def _is_of_many(self) -> bool:
+        return self._roster.is_of_many
+
+    def _forget_positions(self) -> None:
+        for member in self._roster.members:
+            member.forget_positions()

@@ -1,0 +1,207 @@
+"""Clients see the layout of a topic, and every change of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from magnetar.model.name import parse_topic
+from magnetar.model.segment import SegmentId
+from magnetar.wire.command import CommandScalableTopicUpdate
+from tests.unit.broker.broker_place import Place, run, until
+from tests.unit.broker.scalable.group_place import TOPIC, Client, make_topic, soon
+
+REGULAR = "persistent://shop/eu/orders"
+
+
+def error_of(update: Any) -> str:
+    field = CommandScalableTopicUpdate.DESCRIPTOR.fields_by_name["error"]
+    name: str = field.enum_type.values_by_number[update.error].name  # type: ignore[union-attr]
+    return name
+
+
+def epochs(client: Client, session_id: int = 1) -> list[int]:
+    return [update.dag.epoch for update in client.layouts(session_id)]
+
+
+async def first_layout(client: Client, topic: str = TOPIC, **more: Any) -> Any:
+    client.look_up(1, topic, **more)
+    await soon(lambda: len(client.layouts(1)) == 1)
+    return client.layouts(1)[0]
+
+
+@pytest.mark.parametrize(
+    "name", [TOPIC, REGULAR, "segment://shop/eu/orders/0000-7fff-0", "shop/eu/orders"]
+)
+def test_every_spelling_shows_the_layout_and_the_one_true_name(name: str) -> None:
+    async def body(place: Place) -> None:
+        await make_topic(place, 2)
+        update = await first_layout(Client(place), name)
+        assert update.resolved_topic_name == TOPIC
+        assert [each.segment_id for each in update.dag.segments] == [0, 1]
+        assert [each.broker_url for each in update.dag.segment_brokers] == [
+            "pulsar://localhost:6650"
+        ] * 2
+        assert update.dag.controller_broker_url == "pulsar://localhost:6650"
+
+    run(body)
+
+
+def test_changes_are_pushed_in_order_and_none_twice() -> None:
+    async def body(place: Place) -> None:
+        controller = await make_topic(place)
+        client = Client(place)
+        await first_layout(client)
+        for number in (0, 1, 2):
+            await controller.split(SegmentId(number))
+            await soon(lambda: epochs(client)[-1] == controller.layout.epoch)
+        await client.register("a", consumer_id=5)  # records below the topic's own change
+        assert epochs(client) == [0, 1, 2, 3]
+
+    run(body)
+
+
+def test_changes_that_come_while_a_client_does_not_read_are_told_as_one() -> None:
+    async def body(place: Place) -> None:
+        controller = await make_topic(place)
+        client = Client(place)
+        await first_layout(client)
+        client.connection.pause_writing()
+        for number in (0, 1, 2):
+            await controller.split(SegmentId(number))
+        client.connection.resume_writing()
+        await soon(lambda: epochs(client)[-1] == 3)
+        assert epochs(client) == [0, 3]
+
+    run(body)
+
+
+def test_a_topic_that_is_deleted_is_told_and_ends_the_session() -> None:
+    async def body(place: Place) -> None:
+        await make_topic(place)
+        client = Client(place)
+        await first_layout(client)
+        await place.service.scalable.delete_topic(parse_topic(TOPIC))
+        await soon(lambda: len(client.layouts(1)) == 2)
+        assert error_of(client.layouts(1)[-1]) == "TopicNotFound"
+        assert not client.layouts(1)[-1].HasField("resolved_topic_name")
+        await make_topic(place)
+        assert len(client.layouts(1)) == 2
+
+    run(body)
+
+
+def test_a_regular_topic_has_a_legacy_segment_for_each_partition_and_growth_is_pushed() -> None:
+    async def body(place: Place) -> None:
+        name = parse_topic(REGULAR)
+        client = Client(place)
+        update = await first_layout(client, REGULAR)
+        assert [each.legacy_topic_name for each in update.dag.segments] == [REGULAR]
+        assert update.resolved_topic_name == TOPIC and not update.dag.segment_brokers
+        await place.service.resources.partitioned.create(name, 2)
+        await soon(lambda: len(client.layouts(1)) == 2)
+        assert [each.legacy_topic_name for each in client.layouts(1)[1].dag.segments] == [
+            f"{REGULAR}-partition-0",
+            f"{REGULAR}-partition-1",
+        ]
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "error"),
+    [
+        ("non-persistent://shop/eu/orders", {}, "NotAllowedError"),
+        ("persistent://shop/eu/orders-partition-1", {}, "TopicNotFound"),
+        ("topic://shop/eu/orders-partition-1", {}, "TopicNotFound"),
+        ("segment://shop/eu/orders/0000-ffff-0", {}, "TopicNotFound"),
+        ("topic://nobody/eu/orders", {}, "TopicNotFound"),
+        ("topic://shop", {}, "TopicNotFound"),
+        (TOPIC, {"scalableTopicsEnabled": False}, "NotAllowedError"),
+        (TOPIC, {"allowAutoTopicCreation": False}, "TopicNotFound"),
+    ],
+)
+def test_a_layout_that_cannot_be_seen_is_refused_and_the_connection_lives(
+    name: str, settings: dict[str, Any], error: str
+) -> None:
+    async def body(place: Place) -> None:
+        client = Client(place)
+        update = await first_layout(client, name, create_if_missing=True)
+        assert error_of(update) == error and update.message
+        assert not client.connection.closed
+        assert not client.connection.scalable.layouts
+
+    run(body, **settings)
+
+
+@pytest.mark.parametrize("wish", [{"create_if_missing": False}, {}])
+def test_a_missing_topic_is_made_for_a_client_that_asks_for_it(wish: dict[str, bool]) -> None:
+    async def body(place: Place) -> None:
+        scalable, client = place.service.scalable, Client(place)
+        refused = await first_layout(client, **wish)
+        assert error_of(refused) == "TopicNotFound"
+        assert not await scalable.exists(parse_topic(TOPIC))
+        client.look_up(2, create_if_missing=True)
+        await soon(lambda: len(client.layouts(2)) == 1)
+        assert [each.segment_id for each in client.layouts(2)[0].dag.segments] == [0]
+        assert await scalable.exists(parse_topic(TOPIC))
+
+    run(body)
+
+
+def test_a_closed_session_hears_nothing_and_closing_what_is_not_open_is_fine() -> None:
+    async def body(place: Place) -> None:
+        controller = await make_topic(place)
+        client = Client(place)
+        await first_layout(client)
+        client.close_layout(1)
+        client.close_layout(77)
+        await controller.split(SegmentId(0))
+        assert epochs(client) == [0] and not client.connection.closed
+
+    run(body)
+
+
+def test_a_session_id_used_again_is_another_session() -> None:
+    async def body(place: Place) -> None:
+        await make_topic(place)
+        other = await make_topic(place, topic="topic://shop/eu/bills")
+        client = Client(place)
+        client.look_up(1)
+        client.look_up(1, "topic://shop/eu/bills")
+        await soon(lambda: len(client.layouts(1)) >= 1)
+        await other.split(SegmentId(0))
+        await soon(lambda: epochs(client)[-1] == 1)
+        assert {each.resolved_topic_name for each in client.layouts(1)} == {"topic://shop/eu/bills"}
+
+    run(body)
+
+
+def test_a_connection_that_ends_leaves_no_watcher_behind() -> None:
+    async def body(place: Place) -> None:
+        controller = await make_topic(place)
+        records = place.service.scalable.records
+        client = Client(place)
+        await first_layout(client)
+        assert records.is_watched(controller.topic)
+        client.leave()
+        assert not records.is_watched(controller.topic)
+        late = Client(place)
+        late.look_up(1)
+        late.leave()
+        await controller.split(SegmentId(0))
+        assert not records.is_watched(controller.topic)
+
+    run(body)
+
+
+def test_a_broker_says_whether_it_serves_scalable_topics() -> None:
+    for enabled in (True, False):
+
+        async def body(place: Place, enabled: bool = enabled) -> None:
+            client = Client(place)
+            await until(lambda: bool(client.kinds()))
+            assert client.flags().supports_scalable_topics is enabled
+
+        run(body, scalableTopicsEnabled=enabled)

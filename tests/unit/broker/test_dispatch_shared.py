@@ -1,0 +1,491 @@
+"""Shared: who gets what, what comes again, and what counts as unacknowledged."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from magnetar.broker.dispatch.shared import SharedDispatcher
+from magnetar.model.policy import DispatchRate, Policies
+from magnetar.model.position import Position
+from magnetar.wire.command import BaseCommand, MessageMetadata
+from tests.unit.broker.broker_place import NAMESPACE, Place, run, until
+from tests.unit.broker.traffic import SHARED, TOPIC, Client, settle
+
+
+async def fill(place: Place, entries: int = 10) -> Client:
+    client = Client(place.service)
+    await client.produce(TOPIC)
+    for index in range(entries):
+        await client.publish(f"m{index}")
+    return client
+
+
+async def dispatcher_of(place: Place, name: str = "s") -> SharedDispatcher:
+    dispatcher = (await place.topic(TOPIC)).subscriptions[name].dispatcher
+    assert isinstance(dispatcher, SharedDispatcher)
+    return dispatcher
+
+
+async def set_policies(place: Place, **changes: object) -> None:
+    def change(before: Policies) -> Policies:
+        return replace(before, **changes)
+
+    await place.service.resources.namespaces.update(NAMESPACE, change)
+    await settle()
+
+
+# ---------------------------------------------------------------------- who gets what
+
+
+def test_consumers_of_one_level_take_turns_and_a_lower_level_waits() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 0)
+        for consumer_id, level in ((1, 0), (2, 0), (3, 1)):
+            await client.subscribe(
+                TOPIC, "s", SHARED, consumer_id=consumer_id, permits=30, priority_level=level
+            )
+        await client.send(60)
+        await until(lambda: len(client.messages(1)) + len(client.messages(2)) == 60)
+        assert len(client.messages(1)) == len(client.messages(2)) == 30
+        await client.send(5)
+        await until(lambda: len(client.messages(3)) == 5)
+
+    run(body)
+
+
+def test_every_entry_goes_to_one_consumer_only() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 50)
+        for consumer_id in (1, 2, 3):
+            await client.subscribe(TOPIC, "s", SHARED, consumer_id=consumer_id, permits=20)
+        await until(lambda: sum(len(client.texts(each)) for each in (1, 2, 3)) == 50)
+        await settle()
+        assert sorted(text for each in (1, 2, 3) for text in client.texts(each)) == sorted(
+            f"m{index}" for index in range(50)
+        )
+
+    run(body)
+
+
+# ---------------------------------------------------------------------- what comes again
+
+
+@pytest.mark.parametrize("cache_bytes", [1 << 24, 1])
+def test_what_a_consumer_leaves_behind_goes_to_the_others_without_being_counted(
+    cache_bytes: int,
+) -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 6)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
+        got = await client.get(1, 6)
+        client.ack(1, got[1].position, got[4].position)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=2)
+        await client.close_consumer(1)
+        again = await client.get(2, 4)
+        assert [each.payload.decode() for each in again] == ["m0", "m2", "m3", "m5"]
+        assert {each.redelivery_count for each in again} == {0}
+        dispatcher = await dispatcher_of(place)
+        assert dispatcher.unacked == 4 and not len(dispatcher.replay)
+
+    run(body, cache_bytes=cache_bytes)
+
+
+def test_what_is_given_back_comes_again_and_is_counted() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 3)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
+        got = await client.get(1, 3)
+        client.redeliver(1, got[1].position, (got[0].position[0], 999))
+        client.redeliver(1, got[1].position)  # not delivered again yet: nothing to give back
+        again = await client.get(1, 4)
+        assert again[3].position == got[1].position and again[3].redelivery_count == 1
+        client.redeliver(1)
+        again = await client.get(1, 7)
+        assert [each.redelivery_count for each in again[4:]] == [1, 2, 1]
+        dispatcher = await dispatcher_of(place)
+        assert dispatcher.unacked == dispatcher.consumers[0].unacked == 3
+        client.ack(1, *(each.position for each in got))
+        assert dispatcher.unacked == 0 and not dispatcher.redeliveries
+
+    run(body)
+
+
+def test_an_acknowledgement_may_come_through_another_consumer() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 4)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
+        got = await client.get(1, 4)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=2)
+        client.ack(2, *(each.position for each in got[:3]))
+        dispatcher = await dispatcher_of(place)
+        assert [each.unacked for each in dispatcher.consumers] == [1, 0]
+        assert dispatcher.unacked == 1
+        client.redeliver(1, got[3].position)
+        client.ack(2, got[3].position)  # it waits to be delivered again, but is not any more
+        await settle()
+        assert len(client.texts(1)) + len(client.texts(2)) == 4
+        assert (await place.topic(TOPIC)).subscriptions["s"].backlog == 0
+
+    run(body)
+
+
+def test_batches_count_by_message_and_come_again_with_what_is_left() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 0)
+        position = await client.publish_batch(["a", "b", "c", "d"])
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1, permits=10)
+        await client.get(1, 1)
+        dispatcher = await dispatcher_of(place)
+        consumer = dispatcher.consumers[0]
+        assert (consumer.permits, consumer.unacked, dispatcher.unacked) == (6, 4, 4)
+        client.ack_part(1, position, 0b1011)
+        client.ack_part(1, position, 0b1011)
+        assert (consumer.unacked, dispatcher.unacked) == (3, 3)
+        client.redeliver(1, position)
+        again = await client.get(1, 2)
+        assert again[1].remaining == 0b1011 and again[1].redelivery_count == 1
+        assert (consumer.permits, consumer.unacked, dispatcher.unacked) == (3, 3, 3)
+        client.ack_part(1, position, 0)
+        assert (consumer.unacked, dispatcher.unacked) == (0, 0)
+        assert (await place.topic(TOPIC)).subscriptions["s"].backlog == 0
+
+    run(body)
+
+
+def test_a_cumulative_acknowledgement_is_not_heard() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 3)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
+        got = await client.get(1, 3)
+        client.ack_through(1, got[2].position)
+        assert (await dispatcher_of(place)).unacked == 3
+
+    run(body)
+
+
+def test_a_subscription_that_everybody_left_is_read_again_from_the_mark() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 4)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
+        got = await client.get(1, 4)
+        client.redeliver(1, got[0].position)
+        await client.get(1, 5)
+        client.ack(1, got[2].position)
+        await client.close_consumer(1)
+        dispatcher = await dispatcher_of(place)
+        assert dispatcher.unacked == 0
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=2)
+        again = await client.get(2, 3)
+        assert [each.payload.decode() for each in again] == ["m0", "m1", "m3"]
+
+    run(body)
+
+
+# ---------------------------------------------------------------------- limits
+
+
+def test_a_consumer_with_too_much_unacknowledged_waits_and_its_permits_are_kept() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 0)
+        await set_policies(place, max_unacked_messages_per_consumer=4)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1, permits=4)
+        await client.send(10)
+        got = await client.get(1, 4)
+        client.flow(1, 4)
+        await client.get(1, 4)
+        client.ack(1, got[0].position)
+        await client.get(1, 4)  # half must be acknowledged
+        client.ack(1, got[1].position)
+        await client.get(1, 6)
+        (consumer,) = (await dispatcher_of(place)).consumers
+        assert (consumer.unacked, consumer.permits) == (4, 2)
+
+    run(body)
+
+
+def test_a_subscription_with_too_much_unacknowledged_stops_until_half_is_gone() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 0)
+        await set_policies(place, max_unacked_messages_per_subscription=4)
+        for consumer_id in (1, 2):
+            await client.subscribe(TOPIC, "s", SHARED, consumer_id=consumer_id, permits=2)
+        await client.send(10)
+        await until(lambda: len(client.messages(1)) + len(client.messages(2)) == 4)
+        client.flow(1, 10)
+        await settle()
+        assert len(client.messages(1)) + len(client.messages(2)) == 4
+        await client.close_consumer(2)
+        await client.get(1, 4)  # what the other held, and that is the limit again
+        client.ack(1, client.messages(1)[0])
+        await client.get(1, 4)
+        client.ack(1, client.messages(1)[1])
+        await client.get(1, 6)
+        dispatcher = await dispatcher_of(place)
+        assert dispatcher.blocked and dispatcher.unacked == 4
+
+    run(body)
+
+
+def test_a_raised_limit_lets_a_blocked_subscription_go_on() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 0)
+        await set_policies(
+            place, max_unacked_messages_per_subscription=4, max_unacked_messages_per_consumer=4
+        )
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1, permits=4)
+        await client.send(10)
+        await client.get(1, 4)
+        client.flow(1, 100)
+        await client.get(1, 4)
+        await set_policies(
+            place, max_unacked_messages_per_subscription=0, max_unacked_messages_per_consumer=0
+        )
+        await client.get(1, 10)
+
+    run(body)
+
+
+def test_the_dispatch_rate_bounds_what_goes_out_at_once() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 30)
+        rate = DispatchRate(
+            dispatchThrottlingRateInMsg=10, dispatchThrottlingRateInByte=-1, ratePeriodInSecond=3600
+        )
+        await set_policies(place, subscriptionDispatchRate={"standalone": rate})
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
+        got = await client.get(1, 10)
+        place.clock.pass_s(720)
+        (await dispatcher_of(place)).wake()
+        await client.get(1, 12)
+        place.clock.pass_s(3600)
+        client.redeliver(1, *(each.position for each in got))
+        await client.get(1, 22)
+
+    run(body)
+
+
+def test_skipped_and_expired_entries_are_held_by_nobody() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 6)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1, permits=4)
+        got = await client.get(1, 4)
+        client.redeliver(1, got[0].position, got[1].position)  # no permits: they wait
+        dispatcher = await dispatcher_of(place)
+        assert len(dispatcher.replay) == 2
+        subscription = (await place.topic(TOPIC)).subscriptions["s"]
+        await subscription.skip(3)
+        assert not len(dispatcher.replay) and not dispatcher.redeliveries
+        assert dispatcher.unacked == dispatcher.consumers[0].unacked == 1
+        await subscription.skip_all()
+        assert dispatcher.unacked == 0
+        client.flow(1, 10)
+        await client.get(1, 4)
+
+    run(body)
+
+
+# ---------------------------------------------------------------------- not due yet
+
+
+async def publish_late(client: Client, place: Place, text: str, seconds: int) -> Position:
+    return await client.publish(text, deliver_at_time=place.clock.now_ms() + seconds * 1000)
+
+
+def test_a_message_that_is_not_due_is_passed_over_until_it_is() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 1)
+        await publish_late(client, place, "late", 60)
+        await publish_late(client, place, "later", 120)
+        await client.publish("soon")
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
+        await client.get(1, 2)
+        dispatcher = await dispatcher_of(place)
+        assert len(dispatcher.delayed) == 2
+        place.clock.pass_s(61)
+        dispatcher.wake()
+        await client.get(1, 3)
+        place.clock.pass_s(61)
+        dispatcher.wake()
+        await client.get(1, 4)
+        assert client.texts(1) == ["m0", "soon", "late", "later"]
+
+    run(body)
+
+
+def test_a_message_behind_the_end_of_the_permits_is_not_counted_as_delayed_yet() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 0)
+        await client.publish_batch(["a", "b", "c"])
+        await publish_late(client, place, "late", 60)
+        await client.publish("last")
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1, permits=3)
+        await client.get(1, 1)
+        place.clock.pass_s(61)
+        client.flow(1, 10)
+        await client.get(1, 3)  # once each
+        assert client.texts(1)[1:] == ["late", "last"]
+
+    run(body)
+
+
+def test_delayed_messages_are_found_again_after_everybody_left() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 0)
+        position = await publish_late(client, place, "late", 60)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
+        await settle()
+        await client.close_consumer(1)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=2)
+        await settle()
+        dispatcher = await dispatcher_of(place)
+        assert len(dispatcher.delayed) == 1
+        client.ack(2, position)
+        place.clock.pass_s(61)
+        dispatcher.wake()
+        await settle()
+        assert client.texts(2) == [] and not len(dispatcher.replay)
+
+    run(body)
+
+
+# ---------------------------------------------------------------------- chunks
+
+
+def send_chunk(client: Client, uuid: str, number: int, of: int) -> None:
+    metadata = MessageMetadata(
+        producer_name="p",
+        sequence_id=0,
+        publish_time=1,
+        uuid=uuid,
+        chunk_id=number,
+        num_chunks_from_msg=of,
+        total_chunk_msg_size=100,
+    )
+    client.send_entry(metadata, f"{uuid}{number}".encode(), is_chunk=True)
+
+
+async def send_chunks(client: Client, *chunks: tuple[str, int, int]) -> None:
+    before = client.count(BaseCommand.SEND_RECEIPT)
+    for chunk in chunks:
+        send_chunk(client, *chunk)
+    await until(lambda: client.count(BaseCommand.SEND_RECEIPT) == before + len(chunks))
+
+
+def test_all_chunks_of_a_message_go_to_one_consumer() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 0)
+        for consumer_id in (1, 2):
+            await client.subscribe(TOPIC, "s", SHARED, consumer_id=consumer_id)
+        order = [(uuid, number, 3) for number in range(3) for uuid in "ab"]
+        await send_chunks(client, *order)
+        await until(lambda: len(client.texts(1)) + len(client.texts(2)) == 6)
+        for consumer_id in (1, 2):
+            texts = client.texts(consumer_id)
+            for uuid in {text[0] for text in texts}:
+                assert [t for t in texts if t[0] == uuid] == [f"{uuid}{n}" for n in range(3)]
+        assert not len((await dispatcher_of(place))._chunks)
+
+    run(body)
+
+
+@pytest.mark.parametrize("cache_bytes", [1 << 24, 1])
+def test_chunks_wait_for_their_consumer_and_nobody_else_has_to(cache_bytes: int) -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 0)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1, permits=1)
+        await send_chunks(client, ("a", 0, 3))
+        await client.get(1, 1)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=2, permits=10)
+        await send_chunks(client, ("a", 1, 3), ("b", 0, 1), ("a", 2, 3))
+        await client.publish("plain")
+        await client.get(2, 2)
+        assert client.texts(2) == ["b0", "plain"]
+        client.flow(1, 1)
+        await client.get(1, 2)
+        client.flow(1, 5)
+        await client.get(1, 3)
+        assert client.texts(1) == ["a0", "a1", "a2"]
+        await client.get(2, 2)
+
+    run(body, cache_bytes=cache_bytes)
+
+
+def test_chunks_of_a_consumer_that_left_go_to_another_from_the_first() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 0)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1, permits=1)
+        await send_chunks(client, ("a", 0, 2))
+        await client.get(1, 1)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=2, permits=10)
+        await send_chunks(client, ("a", 1, 2))
+        await settle()
+        await client.close_consumer(1)
+        await client.get(2, 2)
+        assert client.texts(2) == ["a0", "a1"]
+
+    run(body)
+
+
+def test_messages_that_were_never_finished_do_not_pile_up() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 0)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1, permits=5000)
+        await send_chunks(client, *((f"u{index}", 0, 2) for index in range(1200)))
+        await until(lambda: len(client.messages(1)) == 1200)
+        assert len((await dispatcher_of(place))._chunks) <= 1000
+
+    run(body)
+
+
+# ---------------------------------------------------------------------- what cannot be read
+
+
+def test_an_unreadable_entry_is_skipped_wherever_it_waits() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 3)
+        topic = await place.topic(TOPIC)
+        await topic.chain.roll()
+        gone = topic.chain.ledgers[0].ledger_id
+        await client.publish("after")
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
+        got = await client.get(1, 4)
+        await place.ledgers.delete(gone)
+        client.redeliver(1, got[0].position, got[1].position)
+        dispatcher = await dispatcher_of(place)
+        await until(lambda: not len(dispatcher.replay))
+        await settle()
+        assert len(client.texts(1)) == 4
+        assert topic.subscriptions["s"].backlog == 1
+
+    run(body, cache_bytes=1, autoSkipNonRecoverableData=True)
+
+
+def test_an_unreadable_entry_holds_the_subscription_unless_it_may_be_skipped() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 3)
+        topic = await place.topic(TOPIC)
+        await topic.create_subscription("s", position=topic.chain.first_position)
+        await topic.chain.roll()
+        await place.ledgers.delete(topic.chain.ledgers[0].ledger_id)
+        await client.publish("after")
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
+        await settle()
+        assert client.texts(1) == [] and topic.subscriptions["s"].backlog == 4
+
+    run(body, cache_bytes=1)
+
+
+def test_an_entry_of_any_bytes_is_delivered_as_it_is() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 0)
+        topic = await place.topic(TOPIC)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
+        client.send_bytes(b"\xff\xff\xff\xff nonsense")
+        await until(lambda: len(client.messages(1)) == 1)
+        assert await topic.position_at(1) == topic.chain.next_position(topic.chain.last_position)
+        place.clock.pass_s(10)
+        assert await topic.subscriptions["s"].expire(5) == 1
+        await topic.last_message_id()
+
+    run(body)

@@ -1,0 +1,216 @@
+"""Topics of a namespace: listed, filtered, hashed, watched."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.broker.topiclist import TopicPattern, is_system_topic
+from magnetar.errors import InvalidName, NotAllowed
+from magnetar.model.name import parse_topic
+from magnetar.wire.command import (
+    BaseCommand,
+    CommandGetTopicsOfNamespace,
+    CommandWatchTopicList,
+    CommandWatchTopicListClose,
+    ServerError,
+)
+from magnetar.wire.topiclist import hash_topics
+from tests.unit.broker.broker_place import Place, run, until
+from tests.unit.broker.traffic import Client, settle
+
+BASE = "persistent://shop/eu/"
+ALL = "shop/eu/.*"
+
+
+def full(*names: str) -> list[str]:
+    return [BASE + name for name in names]
+
+
+async def watch(
+    client: Client, pattern: str = ALL, *, watcher_id: int = 1, known: str = ""
+) -> BaseCommand:
+    request = CommandWatchTopicList(
+        watcher_id=watcher_id, namespace="shop/eu", topics_pattern=pattern
+    )
+    if known:
+        request.topics_hash = known
+    return await client.ask(request, BaseCommand.WATCH_TOPIC_LIST_SUCCESS)
+
+
+async def delete(place: Place, name: str) -> None:
+    await place.service.delete_topic(parse_topic(BASE + name), force=True)
+
+
+def updates(client: Client) -> list[tuple[list[str], list[str]]]:
+    return [
+        (
+            list(command.watchTopicUpdate.new_topics),
+            list(command.watchTopicUpdate.deleted_topics),
+        )
+        for command in client.received(BaseCommand.WATCH_TOPIC_UPDATE)
+    ]
+
+
+# ---------------------------------------------------------------------- patterns
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "matches"),
+    [
+        ("shop/eu/a.*", "persistent://shop/eu/abc", True),
+        ("persistent://shop/eu/a.*", "persistent://shop/eu/abc", True),
+        ("shop/eu/a", "persistent://shop/eu/abc", False),  # the whole name
+        ("shop/eu/a", "persistent://shop/eu/a-partition-3", True),
+        ("non-persistent://shop/eu/a", "non-persistent://shop/eu/a", True),
+    ],
+)
+def test_a_pattern_is_held_against_the_bare_name(pattern: str, name: str, matches: bool) -> None:
+    assert TopicPattern(pattern, length_max=50).matches(name) is matches
+
+
+def test_a_pattern_has_a_length_and_a_grammar() -> None:
+    with pytest.raises(NotAllowed):
+        TopicPattern("x" * 51, length_max=50)
+    with pytest.raises(InvalidName):
+        TopicPattern("(", length_max=50)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_system"),
+    [
+        ("persistent://a/b/__change_events", True),
+        ("persistent://a/b/__change_events-partition-1", True),
+        ("persistent://a/b/__transaction_buffer_snapshot", True),
+        ("persistent://a/b/change_events", False),
+    ],
+)
+def test_system_topics_are_known_by_their_names(name: str, is_system: bool) -> None:
+    assert is_system_topic(name) is is_system
+
+
+# ---------------------------------------------------------------------- once
+
+
+def test_topics_are_listed_filtered_and_spared_when_nothing_changed() -> None:
+    async def body(place: Place) -> None:
+        client = Client(place.service)
+        for name in ("a1", "a2", "b", "__change_events"):
+            await place.topic(BASE + name)
+        await client.produce("non-persistent://shop/eu/fleeting")
+
+        async def ask(**fields: object) -> BaseCommand:
+            request = CommandGetTopicsOfNamespace(namespace="shop/eu", **fields)  # type: ignore[arg-type]
+            return await client.ask(request, BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE)
+
+        found = (await ask()).getTopicsOfNamespaceResponse
+        assert list(found.topics) == full("a1", "a2", "b") and not found.filtered
+        everything = await ask(mode=CommandGetTopicsOfNamespace.ALL)
+        assert len(everything.getTopicsOfNamespaceResponse.topics) == 4
+        some = (await ask(topics_pattern="shop/eu/a.*")).getTopicsOfNamespaceResponse
+        assert list(some.topics) == full("a1", "a2") and some.filtered
+        again = await ask(topics_pattern="shop/eu/a.*", topics_hash=some.topics_hash)
+        same = again.getTopicsOfNamespaceResponse
+        assert not same.changed and not same.topics
+        long = (await ask(topics_pattern="shop/eu/a.*" + "|x" * 40)).getTopicsOfNamespaceResponse
+        assert not long.filtered and len(long.topics) == 3
+
+    run(body)
+
+
+# ---------------------------------------------------------------------- watched
+
+
+def test_a_watcher_hears_of_what_comes_and_goes() -> None:
+    async def body(place: Place) -> None:
+        client = Client(place.service)
+        await place.topic(BASE + "a1")
+        await place.topic(BASE + "b1")
+        first = (await watch(client, "shop/eu/a.*")).watchTopicListSuccess
+        assert list(first.topic) == full("a1")
+        for name in ("a2", "b2", "__change_events"):
+            await place.topic(BASE + name)
+        await delete(place, "a1")
+        await delete(place, "b1")
+        await until(lambda: len(updates(client)) == 2)
+        await settle()
+        assert updates(client) == [(full("a2"), []), ([], full("a1"))]
+        last = client.received(BaseCommand.WATCH_TOPIC_UPDATE)[-1].watchTopicUpdate
+        assert last.topics_hash == hash_topics(full("a2"))
+
+    run(body)
+
+
+def test_system_topics_are_not_told_to_watchers() -> None:
+    async def body(place: Place) -> None:
+        client = Client(place.service)
+        await watch(client)
+        await place.topic(BASE + "__change_events")
+        await place.topic(BASE + "a")
+        await until(lambda: len(updates(client)) == 1)
+        assert updates(client) == [(full("a"), [])]
+
+    run(body)
+
+
+def test_what_happens_while_the_list_is_read_is_in_it_or_told_after_it() -> None:
+    async def body(place: Place) -> None:
+        client = Client(place.service)
+        await place.topic(BASE + "a")
+        client.say(
+            CommandWatchTopicList(
+                watcher_id=1, request_id=1, namespace="shop/eu", topics_pattern=ALL
+            )
+        )
+        await place.topic(BASE + "b")
+        await delete(place, "a")
+        await until(lambda: client.count(BaseCommand.WATCH_TOPIC_LIST_SUCCESS) == 1)
+        await settle()
+        (answer,) = client.received(BaseCommand.WATCH_TOPIC_LIST_SUCCESS)
+        names = set(answer.watchTopicListSuccess.topic)
+        for new, gone in updates(client):
+            names = (names | set(new)) - set(gone)
+        assert names == set(full("b"))
+        kinds = [command.type for command in client._wire.received]
+        if BaseCommand.WATCH_TOPIC_UPDATE in kinds:
+            assert kinds.index(BaseCommand.WATCH_TOPIC_LIST_SUCCESS) < kinds.index(
+                BaseCommand.WATCH_TOPIC_UPDATE
+            )
+
+    run(body)
+
+
+def test_a_watch_may_be_refreshed_and_spares_a_list_that_is_known() -> None:
+    async def body(place: Place) -> None:
+        client = Client(place.service)
+        await place.topic(BASE + "a")
+        first = (await watch(client)).watchTopicListSuccess
+        again = (await watch(client, known=first.topics_hash)).watchTopicListSuccess
+        assert not again.topic and again.topics_hash == first.topics_hash
+        await place.topic(BASE + "b")
+        await until(lambda: len(updates(client)) == 1)
+        await settle()
+        assert len(updates(client)) == 1
+        assert len(place.service.watchers) == 1
+
+    run(body)
+
+
+def test_watches_end_when_they_are_closed_refused_or_their_connection_is_lost() -> None:
+    async def body(place: Place) -> None:
+        client, other = Client(place.service), Client(place.service)
+        await watch(client)
+        await watch(other)
+        await client.ask(CommandWatchTopicListClose(watcher_id=1), BaseCommand.SUCCESS)
+        await client.ask(CommandWatchTopicListClose(watcher_id=9), BaseCommand.SUCCESS)
+        other.leave()
+        assert not place.service.watchers
+        bad = await watch(client, "(")
+        assert bad.error.error == ServerError.InvalidTopicName
+        long = await watch(client, "x" * 51)
+        assert long.error.error == ServerError.NotAllowedError
+        assert not place.service.watchers
+        await place.topic(BASE + "a")
+        await settle()
+        assert updates(client) == []
+
+    run(body)

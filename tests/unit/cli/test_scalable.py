@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from magnetar.cli.main import main
+from magnetar.model.layout import Layout
+from magnetar.model.scalable import ScalableTopicMetadata
+from magnetar.wire.scalable import encode_topic_record
+from tests.unit.client.admin.web import Answer, scripted_web
+
+ROOT = "/admin/v2/scalable/t/n"
+
+
+def call(words: str, *answers: Answer) -> list[tuple[str, str, str]]:
+    """Run a verb; what it asked of the admin service."""
+    with scripted_web() as web:
+        web.answers = list(answers)
+        assert main(["admin", "--admin-url", web.url, "scalable-topics", *words.split()]) == 0
+        return [(asked.method, asked.path, asked.body) for asked in web.asked]
+
+
+@pytest.mark.parametrize(
+    ("words", "method", "path"),
+    [
+        (
+            "list t/n -p team=x,s=a -p k=v",
+            "GET",
+            f"{ROOT}?property=team%3Dx&property=s%3Da&property=k%3Dv",
+        ),
+        ("delete t/n/x -f", "DELETE", f"{ROOT}/x?force=true"),
+        ("split-segment t/n/x -s 3", "POST", f"{ROOT}/x/split/3"),
+        ("split-segment t/n/x --segment-id 3 --at 0x6000", "POST", f"{ROOT}/x/split/3?at=24576"),
+        ("merge-segments t/n/x --segment-id-1 1 --segment-id-2 2", "POST", f"{ROOT}/x/merge/1/2"),
+        ("scale t/n/x -s 8", "POST", f"{ROOT}/x/scale?segments=8"),
+        ("clear-backlog t/n/x -s s", "POST", f"{ROOT}/x/subscriptions/s/skip-all"),
+        (
+            "expire-messages t/n/x -s s -t 2m",
+            "POST",
+            f"{ROOT}/x/subscriptions/s/expireMessages/120",
+        ),
+        ("create-subscription t/n/x -s s -t QUEUE", "PUT", f"{ROOT}/x/subscriptions/s?type=QUEUE"),
+        ("delete-subscription t/n/x -s s", "DELETE", f"{ROOT}/x/subscriptions/s?force=false"),
+        ("get-metadata topic://t/n/x", "GET", f"{ROOT}/x"),
+        ("stats t/n/x", "GET", f"{ROOT}/x/stats"),
+        ("segment-stats t/n/x -s 0", "GET", f"{ROOT}/x/segments/0"),
+        ("explain t/n/x", "GET", f"{ROOT}/x/explain"),
+        ("get-policy t/n/x", "GET", f"{ROOT}/x/policy"),
+        ("get-auto-scale-policy t/n/x", "GET", f"{ROOT}/x/autoScalePolicy"),
+        ("remove-auto-scale-policy t/n/x", "DELETE", f"{ROOT}/x/autoScalePolicy"),
+    ],
+)
+def test_a_verb_asks_for_what_it_says(words: str, method: str, path: str) -> None:
+    assert call(words, Answer(200, "[]")) == [(method, path, "")]
+
+
+def test_a_topic_is_created_with_segments_and_properties() -> None:
+    (asked,) = call("create t/n/x -s 4 -p team=x")
+    assert asked[:2] == ("PUT", f"{ROOT}/x?numInitialSegments=4")
+    assert json.loads(asked[2]) == {"team": "x"}
+
+
+def test_seek_counts_back_from_now() -> None:
+    (asked,) = call("seek t/n/x -s s -t 1h")
+    path, _, timestamp = asked[1].partition("?timestamp=")
+    assert path == f"{ROOT}/x/subscriptions/s/seek"
+    assert int(timestamp) > 1_600_000_000_000
+
+
+def test_properties_are_added_to_those_that_are_there_unless_cleared() -> None:
+    asked = call("update-properties t/n/x -p b=2", Answer(200, '{"a": "1"}'))
+    assert json.loads(asked[-1][2]) == {"a": "1", "b": "2"}
+    (asked_once,) = call("update-properties t/n/x -p b=2 --clear")
+    assert json.loads(asked_once[2]) == {"b": "2"}
+
+
+def test_an_auto_scale_policy_holds_what_was_given() -> None:
+    words = "set-auto-scale-policy t/n/x -d --max-segments 8 --merge-window 5m"
+    (asked,) = call(f"{words} --split-bytes-rate-in 50M")
+    assert json.loads(asked[2]) == {
+        "enabled": False,
+        "maxSegments": 8,
+        "mergeWindowSeconds": 300,
+        "splitBytesRateInThreshold": 50 * 2**20,
+    }
+
+
+def test_a_namespace_takes_an_auto_scale_policy_too() -> None:
+    words = ["namespaces", "set-scalable-topic-auto-scale-policy", "t/n", "--min-segments", "2"]
+    with scripted_web() as web:
+        assert main(["admin", "--admin-url", web.url, *words]) == 0
+        (asked,) = web.asked
+    assert asked.path == "/admin/v2/namespaces/t/n/scalableTopicAutoScalePolicy"
+    assert json.loads(asked.body) == {"minSegments": 2}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("set-auto-scale-policy t/n/x", "at least one value"),
+        ("set-auto-scale-policy t/n/x -e -d", "--enable and --disable"),
+        ("update-properties t/n/x", "--property, or --clear"),
+        ("split-segment t/n/x -s 1 --at middle", "'middle' is not a hash"),
+        ("split-segment t/n/x", "--segment-id"),
+        ("create t/n/x -p nonsense", "'nonsense' is not KEY=VALUE"),
+    ],
+)
+def test_a_usage_error_is_one_sentence(
+    words: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["admin", "scalable-topics", *words.split()]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_describe_draws_a_tree_and_tells_json_the_record(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    record = encode_topic_record(ScalableTopicMetadata(Layout.initial(2, now_ms=1))).decode()
+    call("describe t/n/x", Answer(200, record))
+    assert capsys.readouterr().out == (
+        "topic://t/n/x  epoch 0, 2 active, 0 sealed\n"
+        "├─ 0  0000-7fff  active\n"
+        "└─ 1  8000-ffff  active\n"
+    )
+    call("describe t/n/x -o json", Answer(200, record))
+    assert json.loads(capsys.readouterr().out)["nextSegmentId"] == 2
+
+
+def test_lists_of_segments_and_subscriptions_are_tables(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    call("load t/n/x", Answer(200, '{"0": {"msgRateIn": 1.5}, "1": {"msgRateIn": 0.0}}'))
+    assert capsys.readouterr().out == "SEGMENT  MSGRATEIN\n0        1.5\n1        0.0\n"
+    segment = '{"hashRange": "0000-ffff", "state": "ACTIVE", "msgRateIn": 1.5, "msgRateOut": 0.0'
+    found = segment + ', "storageSize": 9, "subscriptions": {"s": {"msgBacklog": 2}}}'
+    call("segments t/n/x", Answer(200, f'{{"0": {found}}}'))
+    assert capsys.readouterr().out == (
+        "SEGMENT  HASHES     STATE   MSG/S IN  MSG/S OUT  BYTES  BACKLOG\n"
+        "0        0000-ffff  ACTIVE  1.5       0.0        9      s 2\n"
+    )
+    found = '{"s": {"type": "QUEUE", "msgBacklog": 7, "backlog": {"0": 7}}}'
+    call("subscriptions t/n/x", Answer(200, found))
+    assert capsys.readouterr().out == "SUBSCRIPTION  TYPE   BACKLOG\ns             QUEUE  7\n"
+
+
+def test_peek_stops_where_no_message_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    entry = Answer(200, "hello", (("X-Pulsar-Message-ID", "3:0"),))
+    none = Answer(404, '{"reason": "Message not found"}')
+    asked = call("peek-messages t/n/x -i 2 -s s -n 5", entry, none)
+    assert [path for _, path, _ in asked] == [
+        f"{ROOT}/x/segments/2/subscriptions/s/position/{place}" for place in (1, 2)
+    ]
+    assert "hello" in capsys.readouterr().out
