@@ -1,3 +1,226 @@
-"""Magnetar: a Pulsar-protocol messaging system whose topics scale themselves."""
+"""Magnetar: a Pulsar-protocol messaging system whose topics scale themselves.
+
+The public names of the client stand here. Each is loaded when it is first used, so that importing
+the package stays quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from magnetar.client.authentication import Authentication as Authentication
+    from magnetar.client.authentication import TokenAuthentication as TokenAuthentication
+    from magnetar.client.client import AsyncPulsarClient as AsyncPulsarClient
+    from magnetar.client.consumer import AsyncConsumer as AsyncConsumer
+    from magnetar.client.encryption import ConsumerEncryption as ConsumerEncryption
+    from magnetar.client.encryption import EncryptionKey as EncryptionKey
+    from magnetar.client.encryption import KeyProvider as KeyProvider
+    from magnetar.client.encryption import PemKeys as PemKeys
+    from magnetar.client.encryption import ProducerEncryption as ProducerEncryption
+    from magnetar.client.error import AlreadyClosedError as AlreadyClosedError
+    from magnetar.client.error import AuthenticationError as AuthenticationError
+    from magnetar.client.error import AuthorizationError as AuthorizationError
+    from magnetar.client.error import ConfigurationError as ConfigurationError
+    from magnetar.client.error import ConnectError as ConnectError
+    from magnetar.client.error import ConsumerBusyError as ConsumerBusyError
+    from magnetar.client.error import CryptoError as CryptoError
+    from magnetar.client.error import FeatureNotSupportedError as FeatureNotSupportedError
+    from magnetar.client.error import InvalidMessageError as InvalidMessageError
+    from magnetar.client.error import NotAllowedError as NotAllowedError
+    from magnetar.client.error import NotFoundError as NotFoundError
+    from magnetar.client.error import ProducerBusyError as ProducerBusyError
+    from magnetar.client.error import ProducerFencedError as ProducerFencedError
+    from magnetar.client.error import PulsarError as PulsarError
+    from magnetar.client.error import PulsarTimeoutError as PulsarTimeoutError
+    from magnetar.client.error import QueueFullError as QueueFullError
+    from magnetar.client.error import QuotaExceededError as QuotaExceededError
+    from magnetar.client.error import SchemaError as SchemaError
+    from magnetar.client.error import TopicTerminatedError as TopicTerminatedError
+    from magnetar.client.error import TransactionError as TransactionError
+    from magnetar.client.error import UnavailableError as UnavailableError
+    from magnetar.client.facade.classic import Consumer as Consumer
+    from magnetar.client.facade.classic import Producer as Producer
+    from magnetar.client.facade.classic import Reader as Reader
+    from magnetar.client.facade.classic import TableView as TableView
+    from magnetar.client.facade.client import PulsarClient as PulsarClient
+    from magnetar.client.facade.scalable import CheckpointConsumer as CheckpointConsumer
+    from magnetar.client.facade.scalable import QueueConsumer as QueueConsumer
+    from magnetar.client.facade.scalable import ScalableProducer as ScalableProducer
+    from magnetar.client.facade.scalable import StreamConsumer as StreamConsumer
+    from magnetar.client.interceptor import ConsumerInterceptor as ConsumerInterceptor
+    from magnetar.client.interceptor import ProducerInterceptor as ProducerInterceptor
+    from magnetar.client.policy import BackoffPolicy as BackoffPolicy
+    from magnetar.client.policy import BatchingPolicy as BatchingPolicy
+    from magnetar.client.policy import ConnectionPolicy as ConnectionPolicy
+    from magnetar.client.policy import DeadLetterPolicy as DeadLetterPolicy
+    from magnetar.client.producer import AsyncProducer as AsyncProducer
+    from magnetar.client.reader import AsyncReader as AsyncReader
+    from magnetar.client.scalable.checkpoint import Checkpoint as Checkpoint
+    from magnetar.client.scalable.checkpoint_consumer import (
+        AsyncCheckpointConsumer as AsyncCheckpointConsumer,
+    )
+    from magnetar.client.scalable.layout import LayoutChange as LayoutChange
+    from magnetar.client.scalable.message import Message as Message
+    from magnetar.client.scalable.message import MessageBatch as MessageBatch
+    from magnetar.client.scalable.message_id import EARLIEST_ID as EARLIEST_ID
+    from magnetar.client.scalable.message_id import LATEST_ID as LATEST_ID
+    from magnetar.client.scalable.message_id import MessageId as MessageId
+    from magnetar.client.scalable.producer import AsyncScalableProducer as AsyncScalableProducer
+    from magnetar.client.scalable.queue import AsyncQueueConsumer as AsyncQueueConsumer
+    from magnetar.client.scalable.stream import AsyncStreamConsumer as AsyncStreamConsumer
+    from magnetar.client.schema.generic import GenericRecord as GenericRecord
+    from magnetar.client.schema.key_value import KeyValue as KeyValue
+    from magnetar.client.schema.schema import Schema as Schema
+    from magnetar.client.schema.shape import AvroType as AvroType
+    from magnetar.client.subscription import SubscriptionType as SubscriptionType
+    from magnetar.client.table_view import AsyncTableView as AsyncTableView
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "AlreadyClosedError": "client.error",
+    "AsyncCheckpointConsumer": "client.scalable.checkpoint_consumer",
+    "AsyncConsumer": "client.consumer",
+    "AsyncProducer": "client.producer",
+    "AsyncPulsarClient": "client.client",
+    "AsyncQueueConsumer": "client.scalable.queue",
+    "AsyncReader": "client.reader",
+    "AsyncScalableProducer": "client.scalable.producer",
+    "AsyncStreamConsumer": "client.scalable.stream",
+    "AsyncTableView": "client.table_view",
+    "Authentication": "client.authentication",
+    "AuthenticationError": "client.error",
+    "AuthorizationError": "client.error",
+    "AvroType": "client.schema.shape",
+    "BackoffPolicy": "client.policy",
+    "BatchingPolicy": "client.policy",
+    "Checkpoint": "client.scalable.checkpoint",
+    "CheckpointConsumer": "client.facade.scalable",
+    "ConfigurationError": "client.error",
+    "ConnectError": "client.error",
+    "ConnectionPolicy": "client.policy",
+    "Consumer": "client.facade.classic",
+    "ConsumerBusyError": "client.error",
+    "ConsumerEncryption": "client.encryption",
+    "ConsumerInterceptor": "client.interceptor",
+    "CryptoError": "client.error",
+    "DeadLetterPolicy": "client.policy",
+    "EARLIEST_ID": "client.scalable.message_id",
+    "EncryptionKey": "client.encryption",
+    "FeatureNotSupportedError": "client.error",
+    "GenericRecord": "client.schema.generic",
+    "InvalidMessageError": "client.error",
+    "KeyProvider": "client.encryption",
+    "KeyValue": "client.schema.key_value",
+    "LATEST_ID": "client.scalable.message_id",
+    "LayoutChange": "client.scalable.layout",
+    "Message": "client.scalable.message",
+    "MessageBatch": "client.scalable.message",
+    "MessageId": "client.scalable.message_id",
+    "NotAllowedError": "client.error",
+    "NotFoundError": "client.error",
+    "PemKeys": "client.encryption",
+    "Producer": "client.facade.classic",
+    "ProducerBusyError": "client.error",
+    "ProducerEncryption": "client.encryption",
+    "ProducerFencedError": "client.error",
+    "ProducerInterceptor": "client.interceptor",
+    "PulsarClient": "client.facade.client",
+    "PulsarError": "client.error",
+    "PulsarTimeoutError": "client.error",
+    "QueueConsumer": "client.facade.scalable",
+    "QueueFullError": "client.error",
+    "QuotaExceededError": "client.error",
+    "Reader": "client.facade.classic",
+    "ScalableProducer": "client.facade.scalable",
+    "Schema": "client.schema.schema",
+    "SchemaError": "client.error",
+    "StreamConsumer": "client.facade.scalable",
+    "SubscriptionType": "client.subscription",
+    "TableView": "client.facade.classic",
+    "TokenAuthentication": "client.authentication",
+    "TopicTerminatedError": "client.error",
+    "TransactionError": "client.error",
+    "UnavailableError": "client.error",
+}
+
+__all__ = [
+    "EARLIEST_ID",
+    "LATEST_ID",
+    "AlreadyClosedError",
+    "AsyncCheckpointConsumer",
+    "AsyncConsumer",
+    "AsyncProducer",
+    "AsyncPulsarClient",
+    "AsyncQueueConsumer",
+    "AsyncReader",
+    "AsyncScalableProducer",
+    "AsyncStreamConsumer",
+    "AsyncTableView",
+    "Authentication",
+    "AuthenticationError",
+    "AuthorizationError",
+    "AvroType",
+    "BackoffPolicy",
+    "BatchingPolicy",
+    "Checkpoint",
+    "CheckpointConsumer",
+    "ConfigurationError",
+    "ConnectError",
+    "ConnectionPolicy",
+    "Consumer",
+    "ConsumerBusyError",
+    "ConsumerEncryption",
+    "ConsumerInterceptor",
+    "CryptoError",
+    "DeadLetterPolicy",
+    "EncryptionKey",
+    "FeatureNotSupportedError",
+    "GenericRecord",
+    "InvalidMessageError",
+    "KeyProvider",
+    "KeyValue",
+    "LayoutChange",
+    "Message",
+    "MessageBatch",
+    "MessageId",
+    "NotAllowedError",
+    "NotFoundError",
+    "PemKeys",
+    "Producer",
+    "ProducerBusyError",
+    "ProducerEncryption",
+    "ProducerFencedError",
+    "ProducerInterceptor",
+    "PulsarClient",
+    "PulsarError",
+    "PulsarTimeoutError",
+    "QueueConsumer",
+    "QueueFullError",
+    "QuotaExceededError",
+    "Reader",
+    "ScalableProducer",
+    "Schema",
+    "SchemaError",
+    "StreamConsumer",
+    "SubscriptionType",
+    "TableView",
+    "TokenAuthentication",
+    "TopicTerminatedError",
+    "TransactionError",
+    "UnavailableError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

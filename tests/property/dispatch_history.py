@@ -149,7 +149,10 @@ class History:
         await self._finish()
 
     async def _rest(self) -> None:
-        await settle()
+        heard = -1
+        while heard != self.client.received_count:  # each ledger may cost a read
+            heard = self.client.received_count
+            await settle()
         self.observe()
         await self.check_books()
         self.check_quiet()

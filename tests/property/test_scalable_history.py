@@ -79,9 +79,12 @@ class Acknowledge:
 
 @dataclass(frozen=True)
 class Read:
-    """The stream consumers read and acknowledge what they are given, up to so many messages."""
+    """The stream consumers read and acknowledge what they are given, up to so many messages, from
+    any of their segments.
+    """
 
     count: int
+    which: int
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ events = st.one_of(
     st.builds(Prune, dooms),
     st.builds(Attach, queues, numbers, st.booleans(), dooms),
     st.builds(Acknowledge, queues, numbers, st.integers(1, 5)),
-    st.builds(Read, st.integers(1, 6)),
+    st.builds(Read, st.integers(1, 6), numbers),
     st.just(Crash()),
 )
 
@@ -135,8 +138,8 @@ class History:
             case Acknowledge(name, which, count):
                 if name in self.unread:
                     await self.acknowledge(name, which, count)
-            case Read(count):
-                await self.read(count)
+            case Read(count, which):
+                await self.read(count, which)
             case Crash():
                 await self.crash()
 
@@ -199,19 +202,20 @@ class History:
         assert len(self.unread[name] - left) <= count
         self.unread[name] = left
 
-    async def read(self, count: int) -> None:
+    async def read(self, count: int, which: int) -> None:
         """Read only where the coordinator says so; each message must be the next of its key."""
-        for _ in range(count):
+        for turn in range(count):
             given = await self.given()
             ready = [each for each in given if await self.next_of(each) is not None]
             if not ready:
                 return
-            payload = await self.next_of(ready[0])
+            segment = ready[(which + turn) % len(ready)]
+            payload = await self.next_of(segment)
             assert payload is not None
             key, _, number = payload.partition("/")
             earlier = {f"{key}/{n}" for n in range(int(number))}
             assert earlier.isdisjoint(self.unread[STREAM]), f"{payload} came before {earlier}"
-            await self.world.acknowledge(TOPIC, ready[0], STREAM, 1)
+            await self.world.acknowledge(TOPIC, segment, STREAM, 1)
             self.unread[STREAM].discard(payload)
 
     async def given(self) -> list[Segment]:
@@ -287,10 +291,10 @@ class History:
 
     async def drain_stream(self) -> None:
         """Everything comes to be readable as what was before it is read."""
-        for _ in range(2_000):
+        for turn in range(2_000):
             if not self.unread[STREAM]:
                 return
-            await self.read(5)
+            await self.read(5, turn)
         raise AssertionError(f"never given: {sorted(self.unread[STREAM])}")
 
 

@@ -53,10 +53,13 @@ LIBRARY_ROOMS: Mapping[str, tuple[str, ...]] = {
 # Imports that stand inside a function on purpose, and why.
 LAZY: Mapping[str, str] = {
     "app/standalone.py": "uvloop is not there on every system",
+    "client/locksmith.py": "cryptography comes with an extra",
+    "client/schema/schema.py": "fastavro takes its time, and most clients have no Avro",
     "wire/compression.py": "a codec is loaded when it is first met: most processes need none",
 }
 # Modules loaded by name, and why.
 BY_NAME: Mapping[str, str] = {
+    "__init__.py": "a public name is loaded with its first use, so that the import stays quick",
     "cli/admin.py": "a group of verbs is loaded when it is called, so that each starts quickly",
     "cli/main.py": "a command loads its own module only, so that each starts quickly",
     "cli/standalone.py": "the command starts the assembly, which is above the room",

@@ -113,6 +113,7 @@ class Deduplicator:
         if (
             self._since_snapshot >= self._topic.policy.dedup_snapshot_interval
             and not self._snapshotting
+            and not self._topic.closed
         ):
             self._snapshotting = True
             self._topic.service.tasks.start(self._snapshot(), name="dedup snapshot")

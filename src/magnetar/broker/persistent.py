@@ -316,7 +316,7 @@ class PersistentTopic(Topic):
     def on_policies_changed(self) -> None:
         self.policy = self.service.policies.effective(self.name)
         self._apply_limits()
-        if self.policy.dedup_enabled != (self.dedup is not None):
+        if self.policy.dedup_enabled != (self.dedup is not None) and not self.closed:
             self.service.tasks.start(self._switch_dedup(), name="deduplication")
 
     def _apply_limits(self) -> None:

@@ -15,7 +15,7 @@ from magnetar.client.authentication import TokenAuthentication
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.message_id import MessageId
 from magnetar.client.producer import AsyncProducer
-from magnetar.client.scalable.producer import SendOptions
+from magnetar.client.send_option import SendOptions
 from magnetar.runtime.clock import SystemClock
 
 

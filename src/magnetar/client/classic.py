@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar, Unpack, overload
 
-from magnetar.client.choice import check_options
+from magnetar.client.choice import check_options, choose
 from magnetar.client.consumer import AsyncConsumer
 from magnetar.client.dead_letter import DeadLetters, Letterbox
 from magnetar.client.error import ConfigurationError
@@ -61,7 +61,8 @@ class AsyncClassic:
         """A producer on a topic, which the broker creates if it is missing and may be."""
         given = ProducerOptions(**options)  # type: ignore[typeddict-item]
         settings = build_producer(schema, given)
-        hashing = given.get("hashing", KeyHash.JAVA_STRING)
+        words = {str(known): known for known in KeyHash}
+        hashing = choose("hashing", given.get("hashing", KeyHash.JAVA_STRING), words)
         parsed = parse_regular(topic)
 
         async def open() -> AsyncProducer[Any]:

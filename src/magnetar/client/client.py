@@ -2,47 +2,44 @@
 
 from __future__ import annotations
 
-import secrets
 import ssl
-from collections.abc import Iterable, Mapping
-from typing import Final, Self, TypeVar
+from collections.abc import Mapping
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from magnetar.client.address import parse_addresses
 from magnetar.client.authentication import Authentication, NoAuthentication
-from magnetar.client.consumer import AsyncConsumer
-from magnetar.client.error import ConfigurationError
+from magnetar.client.classic import AsyncClassic
+from magnetar.client.error import AlreadyClosedError, FeatureNotSupportedError, PulsarError
 from magnetar.client.lookup import Lookup
-from magnetar.client.message_id import LATEST, MessageId
-from magnetar.client.policy import BatchingPolicy, ConnectionPolicy
+from magnetar.client.memory import MEMORY_BYTES_DEFAULT, MemoryLimit
+from magnetar.client.opening import Opening
+from magnetar.client.policy import ConnectionPolicy
 from magnetar.client.pool import ConnectionPool
-from magnetar.client.producer import AsyncProducer
-from magnetar.client.reader import AsyncReader
-from magnetar.client.session import Session
-from magnetar.client.subscription import (
-    ConsumerSettings,
-    Floor,
-    InitialPosition,
-    SubscriptionType,
+from magnetar.client.quantity import Duration, Size, parse_duration, parse_size
+from magnetar.client.scalable.checkpoint import Checkpoint
+from magnetar.client.scalable.checkpoint_consumer import AsyncCheckpointConsumer
+from magnetar.client.scalable.inbox import Inbox
+from magnetar.client.scalable.layout import AsyncLayoutChanges, parse_scalable
+from magnetar.client.scalable.option import (
+    CheckpointOptions,
+    QueueOptions,
+    ScalableProducerOptions,
+    StreamOptions,
+    Topics,
+    build_checkpoint,
+    build_queue,
+    build_scalable_producer,
+    build_stream,
+    choose_target,
 )
-from magnetar.client.topic_producer import ProducerSettings
-from magnetar.model.name import parse_namespace, parse_topic
-from magnetar.rules.route import KeyHash
+from magnetar.client.scalable.producer import AsyncScalableProducer
+from magnetar.client.scalable.queue import AsyncQueueConsumer, QueueTopic
+from magnetar.client.scalable.roster import Roster
+from magnetar.client.scalable.stream import AsyncStreamConsumer, StreamTopic
+from magnetar.client.schema.schema import Schema
+from magnetar.client.session import Session
+from magnetar.model.name import TopicName
 from magnetar.runtime.clock import Clock, SystemClock
-from magnetar.wire.command import CompressionType, ProducerAccessMode, Schema
-
-_COMPRESSIONS: Final[Mapping[str, CompressionType]] = {
-    "none": CompressionType.NONE,
-    "lz4": CompressionType.LZ4,
-    "zlib": CompressionType.ZLIB,
-    "zstd": CompressionType.ZSTD,
-    "snappy": CompressionType.SNAPPY,
-}
-_ACCESS_MODES: Final[Mapping[str, ProducerAccessMode]] = {
-    "shared": ProducerAccessMode.Shared,
-    "exclusive": ProducerAccessMode.Exclusive,
-    "wait_for_exclusive": ProducerAccessMode.WaitForExclusive,
-    "exclusive_with_fencing": ProducerAccessMode.ExclusiveWithFencing,
-}
 
 T = TypeVar("T")
 
@@ -50,7 +47,8 @@ T = TypeVar("T")
 class AsyncPulsarClient:
     """Connects when first needed. Everything it made is closed with it.
 
-    Belongs to one event loop: create it inside, and close it there.
+    What its methods return is to be awaited, or entered with `async with`. It belongs to one event
+    loop: create it inside, and close it there.
     """
 
     def __init__(
@@ -58,144 +56,268 @@ class AsyncPulsarClient:
         service_url: str,
         *,
         authentication: Authentication | None = None,
-        operation_timeout: float = 30.0,
+        operation_timeout: Duration = 30.0,
         connection: ConnectionPolicy | None = None,
         tls: ssl.SSLContext | None = None,
+        memory_limit: Size = MEMORY_BYTES_DEFAULT,
         clock: Clock | None = None,
     ) -> None:
         policy = connection or ConnectionPolicy()
         chosen_clock = clock or SystemClock()
+        timeout = parse_duration("operation_timeout", operation_timeout, least=0.001)
         pool = ConnectionPool(
             parse_addresses(service_url),
             authentication=authentication or NoAuthentication(),
             policy=policy,
             tls=tls,
         )
-        lookup = Lookup(pool, clock=chosen_clock, policy=policy, timeout=operation_timeout)
-        self._session = Session(pool, lookup, chosen_clock, policy, operation_timeout)
+        lookup = Lookup(pool, clock=chosen_clock, policy=policy, timeout=timeout)
+        memory = MemoryLimit(parse_size("memory_limit", memory_limit))
+        self._session = Session(pool, lookup, chosen_clock, policy, timeout, memory=memory)
+        self._classic = AsyncClassic(self._session)
+        self._is_closed = False
+
+    @property
+    def classic(self) -> AsyncClassic:
+        """Regular topics, their partitions, and the four subscription types."""
+        return self._classic
 
     async def connect(self) -> None:
         """Connect now instead of with the first use; raises at once when nobody answers."""
         await self._session.pool.get_service()
 
-    async def create_producer(
-        self,
-        topic: str,
-        *,
-        name: str | None = None,
-        access_mode: str = "shared",
-        send_timeout: float = 30.0,
-        max_pending_messages: int = 1000,
-        compression: str = "none",
-        batching: BatchingPolicy | bool = True,
-        chunking: bool = False,
-        initial_sequence_id: int | None = None,
-        hashing: KeyHash = KeyHash.JAVA_STRING,
-        properties: Mapping[str, str] | None = None,
-        schema: Schema | None = None,
-    ) -> AsyncProducer:
-        """A producer on a topic, which the broker creates if it is missing and may be."""
-        if max_pending_messages < 1:
-            raise ConfigurationError("max_pending_messages must be above 0")
-        settings = ProducerSettings(
-            name=name,
-            access_mode=_choose("access_mode", access_mode, _ACCESS_MODES),
-            send_timeout=send_timeout,
-            max_pending_messages=max_pending_messages,
-            compression=_choose("compression", compression, _COMPRESSIONS),
-            batching=(BatchingPolicy() if batching else None)
-            if isinstance(batching, bool)
-            else batching,
-            chunking=chunking,
-            initial_sequence_id=initial_sequence_id,
-            properties=properties or {},
-            schema=schema,
-        )
-        producer = AsyncProducer(self._session, parse_topic(topic), settings, hashing)
-        await producer.open()
-        return producer
+    @overload
+    def producer(
+        self, topic: str, **options: Unpack[ScalableProducerOptions]
+    ) -> Opening[AsyncScalableProducer[bytes]]: ...
 
-    async def subscribe(
+    @overload
+    def producer(
+        self, topic: str, *, schema: Schema[T], **options: Unpack[ScalableProducerOptions]
+    ) -> Opening[AsyncScalableProducer[T]]: ...
+
+    def producer(
+        self, topic: str, *, schema: Schema[Any] = Schema.BYTES, **options: Any
+    ) -> Opening[AsyncScalableProducer[Any]]:
+        """A producer on a scalable topic, or on a regular one that may become scalable."""
+        given = ScalableProducerOptions(**options)  # type: ignore[typeddict-item]
+        settings, routing, waits_for_room = build_scalable_producer(schema, given)
+        parsed = parse_scalable(topic)
+
+        async def open() -> AsyncScalableProducer[Any]:
+            self._check_open()
+            producer: AsyncScalableProducer[Any] = AsyncScalableProducer(
+                self._session, parsed, settings, routing, waits_for_room=waits_for_room
+            )
+            await producer.open()
+            return producer
+
+        return Opening(open)
+
+    @overload
+    def stream_consumer(
         self,
-        topic: str | Iterable[str],
+        topic: Topics = None,
+        *,
         subscription: str,
-        *,
-        type: SubscriptionType | str = SubscriptionType.EXCLUSIVE,
-        initial_position: InitialPosition | str = InitialPosition.LATEST,
-        name: str = "",
-        receiver_queue_size: int = 1000,
-        priority: int = 0,
-        ack_group_time: float = 0.1,
-        ack_group_size: int = 1000,
-        ack_receipts: bool = False,
-        batch_index_acks: bool = True,
-        nack_delay: float = 60.0,
-        read_compacted: bool = False,
-        properties: Mapping[str, str] | None = None,
-        subscription_properties: Mapping[str, str] | None = None,
-        schema: Schema | None = None,
-    ) -> AsyncConsumer:
-        """A consumer of one topic or several, on a subscription that is made if it is missing."""
-        settings = ConsumerSettings(
-            subscription,
-            type=_choose("type", type, {str(known): known for known in SubscriptionType}),
-            initial_position=_choose(
-                "initial_position",
-                initial_position,
-                {str(known): known for known in InitialPosition},
-            ),
-            name=name or secrets.token_hex(5),
-            receiver_queue_size=receiver_queue_size,
-            priority=priority,
-            ack_group_time=ack_group_time,
-            ack_group_size=ack_group_size,
-            ack_receipts=ack_receipts,
-            batch_index_acks=batch_index_acks,
-            nack_delay=nack_delay,
-            read_compacted=read_compacted,
-            properties=properties or {},
-            subscription_properties=subscription_properties or {},
-            schema=schema,
-        )
-        named = [topic] if isinstance(topic, str) else list(topic)
-        return await self._open_consumer(named, settings)
+        namespace: str | None = None,
+        property_filters: Mapping[str, str] | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> Opening[AsyncStreamConsumer[bytes]]: ...
 
-    async def reader(
+    @overload
+    def stream_consumer(
+        self,
+        topic: Topics = None,
+        *,
+        subscription: str,
+        schema: Schema[T],
+        namespace: str | None = None,
+        property_filters: Mapping[str, str] | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> Opening[AsyncStreamConsumer[T]]: ...
+
+    def stream_consumer(
+        self,
+        topic: Topics = None,
+        *,
+        subscription: str,
+        schema: Schema[Any] = Schema.BYTES,
+        namespace: str | None = None,
+        property_filters: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Opening[AsyncStreamConsumer[Any]]:
+        """A consumer that gets all messages of a key, in order, and acknowledges cumulatively.
+
+        Consumers of one subscription share the segments. On a topic, on several, or on all of a
+        `namespace` whose properties match.
+        """
+        given = StreamOptions(**options)  # type: ignore[typeddict-item]
+        settings, release_timeout = build_stream(subscription, schema, given)
+        topics, chosen = choose_target(topic, namespace)
+
+        async def open() -> AsyncStreamConsumer[Any]:
+            self._check_open()
+            inbox: Inbox[Any] = Inbox()
+
+            def make(name: TopicName, *, create: bool) -> StreamTopic:
+                return StreamTopic(
+                    self._session,
+                    name,
+                    settings,
+                    inbox,
+                    create=create,
+                    release_timeout=release_timeout,
+                    on_lost=on_lost,
+                )
+
+            def on_lost(member: StreamTopic, error: PulsarError) -> None:
+                if not roster.lose(member):
+                    inbox.fail(error)
+
+            roster = Roster(
+                self._session, make, topics=topics, namespace=chosen, filters=property_filters
+            )
+            consumer = AsyncStreamConsumer(self._session, settings, inbox, roster)
+            await consumer.open()
+            return consumer
+
+        return Opening(open)
+
+    @overload
+    def queue_consumer(
+        self,
+        topic: Topics = None,
+        *,
+        subscription: str,
+        namespace: str | None = None,
+        property_filters: Mapping[str, str] | None = None,
+        **options: Unpack[QueueOptions],
+    ) -> Opening[AsyncQueueConsumer[bytes]]: ...
+
+    @overload
+    def queue_consumer(
+        self,
+        topic: Topics = None,
+        *,
+        subscription: str,
+        schema: Schema[T],
+        namespace: str | None = None,
+        property_filters: Mapping[str, str] | None = None,
+        **options: Unpack[QueueOptions],
+    ) -> Opening[AsyncQueueConsumer[T]]: ...
+
+    def queue_consumer(
+        self,
+        topic: Topics = None,
+        *,
+        subscription: str,
+        schema: Schema[Any] = Schema.BYTES,
+        namespace: str | None = None,
+        property_filters: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Opening[AsyncQueueConsumer[Any]]:
+        """A consumer among others that share the messages, each acknowledged on its own.
+
+        On a topic, on several, or on all of a `namespace` whose properties match.
+        """
+        given = QueueOptions(**options)  # type: ignore[typeddict-item]
+        settings = build_queue(subscription, schema, given)
+        topics, chosen = choose_target(topic, namespace)
+        policy = given.get("dead_letter")
+
+        async def open() -> AsyncQueueConsumer[Any]:
+            self._check_open()
+            inbox: Inbox[Any] = Inbox()
+
+            def make(name: TopicName, *, create: bool) -> QueueTopic:
+                return QueueTopic(
+                    self._session,
+                    name,
+                    settings,
+                    inbox,
+                    create=create,
+                    names_topic=chosen is not None or len(topics) > 1,
+                    dead_letter=policy,
+                    open_letterbox=lambda target: self.producer(target, batching=False),
+                )
+
+            roster = Roster(
+                self._session, make, topics=topics, namespace=chosen, filters=property_filters
+            )
+            consumer = AsyncQueueConsumer(self._session, settings, inbox, roster)
+            await consumer.open()
+            return consumer
+
+        return Opening(open)
+
+    @overload
+    def checkpoint_consumer(
         self,
         topic: str,
-        start: MessageId = LATEST,
         *,
-        start_included: bool = False,
-        name: str = "",
-        receiver_queue_size: int = 1000,
-        read_compacted: bool = False,
-        schema: Schema | None = None,
-    ) -> AsyncReader:
-        """A reader from a message on; `start` itself comes only with `start_included`."""
-        settings = ConsumerSettings(
-            f"reader-{secrets.token_hex(5)}",
-            name=name or secrets.token_hex(5),
-            start=Floor(start, start_included),
-            receiver_queue_size=receiver_queue_size,
-            read_compacted=read_compacted,
-            schema=schema,
-        )
-        return AsyncReader(await self._open_consumer([topic], settings))
+        start: Checkpoint = ...,
+        group: str | None = None,
+        **options: Unpack[CheckpointOptions],
+    ) -> Opening[AsyncCheckpointConsumer[bytes]]: ...
 
-    async def count_partitions(self, topic: str) -> int:
-        """0 for a topic without partitions; nothing is created."""
-        return await self._session.lookup.count_partitions(parse_topic(topic), create=False)
+    @overload
+    def checkpoint_consumer(
+        self,
+        topic: str,
+        *,
+        schema: Schema[T],
+        start: Checkpoint = ...,
+        group: str | None = None,
+        **options: Unpack[CheckpointOptions],
+    ) -> Opening[AsyncCheckpointConsumer[T]]: ...
 
-    async def list_topics(self, namespace: str, *, mode: str = "PERSISTENT") -> list[str]:
-        """Full names of a namespace's topics; `mode` is PERSISTENT, NON_PERSISTENT or ALL."""
-        return await self._session.lookup.list_topics(parse_namespace(namespace), mode=mode)
+    def checkpoint_consumer(
+        self,
+        topic: str,
+        *,
+        schema: Schema[Any] = Schema.BYTES,
+        start: Checkpoint = Checkpoint.LATEST,
+        group: str | None = None,
+        **options: Any,
+    ) -> Opening[AsyncCheckpointConsumer[Any]]:
+        """A reader whose place the application keeps; members of a `group` share the segments."""
+        given = CheckpointOptions(**options)  # type: ignore[typeddict-item]
+        settings = build_checkpoint(schema, given)
+        parsed = parse_scalable(topic)
 
-    async def close(self) -> None:
-        """Close everything that was made here, then the connections."""
+        async def open() -> AsyncCheckpointConsumer[Any]:
+            self._check_open()
+            consumer: AsyncCheckpointConsumer[Any] = AsyncCheckpointConsumer(
+                self._session, parsed, settings, start, group
+            )
+            await consumer.open()
+            return consumer
+
+        return Opening(open)
+
+    def layout_changes(self, topic: str) -> AsyncLayoutChanges:
+        """An async iterator: the segments there are, then every change of them."""
+        return AsyncLayoutChanges(self._session, parse_scalable(topic))
+
+    def transaction(self) -> None:
+        raise FeatureNotSupportedError("Transactions are not supported")
+
+    async def close(self, *, immediate: bool = False) -> None:
+        """Close everything that was made here, then the connections; again does nothing.
+
+        With `immediate` nothing is flushed: sends that are not confirmed fail.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if immediate:
+            self._session.pool.close()
         for made in tuple(self._session.made):
             await made.close()
         await self._session.scope.close()
         self._session.pool.close()
+        await self._session.pool.wait_ended()
 
     async def __aenter__(self) -> Self:
         return self
@@ -203,16 +325,6 @@ class AsyncPulsarClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _open_consumer(self, topics: list[str], settings: ConsumerSettings) -> AsyncConsumer:
-        if not topics:
-            raise ConfigurationError("A consumer needs a topic")
-        consumer = AsyncConsumer(self._session, [parse_topic(topic) for topic in topics], settings)
-        await consumer.open()
-        return consumer
-
-
-def _choose(what: str, word: str, known: Mapping[str, T]) -> T:
-    found = known.get(word)
-    if found is None:
-        raise ConfigurationError(f"No {what} is called {word!r}; there are {', '.join(known)}")
-    return found
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise AlreadyClosedError("The client is closed")

@@ -42,6 +42,7 @@ from magnetar.wire.frame import FRAME_PADDING_BYTES, FrameDecoder
 Type = BaseCommand.Type
 CLIENT_VERSION: Final = f"Magnetar-Python-v{__version__}"
 MESSAGE_BYTES_DEFAULT: Final = 5 * 1024 * 1024
+_GOODBYE_S_MAX: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -73,6 +74,7 @@ class Connection(asyncio.Protocol):
         self._decoder = FrameDecoder(frame_bytes_max=MESSAGE_BYTES_DEFAULT + FRAME_PADDING_BYTES)
         self._transport: asyncio.Transport | None = None
         self._connected: asyncio.Future[None] = self._loop.create_future()
+        self._ended = asyncio.Event()
         self._request_ids = count()
         self._requests: dict[int, _Request] = {}
         self._producers: dict[int, ProducerEnd] = {}
@@ -190,6 +192,15 @@ class Connection(asyncio.Protocol):
         for listener in listeners.values():
             listener.on_closed(self, None)
 
+    async def wait_ended(self) -> None:
+        """Until the socket is closed; a peer that does not take the rest is cut off."""
+        if self._transport is not None:
+            try:
+                async with asyncio.timeout(_GOODBYE_S_MAX):
+                    await self._ended.wait()
+            except TimeoutError:
+                self._transport.abort()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
@@ -212,6 +223,7 @@ class Connection(asyncio.Protocol):
         self.send_body(connect)
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._ended.set()
         detail = f": {_cause(error)}" if error is not None else ""
         self.close(ConnectError(f"{self.address} closed the connection{detail}"))
 

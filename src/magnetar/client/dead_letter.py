@@ -13,7 +13,7 @@ from magnetar.runtime.task import TaskScope
 if TYPE_CHECKING:
     from magnetar.client.message import Message
     from magnetar.client.message_id import MessageId
-    from magnetar.client.scalable.producer import SendOptions
+    from magnetar.client.send_option import SendOptions
 
 _log = Log(__name__)
 

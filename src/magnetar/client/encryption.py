@@ -136,18 +136,6 @@ class Opener(Protocol):
         """Decrypt, or raise CryptoError."""
 
 
-def make_sealer(encryption: ProducerEncryption) -> Sealer:
-    from magnetar.client.cipher import PayloadSealer
-
-    return PayloadSealer(encryption)
-
-
-def make_opener(encryption: ConsumerEncryption) -> Opener:
-    from magnetar.client.cipher import PayloadOpener
-
-    return PayloadOpener(encryption)
-
-
 def _check_word(what: str, word: str, known: Sequence[str]) -> None:
     if word not in known:
         raise ConfigurationError(f"No {what} is called {word!r}; there are {', '.join(known)}")

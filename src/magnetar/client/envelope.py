@@ -10,7 +10,7 @@ from magnetar.client.outgoing import MessageOptions
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.quantity import parse_duration
 from magnetar.client.scalable.moment import to_ms
-from magnetar.client.scalable.producer import SendOptions
+from magnetar.client.send_option import SendOptions
 
 _KNOWN: Final = frozenset(SendOptions.__annotations__)
 

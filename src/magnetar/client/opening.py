@@ -21,6 +21,10 @@ class Opening(Generic[H]):
         self._open = open
         self._handle: H | None = None
 
+    async def open(self) -> H:
+        """The same as a coroutine, for `create_task`."""
+        return await self._open()
+
     def __await__(self) -> Generator[Any, Any, H]:
         return self._open().__await__()
 

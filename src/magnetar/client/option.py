@@ -42,8 +42,8 @@ class ProducerOptions(TypedDict, total=False):
     chunking: Size | bool
     """False; True cuts messages larger than the broker takes, a size cuts earlier."""
     initial_sequence_id: int | None
-    hashing: KeyHash
-    """JAVA_STRING, as other clients do."""
+    hashing: KeyHash | str
+    """java-string, as other clients do; murmur3"""
     properties: Mapping[str, str] | None
     encryption: ProducerEncryption | None
     interceptors: Iterable[ProducerInterceptor]

@@ -72,8 +72,10 @@ class ConnectionPool:
         self._is_closed = True
         for connection in (*self._open.values(), *self._own):
             connection.close(AlreadyClosedError("The client is closed"))
-        self._open.clear()
-        self._own.clear()
+
+    async def wait_ended(self) -> None:
+        """After `close`: until every socket is closed."""
+        await asyncio.gather(*(each.wait_ended() for each in (*self._open.values(), *self._own)))
 
     async def _connect(self, address: BrokerAddress, proxy_to: str | None) -> Connection:
         connection = await Connection.open(

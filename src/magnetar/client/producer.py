@@ -11,7 +11,7 @@ from magnetar.client.interceptor import tell_sent
 from magnetar.client.message_id import MessageId
 from magnetar.client.outgoing import MessageOptions, format_key
 from magnetar.client.publication import ProducerSettings
-from magnetar.client.scalable.producer import SendOptions
+from magnetar.client.send_option import SendOptions
 from magnetar.client.session import Session
 from magnetar.client.topic_producer import TopicProducer
 from magnetar.model.name import TopicName

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from magnetar.client.attachment import Attachment
 from magnetar.client.connection import MESSAGE_BYTES_DEFAULT, Connection, Type
-from magnetar.client.encryption import RENEWAL_S, Sealer, make_sealer
+from magnetar.client.encryption import RENEWAL_S, Sealer
 from magnetar.client.error import (
     AlreadyClosedError,
     ConnectError,
@@ -20,6 +20,7 @@ from magnetar.client.error import (
     TopicTerminatedError,
     decode_refusal,
 )
+from magnetar.client.locksmith import make_sealer
 from magnetar.client.message_id import MessageId
 from magnetar.client.outgoing import MessageOptions, Outgoing, SendEncoder, part_by_key
 from magnetar.client.pending import PendingQueue, Room

@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.model.policy import DispatchRate, Policies
-from magnetar.model.position import Position
-from magnetar.wire.command import BaseCommand, MessageMetadata
+from magnetar.model.position import LedgerId
 from tests.unit.broker.broker_place import NAMESPACE, Place, run, until
 from tests.unit.broker.traffic import SHARED, TOPIC, Client, settle
 
@@ -285,159 +284,6 @@ def test_skipped_and_expired_entries_are_held_by_nobody() -> None:
     run(body)
 
 
-# ---------------------------------------------------------------------- not due yet
-
-
-async def publish_late(client: Client, place: Place, text: str, seconds: int) -> Position:
-    return await client.publish(text, deliver_at_time=place.clock.now_ms() + seconds * 1000)
-
-
-def test_a_message_that_is_not_due_is_passed_over_until_it_is() -> None:
-    async def body(place: Place) -> None:
-        client = await fill(place, 1)
-        await publish_late(client, place, "late", 60)
-        await publish_late(client, place, "later", 120)
-        await client.publish("soon")
-        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
-        await client.get(1, 2)
-        dispatcher = await dispatcher_of(place)
-        assert len(dispatcher.delayed) == 2
-        place.clock.pass_s(61)
-        dispatcher.wake()
-        await client.get(1, 3)
-        place.clock.pass_s(61)
-        dispatcher.wake()
-        await client.get(1, 4)
-        assert client.texts(1) == ["m0", "soon", "late", "later"]
-
-    run(body)
-
-
-def test_a_message_behind_the_end_of_the_permits_is_not_counted_as_delayed_yet() -> None:
-    async def body(place: Place) -> None:
-        client = await fill(place, 0)
-        await client.publish_batch(["a", "b", "c"])
-        await publish_late(client, place, "late", 60)
-        await client.publish("last")
-        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1, permits=3)
-        await client.get(1, 1)
-        place.clock.pass_s(61)
-        client.flow(1, 10)
-        await client.get(1, 3)  # once each
-        assert client.texts(1)[1:] == ["late", "last"]
-
-    run(body)
-
-
-def test_delayed_messages_are_found_again_after_everybody_left() -> None:
-    async def body(place: Place) -> None:
-        client = await fill(place, 0)
-        position = await publish_late(client, place, "late", 60)
-        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
-        await settle()
-        await client.close_consumer(1)
-        await client.subscribe(TOPIC, "s", SHARED, consumer_id=2)
-        await settle()
-        dispatcher = await dispatcher_of(place)
-        assert len(dispatcher.delayed) == 1
-        client.ack(2, position)
-        place.clock.pass_s(61)
-        dispatcher.wake()
-        await settle()
-        assert client.texts(2) == [] and not len(dispatcher.replay)
-
-    run(body)
-
-
-# ---------------------------------------------------------------------- chunks
-
-
-def send_chunk(client: Client, uuid: str, number: int, of: int) -> None:
-    metadata = MessageMetadata(
-        producer_name="p",
-        sequence_id=0,
-        publish_time=1,
-        uuid=uuid,
-        chunk_id=number,
-        num_chunks_from_msg=of,
-        total_chunk_msg_size=100,
-    )
-    client.send_entry(metadata, f"{uuid}{number}".encode(), is_chunk=True)
-
-
-async def send_chunks(client: Client, *chunks: tuple[str, int, int]) -> None:
-    before = client.count(BaseCommand.SEND_RECEIPT)
-    for chunk in chunks:
-        send_chunk(client, *chunk)
-    await until(lambda: client.count(BaseCommand.SEND_RECEIPT) == before + len(chunks))
-
-
-def test_all_chunks_of_a_message_go_to_one_consumer() -> None:
-    async def body(place: Place) -> None:
-        client = await fill(place, 0)
-        for consumer_id in (1, 2):
-            await client.subscribe(TOPIC, "s", SHARED, consumer_id=consumer_id)
-        order = [(uuid, number, 3) for number in range(3) for uuid in "ab"]
-        await send_chunks(client, *order)
-        await until(lambda: len(client.texts(1)) + len(client.texts(2)) == 6)
-        for consumer_id in (1, 2):
-            texts = client.texts(consumer_id)
-            for uuid in {text[0] for text in texts}:
-                assert [t for t in texts if t[0] == uuid] == [f"{uuid}{n}" for n in range(3)]
-        assert not len((await dispatcher_of(place))._chunks)
-
-    run(body)
-
-
-@pytest.mark.parametrize("cache_bytes", [1 << 24, 1])
-def test_chunks_wait_for_their_consumer_and_nobody_else_has_to(cache_bytes: int) -> None:
-    async def body(place: Place) -> None:
-        client = await fill(place, 0)
-        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1, permits=1)
-        await send_chunks(client, ("a", 0, 3))
-        await client.get(1, 1)
-        await client.subscribe(TOPIC, "s", SHARED, consumer_id=2, permits=10)
-        await send_chunks(client, ("a", 1, 3), ("b", 0, 1), ("a", 2, 3))
-        await client.publish("plain")
-        await client.get(2, 2)
-        assert client.texts(2) == ["b0", "plain"]
-        client.flow(1, 1)
-        await client.get(1, 2)
-        client.flow(1, 5)
-        await client.get(1, 3)
-        assert client.texts(1) == ["a0", "a1", "a2"]
-        await client.get(2, 2)
-
-    run(body, cache_bytes=cache_bytes)
-
-
-def test_chunks_of_a_consumer_that_left_go_to_another_from_the_first() -> None:
-    async def body(place: Place) -> None:
-        client = await fill(place, 0)
-        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1, permits=1)
-        await send_chunks(client, ("a", 0, 2))
-        await client.get(1, 1)
-        await client.subscribe(TOPIC, "s", SHARED, consumer_id=2, permits=10)
-        await send_chunks(client, ("a", 1, 2))
-        await settle()
-        await client.close_consumer(1)
-        await client.get(2, 2)
-        assert client.texts(2) == ["a0", "a1"]
-
-    run(body)
-
-
-def test_messages_that_were_never_finished_do_not_pile_up() -> None:
-    async def body(place: Place) -> None:
-        client = await fill(place, 0)
-        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1, permits=5000)
-        await send_chunks(client, *((f"u{index}", 0, 2) for index in range(1200)))
-        await until(lambda: len(client.messages(1)) == 1200)
-        assert len((await dispatcher_of(place))._chunks) <= 1000
-
-    run(body)
-
-
 # ---------------------------------------------------------------------- what cannot be read
 
 
@@ -446,7 +292,7 @@ def test_an_unreadable_entry_is_skipped_wherever_it_waits() -> None:
         client = await fill(place, 3)
         topic = await place.topic(TOPIC)
         await topic.chain.roll()
-        gone = topic.chain.ledgers[0].ledger_id
+        gone = LedgerId(topic.chain.ledgers[0].ledger_id)
         await client.publish("after")
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
         got = await client.get(1, 4)
@@ -467,11 +313,16 @@ def test_an_unreadable_entry_holds_the_subscription_unless_it_may_be_skipped() -
         topic = await place.topic(TOPIC)
         await topic.create_subscription("s", position=topic.chain.first_position)
         await topic.chain.roll()
-        await place.ledgers.delete(topic.chain.ledgers[0].ledger_id)
+        await place.ledgers.delete(LedgerId(topic.chain.ledgers[0].ledger_id))
         await client.publish("after")
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
         await settle()
         assert client.texts(1) == [] and topic.subscriptions["s"].backlog == 4
+        reads = place.ledgers.reads
+        await client.publish("more")
+        client.flow(1, 5)
+        await settle()
+        assert place.ledgers.reads == reads, "what cannot be read is not read again at once"
 
     run(body, cache_bytes=1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from magnetar.model.position import EARLIEST, LATEST, Position
@@ -102,7 +104,7 @@ def test_a_seek_to_a_time_finds_the_first_message_from_then_on(
         await client.get(1, 6)
         await client.seek(1, time_ms=time_ms)
         # A reader comes back with the place it began at; the broker remembers better.
-        more = {} if durable else {"start_message_id": message_id(EARLIEST)}
+        more: dict[str, Any] = {} if durable else {"start_message_id": message_id(EARLIEST)}
         await client.subscribe(TOPIC, "s", EXCLUSIVE, consumer_id=2, durable=durable, **more)
         await client.get(2, expected)
 
@@ -174,7 +176,7 @@ def test_a_seek_needs_a_place_a_consumer_and_to_be_alone() -> None:
         await client.subscribe(TOPIC, "s", EXCLUSIVE, consumer_id=1)
         assert (await client.seek(1)).error.error == ServerError.MetadataError
         nobody = await client.seek(9, EARLIEST)
-        assert nobody.error.error == ServerError.ConsumerNotFound
+        assert nobody.error.error == ServerError.MetadataError
         for request_id in (71, 72):
             client.say(
                 CommandSeek(
@@ -251,7 +253,7 @@ def test_the_last_message_of_an_empty_a_filled_and_a_trimmed_topic() -> None:
         await topic.truncate()
         assert topic.chain.total_entries == 0
         assert await last() == (nowhere, nowhere, -1)
-        assert (await last_id(client, 7)).error.error == ServerError.ConsumerNotFound
+        assert (await last_id(client, 7)).error.error == ServerError.MetadataError
 
     run(body)
 

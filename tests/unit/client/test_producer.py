@@ -354,7 +354,7 @@ def test_a_queued_exclusive_producer_waits_for_its_turn() -> None:
             async with AsyncPulsarClient(broker.url, operation_timeout=0.1) as client:
                 async with asyncio.TaskGroup() as tasks:
                     opening = tasks.create_task(
-                        client.classic.create_producer("t", access_mode="wait_for_exclusive")
+                        client.classic.create_producer("t", access_mode="wait_for_exclusive").open()
                     )
                     await broker.until(Type.PRODUCER)
                     await asyncio.sleep(0.2)  # longer than the operation timeout

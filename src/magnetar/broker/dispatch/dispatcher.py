@@ -23,6 +23,7 @@ log = Log(__name__)
 READ_ENTRIES_MAX: Final = 1000
 READ_BYTES_MAX: Final = 1 << 20
 _READ_RETRY_S: Final = 1.0
+_DAMAGE_RETRY_S: Final = 60.0
 
 
 class Source(Protocol):
@@ -160,27 +161,36 @@ class Dispatcher(ABC):
             return
         except BrokerError as failure:
             if generation == self._generation:
-                self._reading = False
                 log.warning(
                     "read failed",
                     topic=self.topic.name.full,
                     at=str(start),
                     reason=failure.sentence,
                 )
-                self.wake_in(_READ_RETRY_S)
+                self._read_again_in(_READ_RETRY_S)
             return
         if generation != self._generation or self.closed:
             return
+        if run is None:
+            self._read_again_in(_READ_RETRY_S)
+            return
         self._reading = False
-        if run is not None:
-            self._fetched = (start, run)
-            self._dispatch()
-        else:
-            self.wake_in(_READ_RETRY_S)
+        self._fetched = (start, run)
+        self._dispatch()
+
+    def _read_again_in(self, seconds: float) -> None:
+        """The read counts as under way until then: whatever else happens does not repeat it."""
+        generation = self._generation
+
+        def read_again() -> None:
+            if generation == self._generation:
+                self._reading = False
+                self.wake()
+
+        self._loop.call_later(seconds, read_again)
 
     def _on_damage(self, start: Position, damage: BrokerError) -> None:
         """Data that cannot be read holds the subscription, unless the operator chose to skip it."""
-        self._reading = False
         log.error(
             "entry unreadable",
             topic=self.topic.name.full,
@@ -189,8 +199,9 @@ class Dispatcher(ABC):
             reason=damage.sentence,
         )
         if not self.topic.service.config.autoSkipNonRecoverableData:
-            self.wake_in(60 * _READ_RETRY_S)
+            self._read_again_in(_DAMAGE_RETRY_S)
             return
+        self._reading = False
         last = start
         if isinstance(damage, LedgerNotFound) and self.source is self.topic.chain:
             last = self._last_of(start)  # all the rest of the ledger is gone with it

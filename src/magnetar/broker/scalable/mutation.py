@@ -125,8 +125,8 @@ class Mutation:
     async def prune(self, retention: Retention) -> tuple[SegmentId, ...]:
         """Remove the sealed segments that nobody needs; return which."""
         layout = self._state.layout
-        if not layout.sealed:
-            self.kept = {}
+        if not layout.sealed or (retention.time_ms is None and retention.size_bytes is None):
+            self.kept = {segment.id: "retained for ever" for segment in layout.sealed}
             return ()
         plan = await self._plan_prune(retention)
         self.kept = plan.kept

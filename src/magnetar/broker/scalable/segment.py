@@ -51,7 +51,8 @@ class SegmentAccess(Protocol):
     async def backlog(self, segment: SegmentRef, name: str) -> int | None:
         """Entries left to acknowledge; None when the subscription has no cursor there."""
 
-    async def use(self, segment: SegmentRef) -> SegmentUse: ...
+    async def use(self, segment: SegmentRef) -> SegmentUse:
+        """What it takes up, and who needs it."""
 
     async def move(self, segment: SegmentRef, name: str, target: SeekTarget) -> bool:
         """Move a cursor; False when the subscription has none there."""
@@ -123,10 +124,15 @@ class LocalSegments:
         return subscription.backlog
 
     async def use(self, segment: SegmentRef) -> SegmentUse:
-        try:
+        name = segment.name_in(self._topic)
+        topic = self._loaded(name)
+        if topic is None:
+            stored = await MetadataChainRecords(self._service.store, name).load()
+            if stored is None:
+                return SegmentUse()
+            if not await self.subscriptions(segment):  # nobody's backlog can be there
+                return SegmentUse(sum(part.size for part in stored[0].ledgers))
             topic = await self._load(segment)
-        except TopicNotFound:
-            return SegmentUse()
         durable = (each for each in topic.subscriptions.values() if each.durable)
         waiting = tuple(sorted(each.name for each in durable if each.backlog))
         return SegmentUse(topic.chain.total_bytes, waiting)

@@ -192,12 +192,11 @@ class ScalableService:
     async def look_round(self) -> None:
         """What a controller does now and then; one that nobody needs any more goes."""
         for controller in list(self._controllers.values()):
-            if not controller.is_leading:
-                continue
             try:
-                await controller.delete_unused_subscriptions()
-                await controller.prune()
-                await controller.drop_idle_coordinators()
+                if controller.is_leading:
+                    await controller.delete_unused_subscriptions()
+                    await controller.prune()
+                    await controller.drop_idle_coordinators()
                 if not controller.is_needed and not self.records.is_watched(controller.topic):
                     await self._close(controller)
             except BrokerError as failure:

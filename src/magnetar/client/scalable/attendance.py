@@ -78,6 +78,7 @@ class Attendance:
         self._mover: asyncio.Task[None] | None = None
         self._releases: set[asyncio.Task[None]] = set()
         self._is_closed = False
+        self._is_paused = False
 
     async def start(self, wanted: Mapping[SegmentId, Seat]) -> None:
         """Attach everywhere, or raise why not; a busy segment has the operation timeout."""
@@ -101,6 +102,17 @@ class Attendance:
     def want(self, wanted: Mapping[SegmentId, Seat]) -> None:
         self._wanted = dict(wanted)
         self._changed.set()
+
+    def pause(self) -> None:
+        """Ask for no more messages, also from segments that come later."""
+        self._is_paused = True
+        for part in self.parts.values():
+            part.pause()
+
+    def resume(self) -> None:
+        self._is_paused = False
+        for part in self.parts.values():
+            part.resume()
 
     def drop(self, number: SegmentId) -> None:
         """A part ended by itself; it is attached again if it is still wanted."""
@@ -162,6 +174,8 @@ class Attendance:
     async def _attach(self, number: SegmentId, seat: Seat) -> PulsarError | None:
         part = self._make(number, seat)
         self.parts[number], self._seats[number] = part, seat
+        if self._is_paused:
+            part.pause()
         try:
             await self._open(number, part)
         except NotFoundError as error:

@@ -1,4 +1,4 @@
-"""Reading a topic from a checkpoint, alone or in a group; the application keeps its place itself."""
+"""Reading a topic from a checkpoint, alone or in a group; the application keeps its place."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, Floor
 from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.model.layout import Layout
-from magnetar.model.name import TopicName
+from magnetar.model.name import TopicName, parse_topic
 from magnetar.model.scalable import ConsumerAssignment, ConsumerKind, LayoutView
 from magnetar.model.segment import Segment, SegmentId
 from magnetar.runtime.log import Log
@@ -100,10 +100,11 @@ class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
             await self._watch.open()
             layout = self._watch.layout
             if layout.is_synthetic:
+                regular = parse_topic(layout.active[0].legacy_topic).base
                 raise FeatureNotSupportedError(
-                    f"{self.topic} is a regular topic and has no checkpoints; first run `magnetar"
-                    f" admin scalable-topics migrate-to-scalable {layout.active[0].legacy_topic}`,"
-                    " or read it as it is with client.classic.reader"
+                    f"{regular} is a regular topic and has no checkpoints; first run `magnetar"
+                    f" admin scalable-topics migrate-to-scalable {regular}`, or read it as it is"
+                    " with client.classic.reader"
                 )
             self._begin(layout)
             if self._group is not None:
@@ -134,6 +135,13 @@ class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
         self._begin(self._watch.layout)
         await previous.close()
         await self._attendance.start(self._plan())
+
+    def pause(self) -> None:
+        """Ask for no more messages; those that were asked for still come."""
+        self._attendance.pause()
+
+    def resume(self) -> None:
+        self._attendance.resume()
 
     async def has_message_available(self) -> bool:
         """Whether a message was stored that was not received yet."""

@@ -71,6 +71,15 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
         await self._roster.open()
         self._session.made[self] = None
 
+    def pause(self) -> None:
+        """Ask for no more messages; those that were asked for still come."""
+        for member in self._roster.members:
+            member.attendance.pause()
+
+    def resume(self) -> None:
+        for member in self._roster.members:
+            member.attendance.resume()
+
     async def seek(self, target: datetime | MessageId) -> None:
         """Move to a time, or to `EARLIEST_ID` or `LATEST_ID`, in the segments it consumes."""
         place: EntryId | int

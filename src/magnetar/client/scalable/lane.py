@@ -22,10 +22,11 @@ from magnetar.client.error import (
 )
 from magnetar.client.message_id import MessageId as EntryId
 from magnetar.client.outgoing import Outgoing
+from magnetar.client.publication import ProducerSettings
 from magnetar.client.scalable.message_id import MessageId
 from magnetar.client.scalable.route import overlaps, span_of
 from magnetar.client.session import Session
-from magnetar.client.topic_producer import ProducerSettings, TopicProducer
+from magnetar.client.topic_producer import TopicProducer
 from magnetar.model.name import TopicName
 from magnetar.model.segment import Segment
 
@@ -41,6 +42,8 @@ class Item(Outgoing):
     """The key as it is hashed."""
     chosen: int | None = None
     """A sequence id that the application gave."""
+    held_bytes: int = 0
+    """What it takes of the client's memory limit."""
     expires_at: float = 0.0
     lane: Lane | None = None
     """Where it waits or was sent."""

@@ -106,6 +106,8 @@ class Membership:
         if connection is not self._connection:
             return
         self._connection = None
+        if isinstance(connection.reason, AlreadyClosedError):
+            return
         if self._is_open and not self._is_closed and self._returning is None:
             name = f"membership of {self._name} in {self._group}"
             self._returning = self._session.scope.start(self._return(), name)

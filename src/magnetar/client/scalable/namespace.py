@@ -18,7 +18,7 @@ from magnetar.wire.topiclist import hash_topics
 
 
 class NamespaceWatch(Watch):
-    """Open it, then read `topics`; `on_change` is called after every change of them."""
+    """Open it, then read `topics`; `on_change` is called after every later change of them."""
 
     kind = Type.WATCH_SCALABLE_TOPICS_UPDATE
 
@@ -34,6 +34,7 @@ class NamespaceWatch(Watch):
         self._namespace = namespace
         self._filters = filters
         self._on_change = on_change
+        self._is_told = False
 
     async def _connect(self) -> Connection:
         return await self._session.pool.get_service()
@@ -59,6 +60,7 @@ class NamespaceWatch(Watch):
             topics = (self.topics - set(body.diff.removed)) | set(body.diff.added)
         else:
             topics = frozenset(body.snapshot.topics)
+        is_first, self._is_told = not self._is_told, True
         before, self.topics = self.topics, topics
-        if topics != before:
+        if topics != before and not is_first:
             self._on_change()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Final, Generic, Self, TypedDict, TypeVar, Unpack
+from functools import partial
+from typing import Final, Generic, Self, TypeVar, Unpack
 
+from magnetar.client.envelope import measure, pack_message
 from magnetar.client.error import (
     AlreadyClosedError,
     ProducerFencedError,
@@ -16,17 +17,15 @@ from magnetar.client.error import (
     PulsarTimeoutError,
     QueueFullError,
 )
+from magnetar.client.interceptor import tell_sent
 from magnetar.client.outgoing import format_key
-from magnetar.client.quantity import Duration, parse_duration
+from magnetar.client.publication import ProducerSettings
 from magnetar.client.scalable.lane import Item, Lane
 from magnetar.client.scalable.layout import LayoutWatch
 from magnetar.client.scalable.message_id import MessageId
-from magnetar.client.scalable.moment import to_ms
 from magnetar.client.scalable.route import decide_half, route_any, route_key
-from magnetar.client.scalable.transaction import refuse_transaction
-from magnetar.client.schema.schema import Schema
+from magnetar.client.send_option import SendOptions
 from magnetar.client.session import Session
-from magnetar.client.topic_producer import ProducerSettings
 from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import LayoutView
@@ -38,20 +37,6 @@ T = TypeVar("T")
 
 _REFRESH_S: Final = 1.0
 """How long a sealed segment waits for the layout without it before the broker is asked."""
-
-
-class SendOptions(TypedDict, total=False):
-    """What may be said about a message besides its value."""
-
-    key: str | bytes | None
-    ordering_key: bytes | None
-    properties: Mapping[str, str] | None
-    event_time: datetime | None
-    sequence_id: int | None
-    deliver_after: Duration | None
-    deliver_at: datetime | None
-    replication_clusters: Sequence[str]
-    transaction: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +68,12 @@ class AsyncScalableProducer(Generic[T]):
         self,
         session: Session,
         topic: TopicName,
-        schema: Schema[T],
         settings: ProducerSettings,
         routing: Routing,
         *,
         waits_for_room: bool = True,
     ) -> None:
         self._session = session
-        self._schema = schema
         self._settings = settings
         self._routing = routing
         self._waits_for_room = waits_for_room
@@ -102,6 +85,8 @@ class AsyncScalableProducer(Generic[T]):
         self._turn = 0
         self._room = settings.max_pending_messages
         self._entry: deque[tuple[Item, asyncio.Future[None]]] = deque()
+        self._vacated = asyncio.Event()
+        self._admitting: asyncio.Task[None] | None = None
         self._unresolved: set[asyncio.Future[MessageId]] = set()
         self._due: deque[Item] = deque()
         self._due_timer: asyncio.TimerHandle | None = None
@@ -145,11 +130,16 @@ class AsyncScalableProducer(Generic[T]):
             raise
         self._session.made[self] = None
 
-    async def send(self, value: T, **options: Unpack[SendOptions]) -> MessageId:
-        """Publish, and return the id once the broker has stored it; waits while too many wait."""
+    async def send(self, value: T | None, **options: Unpack[SendOptions]) -> MessageId:
+        """Publish, and return the id once the broker has stored it; waits while too many wait.
+
+        None is a tombstone: on a compacted topic it deletes what its key had.
+        """
         return await (await self.submit(value, **options))
 
-    async def submit(self, value: T, **options: Unpack[SendOptions]) -> asyncio.Future[MessageId]:
+    async def submit(
+        self, value: T | None, **options: Unpack[SendOptions]
+    ) -> asyncio.Future[MessageId]:
         """Wait for room only, and return the future of the id: many sends on their way at once."""
         item = self._make(value, options)
         if self._try_enter(item):
@@ -158,6 +148,8 @@ class AsyncScalableProducer(Generic[T]):
             raise self._full()
         place: asyncio.Future[None] = self._loop.create_future()
         self._entry.append((item, place))
+        if self._admitting is None or self._admitting.done():
+            self._admitting = self._session.scope.start(self._admit(), f"room on {self.topic}")
         try:
             await place
         except asyncio.CancelledError:
@@ -165,7 +157,9 @@ class AsyncScalableProducer(Generic[T]):
             raise
         return item.sent
 
-    def send_nowait(self, value: T, **options: Unpack[SendOptions]) -> asyncio.Future[MessageId]:
+    def send_nowait(
+        self, value: T | None, **options: Unpack[SendOptions]
+    ) -> asyncio.Future[MessageId]:
         """Publish without waiting for anything; raises QueueFullError when too many wait."""
         item = self._make(value, options)
         if not self._try_enter(item):
@@ -197,34 +191,25 @@ class AsyncScalableProducer(Generic[T]):
     def _is_exclusive(self) -> bool:
         return self._settings.access_mode != ProducerAccessMode.Shared
 
-    def _make(self, value: T, options: SendOptions) -> Item:
+    def _make(self, value: T | None, options: SendOptions) -> Item:
         if self._failure is not None:
             raise self._failure
-        refuse_transaction(options.get("transaction"))
-        key = options.get("key")
-        data: bytes | None = None
-        if value is not None:
-            data = self._schema.encode(value)
-            kept = self._schema.encode_key(value)
-            key = key if kept is None else kept
-        event_time, deliver_at = options.get("event_time"), options.get("deliver_at")
-        deliver_at_ms = None if deliver_at is None else to_ms("deliver_at", deliver_at)
-        after = options.get("deliver_after")
-        if after is not None:
-            delay = parse_duration("deliver_after", after)
-            deliver_at_ms = self._session.clock.now_ms() + int(delay * 1000)
+        now_ms = self._session.clock.now_ms()
+        data, packed = pack_message(self._settings, self.topic, value, options, now_ms=now_ms)
+        key = packed.get("key")
         return Item(
             data,
             -1,
             self._loop.create_future(),
             key,
-            options.get("ordering_key"),
-            options.get("properties") or {},
-            None if event_time is None else to_ms("event_time", event_time),
-            deliver_at_ms,
-            options.get("replication_clusters", ()),
+            packed.get("ordering_key"),
+            packed.get("properties", {}),
+            packed.get("event_time_ms"),
+            packed.get("deliver_at_ms"),
+            packed.get("replicate_to", ()),
             route=None if key is None else format_key(key),
-            chosen=options.get("sequence_id"),
+            chosen=packed.get("sequence_id"),
+            held_bytes=measure(data, packed),
         )
 
     def _full(self) -> QueueFullError:
@@ -233,15 +218,33 @@ class AsyncScalableProducer(Generic[T]):
 
     def _try_enter(self, item: Item) -> bool:
         """Calls that wait enter first, in their order."""
-        if self._room <= 0 or self._entry:
+        if self._room <= 0 or self._entry or not self._session.memory.try_take(item.held_bytes):
             return False
         self._enter(item)
         return True
 
+    async def _admit(self) -> None:
+        """Let those in who wait, one after the other, as room and memory come free."""
+        while self._entry:
+            item, place = self._entry[0]
+            if not place.done() and self._room <= 0:
+                self._vacated.clear()
+                await self._vacated.wait()
+                continue
+            if not place.done():
+                await self._session.memory.take(item.held_bytes)
+                if place.done():  # given up meanwhile
+                    self._session.memory.give(item.held_bytes)
+            self._entry.popleft()
+            if not place.done():
+                place.set_result(None)
+                self._enter(item)
+
     def _enter(self, item: Item) -> None:
+        """Room and memory are taken; both come back when the send is resolved."""
         self._room -= 1
         self._unresolved.add(item.sent)
-        item.sent.add_done_callback(self._on_resolved)
+        item.sent.add_done_callback(partial(self._on_resolved, item.held_bytes))
         timeout = self._settings.send_timeout
         if timeout > 0:
             item.expires_at = self._loop.time() + timeout
@@ -250,20 +253,21 @@ class AsyncScalableProducer(Generic[T]):
                 self._due_timer = self._loop.call_at(item.expires_at, self._expire)
         self._choose(item.route).send(item)
 
-    def _on_resolved(self, sent: asyncio.Future[MessageId]) -> None:
+    def _on_resolved(self, held_bytes: int, sent: asyncio.Future[MessageId]) -> None:
         self._unresolved.discard(sent)
         self._room += 1
-        if sent.cancelled() or sent.exception() is not None:
+        self._session.memory.give(held_bytes)
+        self._vacated.set()
+        error = None if sent.cancelled() else sent.exception()
+        if sent.cancelled() or error is not None:
             self._failed += 1
         else:
             self._sent += 1
+        if self._settings.interceptors and not sent.cancelled():
+            id = None if error is not None else sent.result()
+            tell_sent(self._settings.interceptors, self.topic, id, error)
         while self._due and self._due[0].sent.done():
             self._due.popleft()
-        while self._entry and self._room > 0:
-            item, place = self._entry.popleft()
-            if not place.done():
-                place.set_result(None)
-                self._enter(item)
 
     def _expire(self) -> None:
         self._due_timer = None
@@ -377,6 +381,8 @@ class AsyncScalableProducer(Generic[T]):
         lanes = (*self._lanes.values(), *self._ending)
         for lane in lanes:
             lane.fail(failure)
+        if self._admitting is not None:
+            self._admitting.cancel()
         for item, place in self._entry:
             if not place.done():
                 place.set_exception(failure)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
+from magnetar.client.dead_letter import DeadLetters, Letterbox
 from magnetar.client.error import PulsarError
 from magnetar.client.message import Message as Delivered
+from magnetar.client.policy import DeadLetterPolicy
 from magnetar.client.quantity import Duration, parse_duration
 from magnetar.client.scalable.attendance import Attendance, Seat
 from magnetar.client.scalable.consumer import SubscriptionConsumer, id_of
@@ -66,9 +68,20 @@ class QueueTopic:
         *,
         create: bool,
         names_topic: bool,
+        dead_letter: DeadLetterPolicy | None,
+        open_letterbox: Callable[[str], Awaitable[Letterbox]],
     ) -> None:
         self._session = session
-        self._settings = settings
+        self._dead_letters: DeadLetters | None = None
+        if dead_letter is not None:
+            self._dead_letters = DeadLetters(
+                dead_letter,
+                settings.subscription,
+                scope=session.scope,
+                open_letterbox=lambda: open_letterbox(dead_letter.topic or f"{self.topic}-DLQ"),
+                name_origin=lambda message: self.topic,
+            )
+        self._settings = replace(settings, dead_letters=self._dead_letters)
         self._inbox = inbox
         self._names_topic = names_topic
         self._watch = LayoutWatch(session, topic, create=create, on_change=self._on_layout)
@@ -91,6 +104,8 @@ class QueueTopic:
     async def close(self) -> None:
         self._watch.close()
         await self.attendance.close()
+        if self._dead_letters is not None:
+            await self._dead_letters.close()
 
     def take(self, part: TopicConsumer, delivered: Delivered[Any]) -> Message[Any] | None:
         number = SegmentId(delivered.origin)

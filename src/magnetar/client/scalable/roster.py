@@ -39,7 +39,7 @@ M = TypeVar("M", bound=Member)
 
 
 class MakeMember(Protocol[M_co]):
-    def __call__(self, topic: TopicName, *, create: bool) -> M_co: ...
+    def __call__(self, name: TopicName, *, create: bool) -> M_co: ...
 
 
 class Roster(Generic[M]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -242,11 +242,11 @@ class AsyncStreamConsumer(SubscriptionConsumer[T, StreamTopic], Generic[T]):
                 " acknowledge a message it received, or that message's id"
             )
         self._acknowledged += 1
-        vectors: Mapping[str | None, Vector] = {None: id.vector}
-        if id.vectors is not None:
-            vectors = {**id.vectors}
-        for topic, vector in vectors.items():
-            member = self._roster.find(topic)
+        if id.vectors is None:
+            vectors = [(self._roster.find(id.topic), id.vector)]
+        else:
+            vectors = [(self._roster.find(name), each) for name, each in id.vectors.items()]
+        for member, vector in vectors:
             if member is not None:
                 await member.acknowledge(vector)
 

@@ -144,7 +144,8 @@ class Watch(ABC):
     def on_lost(self, opening: _Opening, error: PulsarError) -> None:
         if opening is self._current and not self._is_closed:
             self.failure = error
-            self._come_back(BACKOFF_FIRST_S)
+            if not isinstance(error, AlreadyClosedError):
+                self._come_back(BACKOFF_FIRST_S)
 
     def _come_back(self, delay_s: float) -> None:
         if self._returning is None:

@@ -449,6 +449,22 @@ def test_a_sealed_segment_stays_until_every_durable_subscription_has_drained_it(
     run(body)
 
 
+def test_what_is_retained_for_ever_is_never_pruned_nor_even_looked_at() -> None:
+    async def body(place: Place) -> None:
+        controller = await make(place)
+        await set_retention(
+            place, "topic", RetentionPolicies(retentionTimeInMinutes=-1, retentionSizeInMB=-1)
+        )
+        await controller.split(SegmentId(0))
+        await place.service.unload_topic(parse_topic(name_of(controller, 0)))
+        place.clock.pass_s(86_400)
+        assert await controller.prune() == ()
+        assert controller.kept == {0: "retained for ever"}
+        assert name_of(controller, 0) not in place.service.topics
+
+    run(body)
+
+
 @pytest.mark.parametrize("level", ["topic", "namespace"])
 def test_retention_keeps_a_drained_segment_for_its_time_and_up_to_its_size(level: str) -> None:
     async def body(place: Place) -> None:

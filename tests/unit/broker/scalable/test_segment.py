@@ -112,6 +112,26 @@ def test_cursors_begin_and_move_where_they_are_told() -> None:
     run(body)
 
 
+def test_a_segment_that_nobody_reads_is_measured_without_loading_it() -> None:
+    async def body(place: Place) -> None:
+        await place.service.scalable.create_topic(TOPIC)
+        peer = place.connect()
+        await peer.produce("segment://shop/eu/a b/orders/0000-ffff-0")
+        await peer.send(3)
+        ref = SegmentRef(SegmentId(0), HashRange(0, 0xFFFF))
+        segments = LocalSegments(place.service, TOPIC)
+        use = await segments.use(ref)
+        assert use.size_bytes > 0
+        await place.service.unload_topic(ref.name_in(TOPIC))
+        assert await segments.use(ref) == use
+        assert ref.name_in(TOPIC).full not in place.service.topics
+        await segments.create_subscription(ref, "s")
+        await place.service.unload_topic(ref.name_in(TOPIC))
+        assert await segments.use(ref) == SegmentUse(use.size_bytes, ("s",))
+
+    run(body)
+
+
 def test_what_was_a_regular_topic_keeps_its_name_and_is_never_made_again() -> None:
     async def body(place: Place) -> None:
         old = "persistent://shop/eu/old-partition-1"

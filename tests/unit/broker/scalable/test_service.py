@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from msgspec import structs
 
+from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import (
     Conflict,
     InvalidName,
@@ -417,6 +418,29 @@ def test_a_round_prunes_what_is_drained() -> None:
         assert [each.id for each in layout.segments] == [1, 2]
 
     run(body)
+
+
+def test_what_nobody_uses_is_not_taken_away_from_single_segments() -> None:
+    """A segment without clients belongs to a topic that may have some, and so do its cursors."""
+
+    async def body(place: Place) -> None:
+        scalable = place.service.scalable
+        await scalable.create_topic(TOPIC, segments=2)
+        controller = await scalable.controller(TOPIC)
+        peer = place.connect()
+        await peer.subscribe(await segment_name(place, 0), "q", SHARED, consumer_id=1)
+        place.clock.pass_s(3_600)
+        upkeep = Upkeep(place.service)
+        await upkeep.delete_inactive_topics()
+        await upkeep.delete_inactive_topics()
+        await upkeep.delete_unused_subscriptions()
+        assert set(await controller.backlog("q")) == {0, 1}
+
+    run(
+        body,
+        brokerDeleteInactiveTopicsMaxInactiveDurationSeconds=1,
+        subscriptionExpirationTimeMinutes=1,
+    )
 
 
 def test_a_consumer_and_a_split_at_the_same_time_leave_no_segment_without_a_cursor() -> None:

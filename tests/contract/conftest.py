@@ -1,0 +1,23 @@
+"""The place that the SDK's suites run in."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.testing.broker import MagnetarBroker
+from tests.contract.sdk_place import KINDS, Flavour, Kind, Place, make_place
+
+
+@pytest.fixture(params=list(Flavour))
+def flavour(request: pytest.FixtureRequest) -> Flavour:
+    return Flavour(request.param)
+
+
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest, flavour: Flavour) -> Place:
+    def broker() -> MagnetarBroker:
+        found = request.getfixturevalue("magnetar_broker")
+        assert isinstance(found, MagnetarBroker)
+        return found
+
+    return make_place(Kind(request.param), flavour, broker)
