@@ -13,7 +13,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,12 +95,14 @@ class Peer:
 
 
 @contextmanager
-def running_peer(*, sync: bool) -> Iterator[Peer]:
+def running_peer(*, sync: bool, settings: Mapping[str, object] | None = None) -> Iterator[Peer]:
     """A real Apache Pulsar on free ports with data of its own."""
     port, web_port = find_ports(2)
     with tempfile.TemporaryDirectory(prefix="peer-") as data:
         start = [str(PEER / "pulsar"), "start", "--port", str(port), "--web", str(web_port)]
         start += ["--data", data, *(["--sync"] if sync else [])]
+        for key, value in (settings or {}).items():
+            start += ["--set", f"{key}={value}"]
         subprocess.run(start, check=True, stdout=sys.stderr)
         try:
             yield Peer(f"pulsar://127.0.0.1:{port}", f"http://127.0.0.1:{web_port}")

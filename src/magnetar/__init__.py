@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from magnetar.client.facade.scalable import StreamConsumer as StreamConsumer
     from magnetar.client.interceptor import ConsumerInterceptor as ConsumerInterceptor
     from magnetar.client.interceptor import ProducerInterceptor as ProducerInterceptor
+    from magnetar.client.message import Message as ClassicMessage
+    from magnetar.client.message_id import MessageId as ClassicMessageId
     from magnetar.client.policy import BackoffPolicy as BackoffPolicy
     from magnetar.client.policy import BatchingPolicy as BatchingPolicy
     from magnetar.client.policy import ConnectionPolicy as ConnectionPolicy
@@ -79,7 +81,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_HOMES = {  # the module, and the name there if it is another
     "AlreadyClosedError": "client.error",
     "AsyncCheckpointConsumer": "client.scalable.checkpoint_consumer",
     "AsyncConsumer": "client.consumer",
@@ -98,6 +100,8 @@ _HOMES = {
     "BatchingPolicy": "client.policy",
     "Checkpoint": "client.scalable.checkpoint",
     "CheckpointConsumer": "client.facade.scalable",
+    "ClassicMessage": "client.message:Message",
+    "ClassicMessageId": "client.message_id:MessageId",
     "ConfigurationError": "client.error",
     "ConnectError": "client.error",
     "ConnectionPolicy": "client.policy",
@@ -167,6 +171,8 @@ __all__ = [
     "BatchingPolicy",
     "Checkpoint",
     "CheckpointConsumer",
+    "ClassicMessage",
+    "ClassicMessageId",
     "ConfigurationError",
     "ConnectError",
     "ConnectionPolicy",
@@ -219,7 +225,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    module, _, inside = home.partition(":")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), inside or name)
 
 
 def __dir__() -> list[str]:

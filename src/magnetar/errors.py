@@ -79,6 +79,10 @@ class SchemaNotFound(BrokerError): ...
 class SegmentNotFound(BrokerError): ...
 
 
+class TopicMigrated(BrokerError):
+    """A regular topic has become a scalable one, which clients of regular topics cannot use."""
+
+
 class NotFound(BrokerError):
     """Anything else that is missing: a cluster, a policy, a message."""
 
@@ -94,6 +98,10 @@ class PreconditionFailed(BrokerError):
 
 class ResourceBusy(PreconditionFailed):
     """Clients are still attached."""
+
+
+class NotScalable(BrokerError):
+    """It takes a scalable topic, and this is a regular one."""
 
 
 class SegmentSealed(BrokerError):
@@ -276,10 +284,13 @@ FAULTS: Final[Mapping[type[BrokerError], Fault]] = {
     ConsumerNotFound: _fault(WireCode.CONSUMER_NOT_FOUND, 404),
     SchemaNotFound: _fault(WireCode.TOPIC_NOT_FOUND, 404),
     SegmentNotFound: _fault(WireCode.TOPIC_NOT_FOUND, 404),
+    # Official clients take this code, and no other, for the end of a consumer that reconnects.
+    TopicMigrated: _fault(WireCode.TOPIC_NOT_FOUND, 410),
     NotFound: _fault(WireCode.METADATA, 404),
     Conflict: _fault(WireCode.NOT_ALLOWED, 409),
     PreconditionFailed: _fault(WireCode.NOT_ALLOWED, 412),
     ResourceBusy: _fault(WireCode.METADATA, 412),
+    NotScalable: _fault(WireCode.NOT_ALLOWED, 412),
     SegmentSealed: _fault(WireCode.TOPIC_TERMINATED, 412),
     InvalidLayout: _fault(WireCode.METADATA, 412),
     NotAllowed: _fault(WireCode.NOT_ALLOWED, 409),

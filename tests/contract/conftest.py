@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from magnetar.testing.broker import MagnetarBroker
@@ -14,10 +16,12 @@ def flavour(request: pytest.FixtureRequest) -> Flavour:
 
 
 @pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest, flavour: Flavour) -> Place:
+def place(request: pytest.FixtureRequest, flavour: Flavour) -> Iterator[Place]:
     def broker() -> MagnetarBroker:
         found = request.getfixturevalue("magnetar_broker")
         assert isinstance(found, MagnetarBroker)
         return found
 
-    return make_place(Kind(request.param), flavour, broker)
+    made = make_place(Kind(request.param), flavour, broker)
+    yield made
+    made.admin.close()

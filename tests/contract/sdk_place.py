@@ -58,7 +58,6 @@ _PLAIN: Final = frozenset(
         "pause",
         "resume",
         "transaction",
-        "layout_changes",
     }
 )
 """Methods that do not wait in either client."""
@@ -98,10 +97,12 @@ class Threaded:
             return lambda *given, **named: ThreadedOpening(lambda: found(*given, **named))
         if name == "classic":
             return Threaded(found)
+        if name == "layout_changes":
+            return lambda topic: Threaded(found(topic))
         if name == "processing":
             return lambda message: _processing(found(message))
         if not callable(found) or name in _PLAIN:
-            return Threaded(found) if hasattr(found, "__next__") else found
+            return found
         if name in ("submit", "send_nowait"):
             return self._submitting(found, is_plain=name == "send_nowait")
         return lambda *given, **named: asyncio.to_thread(found, *given, **named)
@@ -166,12 +167,18 @@ class Place:
             async with threaded:
                 yield threaded
 
-    def name_topic(self) -> str:
+    def name_topic(self, namespace: str = "public/default") -> str:
         """A name nobody has used."""
-        return f"topic://public/default/t-{uuid.uuid4().hex[:12]}"
+        return f"topic://{namespace}/t-{uuid.uuid4().hex[:12]}"
 
-    def create_topic(self, segments: int = 1, properties: Mapping[str, str] | None = None) -> str:
-        topic = self.name_topic()
+    def create_topic(
+        self,
+        segments: int = 1,
+        properties: Mapping[str, str] | None = None,
+        *,
+        namespace: str = "public/default",
+    ) -> str:
+        topic = self.name_topic(namespace)
         self.admin.scalable_topics.create(topic, segments=segments, properties=properties)
         return topic
 
@@ -179,6 +186,11 @@ class Place:
         namespace = f"public/n-{uuid.uuid4().hex[:12]}"
         self.admin.namespaces.create(namespace)
         return namespace
+
+    async def unfence(self, namespace: str) -> None:
+        """Apache Pulsar leaves a segment that was sealed under load closed to readers."""
+        if self.is_apache:
+            await asyncio.to_thread(self.admin.namespaces.unload, namespace)
 
     async def split(self, topic: str, segment: int) -> None:
         await asyncio.to_thread(self.admin.scalable_topics.split, topic, segment)

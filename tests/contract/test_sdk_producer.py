@@ -43,6 +43,12 @@ async def read_all(place: Place, client: Any, topic: str, count: int) -> dict[st
     return seen
 
 
+async def flushed(producer: Any, value: bytes) -> Any:
+    sent = await producer.submit(value)
+    await producer.flush()
+    return sent
+
+
 def test_what_is_sent_is_received_with_all_that_was_said_about_it(place: Place) -> None:
     async def body() -> None:
         topic = place.create_topic()
@@ -120,7 +126,9 @@ def test_pipelined_sends_keep_every_key_in_order_across_splits_and_merges(place:
     """The reference retries each message on its own: later ones overtake."""
 
     async def body() -> None:
-        topic = place.create_topic(2)
+        namespace = place.create_namespace()
+        topic = place.create_topic(2, namespace=namespace)
+        place.admin.scalable_topics.create_subscription(topic, "keeps-sealed-segments")
         async with place.client() as client, client.producer(topic) as producer:
             sends: list[Any] = []
             is_over = asyncio.Event()
@@ -130,7 +138,7 @@ def test_pipelined_sends_keep_every_key_in_order_across_splits_and_merges(place:
                     for _ in range(10):
                         number = len(sends)
                         value = b"%d" % number
-                        sends.append(await producer.submit(value, key=f"k{number % 7}"))
+                        sends.append(await producer.submit(value, key=f"k{number % 64}"))
                     await asyncio.sleep(0.002)
 
             loading = asyncio.create_task(load())
@@ -145,6 +153,7 @@ def test_pipelined_sends_keep_every_key_in_order_across_splits_and_merges(place:
             await loading
             await producer.flush()
             await asyncio.gather(*sends)
+            await place.unfence(namespace)
             seen = await read_all(place, client, topic, len(sends))
             assert all(numbers == sorted(numbers) for numbers in seen.values())
 
@@ -288,12 +297,13 @@ def test_one_that_may_not_wait_for_room_is_told_that_there_is_none(place: Place)
                 topic, batching=slow, max_pending_messages=2, block_if_queue_full=False
             ) as producer,
         ):
+            await (await flushed(producer, b"the segment's producer is open after this"))
             sends = [await producer.submit(b"x"), await producer.submit(b"y")]
             with pytest.raises(QueueFullError):
                 await (await producer.submit(b"z"))
             await producer.flush()
             await asyncio.gather(*sends)
-            await (await producer.submit(b"z"))
+            await (await flushed(producer, b"z"))
 
     asyncio.run(body())
 
@@ -306,6 +316,7 @@ def test_a_send_that_is_given_up_leaves_the_producer_as_it_was(place: Place) -> 
             place.client() as client,
             client.producer(topic, batching=slow, max_pending_messages=1) as producer,
         ):
+            await (await flushed(producer, b"the segment's producer is open after this"))
             first = await producer.submit(b"x")
             if place.flavour == "async":
                 for _ in range(3):
@@ -314,8 +325,7 @@ def test_a_send_that_is_given_up_leaves_the_producer_as_it_was(place: Place) -> 
                             await producer.send(b"given up")
             await producer.flush()
             await first
-            second = await producer.submit(b"y")
-            await producer.flush()
+            second = await flushed(producer, b"y")
             assert (await second) != (await first)
 
     asyncio.run(body())
@@ -327,8 +337,9 @@ def test_a_send_without_a_receipt_in_time_says_so(place: Place) -> None:
         slow = BatchingPolicy(max_delay=60)
         async with (
             place.client() as client,
-            client.producer(topic, batching=slow, send_timeout=0.05) as producer,
+            client.producer(topic, batching=slow, send_timeout=1.0) as producer,
         ):
+            await (await flushed(producer, b"the segment's producer is open after this"))
             with pytest.raises(PulsarTimeoutError):
                 await producer.send(b"x")
             await producer.flush()

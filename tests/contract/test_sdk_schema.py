@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +13,7 @@ from pydantic import BaseModel
 
 from magnetar import KeyValue, Schema, SchemaError
 from tests.contract.sdk_place import Place, take
+from tests.contract.sdk_regular import new_name, pick_topic
 
 
 @dataclass
@@ -32,15 +32,6 @@ class Customer(BaseModel):
 def earlier_order() -> Schema[Any]:
     fields = [{"name": "id", "type": "long"}, {"name": "item", "type": "string"}]
     return Schema.avro({"type": "record", "name": "Order", "fields": fields})
-
-
-def new_name() -> str:
-    """A regular topic that does not exist yet."""
-    return f"persistent://public/default/t-{uuid.uuid4().hex[:12]}"
-
-
-def pick_topic(place: Place, kind: str) -> str:
-    return place.create_topic(segments=2) if kind == "scalable" else new_name()
 
 
 async def open_pair(client: Any, topic: str, schema: Schema[Any]) -> tuple[Any, Any]:

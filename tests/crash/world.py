@@ -7,12 +7,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+from magnetar.broker.heartbeat import append_entry
 from magnetar.broker.ownership import Owner, SoleOwnership
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
-from magnetar.broker.service import Service, append_entry
+from magnetar.broker.service import Service
 from magnetar.errors import BrokerError, StoreClosed
 from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.chain import EntryCache

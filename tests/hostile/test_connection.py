@@ -23,6 +23,7 @@ from magnetar.wire.command import (
     CommandSend,
     CommandSubscribe,
     CommandTcClientConnectRequest,
+    CommandWatchTcAssignments,
     encode_command,
     make_command,
     ping,
@@ -154,6 +155,8 @@ def test_transactions_are_refused_with_their_own_answer(magnetar_broker: Magneta
         assert raw.receive().tcClientConnectResponse.error == WireCode.NOT_ALLOWED
         raw.send(CommandNewTxn(request_id=2, tc_id=0))
         assert raw.receive().newTxnResponse.error == WireCode.NOT_ALLOWED
+        raw.send(CommandWatchTcAssignments(watch_id=3))
+        assert raw.receive().watchTcAssignmentsUpdate.error == WireCode.NOT_ALLOWED
 
 
 def test_a_thousand_idle_connections_leave_room_for_others(

@@ -191,7 +191,7 @@ def test_the_official_client_reads_what_ours_wrote_to_partitions(
     async def body() -> None:
         with AdminClient(magnetar_broker.admin_url) as admin:
             admin.topics.create_partitioned(topic, 4)
-        official = client.classic.subscribe(topic, "s", pulsar.ConsumerType.Shared)
+        official = client.subscribe(topic, "s", pulsar.ConsumerType.Shared)
         async with AsyncPulsarClient(magnetar_broker.service_url) as ours:
             producer = await ours.classic.create_producer(topic, compression="lz4")
             for number in range(8):

@@ -82,6 +82,18 @@ async def get_policy(api: BrokerApi, call: Call) -> object:
     return await api.scalable.policy(call.topic)
 
 
+# What a regular topic becomes
+async def migrate_topic(api: BrokerApi, call: Call) -> object:
+    """Make a regular topic scalable, for ever; `force` locks out clients that cannot follow."""
+    await api.migrations.run(call.topic, force=call.flag("force"))
+    return None
+
+
+async def check_migration(api: BrokerApi, call: Call) -> object:
+    """What making a regular topic scalable would do, and what is in its way."""
+    return await api.migrations.rehearse(call.topic)
+
+
 # Numbers
 async def get_stats(api: BrokerApi, call: Call) -> object:
     """What the topic does: segments with rates, subscriptions with backlog and consumers."""
@@ -104,8 +116,13 @@ async def get_load(api: BrokerApi, call: Call) -> object:
 
 
 async def explain(api: BrokerApi, call: Call) -> object:
-    """For each subscription, a sentence about everything that waits."""
+    """Why the topic splits, merges or stays; for each subscription, what waits for what."""
     return await api.scalable_stats.explain(call.topic)
+
+
+async def get_decisions(api: BrokerApi, call: Call) -> object:
+    """What the topic decided about scaling itself, lately; oldest first."""
+    return await api.scalable_stats.decisions(call.topic)
 
 
 async def peek_message(api: BrokerApi, call: Call) -> object:
@@ -141,11 +158,11 @@ async def merge_segments(api: BrokerApi, call: Call) -> object:
 
 
 async def scale_topic(api: BrokerApi, call: Call) -> object:
-    """Split or merge until there are so many active segments."""
+    """Split or merge until there are so many active segments, and no fewer till some time."""
     segments = call.number("segments")
     if segments is None:
         raise BadRequest("segments is needed: how many active segments there shall be")
-    await api.scalable.scale(call.topic, segments)
+    await api.scalable.scale(call.topic, segments, hold_until_ms=call.number("holdUntil"))
     return None
 
 
@@ -255,6 +272,9 @@ def _make_table(area: str, spelling: str) -> Table:
     table.add("PUT", ONE, create_topic, priority=P0, body=_PROPERTIES, query=initial)
     table.add("GET", ONE, get_metadata, priority=P0)
     table.add("DELETE", ONE, delete_topic, priority=P0, query=FORCE)
+    for verb in ("migrate", "migrate-to-scalable"):
+        table.add("POST", f"{ONE}/{verb}", migrate_topic, priority=P0, query=FORCE, operation=verb)
+    table.add("GET", f"{ONE}/migration-check", check_migration)
     table.add("GET", f"{ONE}/properties", get_properties)
     table.add("PUT", f"{ONE}/properties", set_properties, body=_PROPERTIES)
     table.add("GET", f"{ONE}/history", get_history)
@@ -264,12 +284,14 @@ def _make_table(area: str, spelling: str) -> Table:
     table.add("GET", SEGMENT, get_segment)
     table.add("GET", f"{ONE}/load", get_load)
     table.add("GET", f"{ONE}/explain", explain)
+    table.add("GET", f"{ONE}/decisions", get_decisions)
     peek = f"{SEGMENT}/subscriptions/{{subscription}}/position/{{number}}"
     table.add("GET", peek, peek_message, produces=BYTES)
     split = f"{ONE}/split/{{segment}}"
     table.add("POST", split, split_segment, priority=P0, query=(Query("at", str),))
     table.add("POST", f"{ONE}/merge/{{left}}/{{right}}", merge_segments, priority=P0)
-    table.add("POST", f"{ONE}/scale", scale_topic, query=(Query("segments", int),))
+    scale = (Query("segments", int), Query("holdUntil", int))
+    table.add("POST", f"{ONE}/scale", scale_topic, query=scale)
     table.add("POST", f"{ONE}/prune", prune_segments, status=200)
     table.add("GET", f"{ONE}/subscriptions", list_subscriptions)
     table.add("GET", SUBSCRIPTION, get_subscription)
@@ -280,10 +302,10 @@ def _make_table(area: str, spelling: str) -> Table:
     table.add("POST", f"{SUBSCRIPTION}/seek", seek_subscription, priority=P0, query=time)
     table.add("POST", f"{SUBSCRIPTION}/skip-all", clear_backlog, priority=P0)
     table.add("POST", f"{SUBSCRIPTION}/expireMessages/{{seconds}}", expire_messages)
-    scale = f"{ONE}/autoScalePolicy"
-    table.add("GET", scale, get_auto_scale_policy)
-    table.add("POST", scale, set_auto_scale_policy, body=_OVERRIDE)
-    table.add("DELETE", scale, remove_auto_scale_policy)
+    policy = f"{ONE}/autoScalePolicy"
+    table.add("GET", policy, get_auto_scale_policy)
+    table.add("POST", policy, set_auto_scale_policy, body=_OVERRIDE)
+    table.add("DELETE", policy, remove_auto_scale_policy)
     return table
 
 

@@ -15,8 +15,6 @@ TABLE = Table("unsupported", "")
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 _NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 _CLUSTER: Final = "/admin/v2/clusters/{cluster}"
-_SCALABLE: Final = "/admin/v2/scalable/{tenant}/{namespace}"
-_SPELLED_OUT: Final = "/admin/v2/scalable-topics/{tenant}/{namespace}"
 _ALL: Final = ("GET", "PUT", "POST", "DELETE")
 _ROWS: Final[Sequence[tuple[str, str, tuple[str, ...]]]] = (
     ("Cluster migration", f"{_CLUSTER}/migrate", ("GET", "POST")),
@@ -66,12 +64,6 @@ _ROWS: Final[Sequence[tuple[str, str, tuple[str, ...]]]] = (
     (
         "Replicated subscriptions",
         f"{_TOPIC}/subscription/{{subscription}}/replicatedSubscriptionStatus",
-        ("POST",),
-    ),
-    ("Migration to scalable topics", f"{_SCALABLE}/{{topic}}/migrate", ("POST",)),
-    (
-        "Migration to scalable topics",
-        f"{_SPELLED_OUT}/{{topic}}/migrate-to-scalable",
         ("POST",),
     ),
 )

@@ -71,6 +71,7 @@ class Connection(asyncio.Protocol):
         self.protocol_version = 0
         self.features = FeatureFlags()
         self.address = ""
+        self.host = ""
         self.role = ""
         self.unsynced_bytes = 0
         self._handlers = handlers
@@ -96,6 +97,7 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         peer = transport.get_extra_info("peername")
         self.address = f"/{peer[0]}:{peer[1]}" if peer else "unknown"
+        self.host = str(peer[0]) if peer else ""
         if self.service.closing:
             self.abort()
             return

@@ -64,6 +64,12 @@ _PRODUCER_GAUGES: Final[Mapping[str, str]] = {
     "pulsar_producer_msg_throughput_in": "msgThroughputIn",
     "pulsar_producer_msg_average_Size": "averageMsgSize",
 }
+_SCALER_COUNTERS: Final[Mapping[str, str]] = {
+    "splits": "pulsar_scalable_topic_auto_splits_total",
+    "merges": "pulsar_scalable_topic_auto_merges_total",
+    "splits_capped": "pulsar_scalable_topic_split_suppressed_max_segments_total",
+    "merges_capped": "pulsar_scalable_topic_merge_suppressed_max_depth_total",
+}
 # What the broker sums over all its topics.
 _BROKER_GAUGES: Final = (
     "pulsar_rate_in",
@@ -112,6 +118,7 @@ async def render_metrics(service: Service) -> str:
         labels = {"cluster": service.cluster, "namespace": namespace}
         shown = {"pulsar_topics_count": total["pulsar_topics_count"]} if by_topic else total
         _write(text, format_labels(labels), shown)
+    _write_scalable(text, service)
     _write_broker(text, service, sums)
     _write_process(text, service)
     return text.render()
@@ -160,6 +167,25 @@ def _write_clients(
             client = format_labels({**labels, "producer_name": publisher["producerName"]})
             for metric, key in _PRODUCER_GAUGES.items():
                 text.add(metric, client, float(publisher.get(key, 0)))
+
+
+def _write_scalable(text: MetricText, service: Service) -> None:
+    """Of the scalable topics that are controlled here."""
+    for controller in service.scalable.controllers:
+        if not controller.is_leading:
+            continue
+        topic = controller.topic
+        labels = format_labels(
+            {"cluster": service.cluster, "namespace": str(topic.namespace), "topic": topic.full}
+        )
+        active = len(controller.layout.active)
+        text.add("pulsar_scalable_topic_active_segments", labels, active)
+        for key, name in _SCALER_COUNTERS.items():
+            count = controller.scaler.counts[key]
+            text.add(name, labels, count, kind=MetricKind.COUNTER)
+    labels = format_labels({"cluster": service.cluster, "broker": service.broker_id})
+    writes = service.scalable.reporter.writes
+    text.add("magnetar_segment_load_writes_total", labels, writes, kind=MetricKind.COUNTER)
 
 
 def _write_broker(

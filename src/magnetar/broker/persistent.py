@@ -17,6 +17,7 @@ from magnetar.broker.entry import metadata_or_none, published_ms
 from magnetar.broker.limiter import RateLimiter
 from magnetar.broker.producer import Producer
 from magnetar.broker.publication import Publication
+from magnetar.broker.scalable.guard import check_readable, check_writable, find_successor
 from magnetar.broker.start import find_start
 from magnetar.broker.stats import persistent_internal_stats, persistent_stats
 from magnetar.broker.subscription import Subscription
@@ -32,7 +33,6 @@ from magnetar.errors import (
     ResourceBusy,
     SubscriptionNotFound,
     TopicFenced,
-    TopicTerminated,
 )
 from magnetar.ledger.chain import Chain
 from magnetar.model.name import TopicDomain, TopicName
@@ -60,6 +60,8 @@ class PersistentTopic(Topic):
         self.compactor = Compactor(self)
         self._publication = Publication(self)
         self.termination = Termination(self)
+        self.successor: TopicName | None = None
+        """The scalable topic that this one has become a part of."""
         self.dispatch_limiter: RateLimiter | None = None
         self.quota_refusal: BrokerError | None = None
         self._is_switching = False
@@ -89,6 +91,7 @@ class PersistentTopic(Topic):
         await topic.compactor.open()
         chain.appended.append(topic._on_appended)
         chain.fenced.append(topic._on_fenced)
+        topic.successor = await find_successor(service, name)
         topic.policy = service.policies.effective(name)  # it may have changed meanwhile
         topic._apply_limits()
         return topic
@@ -98,8 +101,7 @@ class PersistentTopic(Topic):
     async def add_producer(self, producer: Producer) -> asyncio.Future[None] | None:
         """Let a producer in; a future means it waits for its turn."""
         await self.termination.wait()
-        if self.chain.terminated is not None:
-            raise TopicTerminated(f"Topic {self.name} was terminated")
+        check_writable(self)
         if self.quota_refusal is not None:
             raise self.quota_refusal
         return await super().add_producer(producer)
@@ -133,6 +135,8 @@ class PersistentTopic(Topic):
 
     async def subscribe(self, consumer: Consumer, request: CommandSubscribe) -> None:
         """Attach a consumer; `request` is the SUBSCRIBE command, already checked for form."""
+        await self.termination.wait()
+        check_readable(self, consumer, durable=request.durable)
         self._check_consumers(sum(len(s.consumers) for s in self.subscriptions.values()))
         subscription = self.subscriptions.get(request.subscription)
         if subscription is None:
@@ -140,7 +144,7 @@ class PersistentTopic(Topic):
         if subscription.durable != request.durable:
             kind = "durable" if subscription.durable else "not durable"
             raise NotAllowed(f"Subscription {request.subscription} is {kind}")
-        if request.durable and self.name.domain is TopicDomain.SEGMENT:
+        if request.durable and (self.successor or self.name.domain is TopicDomain.SEGMENT):
             await self.service.scalable.on_subscribed(self.name, request)
         await subscription.add_consumer(consumer)
 
@@ -189,6 +193,7 @@ class PersistentTopic(Topic):
         is_limited: bool = True,
     ) -> Subscription:
         """`position` is the first entry to read."""
+        await self.termination.wait()
         if name in self.subscriptions:
             raise Conflict("Subscription already exists for topic")
         if is_limited:

@@ -14,6 +14,7 @@ from magnetar.broker.chain_record import MetadataChainRecords, chain_path
 from magnetar.broker.change import Change
 from magnetar.broker.connection import Connection
 from magnetar.broker.entry import count_safely
+from magnetar.broker.heartbeat import HEARTBEAT_TENANT
 from magnetar.broker.nonpersistent import NonPersistentTopic
 from magnetar.broker.ownership import Owner, Ownership
 from magnetar.broker.persistent import PersistentTopic
@@ -31,7 +32,6 @@ from magnetar.errors import (
     PreconditionFailed,
     ResourceBusy,
     ServiceNotReady,
-    StorageFailed,
     TopicNotFound,
 )
 from magnetar.ledger.cache import EntryCache
@@ -42,7 +42,7 @@ from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local, parse_topic
 from magnetar.model.policy import Policies
-from magnetar.model.position import LedgerId, Position
+from magnetar.model.position import LedgerId
 from magnetar.rules.policy import EffectivePolicy
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
@@ -53,7 +53,7 @@ log = Log(__name__)
 
 AnyTopic = PersistentTopic | NonPersistentTopic
 
-HEARTBEAT_TENANT: Final = "pulsar"
+_SWEEP_DELAY_S: Final = 10
 
 
 class Service:
@@ -286,18 +286,6 @@ class Service:
         names = await self.store.children(root)
         return sorted(f"{domain.value}://{namespace}/{decode_local(name)}" for name in names)
 
-    async def health(self) -> None:
-        """Write to a topic of the broker's own and read it back."""
-        namespace = NamespaceName(HEARTBEAT_TENANT, self.broker_id)
-        name = TopicName(TopicDomain.PERSISTENT, namespace, "healthcheck")
-        topic = await self.load_topic(name, create=True)
-        assert isinstance(topic, PersistentTopic)
-        written = await append_entry(topic.chain, f"{self.clock.now_ms()}".encode())
-        run = await topic.chain.read(written, 1, 1)
-        if run is None or run.ledger_id != written.ledger_id:
-            raise StorageFailed("The heartbeat message could not be read back")
-        topic.last_active_ms = self.clock.now_ms()
-
     # ------------------------------------------------------------------ unloading and deleting
 
     async def unload_topic(self, name: TopicName) -> None:
@@ -338,7 +326,10 @@ class Service:
         self._tell_watchers(name, exists=False)
 
     async def sweep_ledgers(self, suspects: Sequence[LedgerId]) -> None:
-        """Delete what a crash left of ledgers that were there before this broker served."""
+        """Delete what a crash left of ledgers that were there before this broker served; later,
+        when those who waited for the broker have been served.
+        """
+        await asyncio.sleep(_SWEEP_DELAY_S)
 
         async def references(chain: str) -> Collection[int]:
             return await load_references(MetadataChainRecords(self.store, parse_topic(chain)))
@@ -366,6 +357,13 @@ class Service:
         """Tell every client to go elsewhere, make everything durable, end the connections."""
         self.closing = True
         await self.scalable.close()
+        await self._close_topics()
+        for connection in list(self.connections):
+            connection.close()
+        await self.tasks.close()
+        await self._close_topics()  # those that were still being loaded when the first round began
+
+    async def _close_topics(self) -> None:
         gate = asyncio.Semaphore(64)
 
         async def close_one(topic: AnyTopic) -> None:
@@ -376,21 +374,3 @@ class Service:
                     log.error("topic did not close", topic=topic.name.full, reason=failure.sentence)
 
         await asyncio.gather(*(close_one(topic) for topic in list(self.topics.values())))
-        for connection in list(self.connections):
-            connection.close()
-        await self.tasks.close()
-
-
-async def append_entry(chain: Chain, entry: bytes) -> Position:
-    """Append one entry of the broker's own and wait until it is durable."""
-    done: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
-
-    def on_durable(first: Position | None, failure: BrokerError | None) -> None:
-        if first is not None:
-            done.set_result(first)
-        else:
-            assert failure is not None
-            done.set_exception(failure)
-
-    chain.append([entry], [1], on_durable)
-    return await done

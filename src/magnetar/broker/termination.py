@@ -37,18 +37,32 @@ class Termination:
         """A producer has its answers, or has left."""
         self._quiet.set()
 
-    async def run(self) -> Position:
-        """Again is the same as once."""
+    async def hold(self) -> None:
+        """Take nothing, and let nobody in, until it is released. What comes is not answered, so
+        the producers must be sent away.
+        """
         await self.wait()
         self._over = asyncio.Event()
+
+    async def send_away(self) -> None:
+        await self._answer_all()
+        for producer in self._topic.producers:
+            producer.disconnect()
+
+    def release(self) -> None:
+        """Let those in who waited, if they may come in."""
+        assert self._over is not None, "it is held"
+        self._over.set()
+        self._over = None
+
+    async def run(self) -> Position:
+        """Again is the same as once."""
+        await self.hold()
         try:
-            await self._answer_all()
-            for producer in self._topic.producers:
-                producer.disconnect()
+            await self.send_away()
             last = await self._topic.chain.terminate()
         finally:
-            self._over.set()
-            self._over = None
+            self.release()
         terminated = TopicTerminated(f"Topic {self._topic.name} was terminated")
         self._topic.producers.fail_waiting(terminated)
         for subscription in list(self._topic.subscriptions.values()):

@@ -209,7 +209,7 @@ class Upkeep:
         await self._visit_persistent(self._delete_subscriptions, "subscription expiry")
 
     async def _delete_subscriptions(self, topic: PersistentTopic) -> None:
-        if topic.name.domain is TopicDomain.SEGMENT:
+        if topic.name.domain is TopicDomain.SEGMENT or topic.successor is not None:
             return  # it has subscriptions of the whole topic, which may be in use elsewhere
         now_ms = self._service.clock.now_ms()
         for subscription in _durable(topic):
@@ -237,6 +237,8 @@ class Upkeep:
     async def _delete_if_unused(self, topic: AnyTopic) -> None:
         if topic.name.domain not in (TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT):
             return  # a segment lives as long as its topic's layout names it
+        if isinstance(topic, PersistentTopic) and topic.successor is not None:
+            return  # it is one now
         now_ms = self._service.clock.now_ms()
         chain = topic.chain if isinstance(topic, PersistentTopic) else None
         use = decide_topic_use(

@@ -40,7 +40,11 @@ _GROUPS: Final[Mapping[str, Group]] = {
     ),
     "scalable-topics": Group(
         "topics of segments that split and merge",
-        ("magnetar.cli.scalable:VERBS", "magnetar.cli.scalable_subscription:VERBS"),
+        (
+            "magnetar.cli.scalable:VERBS",
+            "magnetar.cli.scalable_subscription:VERBS",
+            "magnetar.cli.migration:VERBS",
+        ),
     ),
     "subscriptions": Group("subscriptions of a topic", ("magnetar.cli.subscription:VERBS",)),
     "topicPolicies": Group("policies set on a topic itself", ("magnetar.cli.topic_policy:VERBS",)),

@@ -25,6 +25,7 @@ PARTS: Final[tuple[Part, ...]] = (
     Flag(("--merge-msg-rate-out",), "merge below so many messages/s out", parse=float),
     Flag(("--merge-bytes-rate-in",), "merge below so many bytes/s in, such as 5M", parse_size),
     Flag(("--merge-bytes-rate-out",), "merge below so many bytes/s out", parse_size),
+    Flag(("--consumers-per-segment",), "split beyond so many consumers; 0: never", parse=int),
 )
 
 
@@ -48,6 +49,7 @@ def build_override(options: Options) -> dict[str, Any]:
         "mergeMsgRateOutThreshold": options.merge_msg_rate_out,
         "mergeBytesRateInThreshold": options.merge_bytes_rate_in,
         "mergeBytesRateOutThreshold": options.merge_bytes_rate_out,
+        "consumersPerSegment": options.consumers_per_segment,
     }
     given = {name: value for name, value in fields.items() if value is not None}
     if not given:

@@ -7,16 +7,19 @@ import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from magnetar.cli.command import Options, UsageError
 from magnetar.cli.input import read_lines
+from magnetar.cli.source import is_scalable
 from magnetar.client.authentication import TokenAuthentication
 from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.message_id import MessageId
 from magnetar.client.producer import AsyncProducer
+from magnetar.client.scalable.producer import AsyncScalableProducer
 from magnetar.client.send_option import SendOptions
 from magnetar.runtime.clock import SystemClock
+
+Producer = AsyncProducer[bytes] | AsyncScalableProducer[bytes]
 
 
 class Line(NamedTuple):
@@ -41,7 +44,9 @@ async def _produce(options: Options) -> int:
     authentication = TokenAuthentication(options.token) if options.token else None
     async with AsyncPulsarClient(options.url, authentication=authentication) as client:
         await client.connect()
-        producer = await client.classic.create_producer(
+        producer: Producer
+        create = client.producer if is_scalable(options.topic) else client.classic.create_producer
+        producer = await create(
             options.topic,
             name=options.producer_name,
             compression=options.compression,
@@ -51,12 +56,12 @@ async def _produce(options: Options) -> int:
             return await _send_all(producer, options)
 
 
-async def _send_all(producer: AsyncProducer[bytes], options: Options) -> int:
+async def _send_all(producer: Producer, options: Options) -> int:
     clock = SystemClock()
     count = 0
     failures: list[BaseException] = []
 
-    def on_sent(sent: asyncio.Future[MessageId]) -> None:
+    def on_sent(sent: asyncio.Future[Any]) -> None:
         error = None if sent.cancelled() else sent.exception()
         if error is not None:
             failures.append(error)

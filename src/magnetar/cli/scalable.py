@@ -8,6 +8,7 @@ from typing import Any, Final
 from magnetar.cli.autoscale import PARTS, build_override
 from magnetar.cli.command import NAMESPACE, Argument, Flag, Options, Switch, UsageError, Verb
 from magnetar.cli.lineage import format_lineage
+from magnetar.cli.moment import format_time, parse_moment_ms
 from magnetar.cli.value import join, parse_hash, parse_pairs
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
@@ -66,6 +67,42 @@ def _segments(admin: Any, options: Options) -> Any:
         }
         for number, each in found.items()
     ]
+
+
+def _explain(admin: Any, options: Options) -> Any:
+    found = admin.scalable_topics.explain(options.topic)
+    if options.output == "json":
+        return found
+    waiting = [
+        f"{name}: {sentence}"
+        for name, sentences in found["subscriptions"].items()
+        for sentence in sentences
+    ]
+    return "\n".join([*found["scaling"], *waiting])
+
+
+def _decisions(admin: Any, options: Options) -> Any:
+    found = admin.scalable_topics.decisions(options.topic)
+    if options.output == "json":
+        return found
+    return [
+        {
+            "time": format_time(each["atMs"]),
+            "times": each.get("times", 1),
+            "because": each["trigger"],
+            "segments": each["activeSegments"],
+            "consumers": each["consumers"],
+            "decision": " ".join([each["decision"], *map(str, each.get("segments", ()))]),
+            "reason": each.get("failure", each["reason"]),
+            "held by": ", ".join(each["heldBy"]),
+        }
+        for each in found
+    ]
+
+
+def _scale(admin: Any, options: Options) -> None:
+    until_ms = parse_moment_ms(options.hold_until) if options.hold_until else None
+    admin.scalable_topics.scale(options.topic, options.segments, hold_until_ms=until_ms)
 
 
 VERBS: Final = (
@@ -132,9 +169,15 @@ VERBS: Final = (
     ),
     Verb(
         "explain",
-        "say what waits, and for what",
+        "say why a topic does or does not split or merge, and which consumers wait for what",
         (TOPIC,),
-        lambda a, o: a.scalable_topics.explain(o.topic),
+        _explain,
+    ),
+    Verb(
+        "decisions",
+        "list what a topic decided about scaling itself, lately",
+        (TOPIC,),
+        _decisions,
     ),
     Verb(
         "delete",
@@ -168,8 +211,16 @@ VERBS: Final = (
     Verb(
         "scale",
         "split or merge until there are so many active segments",
-        (TOPIC, Flag(("-s", "--segments"), "how many", parse=int, required=True)),
-        lambda a, o: a.scalable_topics.scale(o.topic, o.segments),
+        (
+            TOPIC,
+            Flag(("-s", "--segments"), "how many", parse=int, required=True),
+            Flag(
+                ("--hold-until",),
+                "have no fewer till then: 18:00, 2027-01-31T18:00, or for a time such as +3h",
+                variable="TIME",
+            ),
+        ),
+        _scale,
         shows=False,
     ),
     Verb(

@@ -60,7 +60,7 @@ class Attachment:
             return
         self.connection = None
         self._attached.clear()
-        if not self._is_closed:
+        if not self._is_closed and not isinstance(connection.reason, AlreadyClosedError):
             name = f"attach {self._topic}"
             self._session.scope.start(self._attach_again(assigned), name)
 

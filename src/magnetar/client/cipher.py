@@ -12,7 +12,8 @@ import hmac
 import inspect
 import os
 from collections import OrderedDict
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
@@ -56,7 +57,7 @@ class PayloadSealer:
         wrapped = []
         try:
             for name in self._encryption.names:
-                public = await _settle(self._encryption.keys.public_key(name))
+                public = await _ask(partial(self._encryption.keys.public_key, name))
                 entry = EncryptionKeys(key=name, value=wrap_key(public.pem, data_key))
                 for key, value in public.metadata.items():
                     entry.metadata.append(KeyValue(key=key, value=value))
@@ -114,7 +115,7 @@ class PayloadOpener:
         metadata = {pair.key: pair.value for pair in keys.metadata}
         found: AESGCM | CryptoError
         try:
-            private = await _settle(provider.private_key(keys.key, metadata))
+            private = await _ask(partial(provider.private_key, keys.key, metadata))
             found = AESGCM(unwrap_key(private.pem, keys.value))
         except (CryptoError, ValueError) as error:
             found = CryptoError(f"The data key for {keys.key!r} cannot be unwrapped: {error}")
@@ -123,8 +124,15 @@ class PayloadOpener:
             self._known.popitem(last=False)
 
 
-async def _settle(key: EncryptionKey | Awaitable[EncryptionKey]) -> EncryptionKey:
-    return await key if inspect.isawaitable(key) else key
+async def _ask(provide: Callable[[], EncryptionKey | Awaitable[EncryptionKey]]) -> EncryptionKey:
+    try:
+        key = provide()
+        return await key if inspect.isawaitable(key) else key
+    except CryptoError:
+        raise
+    # An application's code may raise anything; what waits for the key must hear of it.
+    except Exception as error:
+        raise CryptoError(f"The key provider failed: {error!r}") from error
 
 
 def wrap_key(public_pem: bytes, data_key: bytes) -> bytes:

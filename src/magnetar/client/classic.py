@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, TypeVar, Unpack, overload
 
 from magnetar.client.choice import check_options, choose
 from magnetar.client.consumer import AsyncConsumer
 from magnetar.client.dead_letter import DeadLetters, Letterbox
 from magnetar.client.error import ConfigurationError
-from magnetar.client.message_id import EARLIEST, LATEST, MessageId
+from magnetar.client.message_id import Start, choose_start
 from magnetar.client.opening import Opening
 from magnetar.client.option import (
     ConsumerOptions,
@@ -30,6 +31,7 @@ from magnetar.client.schema.schema import Schema
 from magnetar.client.session import Session
 from magnetar.client.subscription import Floor
 from magnetar.client.table_view import AsyncTableView
+from magnetar.errors import InvalidName
 from magnetar.model.name import TopicDomain, TopicName, parse_namespace, parse_topic
 from magnetar.rules.route import KeyHash
 
@@ -121,7 +123,10 @@ class AsyncClassic:
         interval = parse_duration(
             "pattern_interval", given.get("pattern_interval", 60.0), least=0.001
         )
-        chosen = None if pattern is None else parse_pattern(pattern, interval=interval)
+        chosen = None
+        if pattern is not None:
+            chosen = parse_pattern(pattern, interval=interval)
+            settings = replace(settings, create_topic=False)  # one that is deleted stays so
 
         async def open() -> AsyncConsumer[Any]:
             consumer: AsyncConsumer[Any] = AsyncConsumer(
@@ -134,14 +139,14 @@ class AsyncClassic:
 
     @overload
     def reader(
-        self, topic: str, start: MessageId = LATEST, **options: Unpack[ReaderOptions]
+        self, topic: str, start: Start = "latest", **options: Unpack[ReaderOptions]
     ) -> Opening[AsyncReader[bytes]]: ...
 
     @overload
     def reader(
         self,
         topic: str,
-        start: MessageId = LATEST,
+        start: Start = "latest",
         *,
         schema: Schema[T],
         **options: Unpack[ReaderOptions],
@@ -150,7 +155,7 @@ class AsyncClassic:
     def reader(
         self,
         topic: str,
-        start: MessageId = LATEST,
+        start: Start = "latest",
         *,
         schema: Schema[Any] = Schema.BYTES,
         **options: Any,
@@ -158,7 +163,7 @@ class AsyncClassic:
         """A reader from a message on; `start` itself comes only with `start_included`."""
         check_options("reader", options, ReaderOptions.__annotations__)
         given = ReaderOptions(**options)  # type: ignore[typeddict-item]
-        floor = Floor(start, given.get("start_included", False))
+        floor = Floor(choose_start(start), given.get("start_included", False))
         settings = build_reader(floor, schema, given)
         parsed = parse_regular(topic)
 
@@ -182,7 +187,7 @@ class AsyncClassic:
         is_compacted = parse_regular(topic).is_persistent
 
         async def open_reader() -> AsyncReader[Any]:
-            return await self.reader(topic, EARLIEST, schema=schema, read_compacted=is_compacted)
+            return await self.reader(topic, "earliest", schema=schema, read_compacted=is_compacted)
 
         async def open() -> AsyncTableView[Any]:
             view: AsyncTableView[Any] = AsyncTableView(self._session, open_reader)
@@ -197,7 +202,11 @@ class AsyncClassic:
 
     async def list_topics(self, namespace: str, *, mode: str = "PERSISTENT") -> list[str]:
         """Full names of a namespace's topics; `mode` is PERSISTENT, NON_PERSISTENT or ALL."""
-        return await self._session.lookup.list_topics(parse_namespace(namespace), mode=mode)
+        try:
+            parsed = parse_namespace(namespace)
+        except InvalidName as error:
+            raise ConfigurationError(error.sentence) from None
+        return await self._session.lookup.list_topics(parsed, mode=mode)
 
     async def _open_letterbox(self, topic: str, initial_subscription: str | None) -> Letterbox:
         return await self.create_producer(
@@ -226,7 +235,7 @@ class AsyncClassic:
             raise ConfigurationError("A consumer with a pattern has no retry_topic")
         return RetryLetters(
             subscription,
-            retry_topic=policy.retry_topic,
+            retry_topic=parse_regular(policy.retry_topic).full,
             dead_letter_topic=_choose_dead_letter_topic(policy, topics, subscription),
             max_attempts=policy.max_redeliveries,
             open_letterbox=lambda target: self._open_letterbox(target, None),
@@ -235,7 +244,10 @@ class AsyncClassic:
 
 def parse_regular(topic: str) -> TopicName:
     """A topic that is not scalable."""
-    parsed = parse_topic(topic)
+    try:
+        parsed = parse_topic(topic)
+    except InvalidName as error:
+        raise ConfigurationError(error.sentence) from None
     if parsed.domain is TopicDomain.TOPIC:
         raise ConfigurationError(
             f"{topic} is a scalable topic; use client.producer and client.queue_consumer,"
@@ -257,7 +269,7 @@ def _choose_dead_letter_topic(
     policy: DeadLetterPolicy, topics: list[TopicName], subscription: str
 ) -> str:
     if policy.topic is not None:
-        return policy.topic
+        return parse_regular(policy.topic).full
     if not topics:
         raise ConfigurationError("With a pattern, dead_letter needs a topic of its own")
     return f"{topics[0].base.full}-{subscription}-DLQ"

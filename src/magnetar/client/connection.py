@@ -341,7 +341,6 @@ class Connection(asyncio.Protocol):
         if consumer is not None:
             consumer.on_end_of_topic()
 
-
     def _on_layout(self, update: Any, _: bytes) -> None:
         self._tell(Type.SCALABLE_TOPIC_UPDATE, update.session_id, update)
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
 from magnetar.client.message import Message
-from magnetar.client.message_id import EARLIEST, LATEST, MessageId
+from magnetar.client.message_id import EARLIEST, LATEST, MessageId, Target, choose_target
 from magnetar.client.pattern import TopicPattern
 from magnetar.client.quantity import Duration, parse_duration
 from magnetar.client.retry_letter import RetryLetters
@@ -51,6 +51,7 @@ class AsyncConsumer(Generic[T]):
         self._retries = retries
         self._parts: list[TopicConsumer] = []
         self._partitions: dict[TopicName, int] = {}
+        self._attached: set[TopicName] = set()
         self._queue: deque[_Waiting] = deque()
         self._arrived = asyncio.Event()
         self._failure: PulsarError | None = None
@@ -174,13 +175,14 @@ class AsyncConsumer(Generic[T]):
         for part in self._parts:
             part.redeliver_all()
 
-    async def seek(self, target: MessageId | int) -> None:
-        """Move the subscription to a message (it comes next) or to a publish time in ms."""
-        if isinstance(target, int) or target in (EARLIEST, LATEST):
+    async def seek(self, target: Target) -> None:
+        """Move the subscription to a message (it comes next) or to a publish time."""
+        place = choose_target(target)
+        if isinstance(place, int) or place in (EARLIEST, LATEST):
             for part in self._parts:
-                await part.seek(target)
+                await part.seek(place)
         else:
-            part, id = self._find(target)
+            part, id = self._find(place)
             await part.seek(id)
 
     async def last_message_ids(self) -> dict[str, MessageId | None]:
@@ -249,25 +251,34 @@ class AsyncConsumer(Generic[T]):
         count = await self._session.lookup.count_partitions(
             topic, create=self._settings.create_topic
         )
-        self._partitions[topic] = count
         for name in [topic.partition(index) for index in range(count)] or [topic]:
-            await self._add(name)
+            if name not in self._attached:
+                await self._add(name)
+        self._partitions[topic] = count
 
     async def _add(self, topic: TopicName) -> None:
+        def on_lost(failure: PulsarError) -> None:
+            """One topic of a pattern is gone: the others go on, and it may come back."""
+            _log.warning("topic lost", error=failure, topic=topic)
+            self._attached.discard(topic)
+            self._partitions.pop(topic.base, None)
+
         part = TopicConsumer(
             self._session,
             topic,
             self._settings,
             origin=len(self._parts),
             deliver=self._on_delivered,
-            give_up=self._fail if self._pattern is None else self._on_lost,
+            give_up=self._fail if self._pattern is None else on_lost,
         )
         self._parts.append(part)
-        await part.open()
-
-    def _on_lost(self, failure: PulsarError) -> None:
-        """One topic of a pattern is gone: the others go on, and it may come back."""
-        _log.warning("topic lost", error=failure, subscription=self.subscription)
+        try:
+            await part.open()
+        except BaseException:
+            self._parts.remove(part)  # the last one: those before it keep their places
+            await part.close()
+            raise
+        self._attached.add(topic)
 
     def _on_delivered(self, part: TopicConsumer, messages: list[Message[T]]) -> None:
         self._queue.extend(_Waiting(part, part.generation, message) for message in messages)
@@ -282,8 +293,9 @@ class AsyncConsumer(Generic[T]):
             for topic in await self._pattern.find(self._session.lookup):
                 if topic not in self._partitions:
                     await self._add_topic(topic)
-                    self._topics += (topic,)
-        for topic, known in self._partitions.items():
+                    if topic not in self._topics:
+                        self._topics += (topic,)
+        for topic, known in tuple(self._partitions.items()):
             if known:
                 count = await self._session.lookup.count_partitions(topic, create=False)
                 for index in range(known, count):

@@ -53,4 +53,7 @@ def pack_message(
 def measure(data: bytes | None, options: MessageOptions) -> int:
     """Bytes that the message holds while it waits for its receipt."""
     size = len(data or b"") + len(options.get("key") or b"")
-    return size + sum(len(key) + len(text) for key, text in options.get("properties", {}).items())
+    properties = options.get("properties")
+    if properties:
+        size += sum(len(key) + len(text) for key, text in properties.items())
+    return size

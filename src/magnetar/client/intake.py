@@ -27,6 +27,9 @@ class Intake:
         self._waiting: deque[tuple[CommandMessage, bytes]] = deque()
         self._round = 0
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def put(self, command: CommandMessage, entry: bytes) -> None:
         """Hand the entry on now, or in its turn."""
         if self._waiting:

@@ -61,7 +61,9 @@ class Outgoing:
     @property
     def size(self) -> int:
         size = len(self.data or b"") + len(self.key or "") + len(self.ordering_key or b"")
-        return size + sum(len(key) + len(value) for key, value in self.properties.items())
+        if self.properties:
+            size += sum(len(key) + len(value) for key, value in self.properties.items())
+        return size
 
     @property
     def is_batchable(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Generic, Self, TypeVar
 
 from magnetar.client.consumer import AsyncConsumer
 from magnetar.client.message import Message
-from magnetar.client.message_id import MessageId
+from magnetar.client.message_id import Target
 
 T = TypeVar("T")
 
@@ -32,8 +32,8 @@ class AsyncReader(Generic[T]):
         """Whether a message was stored that `read` has not returned yet."""
         return await self._consumer.is_behind()
 
-    async def seek(self, target: MessageId | int) -> None:
-        """Move to a message (it comes next) or to a publish time in ms."""
+    async def seek(self, target: Target) -> None:
+        """Move to a message (it comes next) or to a publish time."""
         await self._consumer.seek(target)
 
     async def close(self) -> None:

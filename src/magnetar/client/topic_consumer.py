@@ -186,9 +186,10 @@ class TopicConsumer:
         self._start_over()
         self._acks.clear()
         self._floor = floor
+        generation = self.generation
         await connection.request(body, Type.SUCCESS, timeout=timeout)
         self.has_reached_end = False
-        if self._attachment.connection is connection:
+        if self._attachment.connection is connection and self.generation == generation:
             # The broker did not send us away: come again, so that nothing older is on its way.
             self._start_over()
             self._detach(connection)

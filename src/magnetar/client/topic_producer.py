@@ -140,11 +140,12 @@ class TopicProducer:
         message.sequence_id = self._next_sequence_id if sequence_id is None else sequence_id
         self._next_sequence_id = max(self._next_sequence_id, message.sequence_id + 1)
         batching = self._settings.batching
-        if batching is None or not message.is_batchable or message.size > batching.max_bytes:
+        size = message.size
+        if batching is None or not message.is_batchable or size > batching.max_bytes:
             self.flush_batch()
             self._send((message,))
         else:
-            self._add_to_batch(message, batching)
+            self._add_to_batch(message, size, batching)
 
     def flush_batch(self) -> None:
         """Send what was collected, without waiting for more."""
@@ -203,12 +204,12 @@ class TopicProducer:
         self._unsent.discard(sent)
         self._room.give(1)
 
-    def _add_to_batch(self, message: Outgoing, batching: BatchingPolicy) -> None:
+    def _add_to_batch(self, message: Outgoing, size: int, batching: BatchingPolicy) -> None:
         bytes_max = min(batching.max_bytes, self._message_bytes_max)
-        if self._batch and self._batch_bytes + message.size > bytes_max:
+        if self._batch and self._batch_bytes + size > bytes_max:
             self.flush_batch()
         self._batch.append(message)
-        self._batch_bytes += message.size
+        self._batch_bytes += size
         if len(self._batch) >= batching.max_messages or self._batch_bytes >= bytes_max:
             self.flush_batch()
         elif self._batch_timer is None:

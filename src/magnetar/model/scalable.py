@@ -61,6 +61,14 @@ def load_path(name: TopicName, segment: SegmentId) -> str:
     return f"{segments_path(name)}/{segment}/load"
 
 
+def parse_load_path(path: str) -> tuple[str, SegmentId] | None:
+    """The path of the topic and the segment whose load stands there; None for any other path."""
+    parts = path.split("/")
+    if len(parts) != 8 or parts[5] != "segments" or parts[7] != "load" or not parts[6].isdecimal():
+        return None
+    return "/".join(parts[:5]), SegmentId(int(parts[6]))
+
+
 def parse_topic_path(path: str) -> TopicName | None:
     """The topic whose record stands there; None for every other path."""
     parts = path.split("/")
@@ -124,7 +132,15 @@ class DeleteIntent:
     started_at_ms: int
 
 
-Intent: TypeAlias = SplitIntent | MergeIntent | PruneIntent | DeleteIntent
+@dataclass(frozen=True, slots=True)
+class MigrateIntent:
+    """The topic has become a scalable one; the regular topics it was are still to be sealed."""
+
+    parents: tuple[SegmentRef, ...]
+    started_at_ms: int
+
+
+Intent: TypeAlias = SplitIntent | MergeIntent | PruneIntent | DeleteIntent | MigrateIntent
 
 
 class ChangeKind(StrEnum):
@@ -132,6 +148,7 @@ class ChangeKind(StrEnum):
     MERGE = "MERGE"
     PRUNE = "PRUNE"
     DELETE = "DELETE"
+    MIGRATE = "MIGRATE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +173,17 @@ class MigrationOrigin:
 
 
 @dataclass(frozen=True, slots=True)
+class ScaleHold:
+    """Somebody asked for so many segments ahead of a peak: till then there are no fewer."""
+
+    segments: int
+    until_ms: int
+
+    def segments_at(self, now_ms: int) -> int:
+        return self.segments if now_ms < self.until_ms else 0
+
+
+@dataclass(frozen=True, slots=True)
 class ScalableTopicMetadata:
     layout: Layout
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -168,6 +196,7 @@ class ScalableTopicMetadata:
     unknown: Mapping[str, Any] = field(default_factory=dict)
     """Fields somebody else wrote; they survive a rewrite."""
     unknown_of: Mapping[SegmentId, Mapping[str, Any]] = field(default_factory=dict)
+    scale_hold: ScaleHold | None = None
 
     @property
     def is_deleting(self) -> bool:

@@ -19,6 +19,7 @@ from magnetar.model.scalable import (
     Intent,
     LayoutEvent,
     MergeIntent,
+    MigrateIntent,
     PruneIntent,
     ScalableTopicMetadata,
     SplitIntent,
@@ -55,8 +56,8 @@ def plan_delete(
             refs |= {ref.id: ref for ref in change.children}
         case PruneIntent(segments) | DeleteIntent(segments):
             refs |= {ref.id: ref for ref in segments}
-        case None:
-            pass
+        case MigrateIntent() | None:
+            pass  # the layout names them all
         case _:
             assert_never(record.intent)
     return DeleteIntent(tuple(refs[number] for number in sorted(refs)), now_ms)
@@ -117,6 +118,8 @@ def begin(record: ScalableTopicMetadata, intent: Intent) -> ScalableTopicMetadat
             layout = record.layout.prune(numbers)
             event = LayoutEvent(layout.epoch, ChangeKind.PRUNE, numbers, (), intent.started_at_ms)
             return replace(record.with_change(layout, event), intent=intent)
+        case MigrateIntent():
+            raise Conflict("The topic is scalable already")
         case _:
             assert_never(intent)
 
@@ -169,6 +172,8 @@ def describe(intent: Intent) -> str:
             return f"removal of segments {_list(intent.segments)}"
         case DeleteIntent():
             return "deletion of the topic"
+        case MigrateIntent():
+            return f"sealing of the regular topics {_list(intent.parents)}"
         case _:
             assert_never(intent)
 

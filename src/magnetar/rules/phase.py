@@ -8,9 +8,11 @@ written conditionally, all else has the same outcome.
     split, merge:  CREATE → SEAL → CARRY → PUBLISH
     prune:         REMOVE → CLEAR            (the record that began it published it)
     delete:        REMOVE → FORGET
+    migrate:       CREATE → SEAL → CARRY → CLEAR    (the record that began it published it)
 
 A split or merge can be taken back until the first parent is sealed; from there on there is only
-forward. A prune or delete has only forward from its beginning. A split or merge whose layout was
+forward. The others have only forward from their beginning: what becomes of a migration before it
+has a record is the business of `rules.migrate`. A split or merge whose layout was
 changed by somebody else is taken back (UNDO); `plan_repair` then finds any parent it had sealed.
 """
 
@@ -25,11 +27,12 @@ from magnetar.errors import PreconditionFailed
 from magnetar.model.scalable import (
     DeleteIntent,
     MergeIntent,
+    MigrateIntent,
     PruneIntent,
     ScalableTopicMetadata,
     SplitIntent,
 )
-from magnetar.model.segment import SegmentId, SegmentRef
+from magnetar.model.segment import Segment, SegmentId, SegmentRef
 from magnetar.rules.layout import apply_intent, describe, is_current
 
 
@@ -58,10 +61,11 @@ class CreateSegment:
 
 @dataclass(frozen=True, slots=True)
 class AddCursors:
-    """Give it cursors at the start, save those it has."""
+    """Give it cursors at the start, save those it has; or at the end, where nothing is read."""
 
     segment: SegmentRef
     subscriptions: tuple[str, ...]
+    at_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,8 @@ def segments_to_see(record: ScalableTopicMetadata) -> tuple[SegmentRef, ...]:
             return (*(each.ref for each in parents if each is not None), *change.children)
         case PruneIntent(segments) | DeleteIntent(segments):
             return segments
+        case MigrateIntent(parents):
+            return (*parents, *(each.ref for each in _migrated_children(record, parents)))
         case _:
             assert_never(record.intent)
 
@@ -146,6 +152,8 @@ def decide_step(
             return _removal(segments, seen) or done
         case DeleteIntent(segments):
             return _removal(segments, seen) or Step(Phase.FORGET, (DeleteRecord(),), False)
+        case MigrateIntent(parents):
+            return _decide_migration(record, parents, seen, subscriptions)
         case _:
             assert_never(record.intent)
 
@@ -190,6 +198,41 @@ def _decide_change(
         return Step(Phase.CARRY, lacking, can_undo=False)
     after = apply_intent(record, change, now_ms=now_ms)
     return Step(Phase.PUBLISH, (StoreRecord(after),), can_undo=False)
+
+
+def _decide_migration(
+    record: ScalableTopicMetadata,
+    parents: tuple[SegmentRef, ...],
+    seen: Sight,
+    subscriptions: Set[str],
+) -> Step:
+    """Nobody can write to the regular topics any more, so there is no hurry, and no way back.
+
+    A partition that was never made holds nothing and stays so. Where a subscription had no cursor
+    it is owed nothing, but without one there it would wait for ever.
+    """
+    children = [each.ref for each in _migrated_children(record, parents)]
+    there = [each for each in parents if each.id in seen]
+    wanted = set(subscriptions).union(*(seen[each.id].cursors for each in there))
+    if missing := [CreateSegment(each, _names(wanted)) for each in children if each.id not in seen]:
+        return Step(Phase.CREATE, tuple(missing), can_undo=False)
+    if unsealed := [SealSegment(each) for each in there if not seen[each.id].is_sealed]:
+        return Step(Phase.SEAL, tuple(unsealed), can_undo=False)
+    lacking = [
+        AddCursors(each, _names(lack), at_end=each in there)
+        for each in (*children, *there)
+        if (lack := wanted - seen[each.id].cursors)
+    ]
+    if lacking:
+        return Step(Phase.CARRY, tuple(lacking), can_undo=False)
+    return Step(Phase.CLEAR, (StoreRecord(replace(record, intent=None)),), can_undo=False)
+
+
+def _migrated_children(
+    record: ScalableTopicMetadata, parents: tuple[SegmentRef, ...]
+) -> tuple[Segment, ...]:
+    old = {each.id for each in parents}
+    return tuple(each for each in record.layout.segments if not old.isdisjoint(each.parents))
 
 
 def _sealed(change: SplitIntent | MergeIntent, seen: Sight) -> frozenset[SegmentId]:

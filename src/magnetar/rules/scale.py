@@ -33,6 +33,7 @@ METRICS: Final = ("msgRateIn", "bytesRateIn", "msgRateOut", "bytesRateOut")
 CONSUMER_COUNT: Final = "consumer-count"
 COLD: Final = "cold"
 BALANCED: Final = "balanced"
+NOTHING: Final = Bar(0)
 _CAUSES: Final = {
     **{Cause(index): name for index, name in enumerate(METRICS, start=1)},
     Cause.CONSUMER_COUNT: CONSUMER_COUNT,
@@ -86,7 +87,7 @@ class ScaleDecision:
     change: Change | None
     reason: str
     """What called for the change, or the first rule in its way, or that all is balanced."""
-    bars: Bar = Bar(0)
+    bars: Bar = NOTHING
     """Every rule that held back what was called for."""
     problem: str = ""
     """What the policy contradicts itself in."""
@@ -106,7 +107,7 @@ def decide(
     try:
         check_auto_scale(policy)
     except PreconditionFailed as refusal:
-        return ScaleDecision(None, _name(Bar.CONTRADICTION), Bar.CONTRADICTION, refusal.sentence)
+        return refuse(refusal.sentence)
     load = make_columns(layout, samples)
     choice = choose(
         load,
@@ -131,6 +132,11 @@ def decide(
             return ScaleDecision(None, _name(next(iter(bars))) if bars else BALANCED, bars)
 
 
+def refuse(problem: str) -> ScaleDecision:
+    """Nothing is done by a policy that cannot be."""
+    return ScaleDecision(None, _name(Bar.CONTRADICTION), Bar.CONTRADICTION, problem)
+
+
 def make_columns(layout: Layout, samples: Mapping[SegmentId, Sample]) -> Columns:
     """The active segments by ascending hash; those without a sample are not measured."""
     active = layout.active
@@ -149,9 +155,17 @@ def make_columns(layout: Layout, samples: Mapping[SegmentId, Sample]) -> Columns
     )
 
 
-def score(load: SegmentLoad, policy: AutoScalePolicy) -> float:
-    """How many times as hot as it may be; more than 1 calls for a split."""
-    return score_of(*rates_of(load), make_limits(policy).split)
+def hottest(
+    layout: Layout, samples: Mapping[SegmentId, Sample], policy: AutoScalePolicy
+) -> SegmentId | None:
+    """The active segment that is nearest to a split; None when none is measured."""
+    above = make_limits(policy).split
+    scores = {
+        segment.id: score_of(*rates_of(samples[segment.id].load), above)
+        for segment in layout.active
+        if segment.id in samples
+    }
+    return max(scores, key=lambda number: (scores[number], -number), default=None)
 
 
 def rates_of(load: SegmentLoad) -> tuple[float, float, float, float]:
@@ -187,9 +201,8 @@ def explain(
             first = f"The {count} active segments stay as they are: none is hot, no two are cold."
     if decision.problem:
         return [first, f"{decision.problem}; until that is mended nothing scales by itself."]
-    hottest = _describe_hottest(layout, samples, policy)
     words = _words(decision.bars, layout, samples, make_limits(policy), surroundings)
-    return [first, *words, *([hottest] if hottest else [])]
+    return [first, *words, _describe_hottest(layout, samples, policy)]
 
 
 def _because(reason: str, sample: Sample | None) -> str:
@@ -203,20 +216,14 @@ def _because(reason: str, sample: Sample | None) -> str:
 def _describe_hottest(
     layout: Layout, samples: Mapping[SegmentId, Sample], policy: AutoScalePolicy
 ) -> str:
-    scores = {
-        segment.id: score(samples[segment.id].load, policy)
-        for segment in layout.active
-        if segment.id in samples
-    }
-    if not scores:
+    number = hottest(layout, samples, policy)
+    if number is None:
         return "No load of an active segment is reported yet."
-    hottest = max(scores, key=lambda number: (scores[number], -number))
-    limits = make_limits(policy).split
-    rates = rates_of(samples[hottest].load)
+    limits, rates = make_limits(policy).split, rates_of(samples[number].load)
     ratios = [rate / limit for rate, limit in zip(rates, limits, strict=True)]
     index = ratios.index(max(ratios))
     return (
-        f"The hottest is segment {hottest}: {METRICS[index]} {rates[index]:,.0f}/s"
+        f"The hottest is segment {number}: {METRICS[index]} {rates[index]:,.0f}/s"
         f" of {limits[index]:,.0f}/s at which it splits."
     )
 

@@ -16,9 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from itertools import pairwise
-from typing import Final, NamedTuple
+from operator import add
+from typing import Final, NamedTuple, TypeAlias
 
 from magnetar.model.autoscale import AutoScalePolicy
+
+_Rates: TypeAlias = tuple[Sequence[float], Sequence[float], Sequence[float], Sequence[float]]
+"""Of messages in, bytes in, messages out, bytes out."""
 
 NEVER: Final = math.inf
 """How long ago something was that never was."""
@@ -193,7 +197,10 @@ def choose(load: Columns, limits: Limits, situation: Situation) -> Choice:
     count = len(load.ids)
     if not limits.enabled or not count:
         return Choice(Action.STAY, -1, -1, Cause.NONE, 0 if limits.enabled else Bar.DISABLED)
-    wanted, cause, bars = _choose_split(load, limits, situation, count)
+    raw = (load.msg_rate_in, load.bytes_rate_in, load.msg_rate_out, load.bytes_rate_out)
+    is_measured = all(map(_is_measured, raw))
+    rates = raw if is_measured else _replace_unmeasured(raw, 0.0)
+    wanted, cause, bars = _choose_split(load, rates, limits, situation)
     if cause:
         if count >= limits.segments_max:
             bars |= _MAX_SEGMENTS
@@ -203,12 +210,15 @@ def choose(load: Columns, limits: Limits, situation: Situation) -> Choice:
             return Choice(Action.SPLIT, wanted, -1, cause, bars)
     if count < 2:
         return Choice(Action.STAY, -1, -1, Cause.NONE, bars)
-    pair, merge_bars = _choose_merge(load, limits)
+    if not is_measured:
+        rates = _replace_unmeasured(raw, math.inf)
+    pair, merge_bars = _choose_merge(load, rates, limits)
     if pair >= 0:
-        gates = _merge_gates(limits, situation, count)
-        if not gates:
+        merge_bars = _merge_gates(limits, situation, count)
+        if not merge_bars:
             return Choice(Action.MERGE, pair, pair + 1, Cause.COLD, bars)
-        merge_bars = gates
+    elif not merge_bars and not is_measured:
+        merge_bars = _UNMEASURED
     return Choice(Action.STAY, -1, -1, Cause.NONE, bars | merge_bars)
 
 
@@ -242,60 +252,6 @@ def score_of(
     return max(msg_in / above[0], bytes_in / above[1], msg_out / above[2], bytes_out / above[3])
 
 
-# ---------------------------------------------------------------------- splitting
-
-
-def _choose_split(
-    load: Columns, limits: Limits, situation: Situation, count: int
-) -> tuple[int, int, int]:
-    """Which place, why, and what keeps others from it; a cause without a place can do nothing."""
-    per_segment = limits.consumers_per_segment
-    if per_segment and situation.consumers > count * per_segment:
-        rates, ids, width = _measured(load.msg_rate_in), load.ids, load.width
-        wide = [place for place in range(count) if width[place] > 1]
-        if not wide:
-            return -1, Cause.CONSUMER_COUNT, _SINGLE_HASH
-        return max(wide, key=lambda place: (rates[place], -ids[place])), Cause.CONSUMER_COUNT, 0
-    return _choose_hot(load, limits)
-
-
-def _choose_hot(load: Columns, limits: Limits) -> tuple[int, int, int]:
-    above = limits.split
-    rates = (
-        _measured(load.msg_rate_in),
-        _measured(load.bytes_rate_in),
-        _measured(load.msg_rate_out),
-        _measured(load.bytes_rate_out),
-    )
-    hot = [index for index in range(4) if max(rates[index]) > above[index]]
-    if not hot:
-        return -1, Cause.NONE, 0
-    scores = [score_of(*each, above) for each in zip(*rates, strict=True)]
-    bars, best, best_score = 0, -1, 1.0
-    for place, score in enumerate(scores):
-        if score <= 1.0:
-            continue
-        share = load.key_share[place]
-        if load.width[place] < 2:
-            bars |= _SINGLE_HASH
-        elif share * score > 1.0 >= (1.0 - share) * score:
-            bars |= _HOT_KEY  # the key is too much by itself, and all the rest is not
-        elif score > best_score or (
-            score == best_score and best >= 0 and load.ids[place] < load.ids[best]
-        ):
-            best, best_score = place, score
-    chosen = best if best >= 0 else max(range(len(scores)), key=scores.__getitem__)
-    ratios = [rates[index][chosen] / above[index] for index in range(4)]
-    return best, ratios.index(max(ratios)) + 1, bars
-
-
-def _measured(rates: Sequence[float]) -> Sequence[float]:
-    """What is not measured is 0; columns without such a place are taken as they are."""
-    if _is_measured(rates):
-        return rates
-    return [rate if 0.0 <= rate < math.inf else 0.0 for rate in rates]
-
-
 def _is_measured(rates: Sequence[float]) -> bool:
     """A sum tells of NaN and infinity in one go; only one that overflows is looked at closer."""
     if sum(rates) < math.inf:
@@ -303,57 +259,113 @@ def _is_measured(rates: Sequence[float]) -> bool:
     return all(0.0 <= rate < math.inf for rate in rates)
 
 
+def _replace_unmeasured(raw: _Rates, stand_in: float) -> _Rates:
+    first, second, third, fourth = (
+        [rate if 0.0 <= rate < math.inf else stand_in for rate in column] for column in raw
+    )
+    return first, second, third, fourth
+
+
+# ---------------------------------------------------------------------- splitting
+
+
+def _choose_split(
+    load: Columns, rates: _Rates, limits: Limits, situation: Situation
+) -> tuple[int, int, int]:
+    """Which place, why, and what keeps others from it; a cause without a place can do nothing."""
+    per_segment, count = limits.consumers_per_segment, len(load.ids)
+    if per_segment and situation.consumers > count * per_segment:
+        busy, ids, width = rates[0], load.ids, load.width
+        wide = [place for place in range(count) if width[place] > 1]
+        if not wide:
+            return -1, Cause.CONSUMER_COUNT, _SINGLE_HASH
+        return max(wide, key=lambda place: (busy[place], -ids[place])), Cause.CONSUMER_COUNT, 0
+    peaks = [max(rates[index]) / limits.split[index] for index in range(4)]
+    return _choose_hot(load, rates, limits, peaks) if max(peaks) > 1.0 else (-1, Cause.NONE, 0)
+
+
+def _choose_hot(
+    load: Columns, rates: _Rates, limits: Limits, peaks: list[float]
+) -> tuple[int, int, int]:
+    """The place with the highest score that splitting can help; of equal ones the lowest id."""
+    highest = max(peaks)
+    metric = peaks.index(highest)
+    peak = max(rates[metric])
+    if peaks.count(highest) == 1 and rates[metric].count(peak) == 1 and _can_all_split(load):
+        return rates[metric].index(peak), metric + 1, 0
+    ratios = [[rate / limits.split[index] for rate in rates[index]] for index in range(4)]
+    scores = list(map(max, *ratios))
+    bars, best, best_score = 0, -1, 1.0
+    for place, score in enumerate(scores):
+        share = load.key_share[place]
+        if score <= 1.0:
+            continue
+        if load.width[place] < 2:
+            bars |= _SINGLE_HASH
+        elif share * score > 1.0 >= (1.0 - share) * score:
+            bars |= _HOT_KEY  # the key is too much by itself, and all the rest is not
+        elif score > best_score or (score == best_score and load.ids[place] < load.ids[best]):
+            best, best_score = place, score
+    place = best if best >= 0 else scores.index(highest)
+    here = [column[place] for column in ratios]
+    return best, here.index(max(here)) + 1, bars
+
+
+def _can_all_split(load: Columns) -> bool:
+    """Whether no segment is a single hash and nobody looked for hot keys."""
+    return min(load.width) > 1 and not any(load.key_share)
+
+
 # ---------------------------------------------------------------------- merging
 
 
-def _choose_merge(load: Columns, limits: Limits) -> tuple[int, int]:
+def _choose_merge(load: Columns, rates: _Rates, limits: Limits) -> tuple[int, int]:
     """The place of the left one of the coldest pair, or -1 and what keeps cold pairs apart."""
     msgs_in, bytes_in, msgs_out, bytes_out = limits.merge
-    cold = [
-        0.0 <= a < msgs_in and 0.0 <= b < bytes_in and 0.0 <= c < msgs_out and 0.0 <= d < bytes_out
-        for a, b, c, d in zip(
-            load.msg_rate_in,
-            load.bytes_rate_in,
-            load.msg_rate_out,
-            load.bytes_rate_out,
-            strict=True,
-        )
+    # Below a limit of 0 nothing is cold, and nothing is divided by it.
+    heat = [
+        a / msgs_in + b / bytes_in + c / msgs_out + d / bytes_out
+        if a < msgs_in and b < bytes_in and c < msgs_out and d < bytes_out
+        else math.inf
+        for a, b, c, d in zip(*rates, strict=True)
     ]
-    bars = 0
+    together = list(map(add, heat, heat[1:]))
+    coldest = min(together)
+    if coldest == math.inf:
+        return -1, 0
+    if _can_all_merge(load, limits):
+        return together.index(coldest), 0
+    window, depth, bars = limits.merge_window_ms, limits.depth_max, 0
     best, best_heat = -1, math.inf
-    if True in cold:
-        # A place that is not cold has no heat that anybody asks for; a limit of 0 has no cold ones.
-        heat = [
-            a / msgs_in + b / bytes_in + c / msgs_out + d / bytes_out if is_cold else math.nan
-            for a, b, c, d, is_cold in zip(
-                load.msg_rate_in,
-                load.bytes_rate_in,
-                load.msg_rate_out,
-                load.bytes_rate_out,
-                cold,
-                strict=True,
-            )
-        ]
-        window, depth = limits.merge_window_ms, limits.depth_max
-        age, merges = load.age_ms, load.merges
-        for left in range(len(cold) - 1):
-            right = left + 1
-            if not (cold[left] and cold[right]):
-                continue
-            pair_bars = 0
-            if not (age[left] >= window and age[right] >= window):
-                pair_bars |= _MERGE_WINDOW
-            if merges[left] >= depth or merges[right] >= depth:
-                pair_bars |= _MAX_DAG_DEPTH
-            if limits.may_split_again and _is_hot_together(load, left, limits.split):
-                pair_bars |= _WOULD_SPLIT_AGAIN
-            if pair_bars:
-                bars |= pair_bars
-            elif (together := heat[left] + heat[right]) < best_heat:
-                best, best_heat = left, together
-    if best < 0 and not bars and _has_unmeasured(load):
-        bars = _UNMEASURED
+    for left, pair_heat in enumerate(together):
+        if pair_heat == math.inf:
+            continue
+        right, pair_bars = left + 1, 0
+        if not (load.age_ms[left] >= window and load.age_ms[right] >= window):
+            pair_bars |= _MERGE_WINDOW
+        if load.merges[left] >= depth or load.merges[right] >= depth:
+            pair_bars |= _MAX_DAG_DEPTH
+        if limits.may_split_again and _is_hot_together(rates, left, limits.split):
+            pair_bars |= _WOULD_SPLIT_AGAIN
+        bars |= pair_bars
+        if not pair_bars and pair_heat < best_heat:
+            best, best_heat = left, pair_heat
     return best, bars
+
+
+def _can_all_merge(load: Columns, limits: Limits) -> bool:
+    """Whether no segment is too young or too often merged; an age may be unknown, that is NaN."""
+    ages = sum(load.age_ms)
+    return (
+        ages == ages
+        and min(load.age_ms) >= limits.merge_window_ms
+        and max(load.merges) < limits.depth_max
+        and not limits.may_split_again
+    )
+
+
+def _is_hot_together(rates: _Rates, left: int, above: tuple[float, float, float, float]) -> bool:
+    return any(rates[index][left] + rates[index][left + 1] > above[index] for index in range(4))
 
 
 def _merge_gates(limits: Limits, situation: Situation, count: int) -> int:
@@ -369,18 +381,3 @@ def _merge_gates(limits: Limits, situation: Situation, count: int) -> int:
     if situation.is_joining:
         gates |= _JOINING
     return gates
-
-
-def _is_hot_together(load: Columns, left: int, above: tuple[float, float, float, float]) -> bool:
-    right = left + 1
-    return (
-        load.msg_rate_in[left] + load.msg_rate_in[right] > above[0]
-        or load.bytes_rate_in[left] + load.bytes_rate_in[right] > above[1]
-        or load.msg_rate_out[left] + load.msg_rate_out[right] > above[2]
-        or load.bytes_rate_out[left] + load.bytes_rate_out[right] > above[3]
-    )
-
-
-def _has_unmeasured(load: Columns) -> bool:
-    columns = (load.msg_rate_in, load.bytes_rate_in, load.msg_rate_out, load.bytes_rate_out)
-    return not all(map(_is_measured, columns))

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from magnetar.errors import InvalidConfiguration, PreconditionFailed
 from magnetar.runtime.key import Use, Value, find_key, format_value, load_keys
 from magnetar.runtime.setting import format_setting, load_settings, parse_overrides
+from magnetar.runtime.spelling import canonical_name, canonical_text
 
 Listener: TypeAlias = Callable[[], None]
 
@@ -67,6 +68,7 @@ class Configuration:
     enableBrokerSideSubscriptionPatternEvaluation: bool
     enableNonPersistentTopics: bool
     enablePersistentTopics: bool
+    enableScalableTopicMigration: bool
     encryptionRequireOnProducer: bool
     exposeConsumerLevelMetricsInPrometheus: bool
     exposeProducerLevelMetricsInPrometheus: bool
@@ -98,9 +100,29 @@ class Configuration:
     messageExpiryCheckIntervalInMinutes: int
     metadataStoreUrl: str
     retentionCheckIntervalInSeconds: int
+    scalableTopicAutoScaleEnabled: bool
+    scalableTopicAutoScaleIntervalSeconds: int
     scalableTopicConsumerSessionGracePeriodSeconds: int
+    scalableTopicConsumersPerSegment: int
     scalableTopicEntryBucketBudget: int
+    scalableTopicKeySamplingEnabled: bool
+    scalableTopicLoadReportIntervalSeconds: int
+    scalableTopicLoadReportRateChangeThreshold: float
+    scalableTopicMaxDagDepth: int
+    scalableTopicMaxSegments: int
+    scalableTopicMergeBytesRateInThreshold: int
+    scalableTopicMergeBytesRateOutThreshold: int
+    scalableTopicMergeCooldownSeconds: int
+    scalableTopicMergeMsgRateInThreshold: float
+    scalableTopicMergeMsgRateOutThreshold: float
+    scalableTopicMergeWindowSeconds: int
+    scalableTopicMinSegments: int
     scalableTopicsEnabled: bool
+    scalableTopicSplitBytesRateInThreshold: int
+    scalableTopicSplitBytesRateOutThreshold: int
+    scalableTopicSplitCooldownSeconds: int
+    scalableTopicSplitMsgRateInThreshold: float
+    scalableTopicSplitMsgRateOutThreshold: float
     schemaCompatibilityStrategy: str
     schemaJsonAllowLegacyJacksonFormat: bool
     statsUpdateFrequencyInSecs: int
@@ -128,10 +150,7 @@ class Configuration:
 
         Raise InvalidConfiguration for an unknown key, an unreadable value or an unsafe one.
         """
-        self.__dict__["_set"] = {
-            key: _parse_setting(key, format_setting(key, value))
-            for key, value in (settings or {}).items()
-        }
+        self.__dict__["_set"] = _parse_settings(settings or {})
         self.__dict__["_standalone"] = standalone
         self.__dict__["_listeners"] = {}
         for key in load_keys().values():
@@ -183,11 +202,7 @@ class Configuration:
 
         Raise PreconditionFailed for a key that cannot change and for a value that cannot be.
         """
-        key = load_keys().get(name)
-        if key is None or not key.dynamic:
-            raise PreconditionFailed(
-                f"{name} is not a configuration key that can change at run time"
-            )
+        name = _check_dynamic(name)
         try:
             value = _parse_setting(name, text)
         except InvalidConfiguration as error:
@@ -196,11 +211,7 @@ class Configuration:
 
     def reset_dynamic(self, name: str) -> None:
         """Go back to the value the broker started with."""
-        key = load_keys().get(name)
-        if key is None or not key.dynamic:
-            raise PreconditionFailed(
-                f"{name} is not a configuration key that can change at run time"
-            )
+        name = _check_dynamic(name)
         self._change(name, self._start_value(name))
 
     def listen(self, names: Sequence[str], listener: Listener) -> Listener:
@@ -231,9 +242,29 @@ class Configuration:
         return key.standalone_default if self._standalone else key.default
 
 
+def _parse_settings(settings: Mapping[str, object]) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for written, value in settings.items():
+        name = canonical_name(written)
+        if name in values:
+            raise InvalidConfiguration(f"{name} is set twice, in two spellings")
+        values[name] = _parse_setting(name, format_setting(written, value))
+    return values
+
+
+def _check_dynamic(written: str) -> str:
+    name = canonical_name(written)
+    key = load_keys().get(name)
+    if key is None or not key.dynamic:
+        raise PreconditionFailed(
+            f"{written} is not a configuration key that can change at run time"
+        )
+    return name
+
+
 def _parse_setting(name: str, text: str) -> Value:
     key = find_key(name)
-    value = key.parse(text)
+    value = key.parse(canonical_text(name, text))
     if key.use is Use.REFUSED and value != key.default:
         raise InvalidConfiguration(f"{name}={format_value(value)} is refused: {key.meaning}")
     return value

@@ -3,19 +3,21 @@
 Reading is lenient: missing numbers are 0, missing lists empty, and fields nobody here knows are
 kept for the next write. The five booleans of a segment are derived and written for readers' sake.
 
-Four fields are ours; Pulsar's tools ignore them. In a topic's record:
+Some fields are ours; Pulsar's tools ignore them. In a topic's record:
 
     "magnetarIntent": {"kind": "SPLIT", "segmentIds": [0], "epoch": 3, "startedAtMs": 1700000000000,
                        "reason": "msgRateIn",
                        "targets": [{"segmentId": 4, "hashRange": {"start": 0, "end": 16383}}, …]}
     "magnetarHistory": [{"epoch": 4, "kind": "SPLIT", "segmentIds": [0], "childIds": [4, 5],
                          "atMs": 1700000000000, "reason": "msgRateIn"}, …]
+    "magnetarScaleHold": {"segments": 16, "untilMs": 1700000000000}
 
-`targets` are the children of a SPLIT or MERGE, and what a PRUNE or DELETE still has to remove (with
-its `legacyTopicName` when it has one); `segmentIds` and `epoch` belong to SPLIT and MERGE. In a
-segment, `magnetarMerges` counts the merges behind it when it is not 0. In a subscription's record
-`magnetarState` is there until all of its cursors are, and again while they are removed; in a
-consumer's, `magnetarType` names a kind other than STREAM and `magnetarSegments` its segments.
+`targets` are the children of a SPLIT or MERGE, what a PRUNE or DELETE still has to remove, and what
+a MIGRATE has to seal (with its `legacyTopicName` when it has one); `segmentIds` and `epoch` belong
+to SPLIT and MERGE. In a segment, `magnetarMerges` counts the merges behind it when it is not 0. In
+a subscription's record `magnetarState` is there until all of its cursors are, and again while they
+are removed; in a consumer's, `magnetarType` names a kind other than STREAM and `magnetarSegments`
+its segments.
 """
 
 from __future__ import annotations
@@ -34,9 +36,11 @@ from magnetar.model.scalable import (
     Intent,
     LayoutEvent,
     MergeIntent,
+    MigrateIntent,
     MigrationOrigin,
     PruneIntent,
     ScalableTopicMetadata,
+    ScaleHold,
     SegmentLoad,
     SplitIntent,
     SubscriptionKind,
@@ -68,6 +72,7 @@ _TOPIC_FIELDS: Final = frozenset(
         "migratedFrom",
         "magnetarIntent",
         "magnetarHistory",
+        "magnetarScaleHold",
     )
 )
 _DERIVED: Final = ("sealed", "active", "root", "leaf", "legacy")
@@ -115,6 +120,9 @@ def format_topic_record(record: ScalableTopicMetadata) -> dict[str, Any]:
         value["magnetarIntent"] = _format_intent(record.intent)
     if record.history:
         value["magnetarHistory"] = [_format_event(event) for event in record.history]
+    if record.scale_hold is not None:
+        hold = record.scale_hold
+        value["magnetarScaleHold"] = {"segments": hold.segments, "untilMs": hold.until_ms}
     return value | dict(record.unknown)
 
 
@@ -144,6 +152,7 @@ def decode_topic_record(data: bytes) -> ScalableTopicMetadata:
                 for segment in segments.values()
                 if (fields := unknown_fields(segment, _SEGMENT_FIELDS))
             },
+            _parse_hold(object_in(value, "magnetarScaleHold")),
         )
     except (InvalidLayout, PreconditionFailed) as error:
         raise RecordUnreadable(f"A stored layout cannot be: {error.sentence}") from None
@@ -262,14 +271,14 @@ def _parse_segment(value: Json) -> Segment:
     )
 
 
-def _format_ref(ref: SegmentRef) -> dict[str, Any]:
+def format_ref(ref: SegmentRef) -> dict[str, Any]:
     value: dict[str, Any] = {"segmentId": ref.id, "hashRange": _format_range(ref.range)}
     if ref.legacy_topic:
         value["legacyTopicName"] = ref.legacy_topic
     return value
 
 
-def _parse_ref(value: Json) -> SegmentRef:
+def parse_ref(value: Json) -> SegmentRef:
     number = SegmentId(number_in(value, "segmentId"))
     return SegmentRef(number, _parse_range(value), text_in(value, "legacyTopicName"))
 
@@ -280,16 +289,18 @@ def _format_intent(intent: Intent) -> dict[str, Any]:
             return _format_change(ChangeKind.SPLIT, intent)
         case MergeIntent():
             return _format_change(ChangeKind.MERGE, intent)
-        case PruneIntent():
+        case PruneIntent(segments):
             kind = ChangeKind.PRUNE
-        case DeleteIntent():
+        case DeleteIntent(segments):
             kind = ChangeKind.DELETE
+        case MigrateIntent(segments):
+            kind = ChangeKind.MIGRATE
         case _:
             assert_never(intent)
     return {
         "kind": kind.value,
         "startedAtMs": intent.started_at_ms,
-        "targets": [_format_ref(ref) for ref in intent.segments],
+        "targets": [format_ref(ref) for ref in segments],
     }
 
 
@@ -300,12 +311,12 @@ def _format_change(kind: ChangeKind, intent: SplitIntent | MergeIntent) -> dict[
         "epoch": intent.epoch,
         "startedAtMs": intent.started_at_ms,
         "reason": intent.reason,
-        "targets": [_format_ref(ref) for ref in intent.children],
+        "targets": [format_ref(ref) for ref in intent.children],
     }
 
 
 def _parse_intent(value: Json) -> Intent:
-    targets = tuple(_parse_ref(each) for each in objects_in(value, "targets"))
+    targets = tuple(parse_ref(each) for each in objects_in(value, "targets"))
     parents = _ids(value, "segmentIds")
     epoch, started, reason = (
         number_in(value, "epoch"),
@@ -321,6 +332,8 @@ def _parse_intent(value: Json) -> Intent:
             return PruneIntent(targets, started)
         case ChangeKind.DELETE, (), _:
             return DeleteIntent(targets, started)
+        case ChangeKind.MIGRATE, (), _:
+            return MigrateIntent(targets, started)
         case kind, _, _:
             raise RecordUnreadable(
                 f"A stored {kind} names {len(parents)} segments and {len(targets)} targets"
@@ -347,6 +360,10 @@ def _parse_event(value: Json) -> LayoutEvent:
         number_in(value, "atMs"),
         text_in(value, "reason"),
     )
+
+
+def _parse_hold(value: Json) -> ScaleHold | None:
+    return ScaleHold(number_in(value, "segments"), number_in(value, "untilMs")) if value else None
 
 
 def _parse_origin(value: Json) -> MigrationOrigin | None:

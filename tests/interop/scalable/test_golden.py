@@ -208,5 +208,62 @@ def test_what_fails_there_fails_here_with_the_same_code(broker: MagnetarBroker) 
         """The recorded client goes on dialling after its subscribe failed."""
         return line.connection > 4
 
-    extra = scene.play(Replay(broker.port, is_skipped=is_dialled_again))
-    assert {command.type for command in extra} <= QUIET
+    def is_stream_of_regular_topic(line: Line) -> bool:
+        """The recorded broker has no such thing."""
+        is_answer = line.type == BaseCommand.SCALABLE_TOPIC_SUBSCRIBE_RESPONSE
+        return is_answer and "persistent://" in line.body.message
+
+    replay = Replay(broker.port, is_skipped=is_dialled_again, differs=is_stream_of_regular_topic)
+    kinds = {command.type for command in scene.play(replay)}
+    assert kinds <= QUIET | {BaseCommand.SCALABLE_TOPIC_ASSIGNMENT_UPDATE}
+
+
+def test_clients_go_through_a_migration_as_it_was_recorded(broker: MagnetarBroker) -> None:
+    """Ours sends producers away itself, as before a split, and tells once more who controls the
+    topic.
+    """
+    scene = Scene(broker, "migrate")
+    partitions = "/admin/v2/persistent/golden/migrate/regular/partitions"
+    assert scene.call("PUT", partitions, "2") == 204
+
+    def shows_sealed(line: Line) -> bool:
+        is_layout = line.type == BaseCommand.SCALABLE_TOPIC_UPDATE and not line.is_client
+        return is_layout and any(each.state == 1 for each in line.body.dag.segments)
+
+    acts = [(shows_sealed, scene.later("POST", "regular/migrate"))]
+    extra = beyond(scene.play(Replay(broker.port, acts)))
+    assert not acts
+    assert {command.type for command in extra} <= {
+        BaseCommand.CLOSE_PRODUCER,
+        BaseCommand.SCALABLE_TOPIC_UPDATE,
+    }
+
+
+def test_a_classic_client_is_kept_out_after_a_migration(broker: MagnetarBroker) -> None:
+    """The recorded broker lets it read on, and lets it look for what it cannot use."""
+    scene = Scene(broker, "v4-on-migrated")
+    tape = list(load_tape(scene.name))
+    asked = [line for line in tape if line.type == BaseCommand.PARTITIONED_METADATA]
+    began = next(place for place, line in enumerate(tape) if line == asked[1])
+    after = tape[began:]
+    subscribed = {
+        line.body.request_id
+        for line in after
+        if line.type == BaseCommand.SUBSCRIBE and line.is_client
+    }
+
+    def is_let_in(line: Line) -> bool:
+        return line.type == BaseCommand.SUCCESS and line.body.request_id in subscribed
+
+    def is_let_look(line: Line) -> bool:
+        kinds = (BaseCommand.PARTITIONED_METADATA_RESPONSE, BaseCommand.LOOKUP_RESPONSE)
+        return line.type in kinds and line in after
+
+    acts = [(lambda line: line == asked[1], scene.later("POST", "regular/migrate"))]
+    extra = scene.play(Replay(broker.port, acts, is_let_in, is_let_look))
+    assert not acts
+    refused = [each.error for each in extra if each.type == BaseCommand.ERROR]
+    assert {each.request_id for each in refused} == subscribed
+    for refusal in refused:
+        assert refusal.error == 11  # TopicNotFound
+        assert f"topic://golden/{scene.name}/regular" in refusal.message

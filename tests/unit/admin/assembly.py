@@ -13,12 +13,13 @@ from magnetar.admin.application import Application
 from magnetar.admin.table import make_application
 from magnetar.app.seed import seed_cluster
 from magnetar.broker.api import BrokerApi
+from magnetar.broker.heartbeat import append_entry
 from magnetar.broker.ownership import Owner, SoleOwnership
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
-from magnetar.broker.service import Service, append_entry
+from magnetar.broker.service import Service
 from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.cache import EntryCache
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree

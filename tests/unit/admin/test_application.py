@@ -52,7 +52,6 @@ def test_a_wrong_method_is_told_what_is_allowed() -> None:
         ("GET", "/admin/v3/functions/public/default"),
         ("POST", "/admin/v3/transactions"),
         ("POST", "/topics/persistent/public/default/a"),
-        ("POST", f"{V2}/scalable/public/default/a/migrate"),
         ("POST", f"{V2}/clusters/standalone/migrate"),
         ("GET", f"{V2}/resource-quotas"),
         ("GET", f"{V2}/worker/cluster"),

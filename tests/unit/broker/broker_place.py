@@ -246,7 +246,9 @@ class Place:
 async def open_place(*, cache_bytes: int = 1 << 24, **settings: object) -> AsyncIterator[Place]:
     clock = StillClock()
     # A switch of the active consumer waits for real time unless a test says otherwise.
-    config = Configuration({"activeConsumerFailoverDelayTimeMillis": 0, **settings})
+    # Topics keep their segments unless a test says otherwise.
+    calm = {"activeConsumerFailoverDelayTimeMillis": 0, "scalableTopicAutoScaleEnabled": False}
+    config = Configuration({**calm, **settings})
     store = MemoryStore(MemoryTree(clock))
     ledgers = FaultyLedgerStore(MemoryLedgerStore())
     resources = Resources(store, store, clock=clock)

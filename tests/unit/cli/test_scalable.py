@@ -45,7 +45,8 @@ def call(words: str, *answers: Answer) -> list[tuple[str, str, str]]:
         ("get-metadata topic://t/n/x", "GET", f"{ROOT}/x"),
         ("stats t/n/x", "GET", f"{ROOT}/x/stats"),
         ("segment-stats t/n/x -s 0", "GET", f"{ROOT}/x/segments/0"),
-        ("explain t/n/x", "GET", f"{ROOT}/x/explain"),
+        ("explain t/n/x -o json", "GET", f"{ROOT}/x/explain"),
+        ("decisions t/n/x", "GET", f"{ROOT}/x/decisions"),
         ("get-policy t/n/x", "GET", f"{ROOT}/x/policy"),
         ("get-auto-scale-policy t/n/x", "GET", f"{ROOT}/x/autoScalePolicy"),
         ("remove-auto-scale-policy t/n/x", "DELETE", f"{ROOT}/x/autoScalePolicy"),
@@ -104,6 +105,7 @@ def test_a_namespace_takes_an_auto_scale_policy_too() -> None:
         ("split-segment t/n/x -s 1 --at middle", "'middle' is not a hash"),
         ("split-segment t/n/x", "--segment-id"),
         ("create t/n/x -p nonsense", "'nonsense' is not KEY=VALUE"),
+        ("scale t/n/x -s 4 --hold-until soon", "'soon' is not a time such as 18:00"),
     ],
 )
 def test_a_usage_error_is_one_sentence(
@@ -152,3 +154,42 @@ def test_peek_stops_where_no_message_waits(capsys: pytest.CaptureFixture[str]) -
         f"{ROOT}/x/segments/2/subscriptions/s/position/{place}" for place in (1, 2)
     ]
     assert "hello" in capsys.readouterr().out
+
+
+def test_explain_says_why_a_topic_scales_and_what_waits(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = {
+        "scaling": ["The 2 active segments stay as they are:", "It would split, but waits."],
+        "subscriptions": {"s": ["segment 2 waits"]},
+    }
+    call("explain t/n/x", Answer(200, json.dumps(found)))
+    assert capsys.readouterr().out == (
+        "The 2 active segments stay as they are:\nIt would split, but waits.\ns: segment 2 waits\n"
+    )
+
+
+def test_decisions_are_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    found = [
+        {
+            "atMs": 1_700_000_000_000,
+            "trigger": "tick",
+            "activeSegments": 2,
+            "consumers": 3,
+            "decision": "split",
+            "segments": [1],
+            "reason": "consumer-count",
+            "heldBy": [],
+        }
+    ]
+    call("decisions t/n/x", Answer(200, json.dumps(found)))
+    heads, row = capsys.readouterr().out.splitlines()
+    assert heads.split() == [
+        *("TIME", "TIMES", "BECAUSE", "SEGMENTS", "CONSUMERS", "DECISION", "REASON", "HELD", "BY")
+    ]
+    assert row.split()[2:] == ["1", "tick", "2", "3", "split", "1", "consumer-count"]
+
+
+def test_a_scale_may_hold_until_a_time() -> None:
+    (asked,) = call("scale t/n/x -s 16 --hold-until 2027-01-31T18:00+00:00")
+    assert asked[1] == f"{ROOT}/x/scale?segments=16&holdUntil=1801418400000"

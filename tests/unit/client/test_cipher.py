@@ -179,3 +179,21 @@ def test_settings_that_cannot_be_are_refused() -> None:
         ConsumerEncryption(PemKeys(), on_failure="ignore")
     with pytest.raises(ConfigurationError, match="keys is needed"):
         ConsumerEncryption()
+
+
+def test_a_key_provider_that_fails_locks_the_message_and_says_why() -> None:
+    class Broken:
+        def public_key(self, name: str) -> EncryptionKey:
+            raise KeyError(name)
+
+        async def private_key(self, name: str, metadata: object) -> EncryptionKey:
+            raise ConnectionError("vault is down")
+
+    with pytest.raises(CryptoError, match="provider failed: KeyError"):
+        sealed(PayloadSealer(ProducerEncryption(Broken(), ["a"])), b"x")
+    keys = PemKeys(public={"a": RSA[1]})
+    metadata, payload = sealed(PayloadSealer(ProducerEncryption(keys, ["a"])), b"x")
+    opener = PayloadOpener(ConsumerEncryption(Broken()))
+    prepare(opener, metadata)
+    with pytest.raises(CryptoError, match="vault is down"):
+        opener.open(metadata, payload)

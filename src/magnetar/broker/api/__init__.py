@@ -9,6 +9,7 @@ from magnetar.broker.api.broker import BrokerSelfApi
 from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.api.cluster import ClusterApi
 from magnetar.broker.api.lookup import LookupApi
+from magnetar.broker.api.migration import MigrationApi
 from magnetar.broker.api.namespace import NamespaceApi
 from magnetar.broker.api.namespace_policy import NamespacePolicyApi
 from magnetar.broker.api.partition import PartitionApi
@@ -46,8 +47,11 @@ class BrokerApi:
         self.auto_scale = AutoScaleApi(service)
         self.scalable = ScalableApi(service, self.auto_scale)
         self.scalable_subscriptions = ScalableSubscriptionApi(service)
-        self.scalable_stats = ScalableStatsApi(service, self.topics, self.subscriptions)
+        self.scalable_stats = ScalableStatsApi(
+            service, self.topics, self.subscriptions, self.auto_scale
+        )
         self.segments = SegmentApi(service)
+        self.migrations = MigrationApi(service)
         self.lookup = LookupApi(service, self.bundles)
 
     async def apply_stored_configuration(self) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from magnetar.broker.api.record import load_policies, store_policies
+from magnetar.broker.scalable.autoscale import plan_auto_scale
 from magnetar.model.autoscale import (
     FIELDS,
     AutoScaleOverride,
-    AutoScalePolicy,
     Override,
     apply_override,
     check_auto_scale,
@@ -22,15 +22,9 @@ from magnetar.model.autoscale import (
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import Policies
 from magnetar.model.scalable import ScalableTopicMetadata
-from magnetar.runtime.configuration import Configuration
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
-
-_KEYS = {
-    "enabled": "scalableTopicAutoScaleEnabled",
-    **{name: f"scalableTopic{name[0].upper()}{name[1:]}" for name in FIELDS if name != "enabled"},
-}
 
 
 class AutoScaleApi:
@@ -82,9 +76,3 @@ class AutoScaleApi:
             name: {"value": getattr(policy, name), "source": source_of(name, namespace, own).value}
             for name in FIELDS
         }
-
-
-def plan_auto_scale(config: Configuration) -> AutoScalePolicy:
-    """What the broker's configuration says."""
-    values = {name: config.get(key) for name, key in _KEYS.items()}
-    return structs.replace(AutoScalePolicy(), **values)

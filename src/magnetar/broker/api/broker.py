@@ -10,6 +10,7 @@ import msgspec
 from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.api.hash_range import bundle_of
 from magnetar.broker.exposition import render_metrics
+from magnetar.broker.heartbeat import check_health
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import (
     NotFound,
@@ -21,6 +22,7 @@ from magnetar.errors import (
 from magnetar.metadata.store import ABSENT
 from magnetar.runtime.configuration import dynamic_names
 from magnetar.runtime.log import Log
+from magnetar.runtime.spelling import canonical_name
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
@@ -62,7 +64,7 @@ class BrokerSelfApi:
             raise NotFound(f"There is no broker {broker_id}")
         if self._service.closing:
             raise ServiceNotReady("The broker is closing")
-        await self._service.health()
+        await check_health(self._service)
 
     async def render_metrics(self) -> str:
         return await render_metrics(self._service)
@@ -91,12 +93,14 @@ class BrokerSelfApi:
 
     async def update_dynamic(self, key: str, value: str) -> None:
         """Keep the value for all brokers; one that does not fit is kept but not applied."""
+        key = canonical_name(key)
         if key not in dynamic_names():
             raise PreconditionFailed("Can't update non-dynamic configuration")
         await self._store_dynamic(key, value)
         self._apply(key, value)
 
     async def delete_dynamic(self, key: str) -> None:
+        key = canonical_name(key)
         if key not in dynamic_names():
             raise PreconditionFailed("Can't delete non-dynamic configuration")
         await self._store_dynamic(key, None)

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from magnetar.broker.api.message_id import describe_position
+from magnetar.broker.api.migration import check_regular
 from magnetar.broker.api.record import load_policies
 from magnetar.broker.api.stats import merge_topic_stats
 from magnetar.broker.api.topic import (
@@ -106,6 +107,7 @@ class PartitionApi:
         await for_each([name for name in partitions if name.is_persistent], create_one)
 
     async def create_missed(self, topic: TopicName) -> None:
+        await check_regular(self._service, topic)
         metadata = await self._partitioned.get(topic)
         if metadata is None:
             raise TopicNotFound(f"Topic {topic} does not exist")
@@ -118,6 +120,7 @@ class PartitionApi:
         subscription.
         """
         _check_base(topic)
+        await check_regular(self._service, topic)
         metadata = await self._partitioned.get(topic)
         if metadata is None:
             raise Conflict(f"Topic {topic} is not the partitioned topic.")
@@ -170,6 +173,7 @@ class PartitionApi:
 
     async def delete(self, topic: TopicName, *, force: bool) -> None:
         _check_base(topic)
+        await check_regular(self._service, topic)
         metadata = await self._partitioned.get(topic)
         if metadata is None:
             if await self._service.topic_exists(topic):
@@ -243,6 +247,7 @@ class PartitionApi:
                 "Termination of a non-partitioned topic is not allowed using"
                 " partitioned-terminate, please use terminate commands"
             )
+        await check_regular(self._service, topic)
         last: dict[str, Position] = {}
 
         async def terminate_one(name: TopicName) -> None:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.api.autoscale import AutoScaleApi
 from magnetar.broker.api.record import load_policies
-from magnetar.errors import PreconditionFailed
+from magnetar.errors import PreconditionFailed, TopicNotFound
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.segment import RING, SegmentId
 from magnetar.wire.scalable import format_topic_record
 
 if TYPE_CHECKING:
+    from magnetar.broker.scalable.controller import Controller
     from magnetar.broker.service import Service
 
 
@@ -65,16 +66,26 @@ class ScalableApi:
         }
 
     # The layout
+    async def _controller(self, topic: TopicName) -> Controller:
+        scalable = self._service.scalable
+        try:
+            return await scalable.controller(topic)
+        except TopicNotFound:
+            await scalable.regular.check_scalable(topic, "segments to split and merge")
+            raise
+
     async def split(self, topic: TopicName, segment: SegmentId, *, at: int | None) -> None:
-        await (await self._service.scalable.controller(topic)).split(segment, at=at)
+        await (await self._controller(topic)).split(segment, at=at)
 
     async def merge(self, topic: TopicName, left: SegmentId, right: SegmentId) -> None:
-        await (await self._service.scalable.controller(topic)).merge(left, right)
+        await (await self._controller(topic)).merge(left, right)
 
-    async def scale(self, topic: TopicName, count: int) -> None:
+    async def scale(
+        self, topic: TopicName, count: int, *, hold_until_ms: int | None = None
+    ) -> None:
         if not 1 <= count <= RING:
             raise PreconditionFailed(f"segments must be from 1 to {RING}, not {count}")
-        await (await self._service.scalable.controller(topic)).scale_to(count)
+        await (await self._controller(topic)).scale_to(count, hold_until_ms=hold_until_ms)
 
     async def prune(self, topic: TopicName) -> Sequence[SegmentId]:
         """Remove what is drained and no longer retained, now; the ids of what went."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from magnetar.broker.api.autoscale import AutoScaleApi
 from magnetar.broker.api.scalable_subscription import describe_subscription
 from magnetar.broker.api.subscription import SubscriptionApi
 from magnetar.broker.api.topic import StatsOptions, TopicApi
@@ -22,8 +23,15 @@ if TYPE_CHECKING:
 
 
 class ScalableStatsApi:
-    def __init__(self, service: Service, topics: TopicApi, subscriptions: SubscriptionApi) -> None:
+    def __init__(
+        self,
+        service: Service,
+        topics: TopicApi,
+        subscriptions: SubscriptionApi,
+        auto_scale: AutoScaleApi,
+    ) -> None:
         self._service = service
+        self._auto_scale = auto_scale
         self._topics = topics
         self._subscriptions = subscriptions
 
@@ -47,6 +55,14 @@ class ScalableStatsApi:
         }
         if controller.metadata.intent is not None:
             stats["change"] = describe(controller.metadata.intent)
+        for number, load in (await self.load(topic)).items():
+            if "reported" in load:
+                stats["segments"][number]["reportedLoad"] = load["reported"]
+        last = controller.scaler.decisions.last
+        stats["autoScale"] = {
+            "policy": await self._auto_scale.effective(topic),
+            "lastDecision": None if last is None else last.format(),
+        }
         return stats
 
     async def segments(self, topic: TopicName) -> Mapping[str, Any]:
@@ -80,13 +96,20 @@ class ScalableStatsApi:
             loads[str(segment.id)] = load
         return loads
 
-    async def explain(self, topic: TopicName) -> Mapping[str, Sequence[str]]:
-        """For each subscription, a sentence about everything that waits."""
+    async def explain(self, topic: TopicName) -> Mapping[str, Any]:
+        """Why the topic splits, merges or stays; for each subscription, what waits for what."""
         controller = await self._service.scalable.controller(topic)
         return {
-            name: controller.coordinators[name].explain()
-            for name in sorted(controller.coordinators)
+            "scaling": await controller.scaler.explain(),
+            "subscriptions": {
+                name: controller.coordinators[name].explain()
+                for name in sorted(controller.coordinators)
+            },
         }
+
+    async def decisions(self, topic: TopicName) -> Sequence[Mapping[str, Any]]:
+        """What the topic decided about scaling itself, lately."""
+        return (await self._service.scalable.controller(topic)).scaler.describe()
 
     async def peek(
         self, topic: TopicName, number: SegmentId, subscription: str, place: int

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from magnetar.broker.api.message_id import MessageId
+from magnetar.broker.api.migration import check_regular
 from magnetar.broker.api.topic import (
     TopicApi,
     check_exists,
@@ -56,6 +57,7 @@ class SubscriptionApi:
             )
         if not name.strip():
             raise PreconditionFailed("Subscription name is not valid")
+        await check_regular(self._service, topic)
         names = await self._names_to_subscribe(topic)
         existing = 0
 
@@ -106,6 +108,7 @@ class SubscriptionApi:
 
     async def delete(self, topic: TopicName, name: str, *, force: bool) -> None:
         """From every partition that has it."""
+        await check_regular(self._service, topic)
         names = await self._live_names(topic)
         found = False
 

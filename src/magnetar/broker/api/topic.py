@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.api.chain_info import describe_chain
 from magnetar.broker.api.message_id import describe_position
+from magnetar.broker.api.migration import check_regular
 from magnetar.broker.api.record import load_policies
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import is_system_topic
@@ -114,6 +115,7 @@ class TopicApi:
             )
 
     async def delete(self, topic: TopicName, *, force: bool) -> None:
+        await check_regular(self._service, topic)
         if await self._service.resources.partitioned.get(topic) is not None:
             raise Conflict(
                 f"{topic} is a partitioned topic, instead of calling delete topic, please call"
@@ -179,6 +181,7 @@ class TopicApi:
             raise MethodNotAllowed("Termination of a partitioned topic is not allowed")
         if is_system_topic(topic):
             raise MethodNotAllowed("Termination of a system topic is not allowed")
+        await check_regular(self._service, topic)
         return describe_position(await (await self.find_persistent(topic, refusal)).terminate())
 
     async def start_compaction(self, topic: TopicName) -> None:
@@ -206,6 +209,8 @@ class TopicApi:
         await self.each(topic, trim)
 
     async def truncate(self, topic: TopicName) -> None:
+        await check_regular(self._service, topic)
+
         async def truncate(name: TopicName) -> None:
             refusal = PreconditionFailed("unsupport truncate")
             await (await self.find_persistent(name, refusal)).truncate()
@@ -320,6 +325,7 @@ async def check_namespace(service: Service, namespace: NamespaceName) -> None:
 
 async def check_new(service: Service, topic: TopicName) -> None:
     """Neither a topic nor a partitioned or scalable topic of this name may exist."""
+    await check_regular(service, topic)
     if await service.resources.partitioned.get(topic) is not None:
         raise Conflict("This topic already exists")
     if await service.topic_exists(topic):

@@ -10,6 +10,7 @@ from magnetar.broker.connection import Connection
 from magnetar.broker.consumer import Consumer, SubscriptionType
 from magnetar.broker.handler.schema import check_consumer_schema
 from magnetar.broker.persistent import INTERNAL_CURSORS, PersistentTopic
+from magnetar.broker.scalable.guard import check_consumer
 from magnetar.broker.scalable.reader import attach_reader, on_reader_closed
 from magnetar.broker.service import AnyTopic
 from magnetar.broker.subscription import Subscription
@@ -70,9 +71,9 @@ async def _subscribe(connection: Connection, request: CommandSubscribe, creation
     try:
         kind = SubscriptionType(request.subType)
         _check_request(request, kind)
-        topic = await connection.service.attach_topic(
-            parse_topic(request.topic), may_create=request.force_topic_creation
-        )
+        name = parse_topic(request.topic)
+        await check_consumer(connection, name, request)
+        topic = await connection.service.attach_topic(name, may_create=request.force_topic_creation)
         _check_policy(topic, kind)
         await check_consumer_schema(topic, request)
         consumer = _make_consumer(connection, request, kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from magnetar.broker.connection import Connection
+from magnetar.broker.scalable.guard import check_lookup, check_partitions
 from magnetar.errors import BrokerError, fault_of
 from magnetar.model.name import parse_topic
 from magnetar.wire.command import (
@@ -25,7 +26,9 @@ def on_lookup(connection: Connection, command: BaseCommand) -> Awaitable[None]:
 async def _lookup(connection: Connection, request: CommandLookupTopic) -> None:
     response = CommandLookupTopicResponse(request_id=request.request_id)
     try:
-        owner = await connection.service.ownership.owner_of(parse_topic(request.topic))
+        name = parse_topic(request.topic)
+        await check_lookup(connection, name)
+        owner = await connection.service.ownership.owner_of(name)
         url = owner.url_of(request.advertised_listener_name)
     except BrokerError as refusal:
         response.response = CommandLookupTopicResponse.Failed
@@ -51,8 +54,10 @@ async def _partitioned_metadata(
 ) -> None:
     response = CommandPartitionedTopicMetadataResponse(request_id=request.request_id)
     try:
+        name = parse_topic(request.topic)
+        await check_partitions(connection, name)
         response.partitions = await connection.service.partitions_of(
-            parse_topic(request.topic), may_create=request.metadata_auto_creation_enabled
+            name, may_create=request.metadata_auto_creation_enabled
         )
         response.response = CommandPartitionedTopicMetadataResponse.Success
     except BrokerError as refusal:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from magnetar.broker.connection import Connection
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.producer import AccessMode, Producer
+from magnetar.broker.scalable.guard import check_producer
 from magnetar.broker.service import AnyTopic
 from magnetar.errors import IncompatibleSchema, NotAllowed, ServiceNotReady
 from magnetar.model.name import parse_topic
@@ -43,7 +44,9 @@ async def _create(connection: Connection, request: CommandProducer, creation: ob
     producer: Producer | None = None
     try:
         service = connection.service
-        topic = await service.attach_topic(parse_topic(request.topic))
+        name = parse_topic(request.topic)
+        await check_producer(connection, name)
+        topic = await service.attach_topic(name)
         await _add_initial_subscription(topic, request)
         schema_version = await _check_schema(topic, request)
         producer = _make_producer(connection, topic, request, schema_version)

@@ -13,6 +13,7 @@ from magnetar.wire.command import (
     CommandEndTxnResponse,
     CommandNewTxnResponse,
     CommandTcClientConnectResponse,
+    CommandWatchTcAssignmentsUpdate,
     ServerError,
     body_of,
     make_command,
@@ -28,16 +29,27 @@ _RESPONSES = {
     BaseCommand.TC_CLIENT_CONNECT_REQUEST: CommandTcClientConnectResponse,
 }
 _NOT_ALLOWED = ServerError.Name(WireCode.NOT_ALLOWED)
+_SENTENCE = TransactionsNotSupported("transactions are not supported by this broker").sentence
 
 
 def on_transaction(connection: Connection, command: BaseCommand) -> None:
-    refusal = TransactionsNotSupported("transactions are not supported by this broker")
     body = body_of(command)
     request_id: int = body.request_id  # type: ignore[attr-defined]
     response = _RESPONSES[command.type](
-        request_id=request_id, error=_NOT_ALLOWED, message=refusal.sentence
+        request_id=request_id, error=_NOT_ALLOWED, message=_SENTENCE
     )
     connection.send_command(make_command(response))
+
+
+def on_watch_coordinators(connection: Connection, command: BaseCommand) -> None:
+    update = CommandWatchTcAssignmentsUpdate(
+        watch_id=command.watchTcAssignments.watch_id, error=_NOT_ALLOWED, message=_SENTENCE
+    )
+    connection.send_command(make_command(update))
+
+
+def on_watch_coordinators_close(connection: Connection, command: BaseCommand) -> None:
+    """Nothing is watched, so nothing ends."""
 
 
 def on_auth_response(connection: Connection, command: BaseCommand) -> None:

@@ -11,9 +11,9 @@ from magnetar.broker.scalable.watch import NamespaceWatcher
 from magnetar.errors import (
     BadRequest,
     BrokerError,
-    FeatureNotSupported,
     InvalidName,
     NotAllowed,
+    NotScalable,
     ServiceNotReady,
     TopicNotFound,
     Unauthorized,
@@ -21,6 +21,7 @@ from magnetar.errors import (
     fault_of,
 )
 from magnetar.model.name import TopicDomain, TopicName, parse_namespace, parse_topic
+from magnetar.model.scalable import ConsumerKind
 from magnetar.model.segment import scalable_name
 from magnetar.wire.command import (
     BaseCommand,
@@ -34,7 +35,7 @@ from magnetar.wire.command import (
 )
 from magnetar.wire.layout import decode_consumer_kind, encode_assignment
 
-_NAMED = (NotAllowed, InvalidName, ServiceNotReady, Unauthorized)
+_NAMED = (NotAllowed, NotScalable, InvalidName, ServiceNotReady, Unauthorized)
 """Refusals that clients tell apart; every other one is unknown to them."""
 
 
@@ -99,11 +100,12 @@ async def _subscribe(connection: Connection, request: CommandScalableTopicSubscr
         name = parse_topic(request.topic)
         if not request.subscription or not request.consumer_name:
             raise BadRequest("A consumer registers with its own name and that of a subscription")
-        coordinator = await _find_coordinator(connection, name, request.subscription)
+        kind = decode_consumer_kind(request.consumer_type)
+        coordinator = await _find_coordinator(connection, name, request.subscription, kind)
         connection.scalable.groups[request.consumer_id] = coordinator
         assignment = await coordinator.register(
             request.consumer_name,
-            decode_consumer_kind(request.consumer_type),
+            kind,
             request.consumer_id,
             connection,
         )
@@ -116,22 +118,21 @@ async def _subscribe(connection: Connection, request: CommandScalableTopicSubscr
 
 
 async def _find_coordinator(
-    connection: Connection, name: TopicName, subscription: str
+    connection: Connection, name: TopicName, subscription: str, kind: ConsumerKind
 ) -> Coordinator:
-    """One that is idle may be dropped just when it is found."""
+    """One that is idle may be dropped just when it is found. Streams may share a regular topic."""
     scalable, topic = connection.service.scalable, scalable_name(name)
     while True:
         try:
             controller = await scalable.controller(topic)
         except TopicNotFound:
-            if name.domain is TopicDomain.PERSISTENT and await scalable.is_regular(name):
-                raise FeatureNotSupported(
-                    f"{name} is a regular topic, which only producers and queue consumers can use"
-                    " as it is; for others make it scalable first:"
-                    f" magnetar admin scalable-topics migrate-to-scalable {name}"
-                ) from None
-            raise
-        coordinator = await controller.coordinator(subscription)
+            if kind is not ConsumerKind.STREAM:
+                await scalable.regular.check_scalable(topic, "checkpoints")
+            if name.domain is not TopicDomain.PERSISTENT or kind is not ConsumerKind.STREAM:
+                raise
+            coordinator = await scalable.regular.coordinator(name, subscription)
+        else:
+            coordinator = await controller.coordinator(subscription)
         if not coordinator.is_closed:
             return coordinator
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.model.name import TopicName
+
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
     from magnetar.broker.scalable.coordinator import Coordinator
@@ -12,13 +14,15 @@ if TYPE_CHECKING:
 
 
 class Attendance:
-    __slots__ = ("groups", "layouts", "namespaces")
+    __slots__ = ("groups", "layouts", "namespaces", "strangers")
 
     def __init__(self) -> None:
         self.layouts: dict[int, LayoutSession] = {}
         self.namespaces: dict[int, NamespaceWatcher] = {}
         self.groups: dict[int, Coordinator] = {}
         """Where consumers are registered, by consumer id."""
+        self.strangers: set[TopicName] = set()
+        """Topics that the client asked for by the name of the regular topic they were."""
 
     def on_writable(self) -> None:
         for session in list(self.layouts.values()):

@@ -9,29 +9,29 @@ that is known is read anew.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from magnetar.broker.persistent import INTERNAL_CURSORS, PersistentTopic
 from magnetar.broker.scalable.coordinator import Coordinator
+from magnetar.broker.scalable.decision import Trigger
 from magnetar.broker.scalable.group import Groups
 from magnetar.broker.scalable.leadership import Leadership
 from magnetar.broker.scalable.limit import load_limits
 from magnetar.broker.scalable.mutation import Mutation
 from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.roster import Roster
+from magnetar.broker.scalable.scaler import Scaler
 from magnetar.broker.scalable.segment import LocalSegments, SegmentAccess, together
 from magnetar.broker.scalable.state import Listener, TopicState
-from magnetar.errors import (
-    NotAllowed,
-    ResourceBusy,
-    TopicNotFound,
-)
+from magnetar.errors import NotAllowed, ResourceBusy, TopicNotFound
 from magnetar.model.layout import Layout
-from magnetar.model.name import TopicName
+from magnetar.model.name import TopicName, parse_topic
 from magnetar.model.position import Position, Term
 from magnetar.model.scalable import (
     Intent,
     ScalableTopicMetadata,
+    ScaleHold,
     SubscriptionKind,
     SubscriptionRecord,
 )
@@ -69,6 +69,7 @@ class Controller:
         self._mutation = Mutation(
             self._state, self.segments, self._roster, service.clock, forget=self._on_forget
         )
+        self.scaler = Scaler(self)
         self._leadership = Leadership(service.store, topic, service.broker_id, self)
         self._cancel_watch = records.watch(topic, self._on_record)
 
@@ -107,7 +108,7 @@ class Controller:
     @property
     def is_needed(self) -> bool:
         """Whether anybody uses the topic, or anything is left to be done or read in it."""
-        if self._leadership.is_busy or self.coordinators:
+        if self._leadership.is_busy or self.coordinators or self.scaler.is_waiting:
             return True
         if not self._state.is_loaded:
             return False
@@ -154,6 +155,7 @@ class Controller:
             self._on_end(self)
             raise
         await self._groups.restore()
+        self.scaler.start()
 
     async def settle(self) -> None:
         if not self._mutation.is_settled:
@@ -161,6 +163,7 @@ class Controller:
             await self._mutation.settle()
 
     async def resign(self) -> None:
+        await self.scaler.stop()
         await self._groups.drop_all()
 
     # ------------------------------------------------------------------ changes
@@ -169,22 +172,31 @@ class Controller:
         self, segment: SegmentId, *, at: int | None = None, reason: str = "manual"
     ) -> None:
         """Two segments take over from one; `at` is the first hash of the upper one."""
-        await self._change(
+        await self.change(
             lambda layout, now_ms: plan_split(layout, segment, now_ms=now_ms, at=at, reason=reason)
         )
 
     async def merge(self, left: SegmentId, right: SegmentId, *, reason: str = "manual") -> None:
         """One segment takes over from two neighbours."""
-        await self._change(
+        await self.change(
             lambda layout, now_ms: plan_merge(layout, left, right, now_ms=now_ms, reason=reason)
         )
 
-    async def scale_to(self, count: int) -> None:
-        """Split or merge until there are so many active segments."""
-        while await self._change(lambda layout, now_ms: plan_scale(layout, count, now_ms=now_ms)):
+    async def scale_to(self, count: int, *, hold_until_ms: int | None = None) -> None:
+        """Split or merge until there are so many active segments. Till the given time there are no
+        fewer, however little they carry.
+        """
+        hold = None if hold_until_ms is None else ScaleHold(count, hold_until_ms)
+
+        async def note() -> None:
+            if self.metadata.scale_hold != hold:
+                await self._state.update(lambda record: replace(record, scale_hold=hold))
+
+        await self._leadership.lead(note)
+        while await self.change(lambda layout, now_ms: plan_scale(layout, count, now_ms=now_ms)):
             pass
 
-    async def _change(self, plan: Callable[[Layout, int], Intent | None]) -> bool:
+    async def change(self, plan: Callable[[Layout, int], Intent | None]) -> bool:
         """Plan on the layout as it is when the turn comes; say whether anything was to be done."""
 
         async def body() -> bool:
@@ -227,6 +239,9 @@ class Controller:
     async def _on_forget(self) -> None:
         """Remove the record. Whoever stays a candidate would write below its path again."""
         await self.service.policies.delete(self.topic)
+        origin = self.metadata.migrated_from
+        if origin is not None:
+            await self.service.policies.delete(parse_topic(origin.topic))
         await self.service.schemas.delete(self.topic)
         self._cancel_watch()
         await self._leadership.retire()
@@ -337,6 +352,9 @@ class Controller:
         """Groups that everyone has left need none."""
         await self._leadership.lead(self._groups.drop_idle)
 
+    def on_consumers_changed(self, *, has_joined: bool) -> None:
+        self.scaler.trigger(Trigger.JOIN if has_joined else Trigger.LEAVE)
+
     def on_drained(self, segment: SegmentId, subscription: str) -> None:
         self._groups.on_drained(segment, subscription)
 
@@ -348,6 +366,7 @@ class Controller:
 
     def _on_changed(self, record: ScalableTopicMetadata | None) -> None:
         if record is not None:
+            self.scaler.on_changed(record)
             self._groups.on_layout_changed()
         else:
             self._leadership.start(self._groups.drop_all)
@@ -370,6 +389,7 @@ class Controller:
     async def close(self) -> None:
         """Leave the topic to whoever controls it next."""
         self._cancel_watch()
+        await self.scaler.stop()
         await self._leadership.close()
         await self._groups.drop_all()
 

@@ -39,7 +39,7 @@ from magnetar.runtime.task import TaskScope
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
-    from magnetar.broker.scalable.controller import Controller
+    from magnetar.broker.scalable.host import Host
 
 log = Log(__name__)
 
@@ -47,17 +47,17 @@ _RETRY_S: Final = 1.0
 
 
 class Coordinator:
-    def __init__(self, controller: Controller, subscription: str) -> None:
+    def __init__(self, host: Host, subscription: str) -> None:
         self.subscription = subscription
-        self._controller = controller
-        self._service = controller.service
+        self._host = host
+        self._service = host.service
         self._tasks = TaskScope(f"group {subscription}")
         self._sessions: dict[str, Registration] = {}
         self._assignment = Assignment()
         self._drained: frozenset[SegmentId] = frozenset()
         self._backlog: dict[SegmentId, int] = {}
         """Of sealed segments that are not drained, when it was last asked for."""
-        self._layout = controller.layout
+        self._layout = host.layout
         """What the assignment was made for."""
         self._refreshing: asyncio.Task[None] | None = None
         self._is_stale = False
@@ -118,6 +118,7 @@ class Coordinator:
         if not is_same:
             self._refresh()
         await self._settle()
+        self._host.on_consumers_changed(has_joined=True)
         part = self._part_of(session)
         if is_same and session.connection is connection:
             session.tell(part)
@@ -127,7 +128,7 @@ class Coordinator:
         """Record that there is such a subscription and such a consumer."""
         self._check_open()
         if kind is ConsumerKind.STREAM:
-            await self._controller.register_subscription(self.subscription, SubscriptionKind.STREAM)
+            await self._host.register_subscription(self.subscription, SubscriptionKind.STREAM)
         session = self._sessions.get(consumer_name)
         if session is None or session.record.kind is not kind:
             await self._store(consumer_name, ConsumerRecord(kind))
@@ -139,9 +140,8 @@ class Coordinator:
             return
         session.stop_grace()
         self._refresh()
-        await self._controller.records.delete_consumer(
-            self._controller.topic, self.subscription, consumer_name
-        )
+        await self._host.records.delete_consumer(self._host.topic, self.subscription, consumer_name)
+        self._host.on_consumers_changed(has_joined=False)
         await self._settle()
 
     def on_connection_closed(self, connection: Connection) -> None:
@@ -162,7 +162,7 @@ class Coordinator:
         if self._sessions.get(session.name) is session and session.connection is None:
             log.info(
                 "consumer did not come back",
-                topic=self._controller.topic.full,
+                topic=self._host.topic.full,
                 subscription=self.subscription,
                 consumer=session.name,
             )
@@ -218,15 +218,13 @@ class Coordinator:
 
     async def restore(self) -> None:
         """Take over from an earlier controller: its consumers have the whole grace to come back."""
-        records = await self._controller.records.load_consumers(
-            self._controller.topic, self.subscription
-        )
+        records = await self._host.records.load_consumers(self._host.topic, self.subscription)
         for name, record in records.items():
             if name not in self._sessions:
                 session = self._sessions[name] = Registration(name, record)
                 self._expect_back(session)
         segments = {name: each.record.segments for name, each in self._sessions.items()}
-        self._assignment = restore_assignment(self._controller.layout.epoch, segments)
+        self._assignment = restore_assignment(self._host.layout.epoch, segments)
         for names in self._assignment.owners.values():
             for name in names if len(names) > 1 else ():
                 self._sessions[name].shares = True
@@ -234,6 +232,14 @@ class Coordinator:
         if self._sessions:
             self._refresh()
             await self._settle()
+
+    async def move(self, host: Host) -> None:
+        """Somebody else controls the topic from now on; the consumers notice nothing."""
+        self._host = host
+        for session in list(self._sessions.values()):
+            await self._store(session.name, session.record)
+        self.on_cursor_moved()
+        await self._settle()
 
     # ------------------------------------------------------------------ deciding
 
@@ -253,7 +259,7 @@ class Coordinator:
                 self._is_stale = False
                 await self._look()
                 if not self._is_stale:
-                    await self._assign(self._controller.layout)
+                    await self._assign(self._host.layout)
         except BrokerError as failure:
             self._on_failure("segments not assigned", failure)
         finally:
@@ -261,7 +267,7 @@ class Coordinator:
 
     async def _look(self) -> None:
         """Find out which sealed segments are drained, of those not known to be."""
-        layout = self._controller.layout
+        layout = self._host.layout
         self._drained &= layout.by_id.keys()
         self._backlog = {n: b for n, b in self._backlog.items() if n in layout.by_id}
         if self.kind is ConsumerKind.CHECKPOINT or not self._sessions:
@@ -271,7 +277,7 @@ class Coordinator:
                 await self._look_at(layout, segment)
 
     async def _look_at(self, layout: Layout, segment: Segment) -> None:
-        segments = self._controller.segments
+        segments = self._host.segments
         try:
             backlog = await segments.backlog(segment.ref, self.subscription)
             if backlog is None and await segments.see(segment.ref) is None:
@@ -288,7 +294,7 @@ class Coordinator:
     def _on_failure(self, problem: str, failure: BrokerError) -> None:
         log.warning(
             problem,
-            topic=self._controller.topic.full,
+            topic=self._host.topic.full,
             subscription=self.subscription,
             reason=failure.sentence,
         )
@@ -326,12 +332,10 @@ class Coordinator:
         return self._assignment.segments_of(session.name)
 
     async def _store(self, name: str, record: ConsumerRecord) -> None:
-        await self._controller.records.store_consumer(
-            self._controller.topic, self.subscription, name, record
-        )
+        await self._host.records.store_consumer(self._host.topic, self.subscription, name, record)
 
     def _part_of(self, session: Registration) -> ConsumerAssignment:
-        return self._assignment.part_of(session.name, self._layout, self._controller.topic)
+        return self._assignment.part_of(session.name, self._layout, self._host.topic)
 
     # ------------------------------------------------------------------ asking
 
@@ -365,7 +369,7 @@ class Coordinator:
         """What is left to acknowledge: as of now where the segment is served here."""
         counts = dict(self._backlog)
         for segment in segments:
-            name = segment.name_in(self._controller.topic).full
+            name = segment.name_in(self._host.topic).full
             topic = self._service.topics.get(name)
             subscription = None if topic is None else topic.subscriptions.get(self.subscription)
             if isinstance(subscription, Subscription):

@@ -25,11 +25,17 @@ class Groups:
         return coordinator
 
     async def restore(self) -> None:
-        """Take over every group that has registered consumers."""
+        """Take over every group that has registered consumers, and those that the topic had when
+        it was a regular one.
+        """
         records, topic = self._controller.records, self._controller.topic
         for name in await records.load_groups(topic):
             if await records.load_consumers(topic, name):
                 await self.get_or_make(name).restore()
+        regular = self._controller.service.scalable.regular
+        for name, coordinator in regular.release(topic).items():
+            self.coordinators[name] = coordinator
+            await coordinator.move(self._controller)
 
     async def drop(self, name: str, *, is_over: bool = False) -> None:
         """Its consumers look for the next leader, unless there is nothing to read any more."""

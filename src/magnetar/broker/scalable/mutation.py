@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, assert_never
 
 from magnetar.broker.scalable.roster import Roster
-from magnetar.broker.scalable.segment import SegmentAccess, together
+from magnetar.broker.scalable.segment import END, SegmentAccess, together
 from magnetar.broker.scalable.state import TopicState
 from magnetar.errors import BrokerError, PreconditionFailed, ServiceNotReady, VersionConflict
+from magnetar.model.position import EARLIEST
 from magnetar.model.scalable import Intent, MergeIntent, SplitIntent
 from magnetar.model.segment import SegmentId, SegmentRef
 from magnetar.rules.drain import PrunePlan, Retention, SegmentUse, plan_prune
@@ -183,9 +184,11 @@ class Mutation:
         match action:
             case CreateSegment(segment, subscriptions):
                 await self._segments.create(segment, subscriptions)
-            case AddCursors(segment, subscriptions):
+            case AddCursors(segment, subscriptions, at_end):
+                start = END if at_end else EARLIEST
                 await together(
-                    self._segments.create_subscription(segment, name) for name in subscriptions
+                    self._segments.create_subscription(segment, name, start)
+                    for name in subscriptions
                 )
             case SealSegment(segment):
                 await self._segments.seal(segment)

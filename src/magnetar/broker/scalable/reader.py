@@ -99,17 +99,18 @@ def _find_groups(subscription: Subscription) -> list[tuple[Coordinator, SegmentI
     Readers of a CHECKPOINT group keep no place, so their subscriptions have names of their own.
     """
     name, service = subscription.topic.name, subscription.topic.service
-    controller = service.scalable.loaded_controller(scalable_name(name))
-    if controller is None or not controller.coordinators:
+    topic = scalable_name(name)
+    host = service.scalable.loaded_controller(topic) or service.scalable.regular.find(topic)
+    if host is None or not host.coordinators:
         return []
     if name.domain is TopicDomain.SEGMENT:
         segment = parse_segment(name).id
     else:
-        same = (each.id for each in controller.layout.segments if each.legacy_topic == name.full)
+        same = (each.id for each in host.layout.segments if each.legacy_topic == name.full)
         segment = next(same, SegmentId(-1))
     return [
         (group, segment)
-        for group in controller.coordinators.values()
+        for group in host.coordinators.values()
         if group.subscription == subscription.name
         or (group.kind is ConsumerKind.CHECKPOINT and not subscription.durable)
     ]

@@ -38,6 +38,7 @@ from magnetar.model.scalable import (
     controller_path,
     load_path,
     namespace_path,
+    parse_load_path,
     parse_topic_path,
     subscription_path,
     subscriptions_path,
@@ -60,6 +61,7 @@ from magnetar.wire.scalable import (
 
 TopicListener: TypeAlias = Callable[[], None]
 NamespaceListener: TypeAlias = Callable[[TopicName], None]
+LoadListener: TypeAlias = Callable[[SegmentId | None], None]
 
 _Key = TypeVar("_Key")
 _Listener = TypeVar("_Listener")
@@ -77,6 +79,7 @@ class ScalableRecords:
         )
         self._topics: dict[str, dict[object, TopicListener]] = {}
         self._namespaces: dict[NamespaceName, dict[object, NamespaceListener]] = {}
+        self._loads: dict[str, dict[object, LoadListener]] = {}
         # After the cache's own listeners: whoever is told here reads what is new.
         self._cancels = (
             store.watch(TOPICS, self._on_change),
@@ -273,6 +276,12 @@ class ScalableRecords:
         except RecordNotFound:
             pass
 
+    def watch_loads(self, topic: TopicName, listener: LoadListener) -> Cancel:
+        """Call the listener with each segment whose load was reported or removed, and with None
+        when any may have been.
+        """
+        return _add(self._loads, topic_path(topic), listener)
+
     # ------------------------------------------------------------------ changes
 
     def watch(self, topic: TopicName, listener: TopicListener) -> Cancel:
@@ -292,6 +301,7 @@ class ScalableRecords:
             return
         topic = parse_topic_path(change.path)
         if topic is None:
+            self._on_below(change.path)
             return
         _tell(self._topics.get(change.path, {}), change.path)
         for listener in tuple(self._namespaces.get(topic.namespace, {}).values()):
@@ -301,10 +311,18 @@ class ScalableRecords:
             except Exception as fault:
                 _log.error("watcher of a namespace failed", error=fault, path=change.path)
 
+    def _on_below(self, path: str) -> None:
+        found = parse_load_path(path) if self._loads else None
+        if found is not None:
+            for listener in tuple(self._loads.get(found[0], {}).values()):
+                listener(found[1])
+
     def _on_session(self, event: SessionEvent) -> None:
         if event is SessionEvent.RECONNECTED:  # what changed meanwhile was not told
             for path, listeners in list(self._topics.items()):
                 _tell(listeners, path)
+            for each in [one for listeners in self._loads.values() for one in listeners.values()]:
+                each(None)
 
 
 def has_properties(record: ScalableTopicMetadata, filters: Mapping[str, str]) -> bool:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from magnetar.broker.chain_record import MetadataChainRecords
 from magnetar.broker.persistent import INTERNAL_CURSORS, PersistentTopic
+from magnetar.broker.scalable.key_sample import load_key_sample
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import SubscriptionNotFound, TopicNotFound
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.model.segment import SegmentRef
 from magnetar.rules.drain import SeekTarget, SegmentUse, ToEnd, ToStart, ToTime
+from magnetar.rules.hotspot import KeySample
 from magnetar.rules.phase import SegmentSeen
 
 if TYPE_CHECKING:
@@ -67,6 +69,9 @@ class SegmentAccess(Protocol):
 
     async def stats(self, segment: SegmentRef) -> dict[str, Any]: ...
 
+    async def sample_keys(self, segment: SegmentRef) -> KeySample:
+        """Keys of its latest messages."""
+
 
 class LocalSegments:
     """Segments of one scalable topic, all served by this broker."""
@@ -95,8 +100,18 @@ class LocalSegments:
         await (await self._load(segment, create=True)).terminate()
 
     async def delete(self, segment: SegmentRef) -> None:
+        name = segment.name_in(self._topic)
+        if segment.legacy_topic and name.is_partition:
+            await self._forget_partitions(name.base)
         try:
-            await self._service.delete_topic(segment.name_in(self._topic), force=True)
+            await self._service.delete_topic(name, force=True)
+        except TopicNotFound:
+            pass
+
+    async def _forget_partitions(self, name: TopicName) -> None:
+        """With the first partition that goes: none of them may ever be made again."""
+        try:
+            await self._service.resources.partitioned.delete(name)
         except TopicNotFound:
             pass
 
@@ -178,6 +193,10 @@ class LocalSegments:
     async def stats(self, segment: SegmentRef) -> dict[str, Any]:
         return (await self._load(segment)).stats()
 
+    async def sample_keys(self, segment: SegmentRef) -> KeySample:
+        live = self._loaded(segment.name_in(self._topic))
+        return KeySample() if live is None else await load_key_sample(live, segment.range)
+
     def _loaded(self, name: TopicName) -> PersistentTopic | None:
         topic = self._service.topics.get(name.full)
         if topic is None or topic.closed:
@@ -212,7 +231,13 @@ async def together(calls: Iterable[Awaitable[T]]) -> Sequence[T]:
         async with gate:
             return await call
 
-    outcomes = await asyncio.gather(*map(pass_gate, calls), return_exceptions=True)
+    waiting = tuple(calls)
+    try:
+        outcomes = await asyncio.gather(*map(pass_gate, waiting), return_exceptions=True)
+    finally:
+        for call in waiting:  # whoever is cancelled at the gate never began
+            if asyncio.iscoroutine(call):
+                call.close()
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
             raise outcome

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.resource import partitioned_topic_path
 from magnetar.broker.scalable.controller import Controller
+from magnetar.broker.scalable.load import LoadReporter
+from magnetar.broker.scalable.migration import Migrations
 from magnetar.broker.scalable.record import ScalableRecords
+from magnetar.broker.scalable.regular import RegularTopics
 from magnetar.broker.scalable.segment import LocalSegments, together
 from magnetar.errors import (
     BrokerError,
@@ -27,7 +30,12 @@ from magnetar.metadata.store import Cancel
 from magnetar.model.layout import Layout
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
-from magnetar.model.scalable import BrokerAddress, LayoutView, ScalableTopicMetadata
+from magnetar.model.scalable import (
+    BrokerAddress,
+    LayoutView,
+    MigrateIntent,
+    ScalableTopicMetadata,
+)
 from magnetar.model.segment import check_scalable_name, parse_segment, scalable_name
 from magnetar.runtime.log import Log
 from magnetar.wire.command import CommandSubscribe
@@ -49,11 +57,22 @@ class ScalableService:
         self._service = service
         self._controllers: dict[TopicName, Controller] = {}
         self.records = ScalableRecords(service.store, clock=service.clock)
+        self.reporter = LoadReporter(service, self.records)
+        self.regular = RegularTopics(service)
+        self.migrations = Migrations(service, self.records)
 
     def start(self) -> None:
         """Begin the rounds, and go on with what an earlier process left unfinished."""
         self._service.tasks.start(self.resume(), name="resume scalable topics")
         self._service.tasks.periodic(_ROUND_S, self.look_round, "scalable topics")
+        self.reporter.start()
+        interval_s = self._service.config.scalableTopicAutoScaleIntervalSeconds
+        if interval_s > 0:
+            self._service.tasks.periodic(interval_s, self.evaluate, "auto split and merge")
+
+    async def evaluate(self) -> None:
+        """Ask every topic that is controlled here whether it should split or merge."""
+        await together(each.scaler.evaluate() for each in self.controllers if each.is_leading)
 
     # ------------------------------------------------------------------ topics
 
@@ -93,15 +112,9 @@ class ScalableService:
                 else f"Scalable topic already exists: {name}"
             )
         regular = TopicName(TopicDomain.PERSISTENT, name.namespace, name.local)
-        if "/" not in name.local and await self.is_regular(regular):
+        if "/" not in name.local and await self.regular.exists(regular):
             raise Conflict(f"A regular topic of this name exists: {regular}; migrate it instead")
         await self._service.check_topic_limit(name.namespace, policies)
-
-    async def is_regular(self, name: TopicName) -> bool:
-        """Whether there is a regular topic of this name, with or without partitions."""
-        if await self._service.resources.partitioned.get(name) is not None:
-            return True
-        return await self._service.topic_exists(name)
 
     async def delete_topic(self, topic: TopicName, *, force: bool = False) -> None:
         name = scalable_name(topic)
@@ -125,6 +138,10 @@ class ScalableService:
         await self.records.update_properties(topic, properties)
 
     # ------------------------------------------------------------------ controllers
+
+    @property
+    def controllers(self) -> tuple[Controller, ...]:
+        return tuple(self._controllers.values())
 
     def loaded_controller(self, topic: TopicName) -> Controller | None:
         return self._controllers.get(scalable_name(topic))
@@ -173,6 +190,7 @@ class ScalableService:
 
     async def resume(self) -> None:
         """Wake the controllers of topics in which something is left to be done."""
+        await self.migrations.resume()
         for namespace in await self.records.namespaces():
             for topic, record in (await self.records.load_unfinished(namespace)).items():
                 await self._resume(topic, is_deleting=record.is_deleting)
@@ -191,6 +209,7 @@ class ScalableService:
 
     async def look_round(self) -> None:
         """What a controller does now and then; one that nobody needs any more goes."""
+        await self.regular.drop_idle()
         for controller in list(self._controllers.values()):
             try:
                 if controller.is_leading:
@@ -245,9 +264,12 @@ class ScalableService:
             await self._create_by_lookup(topic)
             record = await self.records.get(topic)
         if record is None and name.domain is TopicDomain.PERSISTENT:
-            return topic, await self._synthetic_view(name)
+            return topic, LayoutView(await self.regular.load_layout(name))
         if record is None or record.is_deleting:
             raise TopicNotFound(f"Scalable topic not found: {topic}")
+        if isinstance(record.intent, MigrateIntent):  # writers wait to hear of it, sealing can wait
+            self.wake(topic)
+            return topic, await self.view(topic)
         try:
             await self.controller(topic)
         except TopicNotFound:
@@ -264,13 +286,6 @@ class ScalableService:
         except Conflict as conflict:
             if not await self.exists(topic):  # else another client was quicker
                 raise TopicNotFound(conflict.sentence) from None
-
-    async def _synthetic_view(self, name: TopicName) -> LayoutView:
-        """A regular topic, existing or not, looks like one legacy segment for each partition."""
-        partitioned = await self._service.resources.partitioned.get(name)
-        count = 0 if partitioned is None else partitioned.partitions
-        names = [name.partition(index).full for index in range(count)] or [name.full]
-        return LayoutView(Layout.synthetic(names, now_ms=self._service.clock.now_ms()))
 
     def watch(self, name: TopicName, listener: Callable[[], None]) -> Cancel:
         """Call the listener after each change of what `resolve` says of the name."""
@@ -311,7 +326,7 @@ class ScalableService:
         if not request.start_message_rollback_duration_sec:  # else each segment has its own place
             is_first = request.initialPosition == CommandSubscribe.Earliest
             start = EARLIEST if is_first else LATEST
-        controller = await self.controller(parse_segment(name).topic)
+        controller = await self.controller(name)
         await controller.adopt_subscription(request.subscription, start)
 
     def on_drained(self, subscription: Subscription) -> None:
@@ -340,4 +355,6 @@ class ScalableService:
     async def close(self) -> None:
         controllers, self._controllers = self._controllers, {}
         await asyncio.gather(*(controller.close() for controller in controllers.values()))
+        await self.regular.close()
+        await self.migrations.close()
         self.records.close()

@@ -21,6 +21,7 @@ from magnetar.errors import (
 from magnetar.metadata.store import Cancel
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import LayoutView, controller_path
+from magnetar.model.segment import scalable_name
 from magnetar.rules.scalable_watch import LayoutFeed
 from magnetar.runtime.log import Log
 from magnetar.wire.command import CommandScalableTopicUpdate, ServerError, make_command
@@ -41,6 +42,8 @@ class LayoutSession:
         self.id = session_id
         self.topic: TopicName | None = None
         """The scalable topic it is about, once that is known."""
+        self.subject = scalable_name(name)
+        """The one it asks for, be it there or not."""
         self._name = name
         self._connection = connection
         self._service = connection.service

@@ -35,6 +35,15 @@ class ScalableAdmin:
     def delete(self, topic: str, *, force: bool = False) -> None:
         self._transport.delete(_path(topic), {"force": force})
 
+    def migrate_to_scalable(self, topic: str, *, force: bool = False) -> None:
+        """Make a regular topic scalable, for ever; with `force` also below v4 clients."""
+        self._transport.call("POST", _path(topic, "migrate"), query={"force": force})
+
+    def migration_check(self, topic: str) -> Document:
+        """What migrating would do, and what is in its way."""
+        found: Document = self._transport.get(_path(topic, "migration-check"))
+        return found
+
     def metadata(self, topic: str) -> Document:
         found: Document = self._transport.get(_path(topic))
         return found
@@ -74,9 +83,14 @@ class ScalableAdmin:
         found: dict[str, Document] = self._transport.get(_path(topic, "load"))
         return found
 
-    def explain(self, topic: str) -> dict[str, Names]:
-        """For each subscription, what waits and for what."""
-        found: dict[str, Names] = self._transport.get(_path(topic, "explain"))
+    def explain(self, topic: str) -> Document:
+        """Why the topic splits, merges or stays, and what waits for what in each subscription."""
+        found: Document = self._transport.get(_path(topic, "explain"))
+        return found
+
+    def decisions(self, topic: str) -> Documents:
+        """What the topic decided about scaling itself, lately; oldest first."""
+        found: Documents = self._transport.get(_path(topic, "decisions"))
         return found
 
     def peek(self, topic: str, segment: int, subscription: str, place: int) -> StoredEntry:
@@ -92,9 +106,12 @@ class ScalableAdmin:
     def merge(self, topic: str, left: int, right: int) -> None:
         self._transport.post(_path(topic, "merge", left, right))
 
-    def scale(self, topic: str, segments: int) -> None:
-        """Split or merge until there are so many active segments."""
-        self._transport.call("POST", _path(topic, "scale"), query={"segments": segments})
+    def scale(self, topic: str, segments: int, *, hold_until_ms: int | None = None) -> None:
+        """Split or merge until there are so many active segments; till the given time there are no
+        fewer.
+        """
+        query = {"segments": segments, "holdUntil": hold_until_ms}
+        self._transport.call("POST", _path(topic, "scale"), query=query)
 
     def prune(self, topic: str) -> Ids:
         """Remove what is drained and no longer retained; the ids of what went."""

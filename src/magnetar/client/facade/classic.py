@@ -13,7 +13,7 @@ from magnetar.client.error import AlreadyClosedError
 from magnetar.client.facade.handle import SyncHandle
 from magnetar.client.facade.loop import BackgroundLoop
 from magnetar.client.message import Message
-from magnetar.client.message_id import LATEST, MessageId
+from magnetar.client.message_id import MessageId, Start, Target
 from magnetar.client.option import ConsumerOptions, ProducerOptions, ReaderOptions
 from magnetar.client.producer import AsyncProducer
 from magnetar.client.quantity import Duration
@@ -129,8 +129,8 @@ class Consumer(SyncHandle[AsyncConsumer[T]], Generic[T]):
         """Ask for everything unacknowledged again, now."""
         self._call(self._inner.redeliver_unacknowledged)
 
-    def seek(self, target: MessageId | int) -> None:
-        """Move the subscription to a message (it comes next) or to a publish time in ms."""
+    def seek(self, target: Target) -> None:
+        """Move the subscription to a message (it comes next) or to a publish time."""
         self._run(self._inner.seek(target))
 
     def last_message_ids(self) -> dict[str, MessageId | None]:
@@ -172,8 +172,8 @@ class Reader(SyncHandle[AsyncReader[T]], Generic[T]):
         """Whether a message was stored that `read` has not returned yet."""
         return self._run(self._inner.has_message_available())
 
-    def seek(self, target: MessageId | int) -> None:
-        """Move to a message (it comes next) or to a publish time in ms."""
+    def seek(self, target: Target) -> None:
+        """Move to a message (it comes next) or to a publish time."""
         self._run(self._inner.seek(target))
 
     def __iter__(self) -> Self:
@@ -275,20 +275,20 @@ class Classic:
 
     @overload
     def reader(
-        self, topic: str, start: MessageId = LATEST, **options: Unpack[ReaderOptions]
+        self, topic: str, start: Start = "latest", **options: Unpack[ReaderOptions]
     ) -> Reader[bytes]: ...
 
     @overload
     def reader(
         self,
         topic: str,
-        start: MessageId = LATEST,
+        start: Start = "latest",
         *,
         schema: Schema[T],
         **options: Unpack[ReaderOptions],
     ) -> Reader[T]: ...
 
-    def reader(self, topic: str, start: MessageId = LATEST, **options: Any) -> Reader[Any]:
+    def reader(self, topic: str, start: Start = "latest", **options: Any) -> Reader[Any]:
         """A reader from a message on; `start` itself comes only with `start_included`."""
         opening = self._inner.reader(topic, start, **options)
         return Reader(self._loop, self._loop.run(opening.open()))

@@ -58,7 +58,8 @@ class PulsarClient:
             tls=tls,
             memory_limit=memory_limit,
         )
-        self._loop = BackgroundLoop()
+        inner = self._inner
+        self._loop = BackgroundLoop(lambda: inner.close(immediate=True))
         self._classic = Classic(self._loop, self._inner.classic)
 
     @property

@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any, Final, TypeVar
 
 from magnetar.client.error import AlreadyClosedError, ConfigurationError
@@ -18,16 +18,16 @@ _STOP_S: Final = 5.0
 
 
 class BackgroundLoop:
-    """Starts with the first call. Ends with `close`, or with the program.
+    """Ends with `close`, with its last user, or with the program; `goodbye` runs before.
 
     A process that was forked has no part in it: the thread stayed with the parent.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, goodbye: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
-            target=_run, args=(self._loop,), name="magnetar client", daemon=True
+            target=_run, args=(self._loop, goodbye), name="magnetar client", daemon=True
         )
         self._thread.start()
         self._finalizer = weakref.finalize(self, _stop, self._process, self._loop, self._thread)
@@ -51,6 +51,8 @@ class BackgroundLoop:
         waiting = asyncio.run_coroutine_threadsafe(body, self._loop)
         try:
             return waiting.result()
+        except CancelledError:
+            raise AlreadyClosedError("The client was closed meanwhile") from None
         except BaseException:
             waiting.cancel()  # what was done changes nothing; what was not, ends there too
             raise
@@ -102,10 +104,11 @@ class BackgroundLoop:
             )
 
 
-def _run(loop: asyncio.AbstractEventLoop) -> None:
+def _run(loop: asyncio.AbstractEventLoop, goodbye: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
+        loop.run_until_complete(goodbye())
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()

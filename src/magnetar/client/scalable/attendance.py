@@ -45,7 +45,7 @@ async def close_part(number: SegmentId, part: TopicConsumer) -> None:
 
 
 class Attendance:
-    """One task moves what is attached towards what is wanted; the newest wish counts.
+    """Each segment is opened, tried again and let go by itself: one that is slow holds up no other.
 
     A segment whose topic is gone is left out: it was pruned, and a layout will say so. A segment
     that another consumer still holds is tried again until it lets go.
@@ -73,35 +73,34 @@ class Attendance:
         self._on_gone = on_gone
         self._wanted: dict[SegmentId, Seat] = {}
         self._seats: dict[SegmentId, Seat] = {}
+        """What is attached or being attached, and as what."""
         self._gone: dict[SegmentId, Seat] = {}
-        self._changed = asyncio.Event()
-        self._mover: asyncio.Task[None] | None = None
+        self._opening: dict[SegmentId, asyncio.Task[None]] = {}
         self._releases: set[asyncio.Task[None]] = set()
+        self._is_started = False
         self._is_closed = False
         self._is_paused = False
 
     async def start(self, wanted: Mapping[SegmentId, Seat]) -> None:
         """Attach everywhere, or raise why not; a busy segment has the operation timeout."""
+        self._is_started = True
         self._wanted = dict(wanted)
-        clock = self._session.clock
-        deadline = clock.monotonic() + self._session.operation_timeout
-        backoff = Backoff(BACKOFF_FIRST_S, 1.0)
+        self._seats = dict(wanted)
         try:
-            while failure := await self._move():
-                if not isinstance(failure, ConsumerBusyError):
-                    raise failure
-                delay_s = backoff.next_s()
-                if clock.monotonic() + delay_s >= deadline:
-                    raise failure
-                await asyncio.sleep(delay_s)
+            attached = await asyncio.gather(
+                *(self._attach_first(number, seat) for number, seat in wanted.items())
+            )
+            failure = next((each for each in attached if each is not None), None)
+            if failure is not None:
+                raise failure
         except BaseException:
             await self.close()
             raise
-        self._mover = self._session.scope.start(self._run(), f"segments of {self._name}")
+        self._reconcile()
 
     def want(self, wanted: Mapping[SegmentId, Seat]) -> None:
         self._wanted = dict(wanted)
-        self._changed.set()
+        self._reconcile()
 
     def pause(self) -> None:
         """Ask for no more messages, also from segments that come later."""
@@ -114,22 +113,16 @@ class Attendance:
         for part in self.parts.values():
             part.resume()
 
-    def drop(self, number: SegmentId) -> None:
-        """A part ended by itself; it is attached again if it is still wanted."""
-        self.parts.pop(number, None)
-        self._seats.pop(number, None)
-        self._changed.set()
-
     def skip(self, number: SegmentId) -> None:
         """Its topic is gone: do not attach again while the layout still names it."""
-        seat = self._seats.get(number)
+        self.parts.pop(number, None)
+        seat = self._seats.pop(number, None)
         if seat is not None:
             self._gone[number] = seat
-        self.drop(number)
 
     async def close(self) -> None:
         self._is_closed = True
-        tasks = [task for task in (self._mover, *self._releases) if task is not None]
+        tasks = [*self._opening.values(), *self._releases]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -139,41 +132,50 @@ class Attendance:
         self.leaving.clear()
         await asyncio.gather(*(part.close() for part in parts))
 
-    async def _run(self) -> None:
-        backoff = Backoff(BACKOFF_FIRST_S, BACKOFF_MOST_S)
-        while not self._is_closed:
-            await self._changed.wait()
-            self._changed.clear()
-            failure = await self._move()
-            if failure is None:
-                backoff.reset()
-                continue
-            if isinstance(failure, AlreadyClosedError):
-                return
-            _log.warning("segment not attached", of=self._name, reason=failure)
-            try:
-                async with asyncio.timeout(backoff.next_s()):
-                    await self._changed.wait()  # a new wish is tried at once
-            except TimeoutError:
-                self._changed.set()
-
-    async def _move(self) -> PulsarError | None:
-        """One round; the first failure if there was any."""
+    def _reconcile(self) -> None:
+        """Begin whatever brings what is attached towards what is wanted."""
+        if not self._is_started or self._is_closed:
+            return
         wanted = self._wanted
-        for number in [each for each in self.parts if self._seats[each] != wanted.get(each)]:
-            self._let_go(number)
         self._gone = {key: seat for key, seat in self._gone.items() if wanted.get(key) == seat}
-        missing = [
-            (number, seat)
-            for number, seat in wanted.items()
-            if number not in self.parts and number not in self.leaving and number not in self._gone
-        ]
-        attached = await asyncio.gather(*(self._attach(number, seat) for number, seat in missing))
-        return next((failure for failure in attached if failure is not None), None)
+        for number in [key for key, seat in self._seats.items() if wanted.get(key) != seat]:
+            self._let_go(number)
+        for number, seat in wanted.items():
+            if not any(number in each for each in (self._seats, self._gone, self.leaving)):
+                self._seats[number] = seat
+                task = self._session.scope.start(self._insist(number, seat), f"attach {seat.topic}")
+                self._opening[number] = task
+
+    async def _attach_first(self, number: SegmentId, seat: Seat) -> PulsarError | None:
+        clock = self._session.clock
+        deadline = clock.monotonic() + self._session.operation_timeout
+        backoff = Backoff(BACKOFF_FIRST_S, 1.0)
+        while failure := await self._attach(number, seat):
+            if self._seats.get(number) != seat:
+                return None  # not wanted any more: no failure of the start
+            delay_s = backoff.next_s()
+            is_late = clock.monotonic() + delay_s >= deadline
+            if is_late or not isinstance(failure, ConsumerBusyError):
+                return failure
+            await asyncio.sleep(delay_s)
+        return None
+
+    async def _insist(self, number: SegmentId, seat: Seat) -> None:
+        backoff = Backoff(BACKOFF_FIRST_S, BACKOFF_MOST_S)
+        own = asyncio.current_task()
+        try:
+            while failure := await self._attach(number, seat):
+                if isinstance(failure, AlreadyClosedError):
+                    return
+                _log.warning("segment not attached", topic=seat.topic, reason=failure)
+                await asyncio.sleep(backoff.next_s())
+        finally:
+            if self._opening.get(number) is own:
+                del self._opening[number]
 
     async def _attach(self, number: SegmentId, seat: Seat) -> PulsarError | None:
         part = self._make(number, seat)
-        self.parts[number], self._seats[number] = part, seat
+        self.parts[number] = part
         if self._is_paused:
             part.pause()
         try:
@@ -182,6 +184,7 @@ class Attendance:
             self._forget(number, part)
             if seat.is_legacy:
                 return error
+            self._seats.pop(number, None)
             self._gone[number] = seat
             if self._on_gone is not None:
                 self._on_gone(number)
@@ -197,17 +200,22 @@ class Attendance:
     def _forget(self, number: SegmentId, part: TopicConsumer) -> None:
         if self.parts.get(number) is part:
             del self.parts[number]
-            del self._seats[number]
 
     def _let_go(self, number: SegmentId) -> None:
-        part = self.parts.pop(number)
         del self._seats[number]
-        self.leaving[number] = part
-        task = self._session.scope.start(self._finish(number, part), f"leave {part.topic}")
-        self._releases.add(task)
-        task.add_done_callback(self._releases.discard)
+        opening = self._opening.pop(number, None)
+        if opening is not None and opening is not asyncio.current_task():
+            opening.cancel()  # it closes what it has begun
+            self.parts.pop(number, None)
+            return
+        part = self.parts.pop(number, None)
+        if part is not None:
+            self.leaving[number] = part
+            task = self._session.scope.start(self._finish(number, part), f"leave {part.topic}")
+            self._releases.add(task)
+            task.add_done_callback(self._releases.discard)
 
     async def _finish(self, number: SegmentId, part: TopicConsumer) -> None:
         await self._release(number, part)
         self.leaving.pop(number, None)
-        self._changed.set()  # it may be wanted again by now
+        self._reconcile()  # it may be wanted again by now

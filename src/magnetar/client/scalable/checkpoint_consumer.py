@@ -24,7 +24,7 @@ from magnetar.client.scalable.membership import Membership
 from magnetar.client.scalable.message import Message
 from magnetar.client.scalable.message_id import MessageId
 from magnetar.client.scalable.queue import plan_seats
-from magnetar.client.scalable.segment_reader import SegmentReader, covers
+from magnetar.client.scalable.segment_consumer import SegmentConsumer, covers
 from magnetar.client.scalable.stream import plan_assigned
 from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, Floor
@@ -164,11 +164,14 @@ class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
         number = SegmentId(delivered.origin)
         if self._attendance.parts.get(number) is not part:
             return None
+        assert isinstance(part, SegmentConsumer)
         part.on_taken(delivered)
         self._places[number] = self._passed[number] = delivered.id
         end = self._ends.get(number)
-        if end is not None and covers(delivered.id, end):
+        if part.is_emptied:
             self._finish(number)
+        elif end is not None and covers(delivered.id, end):
+            self._session.scope.start(self._pass_on(), f"end of {part.topic}")
         return Message(delivered, MessageId(number, delivered.id), self.topic)
 
     async def _leave(self) -> None:
@@ -275,37 +278,45 @@ class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
             else:
                 self._inbox.fail(error)
 
-        return SegmentReader(
+        def on_end() -> None:
+            if part.is_emptied:  # what was trimmed is never delivered, although it was the last
+                self._finish(number)
+
+        part = SegmentConsumer(
             self._session,
             seat.topic,
             settings,
             origin=number,
             deliver=lambda part, messages: self._inbox.put(self, part, messages),
             give_up=on_lost,
-            on_end=lambda: self._finish(number),
+            on_end=on_end,
         )
+        return part
 
     async def _open_part(self, number: SegmentId, part: TopicConsumer) -> None:
-        assert isinstance(part, SegmentReader)
+        assert isinstance(part, SegmentConsumer)
         await part.open()
         if number not in self._places:
             start_ms = self._start_ms(number)
-            place = part.place
             if start_ms is not None:
-                await part.seek(start_ms)
-                place = await part.find_place()
-            if place is not None:
-                self._places.setdefault(number, place)
+                await part.seek_time(start_ms)
+            if part.place is not None:
+                self._places.setdefault(number, part.place)
         segment = self._watch.layout.by_id.get(number)
         if segment is not None and segment.is_sealed:
             await self._find_end(number, part)
 
     async def _find_end(self, number: SegmentId, part: TopicConsumer) -> None:
+        """Learn when to tell the broker what was read: what it says then is the last word.
+
+        The id alone is not: a broker may answer with an older one for a while.
+        """
         last = await part.last_message_id()
-        if last is None or covers(self._places.get(number), last):
-            self._finish(number)
-        else:
+        if last is not None:
             self._ends[number] = last
+        place = self._places.get(number)
+        if place is not None and last is not None and covers(place, last):
+            await part.acknowledge_cumulative(place)
 
     def _finish(self, number: SegmentId) -> None:
         if number not in self._finished:

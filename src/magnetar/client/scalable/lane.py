@@ -79,7 +79,7 @@ class Lane:
         self._owner = owner
         self._span = span_of(segment)
         self._blockers = {lane for lane in before if overlaps(lane._span, self._span)}
-        self._parked: deque[Item] = deque()
+        self._inherited: deque[Item] = deque()
         self._waiting: deque[Item] = deque()
         self._is_open = False
         self._is_ended = False
@@ -111,24 +111,32 @@ class Lane:
 
     def send(self, item: Item) -> None:
         item.lane = self
-        if self._is_open and self.seal is None and not self._blockers and not self._is_ended:
+        if self._is_flowing:
             self.producer.send_message(item, item.chosen)
         else:
             self._waiting.append(item)
 
-    def park(self, item: Item, origin: Lane) -> None:
-        """Take a message of an earlier lane, before everything that was sent here."""
-        if origin in self._blockers:
-            item.lane = self
-            self._parked.append(item)
+    def inherit(self, item: Item) -> None:
+        """Take a message of an earlier lane: it goes before everything that was sent here.
+
+        Lanes end in the order of their generations, so what is inherited first is the oldest.
+        """
+        item.lane = self
+        if self._is_flowing:
+            self.producer.send_message(item, item.chosen)
         else:
-            self.send(item)
+            self._inherited.append(item)
 
     def unblock(self, origin: Lane) -> None:
         if origin in self._blockers:
             self._blockers.discard(origin)
             self._pump()
             self._settle()
+
+    def flush(self) -> None:
+        """Send what was collected, without waiting for more."""
+        if self.seal is None and not self._is_ended:
+            self.producer.flush_batch()
 
     def end(self) -> None:
         """The layout has other segments for these hashes."""
@@ -144,10 +152,10 @@ class Lane:
 
     def fail(self, failure: PulsarError) -> None:
         """Nothing of what waits here will be sent."""
-        for item in (*self._parked, *self._waiting):
+        for item in (*self._inherited, *self._waiting):
             if not item.sent.done():
                 item.sent.set_exception(failure)
-        self._parked.clear()
+        self._inherited.clear()
         self._waiting.clear()
 
     def identify(self, id: EntryId) -> MessageId:
@@ -167,15 +175,20 @@ class Lane:
             return not self.segment.is_legacy
         return isinstance(failure, TopicTerminatedError)
 
+    @property
+    def _is_flowing(self) -> bool:
+        return self._is_open and self.seal is None and not self._blockers and not self._is_ended
+
     def _pump(self) -> None:
-        if not self._is_open or self.seal is not None or self._blockers or self._is_ended:
+        if not self._is_flowing:
             return
-        waiting = (*self._parked, *self._waiting)
-        self._parked.clear()
+        waiting = (*self._inherited, *self._waiting)
+        self._inherited.clear()
         self._waiting.clear()
         for item in waiting:
             if not item.sent.done():
                 self.producer.send_message(item, item.chosen)
+        self.flush()  # they have waited long enough
 
     async def _open_aside(self) -> None:
         try:
@@ -209,7 +222,7 @@ class Lane:
             return
         if self._is_ended and self._is_recalled:
             self._is_settled = True
-            items = [*self._parked, *self._waiting]
-            self._parked.clear()
+            items = [*self._inherited, *self._waiting]
+            self._inherited.clear()
             self._waiting.clear()
             self._owner.on_lane_ended(self, items)

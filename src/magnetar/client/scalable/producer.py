@@ -333,9 +333,10 @@ class AsyncScalableProducer(Generic[T]):
         self._forget(lane)
         for item in items:
             if not item.sent.done():
-                self._choose(item.route).park(item, lane)
+                self._choose(item.route).inherit(item)
         for other in (*self._lanes.values(), *self._ending):
             other.unblock(lane)
+            other.flush()
         self._session.scope.start(lane.close(), f"close {lane.producer.topic}")
 
     def on_lane_sealed(self, lane: Lane) -> None:
@@ -368,7 +369,7 @@ class AsyncScalableProducer(Generic[T]):
     async def _settle(self, timeout: float | None) -> None:
         pending = [*self._unresolved, *(item.sent for item, _ in self._entry)]
         for lane in self._lanes.values():
-            lane.producer.flush_batch()
+            lane.flush()
         if pending:
             await asyncio.wait(pending, timeout=timeout)
 

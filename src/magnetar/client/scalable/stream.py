@@ -19,6 +19,7 @@ from magnetar.client.scalable.membership import Membership
 from magnetar.client.scalable.message import Message
 from magnetar.client.scalable.message_id import MessageId, Vector
 from magnetar.client.scalable.queue import plan_seats, settle_segment
+from magnetar.client.scalable.segment_consumer import SegmentConsumer
 from magnetar.client.scalable.transaction import refuse_transaction
 from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, SubscriptionType
@@ -78,8 +79,12 @@ class StreamTopic:
         self._acknowledged: dict[SegmentId, EntryId] = {}
         self._shared: dict[SegmentId, deque[EntryId]] = {}
         """What was taken of segments that are acknowledged message by message."""
+        self._assigned: dict[SegmentId, Seat] = {}
+        self._ended: set[SegmentId] = set()
         self._progress = asyncio.Event()
-        self.attendance = Attendance(session, str(topic), make=self._make, release=self._release)
+        self.attendance = Attendance(
+            session, str(topic), make=self._make, release=self._release, on_gone=self._on_end
+        )
 
     @property
     def topic(self) -> str:
@@ -93,8 +98,8 @@ class StreamTopic:
             if layout.is_synthetic:
                 await self.attendance.start(plan_seats(self._watch.topic, layout))
             else:
-                assignment = await self._join(self._watch.view)
-                await self.attendance.start(plan_assigned(assignment))
+                self._assigned = plan_assigned(await self._join(self._watch.view))
+                await self.attendance.start(self._plan())
         except BaseException:
             await self.close()
             raise
@@ -140,6 +145,7 @@ class StreamTopic:
     def forget_positions(self) -> None:
         self.position = {}
         self._acknowledged.clear()
+        self._ended.clear()
 
     async def _join(self, view: LayoutView) -> ConsumerAssignment:
         self._membership = Membership(
@@ -148,7 +154,7 @@ class StreamTopic:
             self._settings.subscription,
             self._settings.name,
             ConsumerKind.STREAM,
-            on_assigned=lambda assignment: self.attendance.want(plan_assigned(assignment)),
+            on_assigned=self._on_assigned,
             on_lost=lambda error: self._on_lost(self, error),
         )
         return await self._membership.open(view)
@@ -166,7 +172,32 @@ class StreamTopic:
         except PulsarError as error:
             self._on_lost(self, error)
             return
-        self.attendance.want(plan_assigned(assignment))
+        self._on_assigned(assignment)
+
+    def _on_assigned(self, assignment: ConsumerAssignment) -> None:
+        self._assigned = plan_assigned(assignment)
+        self._ended &= self._assigned.keys()
+        self.attendance.want(self._plan())
+
+    def _on_end(self, number: SegmentId) -> None:
+        self._ended.add(number)
+        if self._membership is not None:
+            self.attendance.want(self._plan())
+
+    def _plan(self) -> dict[SegmentId, Seat]:
+        """What is assigned, save segments that came out of one which is not consumed yet.
+
+        Brokers withhold active segments for that time, but not all of them sealed ones.
+        """
+        by_id = self._watch.layout.by_id
+        return {
+            number: seat
+            for number, seat in self._assigned.items()
+            if not any(
+                parent in self._assigned and parent not in self._ended
+                for parent in (by_id[number].parents if number in by_id else ())
+            )
+        }
 
     def _make(self, number: SegmentId, seat: Seat) -> TopicConsumer:
         kind, key_shared = SubscriptionType.EXCLUSIVE, None
@@ -187,14 +218,16 @@ class StreamTopic:
         def on_lost(error: PulsarError) -> None:
             _log.warning("segment lost", topic=seat.topic, reason=error)
             self.attendance.skip(number)
+            self._on_end(number)
 
-        return TopicConsumer(
+        return SegmentConsumer(
             self._session,
             seat.topic,
             replace(settings, type=kind, key_shared=key_shared),
             origin=number,
             deliver=lambda part, messages: self._inbox.put(self, part, messages),
             give_up=on_lost,
+            on_end=lambda: self._on_end(number),
         )
 
     async def _release(self, number: SegmentId, part: TopicConsumer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from typing import Final
 
@@ -12,6 +13,7 @@ from magnetar.client.pool import ConnectionPool
 from magnetar.client.retry import insist, is_passing
 from magnetar.model.name import TopicName
 from magnetar.model.schema import SchemaData
+from magnetar.runtime.backoff import Backoff
 from magnetar.runtime.clock import Clock
 from magnetar.wire.command import CommandGetSchema
 from magnetar.wire.schema import decode_schema
@@ -38,12 +40,15 @@ class SchemaBook:
     async def load(self, topic: TopicName, version: bytes) -> None:
         """Know about a version; waits as long as no broker answers."""
         page: SchemaData | SchemaError | None = None
+        backoff = Backoff(self._policy.backoff_first, self._policy.backoff_most)
         while page is None:
             try:
                 page = await self.fetch(topic, version)
             except PulsarError as error:
                 if not is_passing(error):
                     page = SchemaError(f"No schema of {topic}: {error.sentence}")
+                else:
+                    await asyncio.sleep(backoff.next_s())
         self._pages[topic.full, version] = page
         if len(self._pages) > _REMEMBERED_MAX:
             self._pages.popitem(last=False)

@@ -531,12 +531,12 @@ def test_a_consumer_that_cannot_register_hears_why(
     run(body, **settings)
 
 
-def test_a_stream_consumer_of_a_regular_topic_is_told_how_to_make_it_scalable() -> None:
+def test_a_checkpoint_consumer_of_a_regular_topic_is_told_how_to_make_it_scalable() -> None:
     async def body(place: Place) -> None:
         name = "persistent://shop/eu/orders"
         await place.topic(name)
-        response = await Client(place).register("a", consumer_id=1, topic=name)
-        assert response.HasField("error")
+        response = await Client(place).register("a", consumer_id=1, topic=name, kind="CHECKPOINT")
+        assert response.error == 22  # NotAllowedError
         assert f"scalable-topics migrate-to-scalable {name}" in response.message
 
     run(body)

@@ -1,10 +1,10 @@
-"""A reader of one segment: from a place of its own to the end that a sealed segment has."""
+"""The consumer of one segment, which has an end once the segment is sealed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from magnetar.client.connection import Type
+from magnetar.client.connection import Connection, Type
 from magnetar.client.message_id import EARLIEST, LATEST
 from magnetar.client.message_id import MessageId as EntryId
 from magnetar.client.session import Session
@@ -14,8 +14,8 @@ from magnetar.model.name import TopicName
 from magnetar.wire.command import CommandGetLastMessageId, position_of
 
 
-class SegmentReader(TopicConsumer):
-    """`on_end` hears that a sealed segment is read to its end."""
+class SegmentConsumer(TopicConsumer):
+    """`on_end` hears that the broker has no more to deliver of a sealed segment."""
 
     def __init__(
         self,
@@ -36,14 +36,30 @@ class SegmentReader(TopicConsumer):
         self._on_end()
 
     @property
+    def is_emptied(self) -> bool:
+        """Whether the application has got everything there will ever be."""
+        return self.has_reached_end and self._untaken == 0 and not len(self._intake)
+
+    @property
     def place(self) -> EntryId | None:
-        """After which message it reads on; None while that is "earliest" or "latest"."""
+        """After which message a reader reads on; None while that is "earliest" or "latest"."""
         floor = self._floor
         if floor is None or floor.id in (EARLIEST, LATEST) or floor.is_included:
             return None
         return floor.id
 
-    async def find_place(self) -> EntryId | None:
+    async def seek_time(self, publish_time_ms: int) -> None:
+        """Move a reader, and learn where to: after a loss it starts there again."""
+        await self.seek(publish_time_ms)
+        place = await self._find_place()
+        if place is not None and self.place is None:
+            self._floor = Floor(place, is_included=False)
+
+    async def _attach(self, connection: Connection) -> None:
+        self.has_reached_end = False  # delivery starts over, and is told to end once more
+        await super()._attach(connection)
+
+    async def _find_place(self) -> EntryId | None:
         """The broker's word on it, before anything was acknowledged."""
         timeout = self._session.operation_timeout
         connection = await self._attachment.wait(timeout)

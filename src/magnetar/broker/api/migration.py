@@ -1,0 +1,45 @@
+"""Regular topics that are to become scalable ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from magnetar.broker.scalable.guard import find_successor, migrated
+from magnetar.errors import InvalidName
+from magnetar.model.name import TopicDomain, TopicName
+from magnetar.wire.migration import format_rehearsal
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+
+class MigrationApi:
+    def __init__(self, service: Service) -> None:
+        self._migrations = service.scalable.migrations
+
+    async def rehearse(self, topic: TopicName) -> Mapping[str, Any]:
+        """What would be done, what is in the way, what is left to read."""
+        _check_name(topic)
+        return format_rehearsal(await self._migrations.rehearse(topic))
+
+    async def run(self, topic: TopicName, *, force: bool) -> None:
+        """From one moment to the next, and for ever; `force` locks clients out that cannot
+        follow.
+        """
+        _check_name(topic)
+        await self._migrations.run(topic, force=force)
+
+
+def _check_name(topic: TopicName) -> None:
+    if "/" in topic.local:
+        raise InvalidName(f"No regular topic is called {topic.local!r}")
+
+
+async def check_regular(service: Service, topic: TopicName) -> None:
+    """Refuse to change what has become a part of a scalable topic, or is about to."""
+    if topic.domain is TopicDomain.PERSISTENT:
+        service.scalable.migrations.check_idle(topic)
+        successor = await find_successor(service, topic)
+        if successor is not None:
+            raise migrated(topic, successor)

@@ -1,0 +1,112 @@
+"""What a topic decided about scaling itself, lately."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from magnetar.model.scalable import SegmentLoad
+from magnetar.model.segment import SegmentId
+from magnetar.rules.scale import Merge, ScaleDecision, Split
+from magnetar.wire.scalable import format_load
+
+ENTRIES_MAX: Final = 100
+
+
+class Trigger(StrEnum):
+    """Why somebody asks whether a topic should scale."""
+
+    TICK = "tick"
+    JOIN = "consumer-joined"
+    LEAVE = "consumer-left"
+    LOAD = "load-changed"
+    FOLLOW_UP = "cooldown-over"
+
+
+@dataclass(slots=True)
+class DecisionEntry:
+    """One decision, or a run of equal ones that changed nothing."""
+
+    at_ms: int
+    trigger: Trigger
+    epoch: int
+    active: int
+    consumers: int
+    loads: Mapping[SegmentId, SegmentLoad]
+    """Of the segments it is about: the hottest one, or those that change."""
+    decision: ScaleDecision
+    sentences: tuple[str, ...]
+    failure: str = ""
+    times: int = 1
+    first_ms: int = 0
+    """When the run began, if it is one."""
+
+    def format(self) -> dict[str, Any]:
+        shown: dict[str, Any] = {
+            "atMs": self.at_ms,
+            "trigger": self.trigger.value,
+            "epoch": self.epoch,
+            "activeSegments": self.active,
+            "consumers": self.consumers,
+            "loads": {str(number): format_load(load) for number, load in self.loads.items()},
+            "decision": _describe(self.decision),
+            "reason": self.decision.reason,
+            "heldBy": list(self.decision.held_by),
+            "explanation": list(self.sentences),
+        }
+        match self.decision.change:
+            case Split(segment):
+                shown["segments"] = [segment]
+            case Merge(left, right):
+                shown["segments"] = [left, right]
+            case None:
+                pass
+        if self.times > 1:
+            shown |= {"firstAtMs": self.first_ms, "times": self.times}
+        if self.failure:
+            shown["failure"] = self.failure
+        return shown
+
+
+def _describe(decision: ScaleDecision) -> str:
+    match decision.change:
+        case Split():
+            return "split"
+        case Merge():
+            return "merge"
+        case None:
+            return "stay"
+
+
+class DecisionLog:
+    """Bounded: the oldest go. A topic at rest fills one entry, however long it rests."""
+
+    def __init__(self) -> None:
+        self._entries: deque[DecisionEntry] = deque(maxlen=ENTRIES_MAX)
+
+    def __iter__(self) -> Iterator[DecisionEntry]:
+        """Oldest first."""
+        return iter(tuple(self._entries))
+
+    @property
+    def last(self) -> DecisionEntry | None:
+        return self._entries[-1] if self._entries else None
+
+    def add(self, entry: DecisionEntry) -> None:
+        last = self.last
+        if last is not None and _is_same_rest(last, entry):
+            entry.first_ms, entry.times = last.first_ms or last.at_ms, last.times + 1
+            self._entries[-1] = entry
+        else:
+            self._entries.append(entry)
+
+
+def _is_same_rest(last: DecisionEntry, entry: DecisionEntry) -> bool:
+    return (
+        last.decision.change is None
+        and last.decision == entry.decision
+        and (last.epoch, last.failure) == (entry.epoch, entry.failure)
+    )

@@ -1,0 +1,50 @@
+"""What a group of consumers needs of whoever controls its topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from magnetar.model.layout import Layout
+from magnetar.model.name import TopicName
+from magnetar.model.scalable import ConsumerRecord, SubscriptionKind
+
+if TYPE_CHECKING:
+    from magnetar.broker.scalable.segment import SegmentAccess
+    from magnetar.broker.service import Service
+
+
+class ConsumerRecords(Protocol):
+    """Where registrations are kept for the next controller."""
+
+    async def load_consumers(
+        self, topic: TopicName, subscription: str
+    ) -> Mapping[str, ConsumerRecord]: ...
+
+    async def store_consumer(
+        self, topic: TopicName, subscription: str, name: str, record: ConsumerRecord
+    ) -> None: ...
+
+    async def delete_consumer(self, topic: TopicName, subscription: str, name: str) -> None: ...
+
+
+class Host(Protocol):
+    @property
+    def service(self) -> Service: ...
+
+    @property
+    def topic(self) -> TopicName: ...
+
+    @property
+    def layout(self) -> Layout: ...
+
+    @property
+    def segments(self) -> SegmentAccess: ...
+
+    @property
+    def records(self) -> ConsumerRecords: ...
+
+    async def register_subscription(self, name: str, kind: SubscriptionKind) -> None: ...
+
+    def on_consumers_changed(self, *, has_joined: bool) -> None:
+        """There is one more, or one fewer."""

@@ -1,0 +1,67 @@
+"""Keys of the latest messages of a segment: read when somebody asks, so that nothing is counted on
+the way of every message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.errors import ProtocolViolation
+from magnetar.model.segment import HashRange
+from magnetar.rules.hotspot import MESSAGES_MAX, KeySample, make_key_sample
+from magnetar.wire.batch import decode_batch
+from magnetar.wire.compression import decompress
+from magnetar.wire.entry import decode_entry
+
+_READS: Final = 32
+_ENTRIES_A_READ: Final = 8
+_ENTRIES_BACK: Final = 8_192
+"""How far back a sample goes."""
+_BYTES_MAX: Final = 1 << 20
+_PAYLOAD_BYTES_MAX: Final = 1 << 24
+
+
+async def load_key_sample(topic: PersistentTopic, span: HashRange) -> KeySample:
+    """Spread over the latest entries; reading stops when there is enough."""
+    chain = topic.chain
+    first, end = chain.first_position, chain.next_position(chain.last_position)
+    there = chain.entries_between(first, end)
+    back = min(there, _ENTRIES_BACK)
+    step = max(_ENTRIES_A_READ, back // _READS)
+    keys: list[str | None] = []
+    for ago in range(0, back, step):
+        at = chain.position_after(first, max(0, there - ago - _ENTRIES_A_READ))
+        run = await chain.read(at, _ENTRIES_A_READ, _BYTES_MAX)
+        for entry in () if run is None else run.data:
+            keys += _keys_of(entry)
+        if len(keys) >= MESSAGES_MAX:
+            break
+    return make_key_sample(keys, span)
+
+
+def _keys_of(entry: bytes) -> Iterator[str | None]:
+    """One for each message; what cannot be opened has none."""
+    try:
+        metadata, payload = decode_entry(entry)
+        if metadata.HasField("partition_key") or not metadata.HasField("num_messages_in_batch"):
+            key = metadata.partition_key if metadata.HasField("partition_key") else None
+            yield from [key] * max(1, metadata.num_messages_in_batch)
+            return
+        if metadata.encryption_keys:
+            yield from [None] * metadata.num_messages_in_batch
+            return
+        if metadata.compression:
+            payload = decompress(
+                metadata.compression,
+                payload,
+                metadata.uncompressed_size,
+                bytes_max=_PAYLOAD_BYTES_MAX,
+            )
+        messages = decode_batch(payload, metadata.num_messages_in_batch)
+    except ProtocolViolation:
+        return
+    for message in messages:
+        single = message.metadata
+        yield single.partition_key if single.HasField("partition_key") else None

@@ -1,0 +1,352 @@
+"""Regular topics become scalable ones: one write makes the difference.
+
+Segments for new messages are made first, with every cursor, and are nobody's yet. Then writers are
+held back for as long as it takes to look once more and to write the record of the scalable topic.
+What is left is the business of its controller, which seals the regular topics, now or after a
+crash. Whatever goes wrong before the record is written is taken back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.policy import is_system_topic
+from magnetar.broker.scalable.guard import find_successor, is_classic
+from magnetar.broker.scalable.record import ScalableRecords
+from magnetar.broker.scalable.segment import LocalSegments, together
+from magnetar.errors import (
+    BrokerError,
+    Conflict,
+    LockBusy,
+    RecordNotFound,
+    ServiceNotReady,
+)
+from magnetar.metadata.lock import Locks
+from magnetar.metadata.store import ABSENT, ANY_VERSION
+from magnetar.model.migration import (
+    PREPARATIONS,
+    ClassicClient,
+    ClientKind,
+    Preparation,
+    Rehearsal,
+    legacy_names,
+    lock_path,
+    preparation_path,
+    preparations_path,
+    regular_name,
+)
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
+from magnetar.model.policy import TopicPolicies
+from magnetar.model.scalable import ScalableTopicMetadata
+from magnetar.model.segment import scalable_name
+from magnetar.rules.migrate import Survey, estimate_backlog, find_refusals, plan_migration
+from magnetar.runtime.log import Log
+from magnetar.runtime.task import TaskScope
+from magnetar.wire.migration import decode_preparation, encode_preparation
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+_LAST_RECEIPTS_S: Final = 10.0
+"""How long writers may take to get their last receipts."""
+
+_log = Log(__name__)
+
+
+class Migrations:
+    def __init__(self, service: Service, records: ScalableRecords) -> None:
+        self._service = service
+        self._records = records
+        self._locks = Locks(service.store)
+        self._scope = TaskScope("migrations")
+        self._running: set[TopicName] = set()
+
+    def check_idle(self, name: TopicName) -> None:
+        """Nobody else changes a topic while it is becoming another kind of topic."""
+        if name.domain is TopicDomain.PERSISTENT and scalable_name(name) in self._running:
+            raise Conflict(f"{name.base} is being migrated to a scalable topic")
+
+    # ------------------------------------------------------------------ asking
+
+    async def rehearse(self, topic: TopicName) -> Rehearsal:
+        """Say what a migration would do, and what is in its way."""
+        name = regular_name(topic)
+        survey = await self._survey(name)
+        record = self._plan(name, survey.partitions) if survey.exists else None
+        parents = await self._load(survey) if survey.exists and survey.record is None else ()
+        backlogs: dict[str, tuple[int, float]] = {}
+        for parent in parents:
+            for each in parent.subscriptions.values():
+                if each.durable:
+                    entries, rate = backlogs.get(each.name, (0, 0.0))
+                    backlogs[each.name] = entries + each.backlog, rate + each.rate.count_per_s
+        segments = () if record is None else record.layout.segments
+        return Rehearsal(
+            name,
+            scalable_name(name),
+            survey.partitions,
+            tuple(refusal.sentence for refusal in find_refusals(survey)),
+            survey.clients,
+            {each.name_in(scalable_name(name)).full: each.state.value for each in segments},
+            {each: estimate_backlog(*found) for each, found in backlogs.items()},
+        )
+
+    async def _survey(self, name: TopicName) -> Survey:
+        service = self._service
+        partitioned = await service.resources.partitioned.get(name)
+        partitions = 0 if partitioned is None else partitioned.partitions
+        held = await self._records.load(name, refresh=True)
+        config = service.config
+        return Survey(
+            name,
+            exists=bool(partitions) or await service.topic_exists(name),
+            partitions=partitions,
+            record=None if held is None else held.value,
+            clients=self._find_clients(name, partitions),
+            is_enabled=config.enableScalableTopicMigration and config.scalableTopicsEnabled,
+            is_system=is_system_topic(name),
+            replicated_to=await self._find_replicas(name),
+        )
+
+    async def _find_replicas(self, name: TopicName) -> tuple[str, ...]:
+        namespace = await self._service.resources.namespaces.get(name.namespace)
+        clusters = set(() if namespace is None else namespace.replication_clusters)
+        clusters |= set((await self._service.policies.get_merged(name)).replicationClusters or ())
+        return tuple(sorted(clusters - {self._service.cluster}))
+
+    def _find_clients(self, name: TopicName, partitions: int) -> tuple[ClassicClient, ...]:
+        live = (self._service.topics.get(each.full) for each in legacy_names(name, partitions))
+        found = (_clients_of(each) for each in live if isinstance(each, PersistentTopic))
+        return tuple(client for clients in found for client in clients)
+
+    async def _load(self, survey: Survey) -> Sequence[PersistentTopic]:
+        """The topics that hold the messages; a partition that was never made is made."""
+
+        async def load(name: TopicName) -> PersistentTopic:
+            topic = await self._service.load_topic(name, create=name.is_partition)
+            assert isinstance(topic, PersistentTopic), "the domain says so"
+            return topic
+
+        return await together(map(load, legacy_names(survey.topic, survey.partitions)))
+
+    def _plan(self, name: TopicName, partitions: int) -> ScalableTopicMetadata:
+        return plan_migration(
+            name,
+            partitions,
+            now_ms=self._service.clock.now_ms(),
+            bucket_budget=self._service.config.scalableTopicEntryBucketBudget,
+        )
+
+    # ------------------------------------------------------------------ acting
+
+    async def run(self, topic: TopicName, *, force: bool = False) -> None:
+        """Make a topic scalable, or change nothing. Whoever gives up waiting does not stop it."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def body() -> None:
+            try:
+                await self._migrate(regular_name(topic), force=force)
+            except BrokerError as refusal:
+                done.set_exception(refusal)
+                done.exception()  # nobody may be waiting
+            except asyncio.CancelledError:
+                done.set_exception(ServiceNotReady("The broker is closing"))
+                done.exception()
+                raise
+            else:
+                done.set_result(None)
+
+        if self._service.closing:
+            raise ServiceNotReady("The broker is closing")
+        self._scope.start(body(), f"migrate {topic}")
+        await asyncio.shield(done)
+
+    async def _migrate(self, name: TopicName, *, force: bool) -> None:
+        topic = scalable_name(name)
+        async with self._locked(topic):
+            await self._clean(topic)
+            survey = await self._survey(name)
+            for refusal in find_refusals(survey, force=force):
+                raise refusal
+            record = self._plan(name, survey.partitions)
+            _log.info("migration begins", topic=name.full, partitions=survey.partitions)
+            try:
+                await self._prepare(topic, survey, record)
+                await self._flip(topic, survey, record, force=force)
+            finally:
+                await self._clean(topic)
+        _log.info("topic is scalable", topic=topic.full)
+        try:
+            await self._service.scalable.controller(topic)
+        except BrokerError as failure:  # it is scalable all the same, and this is tried again
+            _log.warning("regular topics not sealed", topic=topic.full, reason=failure.sentence)
+            self._service.scalable.wake(topic)
+
+    @asynccontextmanager
+    async def _locked(self, topic: TopicName) -> AsyncIterator[None]:
+        try:
+            lock = await self._locks.acquire(lock_path(topic), self._service.broker_id.encode())
+        except LockBusy:
+            raise Conflict(f"{regular_name(topic)} is being migrated already") from None
+        self._running.add(topic)
+        try:
+            yield
+        finally:
+            self._running.discard(topic)
+            await lock.release()
+
+    async def _prepare(
+        self, topic: TopicName, survey: Survey, record: ScalableTopicMetadata
+    ) -> None:
+        """Make the segments for new messages, with all cursors, and note that they are to go."""
+        children = tuple(segment.ref for segment in record.layout.active)
+        preparation = Preparation(children, self._service.clock.now_ms())
+        path = preparation_path(topic)
+        await self._service.store.put(path, encode_preparation(preparation), expect=ABSENT)
+        await self._copy_policies(survey.topic, topic)
+        parents = await self._load(survey)
+        names = _durable_names(parents)
+        access = LocalSegments(self._service, topic)
+        await together(access.create(child, names) for child in children)
+
+    async def _copy_policies(self, name: TopicName, topic: TopicName) -> None:
+        """What holds for the regular topic holds for the scalable one."""
+        for is_global in (False, True):
+            found = await self._service.policies.get(name, is_global=is_global)
+            if found is not None:
+                await self._service.policies.update(topic, _always(found), is_global=is_global)
+
+    async def _flip(
+        self, topic: TopicName, survey: Survey, record: ScalableTopicMetadata, *, force: bool
+    ) -> None:
+        access = LocalSegments(self._service, topic)
+        parents = await self._load(survey)
+        async with self._held(parents):
+            clients = self._find_clients(survey.topic, survey.partitions)
+            await self._send_away(parents)
+            again = replace(await self._survey(survey.topic), clients=clients)
+            for refusal in find_refusals(again, force=force):
+                raise refusal
+            if again.partitions != survey.partitions or any(each.closed for each in parents):
+                raise Conflict(f"{survey.topic} was changed while it was to be migrated")
+            names = _durable_names(parents)
+            for child in record.layout.active:
+                for name in sorted(names - await access.subscriptions(child.ref)):
+                    await access.create_subscription(child.ref, name)
+            properties = await self._find_properties(survey.topic, parents)
+            # From here on there is only forward: the topic is scalable.
+            await self._records.create(topic, replace(record, properties=properties))
+
+    async def _find_properties(
+        self, name: TopicName, parents: Sequence[PersistentTopic]
+    ) -> dict[str, str]:
+        partitioned = await self._service.resources.partitioned.get(name)
+        return dict((partitioned.properties if partitioned else parents[0].properties) or {})
+
+    @asynccontextmanager
+    async def _held(self, parents: Sequence[PersistentTopic]) -> AsyncIterator[None]:
+        """Nobody writes to the topics or attaches to them meanwhile."""
+        held: list[PersistentTopic] = []
+        try:
+            for topic in parents:
+                await topic.termination.hold()
+                held.append(topic)
+            yield
+        finally:
+            for topic in held:
+                await self._release(topic)
+
+    async def _send_away(self, parents: Sequence[PersistentTopic]) -> None:
+        try:
+            async with asyncio.timeout(_LAST_RECEIPTS_S):
+                await together(topic.termination.send_away() for topic in parents)
+        except TimeoutError:
+            raise ServiceNotReady("Messages are on their way to disk for too long") from None
+
+    async def _release(self, topic: PersistentTopic) -> None:
+        """Those who wait must know what has become of the topic. When nobody can say, they have to
+        come back, and so must those whose messages were not taken.
+        """
+        try:
+            topic.successor = await find_successor(self._service, topic.name)
+        except BrokerError:
+            self._service.tasks.start(self._service.unload_topic(topic.name), name="unload")
+        finally:
+            for producer in topic.producers:
+                producer.disconnect()
+            topic.termination.release()
+
+    # ------------------------------------------------------------------ after a failure or a crash
+
+    async def resume(self) -> None:
+        """Take back what an earlier process had prepared and did not come to use."""
+        store = self._service.store
+        for tenant in await store.children(PREPARATIONS):
+            for local in await store.children(f"{PREPARATIONS}/{tenant}"):
+                namespace = NamespaceName(tenant, local)
+                for component in await store.children(preparations_path(namespace)):
+                    topic = TopicName(TopicDomain.TOPIC, namespace, decode_local(component))
+                    await self._resume(topic)
+
+    async def _resume(self, topic: TopicName) -> None:
+        try:
+            async with self._locked(topic):
+                await self._clean(topic)
+        except BrokerError as failure:
+            _log.warning("migration not taken back", topic=topic.full, reason=failure.sentence)
+
+    async def _clean(self, topic: TopicName) -> None:
+        """Segments that came to be part of a scalable topic stay; others go."""
+        path = preparation_path(topic)
+        stored = await self._service.store.get(path)
+        if stored is None:
+            return
+        if await self._records.load(topic, refresh=True) is None:
+            access = LocalSegments(self._service, topic)
+            children = decode_preparation(stored.value).children
+            await together(access.delete(child) for child in children)
+            await self._service.policies.delete(topic)
+        try:
+            await self._service.store.delete(path, expect=ANY_VERSION)
+        except RecordNotFound:
+            pass
+
+    async def close(self) -> None:
+        """What is under way is left where it is, and taken back by the next process."""
+        await self._scope.close()
+        await self._locks.close()
+
+
+def _always(policies: TopicPolicies) -> Callable[[TopicPolicies], TopicPolicies]:
+    return lambda _: policies
+
+
+def _clients_of(topic: PersistentTopic) -> Iterable[ClassicClient]:
+    if topic.closed:
+        return
+    name, successor = topic.name.full, scalable_name(topic.name)
+    for each in topic.producers:
+        if is_classic(each.metadata, each.connection, successor):
+            where = each.connection
+            yield ClassicClient(
+                ClientKind.PRODUCER, each.name, name, where.address, where.client_version
+            )
+    for subscription in topic.subscriptions.values():
+        kind = ClientKind.CONSUMER if subscription.durable else ClientKind.READER
+        for one in subscription.consumers:
+            where = one.connection
+            if is_classic(one.metadata, where, successor, durable=subscription.durable):
+                yield ClassicClient(
+                    kind, one.name, name, where.address, where.client_version, subscription.name
+                )
+
+
+def _durable_names(topics: Iterable[PersistentTopic]) -> frozenset[str]:
+    return frozenset(
+        each.name for topic in topics for each in topic.subscriptions.values() if each.durable
+    )

@@ -1,0 +1,155 @@
+"""Regular topics as V5 clients see them: a layout of legacy segments, and groups that share them.
+
+A regular topic has no controller. Its layout never changes but for more partitions, so nothing has
+to be kept for whoever shares it out next: consumers that come back are dealt segments anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from magnetar.broker.resource import partitioned_topic_path
+from magnetar.broker.scalable.coordinator import Coordinator
+from magnetar.broker.scalable.segment import LocalSegments
+from magnetar.errors import BrokerError, TopicNotFound
+from magnetar.metadata.store import Cancel
+from magnetar.model.layout import Layout
+from magnetar.model.migration import legacy_names, regular_name
+from magnetar.model.name import TopicName
+from magnetar.model.scalable import ConsumerRecord, SubscriptionKind
+from magnetar.model.segment import scalable_name
+from magnetar.rules.migrate import refuse_regular
+from magnetar.runtime.log import Log
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+_log = Log(__name__)
+
+
+class Unrecorded:
+    """Registrations that end with the process."""
+
+    async def load_consumers(
+        self, topic: TopicName, subscription: str
+    ) -> Mapping[str, ConsumerRecord]:
+        return {}
+
+    async def store_consumer(
+        self, topic: TopicName, subscription: str, name: str, record: ConsumerRecord
+    ) -> None:
+        """There is nobody to read it."""
+
+    async def delete_consumer(self, topic: TopicName, subscription: str, name: str) -> None:
+        """There is nothing to delete."""
+
+
+class RegularTopic:
+    """Stands in for a controller: the host of the groups of one regular topic."""
+
+    def __init__(self, service: Service, topic: TopicName, layout: Layout, stop: Cancel) -> None:
+        self.service = service
+        self.topic = topic
+        self.layout = layout
+        self.segments = LocalSegments(service, topic)
+        self.records = Unrecorded()
+        self.coordinators: dict[str, Coordinator] = {}
+        self.stop = stop
+        """Ends the watch for more partitions."""
+
+    async def register_subscription(self, name: str, kind: SubscriptionKind) -> None:
+        """Its cursors come with its consumers, as on any regular topic."""
+
+    def on_consumers_changed(self, *, has_joined: bool) -> None:
+        """It has as many partitions as somebody gave it."""
+
+
+class RegularTopics:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._hosts: dict[TopicName, RegularTopic] = {}
+
+    async def exists(self, name: TopicName) -> bool:
+        """Whether there is a regular topic of this name, with or without partitions."""
+        if await self._service.resources.partitioned.get(name) is not None:
+            return True
+        return await self._service.topic_exists(name)
+
+    async def check_scalable(self, topic: TopicName, what: str) -> None:
+        """Refuse what a regular topic does not have, in words that say how to get it."""
+        name = None if "/" in topic.local else regular_name(topic)
+        if name is not None and await self.exists(name):
+            raise refuse_regular(name, what)
+
+    async def load_layout(self, name: TopicName) -> Layout:
+        """Existing or not: one legacy segment for each partition, or one for the topic."""
+        partitioned = await self._service.resources.partitioned.get(name)
+        count = 0 if partitioned is None else partitioned.partitions
+        names = [each.full for each in legacy_names(name, count)]
+        return Layout.synthetic(names, now_ms=self._service.clock.now_ms())
+
+    # ------------------------------------------------------------------ groups
+
+    def find(self, topic: TopicName) -> RegularTopic | None:
+        return self._hosts.get(topic)
+
+    async def coordinator(self, name: TopicName, subscription: str) -> Coordinator:
+        """Who shares out the partitions of a topic that is there, or would be by attaching."""
+        topic = scalable_name(name)
+        host = self._hosts.get(topic)
+        if host is None:
+            if not await self.exists(name) and not await self._service.may_create(name):
+                raise TopicNotFound(f"Topic not found: {name}")
+            layout = await self.load_layout(name)
+            host = self._hosts.get(topic) or self._add(name, topic, layout)
+        coordinator = host.coordinators.get(subscription)
+        if coordinator is None:
+            coordinator = host.coordinators[subscription] = Coordinator(host, subscription)
+        return coordinator
+
+    def _add(self, name: TopicName, topic: TopicName, layout: Layout) -> RegularTopic:
+        def on_change() -> None:
+            self._service.tasks.start(self._grow(name), name="partitions")
+
+        path = partitioned_topic_path(name)
+        stop = self._service.resources.configuration.watch(path, lambda _: on_change())
+        host = self._hosts[topic] = RegularTopic(self._service, topic, layout, stop)
+        return host
+
+    async def _grow(self, name: TopicName) -> None:
+        try:
+            layout = await self.load_layout(name)
+        except BrokerError as failure:
+            _log.warning("partitions not known", topic=name.full, reason=failure.sentence)
+            return
+        host = self._hosts.get(scalable_name(name))
+        if host is not None and len(layout.segments) != len(host.layout.segments):
+            host.layout = layout
+            for coordinator in list(host.coordinators.values()):
+                coordinator.on_layout_changed()
+
+    def release(self, topic: TopicName) -> Mapping[str, Coordinator]:
+        """The topic has become scalable: give its groups to whoever controls it now."""
+        host = self._hosts.pop(topic, None)
+        if host is None:
+            return {}
+        host.stop()
+        return host.coordinators
+
+    # ------------------------------------------------------------------ the end
+
+    async def drop_idle(self) -> None:
+        """Groups that everyone has left, and the topics without any."""
+        for topic, host in list(self._hosts.items()):
+            for name, coordinator in list(host.coordinators.items()):
+                if coordinator.is_idle:
+                    del host.coordinators[name]
+                    await coordinator.close()
+            if not host.coordinators and self._hosts.get(topic) is host:
+                self.release(topic)
+
+    async def close(self) -> None:
+        for topic in list(self._hosts):
+            for coordinator in self.release(topic).values():
+                await coordinator.close()

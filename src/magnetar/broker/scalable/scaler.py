@@ -1,0 +1,309 @@
+"""A scalable topic scales itself: its controller gathers what is known, asks the rules, acts.
+
+One question is asked at a time; whatever happens meanwhile leads to one more. An answer is carried
+out only on the very layout it was given for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+from magnetar.broker.scalable.autoscale import load_auto_scale
+from magnetar.broker.scalable.decision import DecisionEntry, DecisionLog, Trigger
+from magnetar.broker.scalable.sighting import Sightings
+from magnetar.errors import BrokerError, PreconditionFailed
+from magnetar.model.autoscale import AutoScalePolicy
+from magnetar.model.layout import Layout
+from magnetar.model.scalable import ChangeKind, Intent, ScalableTopicMetadata
+from magnetar.model.segment import SegmentId
+from magnetar.rules.hotspot import KeySample, plan_split_point
+from magnetar.rules.layout import plan_merge, plan_split
+from magnetar.rules.scale import (
+    Change,
+    Merge,
+    Sample,
+    ScaleDecision,
+    Split,
+    Surroundings,
+    decide,
+    explain,
+    hottest,
+    refuse,
+)
+from magnetar.rules.scale_column import NEVER, Bar
+from magnetar.runtime.log import Log
+from magnetar.runtime.task import TaskScope
+
+if TYPE_CHECKING:
+    from magnetar.broker.scalable.controller import Controller
+
+_TIMED: Final = Bar.SPLIT_COOLDOWN | Bar.MERGE_COOLDOWN | Bar.MERGE_WINDOW
+_MARGIN_S: Final = 0.001
+
+_log = Log(__name__)
+
+
+class Scaler:
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._service = controller.service
+        self._sightings = Sightings(
+            controller.records,
+            controller.topic,
+            self._service.clock,
+            on_report=lambda: self.trigger(Trigger.LOAD),
+        )
+        self._tasks: TaskScope | None = None
+        self._pending: list[Trigger] = []
+        self._working: asyncio.Task[None] | None = None
+        self._follow_up: asyncio.TimerHandle | None = None
+        self._changed: dict[ChangeKind, tuple[int, float]] = {}
+        """Of the last split and the last merge: the epoch it led to, and when, in seconds of the
+        clock that never goes back.
+        """
+        self._problem = ""
+        self.decisions = DecisionLog()
+        self.counts = {"splits": 0, "merges": 0, "splits_capped": 0, "merges_capped": 0}
+
+    # ------------------------------------------------------------------ leading or not
+
+    def start(self) -> None:
+        """This broker leads the topic. The record tells when it was last split and merged."""
+        if self._tasks is None:
+            self._tasks = TaskScope(f"scaling {self._controller.topic}")
+            self._sightings.start()
+        self.on_changed(self._controller.metadata)
+
+    async def stop(self) -> None:
+        """What was decided and is not done yet is left to the next leader."""
+        tasks, self._tasks = self._tasks, None
+        if self._follow_up is not None:
+            self._follow_up.cancel()
+            self._follow_up = None
+        self._pending.clear()
+        self._sightings.stop()
+        self._changed.clear()
+        if tasks is not None:
+            await tasks.close()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it did something last, or would do something later if nothing else happened."""
+        last = self.decisions.last
+        return last is not None and (
+            last.decision.change is not None or bool(last.decision.bars & _TIMED)
+        )
+
+    # ------------------------------------------------------------------ what happens
+
+    def on_changed(self, record: ScalableTopicMetadata) -> None:
+        """Splits and merges count for the cooldowns, whoever asked for them."""
+        now_s, now_ms = self._service.clock.monotonic(), self._service.clock.now_ms()
+        for event in record.history:
+            known = self._changed.get(event.kind)
+            if known is None or known[0] < event.epoch:
+                # Another clock may have been ahead of this one: nothing was done in the future.
+                ago_s = max(0, now_ms - event.at_ms) / 1000
+                self._changed[event.kind] = (event.epoch, now_s - ago_s)
+
+    def trigger(self, trigger: Trigger) -> None:
+        """Ask soon. Those who ask before the question is put share the answer."""
+        if self._tasks is None or not self._controller.is_leading:
+            return
+        if trigger not in self._pending:
+            self._pending.append(trigger)
+        if self._working is None:
+            self._working = self._tasks.start(self._work(), "evaluate")
+
+    async def evaluate(self, trigger: Trigger = Trigger.TICK) -> None:
+        """Ask, and return when it is answered and carried out."""
+        self.trigger(trigger)
+        while (working := self._working) is not None:
+            await asyncio.wait([working])
+
+    async def _work(self) -> None:
+        try:
+            while self._pending and self._controller.is_leading:
+                asked, self._pending = self._pending, []
+                # Only when all come from a consumer that joined is anything forbidden.
+                trigger = next((each for each in asked if each is not Trigger.JOIN), Trigger.JOIN)
+                try:
+                    await self._evaluate(trigger)
+                except BrokerError as failure:  # whoever asks next may have more luck
+                    topic = self._controller.topic.full
+                    _log.warning("topic not evaluated", topic=topic, reason=failure.sentence)
+        finally:
+            self._working = None
+
+    # ------------------------------------------------------------------ deciding
+
+    async def _evaluate(self, trigger: Trigger) -> None:
+        record = self._controller.metadata
+        layout = record.layout
+        around = self._look_around(record, is_joining=trigger is Trigger.JOIN)
+        policy, refusal = await self._load_policy(record)
+        samples = await self._sightings.load(layout, None if refusal else policy)
+        decision = refusal or decide(layout, samples, policy, around)
+        keys: KeySample | None = None
+        if self._service.config.scalableTopicKeySamplingEnabled:
+            decision, keys = await self._look_at_keys(decision, layout, samples, policy, around)
+        entry = DecisionEntry(
+            self._service.clock.now_ms(),
+            trigger,
+            layout.epoch,
+            len(layout.active),
+            around.consumers_most,
+            _loads(decision.change, layout, samples, policy),
+            decision,
+            tuple(explain(decision, layout, samples, policy, around)),
+        )
+        self.decisions.add(entry)
+        self._note(decision)
+        if decision.change is not None:
+            await self._carry_out(entry, decision.change, keys)
+        self._plan_follow_up(decision, policy, around)
+
+    def _look_around(
+        self, record: ScalableTopicMetadata, *, is_joining: bool = False
+    ) -> Surroundings:
+        hold = record.scale_hold
+        return Surroundings(
+            {name: len(each.consumers) for name, each in self._controller.coordinators.items()},
+            self._since_ms(ChangeKind.SPLIT),
+            self._since_ms(ChangeKind.MERGE),
+            0 if hold is None else hold.segments_at(self._service.clock.now_ms()),
+            is_joining,
+        )
+
+    def _since_ms(self, kind: ChangeKind) -> float:
+        known = self._changed.get(kind)
+        return NEVER if known is None else (self._service.clock.monotonic() - known[1]) * 1000
+
+    async def _load_policy(
+        self, record: ScalableTopicMetadata
+    ) -> tuple[AutoScalePolicy, ScaleDecision | None]:
+        """The policy in force, or the decision to do nothing because it cannot be read."""
+        try:
+            namespace = self._controller.topic.namespace
+            return await load_auto_scale(self._service, namespace, record), None
+        except PreconditionFailed as refusal:
+            return AutoScalePolicy(), refuse(refusal.sentence)
+
+    async def _look_at_keys(
+        self,
+        decision: ScaleDecision,
+        layout: Layout,
+        samples: dict[SegmentId, Sample],
+        policy: AutoScalePolicy,
+        around: Surroundings,
+    ) -> tuple[ScaleDecision, KeySample | None]:
+        """Before a split: where the load lies, and whether it is one key. One that splitting does
+        not help leaves the turn to the next.
+        """
+        found: dict[SegmentId, KeySample] = {}
+        while isinstance(decision.change, Split) and decision.change.segment not in found:
+            segment = decision.change.segment
+            keys = await self._controller.segments.sample_keys(layout.get(segment).ref)
+            found[segment] = keys
+            if segment in samples:
+                samples[segment] = replace(samples[segment], key_share=keys.top_share)
+            decision = decide(layout, samples, policy, around)
+        chosen = decision.change.segment if isinstance(decision.change, Split) else None
+        return decision, None if chosen is None else found[chosen]
+
+    def _note(self, decision: ScaleDecision) -> None:
+        self.counts["splits_capped"] += Bar.MAX_SEGMENTS in decision.bars
+        self.counts["merges_capped"] += Bar.MAX_DAG_DEPTH in decision.bars
+        if decision.problem != self._problem:  # said once, until it is another one
+            self._problem = decision.problem
+            if decision.problem:
+                topic = self._controller.topic.full
+                _log.warning("topic does not scale itself", topic=topic, reason=decision.problem)
+
+    # ------------------------------------------------------------------ acting
+
+    async def _carry_out(
+        self, entry: DecisionEntry, change: Change, keys: KeySample | None
+    ) -> None:
+        """On the layout that was asked about, or not at all: then the question is put again."""
+        reason = entry.decision.reason
+
+        def plan(layout: Layout, now_ms: int) -> Intent | None:
+            if layout.epoch != entry.epoch:
+                return None
+            match change:
+                case Split(segment):
+                    at = plan_split_point(keys, layout.get(segment).range) if keys else None
+                    return plan_split(layout, segment, now_ms=now_ms, at=at, reason=reason)
+                case Merge(left, right):
+                    return plan_merge(layout, left, right, now_ms=now_ms, reason=reason)
+                case _:
+                    assert_never(change)
+
+        try:
+            done = await self._controller.change(plan)
+        except BrokerError as failure:
+            entry.failure = failure.sentence
+            raise
+        if not done:
+            entry.failure = "The layout changed meanwhile"
+            self.trigger(Trigger.FOLLOW_UP)
+            return
+        self.counts["splits" if isinstance(change, Split) else "merges"] += 1
+
+    def _plan_follow_up(
+        self, decision: ScaleDecision, policy: AutoScalePolicy, around: Surroundings
+    ) -> None:
+        """Ask again as soon as the cooldown of splits is over: a growing topic does not wait for
+        the next look.
+        """
+        if isinstance(decision.change, Split):
+            wait_s = float(policy.splitCooldownSeconds)
+        elif Bar.SPLIT_COOLDOWN in decision.bars:
+            wait_s = max(0.0, policy.splitCooldownSeconds - around.since_split_ms / 1000)
+        else:
+            return
+        if self._follow_up is not None:
+            self._follow_up.cancel()
+        loop = asyncio.get_running_loop()
+        self._follow_up = loop.call_later(wait_s + _MARGIN_S, self._on_follow_up)
+
+    def _on_follow_up(self) -> None:
+        self._follow_up = None
+        self.trigger(Trigger.FOLLOW_UP)
+
+    # ------------------------------------------------------------------ asking
+
+    async def explain(self) -> list[str]:
+        """Why the topic does or does not split or merge, as of now; nothing is changed."""
+        record = self._controller.metadata
+        policy, refusal = await self._load_policy(record)
+        samples = await self._sightings.peek(record.layout, None if refusal else policy)
+        around = self._look_around(record)
+        decision = refusal or decide(record.layout, samples, policy, around)
+        return explain(decision, record.layout, samples, policy, around)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """The latest decisions, oldest first."""
+        return [entry.format() for entry in self.decisions]
+
+
+def _loads(
+    change: Change | None,
+    layout: Layout,
+    samples: Mapping[SegmentId, Sample],
+    policy: AutoScalePolicy,
+) -> dict[SegmentId, Any]:
+    """Of the segments that a decision is about."""
+    match change:
+        case Split(segment):
+            about = [segment]
+        case Merge(left, right):
+            about = [left, right]
+        case None:
+            first = hottest(layout, samples, policy)
+            about = [] if first is None else [first]
+    return {number: samples[number].load for number in about if number in samples}

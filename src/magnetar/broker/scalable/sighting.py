@@ -1,0 +1,129 @@
+"""The reported loads of a topic's segments as its controller sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from magnetar.broker.scalable.record import ScalableRecords
+from magnetar.broker.scalable.segment import together
+from magnetar.errors import RecordUnreadable
+from magnetar.metadata.store import Cancel
+from magnetar.model.autoscale import AutoScalePolicy
+from magnetar.model.layout import Layout
+from magnetar.model.name import TopicName
+from magnetar.model.scalable import SegmentLoad
+from magnetar.model.segment import SegmentId
+from magnetar.rules.scale import Sample, is_cold
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.log import Log
+
+_log = Log(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sighting:
+    load: SegmentLoad
+    since_s: float
+    """Since when it is like that, in seconds of the clock that never goes back."""
+    cold_since_s: float | None
+    """Since when every report was cold: a cold segment whose load trembles stays cold."""
+
+
+class Sightings:
+    """Each report is read once, when it comes; nothing is asked of the store in between."""
+
+    def __init__(
+        self,
+        records: ScalableRecords,
+        topic: TopicName,
+        clock: Clock,
+        *,
+        on_report: Callable[[], None],
+    ) -> None:
+        self._records = records
+        self._topic = topic
+        self._clock = clock
+        self._on_report = on_report
+        self._seen: dict[SegmentId, _Sighting | None] = {}
+        """None: read, and nothing is there."""
+        self._stale: set[SegmentId] = set()
+        self._policy: AutoScalePolicy | None = None
+        self._cancel: Cancel | None = None
+
+    def start(self) -> None:
+        if self._cancel is None:
+            self._cancel = self._records.watch_loads(self._topic, self._on_load)
+
+    def stop(self) -> None:
+        if self._cancel is not None:
+            self._cancel()
+            self._cancel = None
+        self._seen.clear()
+        self._stale.clear()
+
+    def _on_load(self, segment: SegmentId | None) -> None:
+        if segment is None:
+            self._stale.update(self._seen)
+        else:
+            self._stale.add(segment)
+        self._on_report()
+
+    async def load(self, layout: Layout, policy: AutoScalePolicy | None) -> dict[SegmentId, Sample]:
+        """What is known of the active segments; those without a report are left out."""
+        if policy != self._policy:  # what was cold by other limits says nothing
+            self._policy = policy
+            self._stale.update(self._seen)
+            self._seen.clear()
+        wanted = [segment.id for segment in layout.active]
+        due = [each for each in wanted if each in self._stale or each not in self._seen]
+        self._stale.clear()
+        try:
+            await together(self._read(each) for each in due)
+        except BaseException:
+            self._stale.update(due)
+            raise
+        self._seen = {each: self._seen[each] for each in wanted if each in self._seen}
+        return self._sample(self._seen)
+
+    async def peek(self, layout: Layout, policy: AutoScalePolicy | None) -> dict[SegmentId, Sample]:
+        """The same, for somebody who only wants to know."""
+        wanted = [segment.id for segment in layout.active]
+        found = await together(self._see(each, policy) for each in wanted)
+        return self._sample(dict(zip(wanted, found, strict=True)))
+
+    def _sample(self, seen: Mapping[SegmentId, _Sighting | None]) -> dict[SegmentId, Sample]:
+        now_s = self._clock.monotonic()
+        return {
+            each: Sample(sighting.load, (now_s - _first(sighting)) * 1000)
+            for each, sighting in seen.items()
+            if sighting is not None
+        }
+
+    async def _read(self, segment: SegmentId) -> None:
+        self._seen[segment] = await self._see(segment, self._policy)
+
+    async def _see(self, segment: SegmentId, policy: AutoScalePolicy | None) -> _Sighting | None:
+        try:
+            found = await self._records.get_load(self._topic, segment)
+        except RecordUnreadable as failure:
+            reason = failure.sentence
+            _log.warning("load unreadable", topic=self._topic.full, segment=segment, reason=reason)
+            found = None
+        if found is None:
+            return None
+        load, reported_ms = found
+        now_s = self._clock.monotonic()
+        # The store's clock may be ahead of this one: then the report is as old as its sighting.
+        since_s = now_s - max(0, self._clock.now_ms() - reported_ms) / 1000
+        before = self._seen.get(segment)
+        cold_since_s: float | None = None
+        if policy is not None and is_cold(load, policy):
+            cold_since_s = since_s
+            if before is not None and before.cold_since_s is not None:
+                cold_since_s = min(since_s, before.cold_since_s)
+        return _Sighting(load, since_s, cold_since_s)
+
+
+def _first(sighting: _Sighting) -> float:
+    return sighting.since_s if sighting.cold_since_s is None else sighting.cold_since_s

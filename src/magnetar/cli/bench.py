@@ -1,0 +1,164 @@
+"""`magnetar bench`: how fast messages go through a topic, and how long they take."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from magnetar.cli.command import Options, UsageError
+from magnetar.cli.output import format_result
+from magnetar.cli.source import Source, is_scalable, open_source
+from magnetar.client.authentication import TokenAuthentication
+from magnetar.client.client import AsyncPulsarClient
+from magnetar.client.producer import AsyncProducer
+from magnetar.client.scalable.producer import AsyncScalableProducer
+from magnetar.runtime.clock import Clock, SystemClock
+
+_SAMPLES_MAX: Final = 1_000_000
+_MARK_BYTES: Final = 8
+"""Each payload begins with the time it was sent, in µs, so that its age is known on arrival."""
+_SILENCE_S: Final = 5.0
+"""Without a message for so long, what is missing counts as lost."""
+
+Producer = AsyncProducer[bytes] | AsyncScalableProducer[bytes]
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts, and how long each message took, up to a limit."""
+
+    count: int = 0
+    started: float = 0.0
+    ended: float = 0.0
+    seconds: list[float] = field(default_factory=list)
+
+    def add(self, now: float, took: float) -> None:
+        self.count += 1
+        self.ended = now
+        if len(self.seconds) < _SAMPLES_MAX:
+            self.seconds.append(took)
+
+    def report(self, size: int) -> dict[str, Any]:
+        elapsed = max(self.ended - self.started, 1e-9)
+        ordered = sorted(self.seconds)
+        rate = self.count / elapsed
+        row: dict[str, Any] = {
+            "messages": self.count,
+            "seconds": round(elapsed, 3),
+            "messages_per_s": round(rate),
+            "mb_per_s": round(rate * size / 1e6, 2),
+        }
+        for name, share in (("p50_ms", 0.5), ("p95_ms", 0.95), ("p99_ms", 0.99), ("max_ms", 1.0)):
+            if ordered:
+                place = min(len(ordered) - 1, int(share * len(ordered)))
+                row[name] = round(ordered[place] * 1000, 2)
+        return row
+
+
+def run(options: Options) -> int:
+    if options.size < _MARK_BYTES or options.messages < 1 or options.producers < 1:
+        raise UsageError(
+            f"magnetar bench: --size is {_MARK_BYTES} at least, --messages and --producers 1"
+        )
+    if options.consumers < 0 or options.rate < 0 or options.keys < 0:
+        raise UsageError("magnetar bench: --consumers, --rate and --keys are 0 at least")
+    result = asyncio.run(_measure(options, SystemClock()))
+    print(format_result(result, options.output))
+    return 0
+
+
+async def _measure(options: Options, clock: Clock) -> list[dict[str, Any]]:
+    authentication = TokenAuthentication(options.token) if options.token else None
+    async with AsyncPulsarClient(options.url, authentication=authentication) as client:
+        await client.connect()
+        if options.consumers:
+            options.subscription, options.reader = f"bench-{os.getpid()}", False
+            options.type, options.position, options.queue_size = "shared", "latest", 1000
+        sources = [await open_source(client, options) for _ in range(options.consumers)]
+        producers = [await _open_producer(client, options) for _ in range(options.producers)]
+        sent, received = Tally(), Tally()
+        sent.started = received.started = clock.monotonic()
+        finished = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            for source in sources:
+                tasks.create_task(_receive(source, received, options, clock, finished))
+            shares = _share(options.messages, len(producers))
+            senders = [
+                tasks.create_task(_send(producer, count, sent, options, clock))
+                for producer, count in zip(producers, shares, strict=True)
+            ]
+            await asyncio.wait(senders)
+            finished.set()
+        rows = [{"what": "sent", **sent.report(options.size)}]
+        if sources:
+            rows.append({"what": "received", **received.report(options.size)})
+        return rows
+
+
+async def _open_producer(client: AsyncPulsarClient, options: Options) -> Producer:
+    create = client.producer if is_scalable(options.topic) else client.classic.create_producer
+    return await create(
+        options.topic,
+        compression=options.compression,
+        batching=options.batching == "on",
+        max_pending_messages=options.pending,
+    )
+
+
+def _share(count: int, parts: int) -> list[int]:
+    return [count // parts + (place < count % parts) for place in range(parts)]
+
+
+async def _send(
+    producer: Producer, count: int, tally: Tally, options: Options, clock: Clock
+) -> None:
+    filling = os.urandom(options.size - _MARK_BYTES)
+    rate = options.rate / options.producers
+    started = clock.monotonic()
+    failures: list[BaseException] = []
+
+    def note(began: float) -> Callable[[asyncio.Future[Any]], None]:
+        def on_done(sent: asyncio.Future[Any]) -> None:
+            error = None if sent.cancelled() else sent.exception()
+            if error is not None:
+                failures.append(error)
+            else:
+                now = clock.monotonic()
+                tally.add(now, now - began)
+
+        return on_done
+
+    for number in range(count):
+        if rate:
+            wait = started + number / rate - clock.monotonic()
+            if wait > 0:
+                await asyncio.sleep(wait)
+        began = clock.monotonic()
+        mark = int(began * 1e6).to_bytes(_MARK_BYTES, "big")
+        key = f"key-{number % options.keys}" if options.keys else None
+        sent = await producer.submit(mark + filling, key=key)
+        sent.add_done_callback(note(began))
+        if failures:
+            break
+    await producer.flush()
+    if failures:
+        raise failures[0]
+
+
+async def _receive(
+    source: Source, tally: Tally, options: Options, clock: Clock, finished: asyncio.Event
+) -> None:
+    """Until all messages came, or none came for a while after the last was sent."""
+    while tally.count < options.messages:
+        message = source.receive_nowait() or await source.receive(0.2)
+        if message is None:
+            if finished.is_set() and clock.monotonic() - tally.ended > _SILENCE_S:
+                return
+            continue
+        now = clock.monotonic()
+        sent_at = int.from_bytes((message.data or b"")[:_MARK_BYTES], "big") / 1e6
+        tally.add(now, max(0.0, now - sent_at))
+        await source.acknowledge([message])

@@ -1,0 +1,125 @@
+"""Whether a regular topic may become a scalable one, and what it will be.
+
+First segments are made that belong to no topic yet, with every cursor; they can be taken back. Then
+writers are held, late cursors carried over, and the record is written: from there on there is only
+forward, as `rules.phase` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from magnetar.errors import (
+    BrokerError,
+    Conflict,
+    MethodNotAllowed,
+    NotScalable,
+    PreconditionFailed,
+    TopicNotFound,
+)
+from magnetar.model.layout import Layout
+from magnetar.model.migration import Backlog, ClassicClient, legacy_names
+from magnetar.model.name import TopicName
+from magnetar.model.scalable import (
+    ChangeKind,
+    LayoutEvent,
+    MigrateIntent,
+    MigrationOrigin,
+    ScalableTopicMetadata,
+)
+from magnetar.model.segment import scalable_name
+
+_CLIENTS_TOLD_MAX: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What is known of a topic that somebody wants to be scalable."""
+
+    topic: TopicName
+    """The regular one."""
+    exists: bool
+    partitions: int = 0
+    """0 for a topic without partitions."""
+    record: ScalableTopicMetadata | None = None
+    clients: tuple[ClassicClient, ...] = ()
+    is_enabled: bool = True
+    is_system: bool = False
+    replicated_to: tuple[str, ...] = ()
+
+
+def find_refusals(survey: Survey, *, force: bool = False) -> tuple[BrokerError, ...]:
+    """Everything that is in the way, what an operator must know first at the front."""
+    topic, found = survey.topic, list[BrokerError]()
+    if not survey.is_enabled:
+        found.append(MethodNotAllowed("Migration to scalable topics is switched off here"))
+    if topic.is_partition:
+        found.append(PreconditionFailed(f"{topic} is called like a partition; name {topic.base}"))
+    if survey.is_system:
+        found.append(PreconditionFailed(f"{topic} belongs to the system and stays a regular topic"))
+    if survey.record is not None:
+        found.append(Conflict(f"Topic is already scalable: {scalable_name(topic)}"))
+    elif not survey.exists:
+        found.append(TopicNotFound(f"Topic does not exist: {topic}"))
+    if survey.replicated_to:
+        clusters = ", ".join(survey.replicated_to)
+        found.append(PreconditionFailed(f"{topic} is replicated to {clusters}"))
+    if survey.clients and not force:
+        found.append(Conflict(_describe_clients(topic, survey.clients)))
+    return tuple(found)
+
+
+def _describe_clients(topic: TopicName, clients: tuple[ClassicClient, ...]) -> str:
+    told = [str(client) for client in clients[:_CLIENTS_TOLD_MAX]]
+    if len(clients) > len(told):
+        told.append(f"{len(clients) - len(told)} more")
+    return (
+        f"{len(clients)} legacy v4 client connection(s) still attached to {topic}:"
+        f" {', '.join(told)}; disconnect them or upgrade them to V5 before migrating,"
+        " or retry with force=true"
+    )
+
+
+def plan_migration(
+    topic: TopicName,
+    partitions: int,
+    *,
+    now_ms: int,
+    bucket_budget: int = 1,
+    properties: Mapping[str, str] | None = None,
+) -> ScalableTopicMetadata:
+    """The record whose writing makes the topic scalable."""
+    names = [each.full for each in legacy_names(topic, partitions)]
+    layout = Layout.migrated(names, now_ms=now_ms, bucket_budget=bucket_budget)
+    event = LayoutEvent(
+        layout.epoch,
+        ChangeKind.MIGRATE,
+        tuple(each.id for each in layout.sealed),
+        tuple(each.id for each in layout.active),
+        now_ms,
+        "manual",
+    )
+    return ScalableTopicMetadata(
+        layout,
+        dict(properties or {}),
+        migrated_from=MigrationOrigin(topic.full, partitions),
+        intent=MigrateIntent(tuple(each.ref for each in layout.sealed), now_ms),
+        history=(event,),
+    )
+
+
+def estimate_backlog(entries: int, rate_out_per_s: float) -> Backlog:
+    drain_s: float | None = 0.0
+    if entries:
+        drain_s = entries / rate_out_per_s if rate_out_per_s > 0 else None
+    return Backlog(entries, rate_out_per_s, drain_s)
+
+
+def refuse_regular(topic: TopicName, what: str) -> NotScalable:
+    """What needs segments of its own is not to be had of a regular topic."""
+    return NotScalable(
+        f"{topic} is a regular topic, which has no {what}; make it scalable first:"
+        f" magnetar admin scalable-topics migrate-to-scalable {topic}"
+    )

@@ -1,0 +1,218 @@
+"""The client as part of a program: signals, forks, threads, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from magnetar import AlreadyClosedError, AsyncPulsarClient, ConfigurationError, PulsarClient
+from magnetar.testing import MagnetarBroker
+from tests.contract.sdk_regular import new_name
+
+PRELUDE = """
+import os, signal, sys, threading
+from magnetar import PulsarClient, AsyncPulsarClient, AlreadyClosedError
+url, topic = sys.argv[1:]
+"""
+
+
+def run(program: str, broker: MagnetarBroker, topic: str | None = None) -> tuple[int, str, str]:
+    """Run a program of its own; its exit code, output and complaints."""
+    command = [sys.executable, "-X", "dev", "-W", "error", "-c"]
+    done = subprocess.run(
+        [*command, PRELUDE + textwrap.dedent(program), broker.service_url, topic or new_name()],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def client(magnetar_broker: MagnetarBroker) -> Iterator[PulsarClient]:
+    with PulsarClient(magnetar_broker.service_url) as client:
+        yield client
+
+
+def test_ctrl_c_ends_a_receive_that_waits_for_ever(magnetar_broker: MagnetarBroker) -> None:
+    code, output, complaints = run(
+        """
+        with PulsarClient(url) as client:
+            consumer = client.classic.subscribe(topic, "s")
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                consumer.receive()
+            except KeyboardInterrupt:
+                print("interrupted")
+            client.classic.create_producer(topic).send(b"x")
+            print(consumer.receive(20).data)
+        """,
+        magnetar_broker,
+    )
+    assert (code, output, complaints) == (0, "interrupted\nb'x'\n", "")
+
+
+def test_a_program_that_forgets_to_close_ends_in_silence(magnetar_broker: MagnetarBroker) -> None:
+    program = """
+        client = PulsarClient(url)
+        consumer = client.classic.subscribe(topic, "s")
+        producer = client.classic.create_producer(topic)
+        producer.submit(b"x")
+        print("end")
+        """
+    assert run(program, magnetar_broker) == (0, "end\n", "")
+
+
+def test_an_asyncio_program_ends_in_silence(magnetar_broker: MagnetarBroker) -> None:
+    program = """
+        import asyncio
+        async def body():
+            async with AsyncPulsarClient(url) as client:
+                await client.classic.subscribe(topic, "s")
+                producer = await client.classic.create_producer(topic)
+                await producer.submit(b"x")
+        asyncio.run(body())
+        print("end")
+        """
+    assert run(program, magnetar_broker) == (0, "end\n", "")
+
+
+def test_a_forked_process_makes_its_own_client_and_leaves_the_parents_alone(
+    magnetar_broker: MagnetarBroker,
+) -> None:
+    code, output, complaints = run(
+        """
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        client = PulsarClient(url)
+        consumer = client.classic.subscribe(topic, "s")
+        child = os.fork()
+        if child == 0:
+            try:
+                client.classic.create_producer(topic)
+            except AlreadyClosedError as error:
+                print(error.sentence, flush=True)
+            client.close()
+            with PulsarClient(url) as own:
+                own.classic.create_producer(topic).send(b"from the child")
+            sys.exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        print(consumer.receive(20).data)
+        client.close()
+        """,
+        magnetar_broker,
+    )
+    told = "This client belongs to the parent process; create one after the fork\n"
+    assert (code, output) == (0, told + "b'from the child'\n"), complaints
+
+
+def test_one_thread_serves_any_number_of_consumers(client: PulsarClient) -> None:
+    before = threading.active_count()
+    topic = new_name()
+    consumers = [client.classic.subscribe(topic, f"s{number}") for number in range(20)]
+    assert threading.active_count() == before
+    client.classic.create_producer(topic).send(b"x")
+    for consumer in consumers:
+        message = consumer.receive(20)
+        assert message is not None and message.data == b"x"
+
+
+def test_threads_may_share_one_producer(client: PulsarClient) -> None:
+    topic = new_name()
+    consumer = client.classic.subscribe(topic, "s")
+    producer = client.classic.create_producer(topic)
+
+    def send(number: int) -> None:
+        for index in range(25):
+            producer.send(b"%d-%d" % (number, index))
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    received = [consumer.receive(20) for _ in range(100)]
+    assert len({message.data for message in received if message}) == 100
+
+
+def test_a_listener_that_calls_the_client_is_told_why_it_cannot(client: PulsarClient) -> None:
+    topic = new_name()
+    producer = client.classic.create_producer(topic)
+    producer.send(b"x", key="k")
+    view = client.classic.table_view(topic)
+    with pytest.raises(ConfigurationError, match="hand such work to another thread"):
+        view.listen(lambda key, value: print(producer.send(b"y")))
+
+
+def test_a_closed_client_and_what_it_made_refuse_politely(magnetar_broker: MagnetarBroker) -> None:
+    topic = new_name()
+    client = PulsarClient(magnetar_broker.service_url)
+    producer = client.classic.create_producer(topic)
+    consumer = client.classic.subscribe(topic, "s")
+    client.close()
+    client.close()
+    producer.close()
+    with pytest.raises(AlreadyClosedError):
+        producer.send(b"x")
+    with pytest.raises(AlreadyClosedError):
+        client.classic.create_producer(topic)
+    assert list(consumer) == []
+
+
+def test_a_receive_that_waits_ends_when_another_thread_closes(client: PulsarClient) -> None:
+    consumer = client.classic.subscribe(new_name(), "s")
+    waiting = threading.Timer(0.2, consumer.close)
+    waiting.start()
+    assert list(consumer) == []
+    waiting.join()
+
+
+def test_a_time_limit_around_any_call_breaks_nothing(magnetar_broker: MagnetarBroker) -> None:
+    async def body() -> None:
+        topic = new_name()
+        async with AsyncPulsarClient(magnetar_broker.service_url) as client:
+            for _ in range(5):
+                try:
+                    async with asyncio.timeout(0.001):
+                        opened = await client.classic.subscribe(topic, "s", type="shared")
+                except TimeoutError:
+                    continue
+                await opened.close()  # it was in time
+            consumer = await client.classic.subscribe(topic, "s", type="shared")
+            producer = await client.classic.create_producer(topic)
+            for _ in range(5):
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.001):
+                        await consumer.receive()
+            for _ in range(20):
+                try:
+                    async with asyncio.timeout(0.0005):
+                        await producer.send(b"maybe")
+                except TimeoutError:
+                    pass
+            await producer.send(b"surely")
+            while (message := await consumer.receive(20)) is not None:
+                await consumer.acknowledge(message)
+                if message.data == b"surely":
+                    break
+            else:
+                pytest.fail("the last message did not come")
+
+    asyncio.run(body())
+
+
+def test_the_import_is_light(magnetar_broker: MagnetarBroker) -> None:
+    code, output, _ = run(
+        """
+        import magnetar
+        print({"fastavro", "cryptography", "pydantic"} & sys.modules.keys())
+        """,
+        magnetar_broker,
+    )
+    assert (code, output) == (0, "set()\n")

@@ -1,0 +1,294 @@
+"""Queue consumers: shared messages, single acknowledgements, following the segments."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from magnetar import EARLIEST_ID, AlreadyClosedError, BackoffPolicy, DeadLetterPolicy, Schema
+from tests.contract.sdk_place import SILENCE_S, Place, take
+
+
+async def send_all(client: Any, topic: str, values: list[str]) -> None:
+    async with client.producer(topic, schema=Schema.STRING) as producer:
+        for value in values:
+            await producer.submit(value, key=value)
+
+
+def name_values(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}{number}" for number in range(count)]
+
+
+def test_consumers_share_every_message_exactly_once(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(4)
+        async with place.client() as client, AsyncExitStack() as stack:
+            consumers = [
+                await stack.enter_async_context(
+                    client.queue_consumer(topic, subscription="s", receiver_queue_size=10)
+                )
+                for _ in range(3)
+            ]
+            async with client.producer(topic, batching=False) as producer:
+                for number in range(150):
+                    await producer.submit(b"%d" % number, key=str(number))
+
+            async def drain(consumer: Any) -> list[bytes]:
+                values = []
+                while (message := await consumer.receive(2.0)) is not None:
+                    values.append(message.value)
+                    await consumer.acknowledge(message)
+                return values
+
+            shares = await asyncio.gather(*(drain(consumer) for consumer in consumers))
+            received = [value for share in shares for value in share]
+            assert sorted(received) == sorted(b"%d" % number for number in range(150))
+            assert all(shares)
+
+    asyncio.run(body())
+
+
+def test_what_is_acknowledged_does_not_come_again_and_the_rest_does(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(4)
+        async with place.client() as client:
+            options = {"subscription": "s", "schema": Schema.STRING}
+            async with client.queue_consumer(topic, **options) as consumer:
+                await send_all(client, topic, name_values("m", 60))
+                messages = await take(consumer, 60)
+                for message in messages[:25]:
+                    await consumer.acknowledge(message)
+            async with client.queue_consumer(topic, **options) as consumer:
+                left = {message.value for message in await take(consumer, 35)}
+                assert left == {message.value for message in messages[25:]}
+                assert await consumer.receive(SILENCE_S) is None
+
+    asyncio.run(body())
+
+
+def test_a_refused_message_comes_again_after_its_delay(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(2)
+        async with (
+            place.client() as client,
+            client.queue_consumer(
+                topic, subscription="s", nack_backoff=BackoffPolicy.fixed(0.2)
+            ) as consumer,
+        ):
+            async with client.producer(topic) as producer:
+                await producer.send(b"x", key="k")
+            [message] = await take(consumer, 1)
+            consumer.negative_acknowledge(message)
+            [again] = await take(consumer, 1)
+            assert (again.id, again.redelivery_count) == (message.id, 1)
+            await consumer.acknowledge(again)
+
+    asyncio.run(body())
+
+
+def test_a_body_that_ends_well_acknowledges_and_one_that_raises_asks_again(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic()
+        async with (
+            place.client() as client,
+            client.queue_consumer(topic, subscription="s", nack_delay=0.1) as consumer,
+        ):
+            async with client.producer(topic) as producer:
+                await producer.send(b"x")
+            [message] = await take(consumer, 1)
+            with pytest.raises(ZeroDivisionError):
+                async with consumer.processing(message):
+                    raise ZeroDivisionError
+            [again] = await take(consumer, 1)
+            async with consumer.processing(again):
+                pass
+            assert again.id == message.id
+            assert await consumer.receive(SILENCE_S) is None
+
+    asyncio.run(body())
+
+
+def test_the_initial_position_decides_about_what_was_sent_before(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(2)
+        async with place.client() as client:
+            await send_all(client, topic, name_values("before", 10))
+            latest = client.queue_consumer(topic, subscription="l", schema=Schema.STRING)
+            earliest = client.queue_consumer(
+                topic, subscription="e", schema=Schema.STRING, initial_position="earliest"
+            )
+            async with latest as late, earliest as early:
+                await send_all(client, topic, name_values("after", 10))
+                assert {message.value for message in await take(late, 10)} == set(
+                    name_values("after", 10)
+                )
+                assert len({message.value for message in await take(early, 20)}) == 20
+
+    asyncio.run(body())
+
+
+def test_a_split_and_a_merge_in_between_lose_nothing_and_repeat_nothing(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(2)
+        async with (
+            place.client() as client,
+            client.queue_consumer(topic, subscription="s", schema=Schema.STRING) as consumer,
+        ):
+            await send_all(client, topic, name_values("first", 50))
+            await place.split(topic, 0)
+            await send_all(client, topic, name_values("second", 50))
+            await place.merge(topic, 2, 3)
+            await send_all(client, topic, name_values("third", 50))
+            values = []
+            for message in await take(consumer, 150):
+                values.append(message.value)
+                await consumer.acknowledge(message)
+            assert len(set(values)) == 150
+            assert await consumer.receive(SILENCE_S) is None
+
+    asyncio.run(body())
+
+
+def test_a_new_subscription_gets_sealed_and_active_segments(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic()
+        place.admin.scalable_topics.create_subscription(topic, "keeps-sealed-segments")
+        async with place.client() as client:
+            await send_all(client, topic, name_values("first", 20))
+            await place.split(topic, 0)
+            await send_all(client, topic, name_values("second", 20))
+            await place.split(topic, 1)
+            await send_all(client, topic, name_values("third", 20))
+            async with client.queue_consumer(
+                topic, subscription="s", schema=Schema.STRING, initial_position="earliest"
+            ) as consumer:
+                assert len({message.value for message in await take(consumer, 60)}) == 60
+
+    asyncio.run(body())
+
+
+def test_a_subscription_made_over_rest_gets_what_was_sent_before_any_consumer(
+    place: Place,
+) -> None:
+    async def body() -> None:
+        topic = place.create_topic(2)
+        place.admin.scalable_topics.create_subscription(topic, "s", kind="QUEUE")
+        async with place.client() as client:
+            await send_all(client, topic, name_values("m", 30))
+            async with client.queue_consumer(topic, subscription="s") as consumer:
+                await take(consumer, 30)
+
+    asyncio.run(body())
+
+
+def test_a_message_delivered_too_often_goes_to_the_dead_letter_topic(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(3)
+        place.admin.scalable_topics.create(f"{topic}-DLQ")
+        async with (
+            place.client() as client,
+            client.queue_consumer(
+                f"{topic}-DLQ", subscription="d", schema=Schema.STRING
+            ) as letters,
+            client.queue_consumer(
+                topic,
+                subscription="s",
+                schema=Schema.STRING,
+                nack_delay=0.05,
+                dead_letter=DeadLetterPolicy(max_redeliveries=2),
+            ) as consumer,
+        ):
+            async with client.producer(topic, schema=Schema.STRING, batching=False) as producer:
+                for number in range(3):
+                    await producer.send(f"m{number}", key=f"k{number}", properties={"a": "b"})
+            deliveries: dict[str, int] = {}
+            for _ in range(9):
+                [message] = await take(consumer, 1)
+                deliveries[message.value] = deliveries.get(message.value, 0) + 1
+                consumer.negative_acknowledge(message)
+            assert deliveries == {"m0": 3, "m1": 3, "m2": 3}
+            for letter in await take(letters, 3):
+                assert letter.key == f"k{letter.value[1:]}"
+                assert letter.properties["a"] == "b"
+                assert letter.properties["REAL_TOPIC"] == topic
+                assert letter.properties["REAL_SUBSCRIPTION"] == "s"
+            assert await consumer.receive(SILENCE_S) is None
+
+    asyncio.run(body())
+
+
+def test_several_topics_are_one_queue(place: Place) -> None:
+    async def body() -> None:
+        topics = [place.create_topic(2) for _ in range(2)]
+        async with (
+            place.client() as client,
+            client.queue_consumer(topics, subscription="s", schema=Schema.STRING) as consumer,
+        ):
+            for topic in topics:
+                await send_all(client, topic, name_values("m", 5))
+            messages = await take(consumer, 10)
+            assert sorted(message.topic for message in messages) == sorted(topics * 5)
+            for message in messages:
+                await consumer.acknowledge(message.id)
+            assert sorted(consumer.topics) == sorted(topics)
+
+    asyncio.run(body())
+
+
+def test_a_subscription_can_be_moved_back_to_its_beginning(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(2)
+        async with (
+            place.client() as client,
+            client.queue_consumer(topic, subscription="s", schema=Schema.STRING) as consumer,
+        ):
+            await send_all(client, topic, name_values("m", 10))
+            for message in await take(consumer, 10):
+                await consumer.acknowledge(message)
+            await consumer.seek(EARLIEST_ID)
+            assert len({message.value for message in await take(consumer, 10)}) == 10
+
+    asyncio.run(body())
+
+
+def test_a_paused_consumer_asks_for_no_more(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic()
+        async with (
+            place.client() as client,
+            client.queue_consumer(topic, subscription="s", receiver_queue_size=2) as consumer,
+        ):
+            consumer.pause()
+            async with client.producer(topic, batching=False) as producer:
+                for number in range(10):
+                    await producer.send(b"%d" % number)
+            got = 0
+            while (message := await consumer.receive(SILENCE_S)) is not None:
+                await consumer.acknowledge(message)
+                got += 1
+            assert got <= 2
+            consumer.resume()
+            await take(consumer, 10 - got)
+
+    asyncio.run(body())
+
+
+def test_whoever_waits_hears_that_the_consumer_is_closed(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic()
+        async with place.client() as client:
+            consumer = await client.queue_consumer(topic, subscription="s")
+            waiting = asyncio.create_task(consumer.receive())
+            await asyncio.sleep(0.05)
+            await consumer.close()
+            with pytest.raises(AlreadyClosedError):
+                await waiting
+            with pytest.raises(AlreadyClosedError):
+                await consumer.receive()
+            assert [message async for message in consumer] == []
+            await consumer.close()
+
+    asyncio.run(body())

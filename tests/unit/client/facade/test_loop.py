@@ -1,0 +1,124 @@
+"""A loop on a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+from concurrent.futures import Future
+
+import pytest
+
+from magnetar.client.error import AlreadyClosedError, ConfigurationError
+from magnetar.client.facade.loop import BackgroundLoop
+
+
+async def nothing() -> None:
+    """What a loop without a client does at its end."""
+
+
+def test_a_call_runs_on_the_loops_thread_and_returns_or_raises_here() -> None:
+    loop = BackgroundLoop(nothing)
+
+    async def name() -> str:
+        return threading.current_thread().name
+
+    async def fail() -> None:
+        raise KeyError("x")
+
+    assert loop.run(name()) == "magnetar client" != threading.current_thread().name
+    with pytest.raises(KeyError):
+        loop.run(fail())
+    loop.close()
+
+
+def test_a_future_of_the_loop_is_a_future_here() -> None:
+    loop = BackgroundLoop(nothing)
+    inside: list[asyncio.Future[int]] = []
+
+    async def begin() -> asyncio.Future[int]:
+        inside.append(asyncio.get_running_loop().create_future())
+        return inside[-1]
+
+    first, second = loop.start(begin()), loop.start(begin())
+    assert isinstance(first, Future) and not first.done()
+    loop.call(lambda: inside[0].set_result(7))
+    loop.call(lambda: inside[1].cancel())
+    assert first.result(10) == 7
+    with pytest.raises(AlreadyClosedError):
+        second.result(10)
+    loop.close()
+
+
+def test_closing_ends_what_runs_and_refuses_what_comes() -> None:
+    loop = BackgroundLoop(nothing)
+    ended = threading.Event()
+
+    async def forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    def call() -> None:
+        with pytest.raises(AlreadyClosedError):
+            loop.run(forever())
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    loop.run(asyncio.sleep(0))
+    loop.close()
+    loop.close()
+    caller.join(10)
+    assert ended.wait(10) and not caller.is_alive()
+    with pytest.raises(AlreadyClosedError):
+        loop.run(asyncio.sleep(0))
+
+
+def test_a_blocking_call_from_the_loops_own_thread_is_refused() -> None:
+    loop = BackgroundLoop(nothing)
+
+    async def nested() -> None:
+        loop.run(asyncio.sleep(0))
+
+    with pytest.raises(ConfigurationError, match="would never return"):
+        loop.run(nested())
+    loop.close()
+
+
+def test_a_loop_that_is_forgotten_ends_its_thread() -> None:
+    before = threading.active_count()
+    loop = BackgroundLoop(nothing)
+    loop.run(asyncio.sleep(0))
+    assert threading.active_count() == before + 1
+    del loop
+    gc.collect()
+    assert threading.active_count() == before
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_is_told_to_make_its_own() -> None:
+    loop = BackgroundLoop(nothing)
+    child = os.fork()
+    if child == 0:
+        try:
+            loop.run(asyncio.sleep(0))
+        except AlreadyClosedError as error:
+            os._exit(0 if "after the fork" in error.sentence else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    loop.run(asyncio.sleep(0))
+    loop.close()
+
+
+def test_goodbye_is_said_once_before_the_thread_ends() -> None:
+    said: list[str] = []
+
+    async def goodbye() -> None:
+        said.append(threading.current_thread().name)
+
+    loop = BackgroundLoop(goodbye)
+    loop.close()
+    loop.close()
+    assert said == ["magnetar client"]

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import pytest
+
+from magnetar.errors import (
+    BrokerError,
+    Conflict,
+    MethodNotAllowed,
+    PreconditionFailed,
+    TopicNotFound,
+)
+from magnetar.model.migration import ClassicClient, ClientKind, legacy_names
+from magnetar.model.name import parse_topic
+from magnetar.model.scalable import ChangeKind, MigrationOrigin, ScalableTopicMetadata
+from magnetar.model.segment import WHOLE, SegmentId
+from magnetar.rules.migrate import (
+    Survey,
+    estimate_backlog,
+    find_refusals,
+    plan_migration,
+    refuse_regular,
+)
+from magnetar.rules.phase import (
+    AddCursors,
+    CreateSegment,
+    Phase,
+    SealSegment,
+    SegmentSeen,
+    StoreRecord,
+    decide_step,
+    segments_to_see,
+)
+
+TOPIC = parse_topic("persistent://t/n/x")
+RECORD = plan_migration(TOPIC, 2, now_ms=7, bucket_budget=4)
+OLD, NEW = RECORD.layout.sealed, RECORD.layout.active
+
+
+def client(name: str = "p-1", version: str = "Pulsar-CPP-v3.5") -> ClassicClient:
+    return ClassicClient(ClientKind.PRODUCER, name, str(TOPIC), "/10.0.0.1:99", version)
+
+
+def test_a_topic_that_nobody_uses_is_ready() -> None:
+    assert find_refusals(Survey(TOPIC, exists=True)) == ()
+
+
+@pytest.mark.parametrize(
+    ("survey", "kind"),
+    [
+        (Survey(TOPIC, exists=True, is_enabled=False), MethodNotAllowed),
+        (Survey(parse_topic("persistent://t/n/x-partition-3"), exists=True), PreconditionFailed),
+        (Survey(TOPIC, exists=True, is_system=True), PreconditionFailed),
+        (Survey(TOPIC, exists=True, record=RECORD), Conflict),
+        (Survey(TOPIC, exists=False), TopicNotFound),
+        (Survey(TOPIC, exists=True, replicated_to=("far",)), PreconditionFailed),
+        (Survey(TOPIC, exists=True, clients=(client(),)), Conflict),
+    ],
+)
+def test_each_thing_in_the_way_is_one_refusal(survey: Survey, kind: type[BrokerError]) -> None:
+    (refusal,) = find_refusals(survey)
+    assert type(refusal) is kind
+
+
+def test_everything_in_the_way_is_told_and_force_passes_over_clients_alone() -> None:
+    survey = Survey(TOPIC, exists=True, replicated_to=("far",), clients=(client(),))
+    assert [type(each) for each in find_refusals(survey)] == [PreconditionFailed, Conflict]
+    assert [type(each) for each in find_refusals(survey, force=True)] == [PreconditionFailed]
+
+
+def test_a_topic_that_is_scalable_is_not_missing_too() -> None:
+    (refusal,) = find_refusals(Survey(TOPIC, exists=False, record=RECORD))
+    assert refusal.sentence == "Topic is already scalable: topic://t/n/x"
+
+
+def test_the_first_clients_are_named_and_the_others_counted() -> None:
+    clients = tuple(client(f"p-{number}", "") for number in range(25))
+    (refusal,) = find_refusals(Survey(TOPIC, exists=True, clients=clients))
+    assert refusal.sentence.startswith("25 legacy v4 client connection(s) still attached")
+    assert "producer p-19 from /10.0.0.1:99 (unknown), 5 more;" in refusal.sentence
+    assert "p-20" not in refusal.sentence
+
+
+def test_a_topic_without_partitions_becomes_one_parent_of_one_child() -> None:
+    record = plan_migration(TOPIC, 0, now_ms=7, properties={"a": "b"})
+    assert [each.legacy_topic for each in record.layout.segments] == [str(TOPIC), ""]
+    assert record.migrated_from == MigrationOrigin(str(TOPIC), 0)
+    assert record.properties == {"a": "b"}
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 512])
+def test_the_record_is_what_the_proposal_says(partitions: int) -> None:
+    record = plan_migration(TOPIC, partitions, now_ms=7, bucket_budget=4)
+    layout = record.layout
+    assert (layout.epoch, layout.next_id) == (0, 2 * partitions)
+    olds, news = layout.sealed, layout.active
+    assert [each.legacy_topic for each in olds] == [
+        each.full for each in legacy_names(TOPIC, partitions)
+    ]
+    assert all(each.range == WHOLE and each.sealed_at_epoch == 0 for each in olds)
+    assert all(each.parents == tuple(old.id for old in olds) for each in news)
+    assert all(each.bucket_count == max(1, 4 // partitions) for each in news)
+    (event,) = record.history
+    assert event.kind is ChangeKind.MIGRATE and event.epoch == 0
+
+
+@pytest.mark.parametrize(
+    ("entries", "rate", "drain_s"), [(0, 0.0, 0.0), (100, 50.0, 2.0), (100, 0.0, None)]
+)
+def test_a_backlog_is_estimated_at_the_present_rate(
+    entries: int, rate: float, drain_s: float | None
+) -> None:
+    assert estimate_backlog(entries, rate).drain_s == drain_s
+
+
+def test_a_refusal_names_the_command() -> None:
+    sentence = refuse_regular(TOPIC, "checkpoints").sentence
+    assert "magnetar admin scalable-topics migrate-to-scalable persistent://t/n/x" in sentence
+
+
+# What is left to do once the record is there
+def seen(
+    record: ScalableTopicMetadata = RECORD, *, sealed: bool, **cursors: str
+) -> dict[SegmentId, SegmentSeen]:
+    """All segments; `s0="a b"` are the cursors of segment 0."""
+    return {
+        each.id: SegmentSeen(
+            sealed and each.is_sealed, frozenset(cursors.get(f"s{each.id}", "").split())
+        )
+        for each in record.layout.segments
+    }
+
+
+def test_all_of_them_are_looked_at() -> None:
+    assert segments_to_see(RECORD) == tuple(each.ref for each in (*OLD, *NEW))
+
+
+def test_parents_are_sealed_before_cursors_are_carried() -> None:
+    step = decide_step(RECORD, seen(sealed=False, s0="a"), frozenset(), now_ms=9)
+    assert step is not None and step.phase is Phase.SEAL and not step.can_undo
+    assert step.actions == tuple(SealSegment(each.ref) for each in OLD)
+
+
+def test_children_get_all_cursors_at_the_start_and_parents_what_they_lack_at_the_end() -> None:
+    step = decide_step(RECORD, seen(sealed=True, s0="a", s1="b", s2="a"), {"c"}, now_ms=9)
+    assert step is not None and step.phase is Phase.CARRY
+    assert step.actions == (
+        AddCursors(NEW[0].ref, ("b", "c")),
+        AddCursors(NEW[1].ref, ("a", "b", "c")),
+        AddCursors(OLD[0].ref, ("b", "c"), at_end=True),
+        AddCursors(OLD[1].ref, ("a", "c"), at_end=True),
+    )
+
+
+def test_a_child_that_is_missing_is_made_first() -> None:
+    sight = seen(sealed=False, s0="a")
+    del sight[NEW[1].id]
+    step = decide_step(RECORD, sight, frozenset(), now_ms=9)
+    assert step is not None and step.phase is Phase.CREATE
+    assert step.actions == (CreateSegment(NEW[1].ref, ("a",)),)
+
+
+def test_a_partition_that_is_not_there_is_left_alone_and_the_end_is_written_down() -> None:
+    sight = seen(sealed=True)
+    del sight[OLD[0].id]
+    step = decide_step(RECORD, sight, frozenset(), now_ms=9)
+    assert step is not None and step.phase is Phase.CLEAR
+    (write,) = step.actions
+    assert isinstance(write, StoreRecord)
+    assert write.record.intent is None and write.record.layout == RECORD.layout
