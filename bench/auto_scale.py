@@ -55,6 +55,10 @@ class ChildWatch(KeyedLoad):
         super().__init__(line, topic)
         self.accepted: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
+    async def settle(self) -> None:
+        """Let the producers that are being opened come to be."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
     def _on_receipt(self, receipt: CommandSendReceipt) -> None:
         super()._on_receipt(receipt)
         if receipt.producer_id != 0 and not self.accepted.done():
@@ -81,6 +85,7 @@ async def react(side: Side, number: int, delay_s: float) -> float:
             sending.cancel()
             with suppress(asyncio.CancelledError):
                 await sending
+            await load.settle()
 
 
 async def react_all(side: Side, count: int, spread_s: float) -> list[float]:

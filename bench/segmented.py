@@ -16,7 +16,7 @@ from bench.line import ANSWER_S_MAX, Line
 from magnetar.model.hash import murmur3_32
 from magnetar.model.layout import Layout
 from magnetar.model.name import parse_topic
-from magnetar.model.segment import RING, SegmentId
+from magnetar.model.segment import RING, SegmentId, scalable_name
 from magnetar.wire.command import (
     BaseCommand,
     CommandScalableTopicClose,
@@ -159,7 +159,7 @@ class KeyedLoad:
     async def _open(self, number: SegmentId) -> None:
         lane, layout = self._lanes[number], self._layout
         assert layout is not None
-        name = layout.get(number).name_in(self._topic).full
+        name = layout.get(number).name_in(scalable_name(self._topic)).full
         await self._line.create_producer(lane.producer_id, name)
         lane.is_ready = True
         for place, payload in lane.held:

@@ -14,12 +14,7 @@ from magnetar import __version__
 from magnetar.client.address import BrokerAddress
 from magnetar.client.authentication import Authentication
 from magnetar.client.end import ConsumerEnd, ProducerEnd, PushEnd
-from magnetar.client.error import (
-    ConnectError,
-    PulsarError,
-    PulsarTimeoutError,
-    decode_refusal,
-)
+from magnetar.client.error import ConnectError, PulsarError, PulsarTimeoutError, decode_refusal
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.errors import ProtocolViolation
 from magnetar.wire.command import (

@@ -16,12 +16,7 @@ from magnetar.client.attachment import Attachment
 from magnetar.client.connection import MESSAGE_BYTES_DEFAULT, Connection, Type
 from magnetar.client.delivery import CorruptEntry, EntryDecoder, count_permits
 from magnetar.client.encryption import ConsumerFailure
-from magnetar.client.error import (
-    CryptoError,
-    PulsarError,
-    PulsarTimeoutError,
-    decode_refusal,
-)
+from magnetar.client.error import CryptoError, PulsarError, PulsarTimeoutError, decode_refusal
 from magnetar.client.intake import Intake, select_messages
 from magnetar.client.interceptor import tell_acknowledged, tell_refused
 from magnetar.client.locksmith import make_opener

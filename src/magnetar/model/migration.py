@@ -23,6 +23,15 @@ MANAGED: Final = "__pulsar.v5.managed"
 topic."""
 
 
+READER_INFIX: Final = "-seg-"
+"""Stands between the name of a group's consumer and the segment that it reads."""
+
+
+def is_reader_name(name: str) -> bool:
+    """Whether a consumer is called as one of a group is on a segment."""
+    return READER_INFIX in name
+
+
 def preparation_path(topic: TopicName) -> str:
     name = scalable_name(topic)
     return f"{PREPARATIONS}/{name.namespace}/{name.encoded_local}"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from magnetar.errors import TopicMigrated, TopicNotFound, TopicTerminated
-from magnetar.model.migration import MANAGED
+from magnetar.model.migration import MANAGED, READER_INFIX, is_reader_name
 from magnetar.model.name import TopicDomain, TopicName
 from magnetar.wire.command import CommandSubscribe
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
     from magnetar.broker.consumer import Consumer
     from magnetar.broker.persistent import PersistentTopic
+    from magnetar.broker.producer import Producer
     from magnetar.broker.service import Service
 
 
@@ -34,15 +35,26 @@ async def find_successor(service: Service, name: TopicName) -> TopicName | None:
     return TopicName(TopicDomain.TOPIC, name.namespace, name.base.local)
 
 
-def is_classic(
-    metadata: Mapping[str, str], connection: Connection, topic: TopicName, *, durable: bool = True
-) -> bool:
-    """Whether whoever attached so cannot follow a topic that becomes scalable.
+def is_classic_producer(producer: Producer) -> bool:
+    """Whether it cannot follow a topic that becomes scalable."""
+    return producer.metadata.get(MANAGED) != "true"
 
-    Some readers that can follow do not say so; their connection, or another of the same host,
-    watches the layout.
+
+def is_classic_consumer(
+    connection: Connection,
+    topic: TopicName,
+    metadata: Mapping[str, str],
+    *,
+    name: str,
+    subscription: str,
+    durable: bool,
+) -> bool:
+    """Whether it cannot follow a topic that becomes scalable.
+
+    Some that can do not say so. Consumers of a group are known by their names; of readers without
+    a place of their own, the connection, or another of the same host, watches the layout.
     """
-    if metadata.get(MANAGED) == "true":
+    if metadata.get(MANAGED) == "true" or _is_sent(connection.service, topic, subscription, name):
         return False
     return durable or not _watches(connection, topic)
 
@@ -54,10 +66,17 @@ def check_writable(topic: PersistentTopic) -> None:
         raise TopicTerminated(f"Topic {topic.name} was terminated")
 
 
-def check_readable(topic: PersistentTopic, consumer: Consumer, *, durable: bool) -> None:
+def check_readable(
+    topic: PersistentTopic, consumer: Consumer, *, subscription: str, durable: bool
+) -> None:
     successor = topic.successor
-    if successor is not None and is_classic(
-        consumer.metadata, consumer.connection, successor, durable=durable
+    if successor is not None and is_classic_consumer(
+        consumer.connection,
+        successor,
+        consumer.metadata,
+        name=consumer.name,
+        subscription=subscription,
+        durable=durable,
     ):
         raise migrated(topic.name, successor)
 
@@ -75,11 +94,20 @@ async def check_consumer(
     successor = await find_successor(connection.service, name)
     if successor is None:
         return
-    metadata = {each.key: each.value for each in request.metadata}
-    if is_classic(metadata, connection, successor, durable=request.durable):
+    scalable = connection.service.scalable
+    if is_reader_name(request.consumer_name):
+        await scalable.controller(successor)  # which knows the groups
+    if is_classic_consumer(
+        connection,
+        successor,
+        {each.key: each.value for each in request.metadata},
+        name=request.consumer_name,
+        subscription=request.subscription,
+        durable=request.durable,
+    ):
         connection.scalable.strangers.add(successor)
         raise migrated(name, successor)
-    layout = (await connection.service.scalable.metadata(successor)).layout
+    layout = (await scalable.metadata(successor)).layout
     if all(segment.legacy_topic != name.full for segment in layout.segments):
         raise TopicNotFound(f"{name} is not a part of {successor} any more")
 
@@ -108,6 +136,18 @@ def migrated(name: TopicName, successor: TopicName) -> TopicMigrated:
 def _terminated(name: TopicName, successor: TopicName) -> TopicTerminated:
     return TopicTerminated(
         f"Topic {name} was terminated: it was migrated and is {successor} now, for V5 clients only"
+    )
+
+
+def _is_sent(service: Service, topic: TopicName, subscription: str, name: str) -> bool:
+    """Whether a consumer of that name belongs to one that is registered with a group."""
+    hosts = (service.scalable.loaded_controller(topic), service.scalable.regular.find(topic))
+    groups = [host.coordinators.get(subscription) for host in hosts if host is not None]
+    return any(
+        name.startswith(f"{each}{READER_INFIX}")
+        for group in groups
+        if group is not None
+        for each in group.consumers
     )
 
 

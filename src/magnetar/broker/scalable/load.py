@@ -108,9 +108,25 @@ class LoadReporter:
         self.writes = 0
 
     def start(self) -> None:
-        interval_s = self._service.config.scalableTopicLoadReportIntervalSeconds
-        if interval_s > 0 and self._service.config.scalableTopicsEnabled:
+        if self._is_reporting:
+            interval_s = self._service.config.scalableTopicLoadReportIntervalSeconds
             self._service.tasks.periodic(interval_s, self.report, "load of segments")
+
+    @property
+    def _is_reporting(self) -> bool:
+        config = self._service.config
+        return config.scalableTopicsEnabled and config.scalableTopicLoadReportIntervalSeconds > 0
+
+    async def is_outdated(self, topic: TopicName, segment: Segment, reported_ms: int) -> bool:
+        """Whether a report was made before this broker started, of a segment that it serves and
+        has not measured yet: nobody knows how much of it is still true.
+        """
+        if reported_ms >= self._service.started_ms or not self._is_reporting:
+            return False
+        watched = self._watched.get((topic, segment.id))
+        if watched is not None and watched.is_seeded:
+            return False
+        return await self._is_own(segment.name_in(topic))
 
     async def report(self) -> None:
         """Measure every active segment served here, and report what has changed enough."""
@@ -184,6 +200,9 @@ class LoadReporter:
         name = segment.name_in(topic)
         if segment.is_legacy or name.full in self._service.topics:
             return False
+        return await self._is_own(name)
+
+    async def _is_own(self, name: TopicName) -> bool:
         try:
             return (await self._service.ownership.owner_of(name)).is_self
         except BrokerError:

@@ -16,7 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import is_system_topic
-from magnetar.broker.scalable.guard import find_successor, is_classic
+from magnetar.broker.scalable.guard import (
+    find_successor,
+    is_classic_consumer,
+    is_classic_producer,
+)
 from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.segment import LocalSegments, together
 from magnetar.errors import (
@@ -331,7 +335,7 @@ def _clients_of(topic: PersistentTopic) -> Iterable[ClassicClient]:
         return
     name, successor = topic.name.full, scalable_name(topic.name)
     for each in topic.producers:
-        if is_classic(each.metadata, each.connection, successor):
+        if is_classic_producer(each):
             where = each.connection
             yield ClassicClient(
                 ClientKind.PRODUCER, each.name, name, where.address, where.client_version
@@ -340,7 +344,14 @@ def _clients_of(topic: PersistentTopic) -> Iterable[ClassicClient]:
         kind = ClientKind.CONSUMER if subscription.durable else ClientKind.READER
         for one in subscription.consumers:
             where = one.connection
-            if is_classic(one.metadata, where, successor, durable=subscription.durable):
+            if is_classic_consumer(
+                where,
+                successor,
+                one.metadata,
+                name=one.name,
+                subscription=subscription.name,
+                durable=subscription.durable,
+            ):
                 yield ClassicClient(
                     kind, one.name, name, where.address, where.client_version, subscription.name
                 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from magnetar.broker.consumer import Consumer, SubscriptionType
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import ConsumerBusy
+from magnetar.model.migration import READER_INFIX
 from magnetar.model.name import TopicDomain
 from magnetar.model.scalable import ConsumerKind
 from magnetar.model.segment import SegmentId, parse_segment, scalable_name
@@ -30,7 +31,7 @@ _REMIND_S: Final = 0.5
 
 def reader_name(consumer: str, segment: SegmentId) -> str:
     """What clients call the consumer of one segment."""
-    return f"{consumer}-seg-{segment}"
+    return f"{consumer}{READER_INFIX}{segment}"
 
 
 async def attach_reader(topic: AnyTopic, consumer: Consumer, request: CommandSubscribe) -> None:

@@ -18,7 +18,7 @@ from magnetar.errors import BrokerError, PreconditionFailed
 from magnetar.model.autoscale import AutoScalePolicy
 from magnetar.model.layout import Layout
 from magnetar.model.scalable import ChangeKind, Intent, ScalableTopicMetadata
-from magnetar.model.segment import SegmentId
+from magnetar.model.segment import Segment, SegmentId
 from magnetar.rules.hotspot import KeySample, plan_split_point
 from magnetar.rules.layout import plan_merge, plan_split
 from magnetar.rules.scale import (
@@ -54,6 +54,7 @@ class Scaler:
             controller.records,
             controller.topic,
             self._service.clock,
+            is_outdated=self._is_outdated,
             on_report=lambda: self.trigger(Trigger.LOAD),
         )
         self._tasks: TaskScope | None = None
@@ -222,6 +223,10 @@ class Scaler:
             if decision.problem:
                 topic = self._controller.topic.full
                 _log.warning("topic does not scale itself", topic=topic, reason=decision.problem)
+
+    async def _is_outdated(self, segment: Segment, reported_ms: int) -> bool:
+        reporter = self._service.scalable.reporter
+        return await reporter.is_outdated(self._controller.topic, segment, reported_ms)
 
     # ------------------------------------------------------------------ acting
 

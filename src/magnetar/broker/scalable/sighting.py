@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from magnetar.broker.scalable.record import ScalableRecords
@@ -13,7 +13,7 @@ from magnetar.model.autoscale import AutoScalePolicy
 from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import SegmentLoad
-from magnetar.model.segment import SegmentId
+from magnetar.model.segment import Segment, SegmentId
 from magnetar.rules.scale import Sample, is_cold
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Log
@@ -39,11 +39,14 @@ class Sightings:
         topic: TopicName,
         clock: Clock,
         *,
+        is_outdated: Callable[[Segment, int], Awaitable[bool]],
         on_report: Callable[[], None],
     ) -> None:
         self._records = records
         self._topic = topic
         self._clock = clock
+        self._is_outdated = is_outdated
+        """Whether a report of a time, in milliseconds, says nothing about now."""
         self._on_report = on_report
         self._seen: dict[SegmentId, _Sighting | None] = {}
         """None: read, and nothing is there."""
@@ -75,11 +78,11 @@ class Sightings:
             self._policy = policy
             self._stale.update(self._seen)
             self._seen.clear()
-        wanted = [segment.id for segment in layout.active]
+        wanted = {segment.id: segment for segment in layout.active}
         due = [each for each in wanted if each in self._stale or each not in self._seen]
         self._stale.clear()
         try:
-            await together(self._read(each) for each in due)
+            await together(self._read(wanted[each]) for each in due)
         except BaseException:
             self._stale.update(due)
             raise
@@ -88,8 +91,8 @@ class Sightings:
 
     async def peek(self, layout: Layout, policy: AutoScalePolicy | None) -> dict[SegmentId, Sample]:
         """The same, for somebody who only wants to know."""
+        found = await together(self._see(each, policy) for each in layout.active)
         wanted = [segment.id for segment in layout.active]
-        found = await together(self._see(each, policy) for each in wanted)
         return self._sample(dict(zip(wanted, found, strict=True)))
 
     def _sample(self, seen: Mapping[SegmentId, _Sighting | None]) -> dict[SegmentId, Sample]:
@@ -100,23 +103,25 @@ class Sightings:
             if sighting is not None
         }
 
-    async def _read(self, segment: SegmentId) -> None:
-        self._seen[segment] = await self._see(segment, self._policy)
+    async def _read(self, segment: Segment) -> None:
+        sighting = self._seen[segment.id] = await self._see(segment, self._policy)
+        if sighting is None:  # it may become true again without being written again
+            self._stale.add(segment.id)
 
-    async def _see(self, segment: SegmentId, policy: AutoScalePolicy | None) -> _Sighting | None:
+    async def _see(self, segment: Segment, policy: AutoScalePolicy | None) -> _Sighting | None:
         try:
-            found = await self._records.get_load(self._topic, segment)
+            found = await self._records.get_load(self._topic, segment.id)
         except RecordUnreadable as failure:
-            reason = failure.sentence
-            _log.warning("load unreadable", topic=self._topic.full, segment=segment, reason=reason)
+            reason, number = failure.sentence, segment.id
+            _log.warning("load unreadable", topic=self._topic.full, segment=number, reason=reason)
             found = None
-        if found is None:
+        if found is None or await self._is_outdated(segment, found[1]):
             return None
         load, reported_ms = found
         now_s = self._clock.monotonic()
         # The store's clock may be ahead of this one: then the report is as old as its sighting.
         since_s = now_s - max(0, self._clock.now_ms() - reported_ms) / 1000
-        before = self._seen.get(segment)
+        before = self._seen.get(segment.id)
         cold_since_s: float | None = None
         if policy is not None and is_cold(load, policy):
             cold_since_s = since_s

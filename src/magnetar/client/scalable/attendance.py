@@ -12,12 +12,11 @@ from magnetar.client.error import (
     NotFoundError,
     PulsarError,
 )
-from magnetar.client.scalable.watch import BACKOFF_FIRST_S, BACKOFF_MOST_S
+from magnetar.client.scalable.watch import make_backoff
 from magnetar.client.session import Session
 from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.model.name import TopicName
 from magnetar.model.segment import HashRange, SegmentId
-from magnetar.runtime.backoff import Backoff
 from magnetar.runtime.log import Log
 
 _log = Log(__name__)
@@ -149,7 +148,7 @@ class Attendance:
     async def _attach_first(self, number: SegmentId, seat: Seat) -> PulsarError | None:
         clock = self._session.clock
         deadline = clock.monotonic() + self._session.operation_timeout
-        backoff = Backoff(BACKOFF_FIRST_S, 1.0)
+        backoff = make_backoff(self._session, 1.0)
         while failure := await self._attach(number, seat):
             if self._seats.get(number) != seat:
                 return None  # not wanted any more: no failure of the start
@@ -161,7 +160,7 @@ class Attendance:
         return None
 
     async def _insist(self, number: SegmentId, seat: Seat) -> None:
-        backoff = Backoff(BACKOFF_FIRST_S, BACKOFF_MOST_S)
+        backoff = make_backoff(self._session)
         own = asyncio.current_task()
         try:
             while failure := await self._attach(number, seat):

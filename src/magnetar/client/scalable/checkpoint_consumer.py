@@ -315,7 +315,7 @@ class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
         if last is not None:
             self._ends[number] = last
         place = self._places.get(number)
-        if place is not None and last is not None and covers(place, last):
+        if place is not None and place.entry_id >= 0:
             await part.acknowledge_cumulative(place)
 
     def _finish(self, number: SegmentId) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -81,7 +82,7 @@ class Inbox(Generic[T]):
         self._arrived.set()
 
 
-class Receiver(Generic[T]):
+class Receiver(ABC, Generic[T]):
     """What all consumers of scalable topics share: how messages are received."""
 
     def __init__(self, inbox: Inbox[T]) -> None:
@@ -122,8 +123,8 @@ class Receiver(Generic[T]):
                 break
         return MessageBatch(messages)
 
-    async def close(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def close(self) -> None: ...
 
     async def __aenter__(self) -> Self:
         return self

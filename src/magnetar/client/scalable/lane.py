@@ -1,16 +1,15 @@
 """The way to one segment: a producer on its topic, and the messages in front of it, in order.
 
 A lane is born for an active segment. When the segment is sealed, the lane calls back what its
-producer has not got confirmed. When a layout no longer has the segment active, its messages go, in
-order, to the lanes of that layout, and before anything else that those were given: a lane waits
-for every earlier one whose hashes overlap its own. So the messages of one key never overtake
-each other, however many layouts pass meanwhile.
+producer has not got confirmed. When a layout no longer has the segment active, its messages go to
+the lanes of that layout. A lane sends nothing before every earlier one whose hashes overlap its own
+has handed on what it had, and then in the order of the application's calls. So the messages of one
+key never overtake each other, however many layouts pass meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
@@ -38,6 +37,8 @@ MANAGED: Final = "__pulsar.v5.managed"
 class Item(Outgoing):
     """A message with what is needed to send it again elsewhere."""
 
+    number: int = -1
+    """Where its call stands among all calls of the producer."""
     route: str | None = None
     """The key as it is hashed."""
     chosen: int | None = None
@@ -79,8 +80,7 @@ class Lane:
         self._owner = owner
         self._span = span_of(segment)
         self._blockers = {lane for lane in before if overlaps(lane._span, self._span)}
-        self._inherited: deque[Item] = deque()
-        self._waiting: deque[Item] = deque()
+        self._waiting: list[Item] = []
         self._is_open = False
         self._is_ended = False
         self._is_recalled = False
@@ -116,17 +116,6 @@ class Lane:
         else:
             self._waiting.append(item)
 
-    def inherit(self, item: Item) -> None:
-        """Take a message of an earlier lane: it goes before everything that was sent here.
-
-        Lanes end in the order of their generations, so what is inherited first is the oldest.
-        """
-        item.lane = self
-        if self._is_flowing:
-            self.producer.send_message(item, item.chosen)
-        else:
-            self._inherited.append(item)
-
     def unblock(self, origin: Lane) -> None:
         if origin in self._blockers:
             self._blockers.discard(origin)
@@ -152,11 +141,8 @@ class Lane:
 
     def fail(self, failure: PulsarError) -> None:
         """Nothing of what waits here will be sent."""
-        for item in (*self._inherited, *self._waiting):
-            if not item.sent.done():
-                item.sent.set_exception(failure)
-        self._inherited.clear()
-        self._waiting.clear()
+        for item in self._take_waiting():
+            item.sent.set_exception(failure)
 
     def identify(self, id: EntryId) -> MessageId:
         return MessageId(self.segment.id, id)
@@ -182,12 +168,8 @@ class Lane:
     def _pump(self) -> None:
         if not self._is_flowing:
             return
-        waiting = (*self._inherited, *self._waiting)
-        self._inherited.clear()
-        self._waiting.clear()
-        for item in waiting:
-            if not item.sent.done():
-                self.producer.send_message(item, item.chosen)
+        for item in self._take_waiting():
+            self.producer.send_message(item, item.chosen)
         self.flush()  # they have waited long enough
 
     async def _open_aside(self) -> None:
@@ -208,7 +190,7 @@ class Lane:
 
     async def _take_back(self) -> None:
         unconfirmed = await self.producer.retire()
-        self._waiting.extendleft(item for item in reversed(unconfirmed) if isinstance(item, Item))
+        self._waiting.extend(item for item in unconfirmed if isinstance(item, Item))
         self._is_recalled = True
         failure = self.seal
         if failure is not None and not self._is_seal(failure) and not self._is_ended:
@@ -222,7 +204,13 @@ class Lane:
             return
         if self._is_ended and self._is_recalled:
             self._is_settled = True
-            items = [*self._inherited, *self._waiting]
-            self._inherited.clear()
-            self._waiting.clear()
-            self._owner.on_lane_ended(self, items)
+            self._owner.on_lane_ended(self, self._take_waiting())
+
+    def _take_waiting(self) -> list[Item]:
+        """In the order of the calls, although what earlier lanes handed on came later."""
+        waiting, self._waiting = self._waiting, []
+        return sorted((each for each in waiting if not each.sent.done()), key=_call_order)
+
+
+def _call_order(item: Item) -> int:
+    return item.number

@@ -20,12 +20,11 @@ from magnetar.client.error import (
 )
 from magnetar.client.retry import insist
 from magnetar.client.scalable.layout import resolve_layout
-from magnetar.client.scalable.watch import BACKOFF_FIRST_S, BACKOFF_MOST_S, check_scalable
+from magnetar.client.scalable.watch import check_scalable, make_backoff
 from magnetar.client.session import Session
 from magnetar.errors import ProtocolViolation
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import ConsumerAssignment, ConsumerKind, LayoutView
-from magnetar.runtime.backoff import Backoff
 from magnetar.runtime.log import Log
 from magnetar.wire.command import CommandScalableTopicSubscribe
 from magnetar.wire.layout import decode_assignment, encode_consumer_kind
@@ -113,7 +112,7 @@ class Membership:
             self._returning = self._session.scope.start(self._return(), name)
 
     async def _return(self) -> None:
-        backoff = Backoff(BACKOFF_FIRST_S, BACKOFF_MOST_S)
+        backoff = make_backoff(self._session)
         try:
             while not self._is_closed:
                 await asyncio.sleep(backoff.next_s())

@@ -11,13 +11,10 @@ from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Final, TypeAlias
 
-from google.protobuf.message import DecodeError
-
 from magnetar.client.error import ConfigurationError
 from magnetar.client.message_id import EARLIEST, LATEST
 from magnetar.client.message_id import MessageId as EntryId
 from magnetar.model.segment import SegmentId
-from magnetar.wire.command import MessageIdData, position_of
 from magnetar.wire.command import message_id as make_id_data
 
 Vector: TypeAlias = Mapping[SegmentId, EntryId]
@@ -71,7 +68,7 @@ class MessageId:
         """Read what `bytes(id)` gave here or in another client; later parts may be missing."""
         source = ByteSource(data, "message id")
         segment = SegmentId(source.read_long())
-        entry = decode_entry_id(source.read_sized())
+        entry = EntryId.from_bytes(source.read_sized())
         vector = decode_vector(source) if source.is_left else {}
         topic = source.read_optional_text() if source.is_left else None
         vectors = None
@@ -143,14 +140,6 @@ def encode_entry_id(id: EntryId) -> bytes:
     return encoded
 
 
-def decode_entry_id(encoded: bytes) -> EntryId:
-    try:
-        data = MessageIdData.FromString(encoded)
-    except DecodeError:
-        raise ConfigurationError("Not the bytes of a message id: bad entry") from None
-    return EntryId(*position_of(data), data.partition, data.batch_index, data.batch_size)
-
-
 def _sized(data: bytes) -> bytes:
     return _INT.pack(len(data)) + data
 
@@ -165,5 +154,5 @@ def encode_vector(vector: Vector) -> bytes:
 def decode_vector(source: ByteSource) -> dict[SegmentId, EntryId]:
     count = source.read_int()
     return {
-        SegmentId(source.read_long()): decode_entry_id(source.read_sized()) for _ in range(count)
+        SegmentId(source.read_long()): EntryId.from_bytes(source.read_sized()) for _ in range(count)
     }

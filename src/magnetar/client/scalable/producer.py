@@ -35,8 +35,8 @@ from magnetar.wire.command import ProducerAccessMode
 
 T = TypeVar("T")
 
-_REFRESH_S: Final = 1.0
-"""How long a sealed segment waits for the layout without it before the broker is asked."""
+_REFRESH_FACTOR: Final = 10
+"""How many first backoffs a sealed segment waits for a layout before the broker is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,8 @@ class AsyncScalableProducer(Generic[T]):
         self._lanes: dict[SegmentId, Lane] = {}
         self._ending: list[Lane] = []
         self._turn = 0
+        self._calls = 0
+        self._refresh_s = _REFRESH_FACTOR * session.policy.backoff_first
         self._room = settings.max_pending_messages
         self._entry: deque[tuple[Item, asyncio.Future[None]]] = deque()
         self._vacated = asyncio.Event()
@@ -243,6 +245,8 @@ class AsyncScalableProducer(Generic[T]):
     def _enter(self, item: Item) -> None:
         """Room and memory are taken; both come back when the send is resolved."""
         self._room -= 1
+        self._calls += 1
+        item.number = self._calls
         self._unresolved.add(item.sent)
         item.sent.add_done_callback(partial(self._on_resolved, item.held_bytes))
         timeout = self._settings.send_timeout
@@ -333,7 +337,7 @@ class AsyncScalableProducer(Generic[T]):
         self._forget(lane)
         for item in items:
             if not item.sent.done():
-                self._choose(item.route).inherit(item)
+                self._choose(item.route).send(item)
         for other in (*self._lanes.values(), *self._ending):
             other.unblock(lane)
             other.flush()
@@ -341,7 +345,7 @@ class AsyncScalableProducer(Generic[T]):
 
     def on_lane_sealed(self, lane: Lane) -> None:
         if self._refresh_timer is None:
-            self._refresh_timer = self._loop.call_later(_REFRESH_S, self._refresh)
+            self._refresh_timer = self._loop.call_later(self._refresh_s, self._refresh)
 
     def on_lane_failed(self, lane: Lane, failure: PulsarError) -> None:
         """Forgotten, so that the next message tries again; unless another producer took over."""
@@ -362,7 +366,7 @@ class AsyncScalableProducer(Generic[T]):
         self._refresh_timer = None
         if any(lane.seal is not None for lane in self._lanes.values()):
             self._watch.refresh()
-            self._refresh_timer = self._loop.call_later(_REFRESH_S, self._refresh)
+            self._refresh_timer = self._loop.call_later(self._refresh_s, self._refresh)
 
     # ------------------------------------------------------------------ ending
 

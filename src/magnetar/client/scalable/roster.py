@@ -9,11 +9,10 @@ from typing import Generic, Protocol, TypeVar
 from magnetar.client.error import AlreadyClosedError, PulsarError
 from magnetar.client.scalable.attendance import Attendance
 from magnetar.client.scalable.namespace import NamespaceWatch
-from magnetar.client.scalable.watch import BACKOFF_FIRST_S, BACKOFF_MOST_S
+from magnetar.client.scalable.watch import make_backoff
 from magnetar.client.session import Session
 from magnetar.errors import InvalidName
 from magnetar.model.name import NamespaceName, TopicName, parse_topic
-from magnetar.runtime.backoff import Backoff
 from magnetar.runtime.log import Log
 
 _log = Log(__name__)
@@ -149,7 +148,7 @@ class Roster(Generic[M]):
             self._opening[name] = self._session.scope.start(self._insist(name), f"open {name}")
 
     async def _insist(self, name: str) -> None:
-        backoff = Backoff(BACKOFF_FIRST_S, BACKOFF_MOST_S)
+        backoff = make_backoff(self._session)
         own = asyncio.current_task()
         try:
             while True:

@@ -22,10 +22,15 @@ from magnetar.errors import InvalidName, ProtocolViolation
 from magnetar.runtime.backoff import Backoff
 from magnetar.runtime.log import Log
 
-BACKOFF_FIRST_S: Final = 0.1
-BACKOFF_MOST_S: Final = 30.0
+_BACKOFF_S_MAX: Final = 30.0
 
 _log = Log(__name__)
+
+
+def make_backoff(session: Session, most_s: float = _BACKOFF_S_MAX) -> Backoff:
+    """Between two tries to get back what was lost."""
+    first, most = session.policy.backoff_first, session.policy.backoff_most
+    return Backoff(first, max(first, min(most, most_s)))
 
 
 def check_scalable(connection: Connection) -> None:
@@ -145,7 +150,7 @@ class Watch(ABC):
         if opening is self._current and not self._is_closed:
             self.failure = error
             if not isinstance(error, AlreadyClosedError):
-                self._come_back(BACKOFF_FIRST_S)
+                self._come_back(self._session.policy.backoff_first)
 
     def _come_back(self, delay_s: float) -> None:
         if self._returning is None:
@@ -154,7 +159,7 @@ class Watch(ABC):
             )
 
     async def _return(self, delay_s: float) -> None:
-        backoff = Backoff(BACKOFF_FIRST_S, BACKOFF_MOST_S)
+        backoff = make_backoff(self._session)
         try:
             await asyncio.sleep(delay_s)
             while not self._is_closed:

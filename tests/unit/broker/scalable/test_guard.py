@@ -8,7 +8,7 @@ from magnetar.broker.api import BrokerApi
 from magnetar.broker.api.partition import PartitionCount
 from magnetar.errors import TopicMigrated, fault_of
 from magnetar.model.name import parse_topic
-from magnetar.wire.command import BaseCommand, CommandLookupTopicResponse
+from magnetar.wire.command import BaseCommand, CommandLookupTopicResponse, CommandSubscribe
 from tests.unit.broker.broker_place import Place, run, until
 from tests.unit.broker.scalable.migration_place import (
     NAME,
@@ -148,3 +148,33 @@ def test_another_topic_of_a_similar_name_is_not_touched() -> None:
         assert await place.service.topic_exists(parse_topic(other))
 
     run(body)
+
+
+def test_consumers_of_a_group_are_known_by_their_names_though_they_do_not_say_so() -> None:
+    """Published stream consumers do not mark what they attach to a regular topic."""
+
+    async def body(place: Place) -> None:
+        await make_regular(place)
+        client = stranger(place)
+        await client.register("a", consumer_id=1, topic=REGULAR)
+        await attach(client, "a-seg-0", consumer_id=2)
+        await migrate(place)  # nobody is in the way
+        other = stranger(place)
+        answer = await attach(other, "b-seg-0", consumer_id=2)
+        assert answer.error.error == NOT_FOUND
+        await client.close_consumer(2)
+        answer = await attach(client, "a-seg-0", consumer_id=3)
+        assert answer.type == BaseCommand.SUCCESS
+
+    run(body)
+
+
+async def attach(client: Follower, name: str, *, consumer_id: int) -> BaseCommand:
+    request = CommandSubscribe(
+        topic=REGULAR,
+        subscription="s",
+        subType=CommandSubscribe.Exclusive,
+        consumer_id=consumer_id,
+        consumer_name=name,
+    )
+    return await client.ask(request, BaseCommand.SUCCESS)

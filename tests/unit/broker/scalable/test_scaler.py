@@ -304,6 +304,39 @@ def test_a_topic_without_any_group_scales_too() -> None:
     play(body)
 
 
+def test_a_hot_report_from_before_the_broker_started_is_not_believed() -> None:
+    async def body(place: Place) -> None:
+        controller = await make_topic(place)
+        place.service.started_ms = place.clock.now_ms() + 5_000
+        await report(controller, 0, HOT)
+        place.clock.pass_s(10)
+        await settle(controller)
+        assert count(controller) == 1
+        assert (await controller.scaler.explain())[-1].startswith("No load")
+        await place.service.scalable.reporter.report()  # it has no load any more
+        await settle(controller)
+        assert count(controller) == 1
+        assert "msgRateIn 0/s" in (await controller.scaler.explain())[-1]
+
+    play(body)
+
+
+def test_a_report_from_before_the_broker_started_holds_again_once_it_is_measured() -> None:
+    async def body(place: Place) -> None:
+        controller = await make_topic(place)
+        place.service.started_ms = place.clock.now_ms() + 5_000
+        await report(controller, 0, SegmentLoad(20_000, 2_000_000))
+        topic = await place.topic(controller.layout.active[0].name_in(controller.topic).full)
+        topic.rate_in.add(200_000, 20_000_000)
+        place.clock.pass_s(10)
+        await place.service.scalable.reporter.report()
+        assert place.service.scalable.reporter.writes == 0
+        await settle(controller)
+        assert count(controller) == 2
+
+    play(body)
+
+
 def test_a_manual_split_starts_the_cooldown() -> None:
     async def body(place: Place) -> None:
         controller = await make_topic(place)

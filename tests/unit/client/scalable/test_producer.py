@@ -116,26 +116,30 @@ def change_layout(peer: ScalablePeer, chance: random.Random) -> None:
 
 def test_a_segment_that_stays_sealed_fails_its_sends_in_time() -> None:
     async def body() -> None:
-        async with scalable_peer() as peer, peer.client() as client:
-            async with client.producer(TOPIC, send_timeout=0.1) as producer:
-                peer.seal(0)
-                with pytest.raises(TopicTerminatedError):
-                    await producer.send(b"0", key="k")
+        async with (
+            scalable_peer() as peer,
+            peer.client() as client,
+            client.producer(TOPIC, send_timeout=0.1) as producer,
+        ):
+            peer.seal(0)
+            with pytest.raises(TopicTerminatedError):
+                await producer.send(b"0", key="k")
 
     asyncio.run(body())
 
 
-def test_a_layout_that_nobody_pushed_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("magnetar.client.scalable.producer._REFRESH_S", 0.01)
-
+def test_a_layout_that_nobody_pushed_is_asked_for() -> None:
     async def body() -> None:
-        async with scalable_peer() as peer, peer.client() as client:
-            async with client.producer(TOPIC) as producer:
-                await producer.send(b"0", key="k")
-                peer.seal(0)
-                peer.layout = peer.layout.split(SegmentId(0), now_ms=1)
-                assert (await producer.send(b"1", key="k")).segment_id > 0
-                assert len(peer.watches) > 1
+        async with (
+            scalable_peer() as peer,
+            peer.client() as client,
+            client.producer(TOPIC) as producer,
+        ):
+            await producer.send(b"0", key="k")
+            peer.seal(0)
+            peer.layout = peer.layout.split(SegmentId(0), now_ms=1)
+            assert (await producer.send(b"1", key="k")).segment_id > 0
+            assert len(peer.watches) > 1
 
     asyncio.run(body())
 
