@@ -10,7 +10,7 @@ from magnetar.client.connection import Connection, Type
 from magnetar.client.error import ConnectError, UnavailableError, decode_refusal
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.client.pool import ConnectionPool
-from magnetar.client.retry import insist
+from magnetar.client.retry import in_time, insist
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.runtime.clock import Clock
 from magnetar.wire.command import (
@@ -63,18 +63,23 @@ class Lookup:
         raise UnavailableError(f"{topic} was redirected {_REDIRECTS_MAX} times")
 
     async def connect(self, topic: TopicName) -> Connection:
-        location = await self.locate(topic)
-        return await self._pool.get(location.address, location.proxy_to)
+        async def find() -> Connection:
+            location = await self.locate(topic)
+            return await self._pool.get(location.address, location.proxy_to)
+
+        what = f"Finding and reaching the broker of {topic}"
+        return await in_time(find(), timeout=self._timeout, what=what)
 
     async def connect_to(self, service_url: str) -> Connection:
         """Connect to a broker that another broker named."""
-        return await self._pool.get(parse_addresses(service_url)[0])
+        reached = self._pool.get(parse_addresses(service_url)[0])
+        return await in_time(reached, timeout=self._timeout, what=f"Connecting to {service_url}")
 
     async def count_partitions(self, topic: TopicName, *, create: bool = True) -> int:
         """0 for a topic without partitions; `create` lets the broker make a missing topic."""
 
         async def ask() -> int:
-            connection = await self._pool.get_service()
+            connection = await self._connect_any()
             answer: CommandPartitionedTopicMetadataResponse = await connection.request(
                 CommandPartitionedTopicMetadata(
                     topic=topic.full, metadata_auto_creation_enabled=create
@@ -92,7 +97,7 @@ class Lookup:
         """Full names, each partition on its own."""
 
         async def ask() -> list[str]:
-            connection = await self._pool.get_service()
+            connection = await self._connect_any()
             answer = await connection.request(
                 CommandGetTopicsOfNamespace(namespace=str(namespace), mode=mode),
                 Type.GET_TOPICS_OF_NAMESPACE_RESPONSE,
@@ -101,6 +106,10 @@ class Lookup:
             return list(answer.topics)
 
         return await self._insist(ask)
+
+    async def _connect_any(self) -> Connection:
+        reached = self._pool.get_service()
+        return await in_time(reached, timeout=self._timeout, what="Connecting")
 
     async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
         return await insist(ask, clock=self._clock, policy=self._policy, timeout=self._timeout)

@@ -46,6 +46,17 @@ def is_final(error: PulsarError) -> bool:
     )
 
 
+async def in_time(action: Awaitable[T], *, timeout: float, what: str) -> T:
+    """Wait for it so many seconds; connecting has a limit of its own, which may be longer."""
+    try:
+        async with asyncio.timeout(timeout) as limit:
+            return await action
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise PulsarTimeoutError(f"{what} took longer than {timeout:g} seconds") from None
+
+
 async def insist(
     action: Callable[[], Awaitable[T]], *, clock: Clock, policy: ConnectionPolicy, timeout: float
 ) -> T:

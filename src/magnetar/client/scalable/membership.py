@@ -18,7 +18,7 @@ from magnetar.client.error import (
     PulsarTimeoutError,
     decode_refusal,
 )
-from magnetar.client.retry import insist
+from magnetar.client.retry import in_time, insist
 from magnetar.client.scalable.layout import resolve_layout
 from magnetar.client.scalable.watch import check_scalable, make_backoff
 from magnetar.client.session import Session
@@ -132,7 +132,11 @@ class Membership:
             self._returning = None
 
     async def _register(self, view: LayoutView) -> ConsumerAssignment:
-        connection = await self._connect(view)
+        connection = await in_time(
+            self._connect(view),
+            timeout=self._session.operation_timeout,
+            what=f"Connecting to the controller of {self._topic}",
+        )
         self._connection = connection
         connection.add_listener(Type.SCALABLE_TOPIC_ASSIGNMENT_UPDATE, self._id, self)
         self._pushed = None

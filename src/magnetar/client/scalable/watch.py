@@ -16,7 +16,7 @@ from magnetar.client.error import (
     UnavailableError,
     decode_refusal,
 )
-from magnetar.client.retry import insist
+from magnetar.client.retry import in_time, insist
 from magnetar.client.session import Session
 from magnetar.errors import InvalidName, ProtocolViolation
 from magnetar.runtime.backoff import Backoff
@@ -177,7 +177,11 @@ class Watch(ABC):
             self._returning = None
 
     async def _attempt(self, *, is_first: bool) -> None:
-        connection = await self._connect()
+        connection = await in_time(
+            self._connect(),
+            timeout=self._session.operation_timeout,
+            what=f"Connecting to be told about {self._subject}",
+        )
         check_scalable(connection)
         opening = _Opening(self, connection, self._session.next_watch_id())
         previous, self._current = self._current, opening

@@ -36,6 +36,12 @@ TOPIC = "topic://public/default/t"
 QUICK = ConnectionPolicy(backoff_first=0.001, backoff_most=0.01)
 
 
+def number_of(topic: str) -> SegmentId:
+    """The segment that a client attaches to; partition K of a regular topic is segment K."""
+    name = parse_topic(topic)
+    return SegmentId(name.partition_index) if name.is_partition else parse_segment(name).id
+
+
 class ScalablePeer:
     """Seals, layouts and assignments happen when a test says so."""
 
@@ -119,7 +125,7 @@ class ScalablePeer:
             )
 
     def on_producer(self, line: Line, body: Any, _: bytes) -> None:
-        number = parse_segment(parse_topic(body.topic)).id
+        number = number_of(body.topic)
         if number in self.sealed:
             line.say(error(body.request_id, WireCode.TOPIC_TERMINATED, "sealed"))
             return

@@ -13,6 +13,7 @@ from magnetar.client.error import (
 )
 from magnetar.client.policy import BatchingPolicy
 from magnetar.errors import WireCode
+from magnetar.model.layout import Layout
 from magnetar.model.segment import SegmentId
 from magnetar.wire.command import error
 from tests.unit.client.peer import Line, Type
@@ -240,5 +241,31 @@ def test_closing_gives_up_what_no_segment_takes() -> None:
             await client.close(immediate=True)
             with pytest.raises((AlreadyClosedError, TopicTerminatedError)):
                 await sent
+
+    asyncio.run(body())
+
+
+def test_keys_stay_in_order_when_a_regular_topic_becomes_scalable() -> None:
+    async def body() -> None:
+        async with scalable_peer() as peer, peer.client() as client:
+            parts = [f"persistent://public/default/t-partition-{index}" for index in range(3)]
+            peer.layout = Layout.synthetic(parts, now_ms=0)
+            async with client.producer("persistent://public/default/t") as producer:
+                sends = []
+                for number in range(300):
+                    sends.append(await producer.submit(b"%d" % number, key=f"k{number % 9}"))
+                    if number == 150:
+                        peer.seal(0, 1, 2)
+                    if number == 200:
+                        peer.publish(Layout.migrated(parts, now_ms=1))
+                    if number % 10 == 0:
+                        await asyncio.sleep(0.001)
+                ids = await asyncio.gather(*sends)
+                assert producer.topic == TOPIC
+            used = {id.segment_id for id in ids}
+            assert used > {0, 1, 2} and used - {0, 1, 2} <= {3, 4, 5}
+            found = peer.numbers_by_key()
+            assert sum(map(len, found.values())) == 300
+            assert all(numbers == sorted(numbers) for numbers in found.values())
 
     asyncio.run(body())

@@ -8,12 +8,13 @@ import pytest
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.error import ConsumerBusyError, NotFoundError, PulsarTimeoutError
 from magnetar.errors import WireCode
-from magnetar.model.name import parse_topic
-from magnetar.model.segment import SegmentId, parse_segment
+from magnetar.model.layout import Layout
+from magnetar.model.segment import SegmentId
 from magnetar.wire.command import (
     CommandAck,
     CommandReachedEndOfTopic,
     CommandScalableTopicSubscribeResponse,
+    CommandSubscribe,
     MessageMetadata,
     ServerError,
     error,
@@ -22,7 +23,13 @@ from magnetar.wire.command import (
 from magnetar.wire.entry import encode_entry
 from magnetar.wire.layout import encode_assignment
 from tests.unit.client.peer import Line, Type
-from tests.unit.client.scalable.scalable_peer import QUICK, TOPIC, ScalablePeer, scalable_peer
+from tests.unit.client.scalable.scalable_peer import (
+    QUICK,
+    TOPIC,
+    ScalablePeer,
+    number_of,
+    scalable_peer,
+)
 from tests.unit.client.scalable.test_producer import until
 
 
@@ -41,7 +48,7 @@ class Seats:
         peer.broker.on[Type.CLOSE_CONSUMER] = self.on_close
 
     def on_subscribe(self, line: Line, body: Any, _: bytes) -> None:
-        number = parse_segment(parse_topic(body.topic)).id
+        number = number_of(body.topic)
         self.held[number] = (line, body.consumer_id)
         self.history.append(number)
         line.say(success(body.request_id))
@@ -294,7 +301,7 @@ def test_a_segment_that_was_pruned_is_left_out() -> None:
             peer.assign(0, 1)
 
             def subscribe(line: Line, body: Any, _: bytes) -> None:
-                if parse_segment(parse_topic(body.topic)).id == 0:
+                if number_of(body.topic) == 0:
                     line.say(error(body.request_id, WireCode.TOPIC_NOT_FOUND, "pruned"))
                 else:
                     seats.on_subscribe(line, body, _)
@@ -323,5 +330,41 @@ def test_a_topic_that_is_gone_for_good_ends_the_consumer() -> None:
                 peer.registered[0][0].cut()
                 with pytest.raises(NotFoundError):
                     await consumer.receive(10)
+
+    asyncio.run(body())
+
+
+def test_a_regular_topic_that_becomes_scalable_is_consumed_on() -> None:
+    async def body() -> None:
+        async with scalable_peer() as peer, peer.client() as client:
+            seats = Seats(peer)
+            parts = [f"persistent://public/default/t-partition-{index}" for index in range(2)]
+            peer.layout = Layout.synthetic(parts, now_ms=0)
+            async with client.stream_consumer(
+                "persistent://public/default/t", subscription="s", name="me"
+            ) as consumer:
+                subscribed = peer.broker.bodies(Type.SUBSCRIBE)
+                assert {each.topic for each in subscribed} == set(parts)
+                assert {each.subType for each in subscribed} == {CommandSubscribe.Failover}
+                assert all(
+                    {pair.key: pair.value for pair in each.metadata}["__pulsar.v5.managed"]
+                    == "true"
+                    for each in subscribed
+                )
+                seats.deliver(0, 0)
+                message = await consumer.receive(10)
+                assert message is not None and message.topic == TOPIC
+                await consumer.acknowledge_cumulative(message)
+                peer.layout = Layout.migrated(parts, now_ms=1)
+                peer.assign(0, 1)
+                peer.publish(peer.layout)
+                later = await peer.broker.until(Type.SUBSCRIBE, 4)
+                assert [each.subType for each in later[2:]] == [CommandSubscribe.Exclusive] * 2
+                assert [each.topic for _, each in peer.registered] == [TOPIC]
+                await until(lambda: set(seats.held) == {0, 1})
+                for number in (0, 1):
+                    seats.end(number)
+                peer.assign(0, 1, 2, 3)
+                await until(lambda: set(seats.held) == {0, 1, 2, 3})
 
     asyncio.run(body())
