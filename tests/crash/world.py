@@ -187,7 +187,8 @@ class World:
         self.doom = Doom()
         store = MortalStore(self._store, self.doom)
         self._ledgers = FaultyLedgerStore(self._disk)
-        config = Configuration({"activeConsumerFailoverDelayTimeMillis": 0, **settings})
+        calm = {"activeConsumerFailoverDelayTimeMillis": 0, "scalableTopicAutoScaleEnabled": False}
+        config = Configuration({**calm, **settings})
         resources = Resources(store, store, clock=self.clock)
         owner = Owner(
             "localhost:8080",

@@ -11,9 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import TypeAlias
 
 from magnetar.errors import InvalidLayout, PreconditionFailed, SegmentNotFound, SegmentSealed
 from magnetar.model.segment import RING, WHOLE, Segment, SegmentId, SegmentState, tile, tile_buckets
+
+Links: TypeAlias = tuple[SegmentId, ...]
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,10 @@ class Layout:
                 f"Segment {self.segments[-1].id} exists but the next id is {self.next_id}"
             )
         self._check_tiling()
+        self._check_links()
         for segment in self.segments:
-            self._check_links(segment)
+            if max(segment.created_at_epoch, segment.sealed_at_epoch or 0) > self.epoch:
+                raise InvalidLayout(f"Segment {segment.id} changed after epoch {self.epoch}")
 
     def _check_tiling(self) -> None:
         expected = 0
@@ -44,15 +49,28 @@ class Layout:
         if expected != RING:
             raise InvalidLayout(f"Hash {expected:04x} is unserved")
 
-    def _check_links(self, segment: Segment) -> None:
-        for parent in segment.parents:
-            if parent not in self.by_id or segment.id not in self.by_id[parent].children:
-                raise InvalidLayout(f"Segment {parent} does not know its child {segment.id}")
-        for child in segment.children:
-            if child not in self.by_id or segment.id not in self.by_id[child].parents:
-                raise InvalidLayout(f"Segment {child} does not know its parent {segment.id}")
-        if max(segment.created_at_epoch, segment.sealed_at_epoch or 0) > self.epoch:
-            raise InvalidLayout(f"Segment {segment.id} changed after epoch {self.epoch}")
+    def _check_links(self) -> None:
+        """A migrated topic has as many links as partitions times partitions: those that many
+        segments have in common are looked at once.
+        """
+        by_parents: dict[Links, set[SegmentId]] = {}
+        by_children: dict[Links, set[SegmentId]] = {}
+        for segment in self.segments:
+            by_parents.setdefault(segment.parents, set()).add(segment.id)
+            by_children.setdefault(segment.children, set()).add(segment.id)
+        sets = {links: frozenset(links) for links in (*by_parents, *by_children)}
+        for parents, children in by_parents.items():
+            for number in parents:
+                parent = self.by_id.get(number)
+                unknown = children - sets[parent.children] if parent else children
+                if unknown:
+                    raise InvalidLayout(f"Segment {number} does not know its child {min(unknown)}")
+        for children_of, owners in by_children.items():
+            for number in children_of:
+                child = self.by_id.get(number)
+                unknown = owners - sets[child.parents] if child else owners
+                if unknown:
+                    raise InvalidLayout(f"Segment {number} does not know its parent {min(unknown)}")
 
     @classmethod
     def initial(cls, count: int, *, now_ms: int, bucket_budget: int = 1) -> Layout:

@@ -45,7 +45,7 @@ def objects_in(value: Json, key: str) -> Sequence[Json]:
 
 def numbers_in(value: Json, key: str) -> Sequence[int]:
     found: list[Any] = _typed(value, key, list, [])
-    if not all(type(each) is int for each in found):
+    if not set(map(type, found)) <= {int}:
         raise RecordUnreadable(f"A stored {key} is not a list of numbers: {found!r}")
     return found
 

@@ -7,7 +7,8 @@ from collections.abc import Awaitable
 from magnetar.broker.connection import Connection
 from magnetar.broker.topiclist import TopicListWatcher, TopicPattern, is_system_topic
 from magnetar.errors import BrokerError, NotAllowed
-from magnetar.model.name import NamespaceName, TopicDomain, parse_namespace
+from magnetar.model.name import NamespaceName, TopicDomain, parse_namespace, parse_topic
+from magnetar.model.scalable import namespace_path
 from magnetar.wire.command import (
     BaseCommand,
     CommandGetTopicsOfNamespace,
@@ -29,9 +30,13 @@ _DOMAINS = {
 async def _list(
     connection: Connection, namespace: NamespaceName, domains: tuple[TopicDomain, ...]
 ) -> list[str]:
-    names: list[str] = []
+    """What has become scalable is not listed: who asks cannot use it."""
+    service, names = connection.service, list[str]()
     for domain in domains:
-        names += await connection.service.list_topics(namespace, domain)
+        names += await service.list_topics(namespace, domain)
+    scalable = frozenset(await service.store.children(namespace_path(namespace)))
+    if scalable:
+        names = [name for name in names if parse_topic(name).base.encoded_local not in scalable]
     return [name for name in names if not is_system_topic(name)]
 
 

@@ -150,7 +150,7 @@ class Controller:
             if self._state.is_gone:
                 raise TopicNotFound(f"Scalable topic not found: {self.topic}")
             await self._mutation.repair()
-            await self._roster.settle()
+            await self._roster.settle(self.service.scalable.regular.group_names(self.topic))
         except TopicNotFound:
             self._on_end(self)
             raise

@@ -185,11 +185,19 @@ class Migrations:
             finally:
                 await self._clean(topic)
         _log.info("topic is scalable", topic=topic.full)
+        self._tell_watchers(name, survey.partitions)
         try:
             await self._service.scalable.controller(topic)
         except BrokerError as failure:  # it is scalable all the same, and this is tried again
             _log.warning("regular topics not sealed", topic=topic.full, reason=failure.sentence)
             self._service.scalable.wake(topic)
+
+    def _tell_watchers(self, name: TopicName, partitions: int) -> None:
+        """Whoever looks for topics by a pattern had better forget these."""
+        for watcher in list(self._service.watchers):
+            if watcher.namespace == name.namespace:
+                for each in legacy_names(name, partitions):
+                    watcher.on_change(each.full, exists=False)
 
     @asynccontextmanager
     async def _locked(self, topic: TopicName) -> AsyncIterator[None]:

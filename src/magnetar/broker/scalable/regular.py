@@ -6,7 +6,7 @@ to be kept for whoever shares it out next: consumers that come back are dealt se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from magnetar.broker.resource import partitioned_topic_path
@@ -93,6 +93,10 @@ class RegularTopics:
 
     def find(self, topic: TopicName) -> RegularTopic | None:
         return self._hosts.get(topic)
+
+    def group_names(self, topic: TopicName) -> Collection[str]:
+        host = self._hosts.get(topic)
+        return () if host is None else tuple(host.coordinators)
 
     async def coordinator(self, name: TopicName, subscription: str) -> Coordinator:
         """Who shares out the partitions of a topic that is there, or would be by attaching."""

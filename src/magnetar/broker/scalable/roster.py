@@ -6,7 +6,7 @@ controller's turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from magnetar.broker.scalable.segment import END, SegmentAccess, together
@@ -46,8 +46,10 @@ class Roster:
         self._records = await self._state.records.load_subscriptions(self._state.topic)
         self._complete.clear()
 
-    async def settle(self) -> None:
-        """Finish what was begun, and register cursors that are there without a record."""
+    async def settle(self, streams: Collection[str] = ()) -> None:
+        """Finish what was begun, and register cursors that are there without a record; those in
+        `streams` are read in order.
+        """
         for name, record in list(self._records.items()):
             match record.state:
                 case SubscriptionState.CREATING:
@@ -59,7 +61,9 @@ class Roster:
         active = self._state.layout.active
         found = await together(self._segments.subscriptions(each.ref) for each in active)
         for name in sorted(frozenset().union(*found) - self._records.keys()):
-            await self.register(name, SubscriptionKind.QUEUE)
+            is_stream = name in streams
+            kind = SubscriptionKind.STREAM if is_stream else SubscriptionKind.QUEUE
+            await self.register(name, kind)
 
     # ------------------------------------------------------------------ coming
 

@@ -8,7 +8,13 @@ from magnetar.broker.api import BrokerApi
 from magnetar.broker.api.partition import PartitionCount
 from magnetar.errors import TopicMigrated, fault_of
 from magnetar.model.name import parse_topic
-from magnetar.wire.command import BaseCommand, CommandLookupTopicResponse, CommandSubscribe
+from magnetar.wire.command import (
+    BaseCommand,
+    CommandGetTopicsOfNamespace,
+    CommandLookupTopicResponse,
+    CommandSubscribe,
+    CommandWatchTopicList,
+)
 from tests.unit.broker.broker_place import Place, run, until
 from tests.unit.broker.scalable.migration_place import (
     NAME,
@@ -134,6 +140,24 @@ def test_administrators_cannot_bring_the_old_names_back_or_take_them_away() -> N
             assert (what, fault_of(refused.value).status) == (what, 410)
         stats = await api.topics.internal_stats(part)
         assert stats["state"] == "Terminated"
+
+    run(body)
+
+
+def test_who_looks_for_topics_by_a_pattern_does_not_find_what_is_scalable() -> None:
+    async def body(place: Place) -> None:
+        await make_regular(place, 2)
+        await place.topic(f"{REGULAR}-2")
+        client = stranger(place)
+        everything = "shop/eu/.*"
+        watch = CommandWatchTopicList(watcher_id=1, namespace="shop/eu", topics_pattern=everything)
+        await client.ask(watch, BaseCommand.WATCH_TOPIC_LIST_SUCCESS)
+        await migrate(place)
+        told = client.heard(BaseCommand.WATCH_TOPIC_UPDATE)
+        assert [list(each.deleted_topics) for each in told] == [[n] for n in parts(REGULAR, 2)]
+        request = CommandGetTopicsOfNamespace(namespace="shop/eu")
+        answer = await client.ask(request, BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE)
+        assert list(answer.getTopicsOfNamespaceResponse.topics) == [f"{REGULAR}-2"]
 
     run(body)
 

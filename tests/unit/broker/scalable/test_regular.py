@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from magnetar.broker.api import BrokerApi
 from magnetar.errors import NotScalable, fault_of
 from magnetar.model.position import EARLIEST
+from magnetar.model.scalable import SubscriptionKind
 from magnetar.model.segment import SegmentId
 from tests.unit.broker.broker_place import Place, run, until
 from tests.unit.broker.scalable.group_place import segments_of, soon
@@ -138,6 +139,7 @@ def test_stream_consumers_go_through_a_migration_with_what_they_have() -> None:
         await soon(lambda: sorted(client.assigned(1)[-1] + other.assigned(1)[-1]) == [0])
         await (await live(place, first)).subscriptions["s"].skip_all()
         await soon(lambda: sorted(client.assigned(1)[-1] + other.assigned(1)[-1]) == [2, 3])
+        assert (await controller.subscriptions())["s"].kind is SubscriptionKind.STREAM
         records = await place.service.scalable.records.load_consumers(TOPIC, "s")
         assert set(records) == {"a", "b"}
 
