@@ -69,6 +69,9 @@ class Migrations:
         self._locks = Locks(service.store)
         self._scope = TaskScope("migrations")
         self._running: set[TopicName] = set()
+        self._resumed = asyncio.Event()
+        """Set unless what an earlier process left is being taken back."""
+        self._resumed.set()
 
     def check_idle(self, name: TopicName) -> None:
         """Nobody else changes a topic while it is becoming another kind of topic."""
@@ -172,6 +175,7 @@ class Migrations:
 
     async def _migrate(self, name: TopicName, *, force: bool) -> None:
         topic = scalable_name(name)
+        await self._resumed.wait()
         async with self._locked(topic):
             await self._clean(topic)
             survey = await self._survey(name)
@@ -297,13 +301,17 @@ class Migrations:
 
     async def resume(self) -> None:
         """Take back what an earlier process had prepared and did not come to use."""
-        store = self._service.store
-        for tenant in await store.children(PREPARATIONS):
-            for local in await store.children(f"{PREPARATIONS}/{tenant}"):
-                namespace = NamespaceName(tenant, local)
-                for component in await store.children(preparations_path(namespace)):
-                    topic = TopicName(TopicDomain.TOPIC, namespace, decode_local(component))
-                    await self._resume(topic)
+        self._resumed.clear()
+        try:
+            store = self._service.store
+            for tenant in await store.children(PREPARATIONS):
+                for local in await store.children(f"{PREPARATIONS}/{tenant}"):
+                    namespace = NamespaceName(tenant, local)
+                    for component in await store.children(preparations_path(namespace)):
+                        topic = TopicName(TopicDomain.TOPIC, namespace, decode_local(component))
+                        await self._resume(topic)
+        finally:
+            self._resumed.set()
 
     async def _resume(self, topic: TopicName) -> None:
         try:
