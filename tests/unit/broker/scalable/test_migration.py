@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replace_struct
 
+from magnetar.broker.scalable.segment import LocalSegments
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import (
     BrokerError,
@@ -15,14 +16,22 @@ from magnetar.errors import (
     PreconditionFailed,
     TopicNotFound,
 )
-from magnetar.metadata.store import Change
-from magnetar.model.migration import LOCKS, PREPARATIONS, legacy_names, preparation_path
+from magnetar.metadata.store import ABSENT, Change
+from magnetar.model.layout import Layout
+from magnetar.model.migration import (
+    LOCKS,
+    PREPARATIONS,
+    Preparation,
+    legacy_names,
+    preparation_path,
+)
 from magnetar.model.name import parse_topic
 from magnetar.model.policy import RetentionPolicies
 from magnetar.model.position import EARLIEST
 from magnetar.model.scalable import ChangeKind, MigrationOrigin
 from magnetar.model.segment import SegmentId, scalable_name
 from magnetar.wire.command import BaseCommand, CommandProducer, CommandSubscribe
+from magnetar.wire.migration import encode_preparation
 from tests.unit.broker.broker_place import NAMESPACE, Place, run, until
 from tests.unit.broker.scalable.migration_place import (
     NAME,
@@ -506,3 +515,21 @@ def test_inactive_topics_are_not_removed_once_they_are_part_of_a_scalable_one() 
         brokerDeleteInactiveTopicsMode="delete_when_subscriptions_caught_up",
         subscriptionExpirationTimeMinutes=1,
     )
+
+
+def test_an_operator_waits_while_what_a_crash_left_is_taken_back() -> None:
+    async def body(place: Place) -> None:
+        await make_regular(place, 2)
+        store, access = place.service.store, LocalSegments(place.service, TOPIC)
+        left = tuple(segment.ref for segment in Layout.initial(3, now_ms=1).segments)
+        for ref in left:
+            await access.create(ref, ())
+        await store.put(
+            preparation_path(TOPIC), encode_preparation(Preparation(left, 1)), expect=ABSENT
+        )
+        await asyncio.gather(place.service.scalable.migrations.resume(), migrate(place))
+        layout = (await place.service.scalable.metadata(TOPIC)).layout
+        stored = await store.children("/managed-ledgers/shop/eu/segment/orders")
+        assert set(stored) == {f"{each.range}-{each.id}" for each in layout.active}
+
+    run(body)
