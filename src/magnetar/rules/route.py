@@ -66,8 +66,3 @@ def bucket_index(splits: Sequence[int], place: int) -> int:
 def bucket_slot(splits: Sequence[int], index: int) -> int:
     """The slot that stands for a whole bucket: its first hash, but never 0, which means unset."""
     return max(1, splits[index - 1] if index else 0)
-
-
-def plan_bucket_splits(buckets: int) -> tuple[int, ...]:
-    """Split points of buckets of equal width."""
-    return tuple(i * 65536 // buckets for i in range(1, buckets))

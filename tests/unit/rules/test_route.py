@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from magnetar.model.segment import tile_buckets
 from magnetar.rules.route import (
     KeyHash,
     SegmentHash,
     bucket_hash,
     bucket_index,
     bucket_slot,
-    plan_bucket_splits,
     route_partition,
     route_turn,
     segment_hash,
@@ -58,7 +58,7 @@ def test_messages_without_a_key_take_turns() -> None:
 def test_a_key_has_its_place_on_segments_and_buckets(
     key: str, high: int, low: int, bucket: int, slot: int
 ) -> None:
-    splits = plan_bucket_splits(4)
+    splits = tile_buckets(4)
     assert segment_hash(key) == low
     assert segment_hash(key, half=SegmentHash.HIGH) == high
     place = bucket_hash(ordering_key=None, key=key.encode())
@@ -74,7 +74,7 @@ def test_an_ordering_key_comes_before_the_key_in_choosing_a_bucket() -> None:
 
 
 def test_a_split_point_opens_the_upper_bucket() -> None:
-    splits = plan_bucket_splits(4)
+    splits = tile_buckets(4)
     assert splits == (0x4000, 0x8000, 0xC000)
     assert [bucket_index(splits, place) for place in (0, 0x3FFF, 0x4000, 0xFFFF)] == [0, 0, 1, 3]
-    assert plan_bucket_splits(1) == ()
+    assert tile_buckets(1) == ()
