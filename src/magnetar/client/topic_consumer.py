@@ -307,10 +307,7 @@ class TopicConsumer:
             connection.send_body(CommandFlow(consumer_id=self._id, messagePermits=permits))
 
     async def _pin_latest(self, connection: Connection) -> None:
-        """Remember where "latest" was, so that a reader that got nothing yet resumes there.
-
-        A broker leaves the mark out where nothing was stored before: all that comes is wanted.
-        """
+        """Remember where "latest" was, so that a reader that got nothing yet resumes there."""
         answer = await connection.request(
             CommandGetLastMessageId(consumer_id=self._id),
             Type.GET_LAST_MESSAGE_ID_RESPONSE,
@@ -319,7 +316,7 @@ class TopicConsumer:
         if answer.HasField("consumer_mark_delete_position"):
             position = position_of(answer.consumer_mark_delete_position)
             self._floor = Floor(MessageId(*position), is_included=False)
-        else:
+        else:  # nothing was stored before it
             self._floor = Floor(EARLIEST, is_included=True)
 
     def _detach(self, connection: Connection) -> None:
