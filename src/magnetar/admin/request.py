@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, unquote
 import msgspec
 
 from magnetar.errors import BadRequest, InvalidName, PreconditionFailed
+from magnetar.model.caller import NOBODY, Caller
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
 
 _TRUE: Final = frozenset(("true", "1", "yes"))
@@ -29,6 +30,7 @@ class Request:
     query: Mapping[str, tuple[str, ...]]
     headers: Mapping[str, str]
     body: bytes
+    caller: Caller = NOBODY
 
 
 def parse_query(text: str) -> dict[str, tuple[str, ...]]:

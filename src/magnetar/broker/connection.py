@@ -8,15 +8,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
+from magnetar.broker.handshake import welcome
 from magnetar.broker.scalable.attendance import Attendance
 from magnetar.errors import BrokerError, MagnetarError, ProtocolViolation, WireCode, fault_of
+from magnetar.model.caller import NOBODY
 from magnetar.runtime.log import Log
 from magnetar.wire.command import (
     NO_REQUEST,
-    PROTOCOL_VERSION,
     BaseCommand,
-    CommandConnect,
-    CommandConnected,
     FeatureFlags,
     body_of,
     close_consumer,
@@ -24,7 +23,6 @@ from magnetar.wire.command import (
     decode_command,
     encode_command,
     error,
-    make_command,
     ping,
     pong,
 )
@@ -72,7 +70,7 @@ class Connection(asyncio.Protocol):
         self.features = FeatureFlags()
         self.address = ""
         self.host = ""
-        self.role = ""
+        self.caller = NOBODY
         self.unsynced_bytes = 0
         self._handlers = handlers
         self._connected = False
@@ -254,7 +252,8 @@ class Connection(asyncio.Protocol):
         if not self._connected:
             if kind != BaseCommand.CONNECT:
                 raise ProtocolViolation("a command before CONNECT")
-            self._on_connect(command.connect)
+            self._connected = True
+            welcome(self, command.connect)
             return
         if kind == BaseCommand.PING:
             self.send(_PONG)
@@ -297,31 +296,6 @@ class Connection(asyncio.Protocol):
             self._requests_in_flight -= 1
             if self._requests_in_flight <= _REQUESTS_IN_FLIGHT_MAX // 2:
                 self.release("requests")
-
-    def _on_connect(self, connect: CommandConnect) -> None:
-        self._connected = True
-        self.client_version = connect.client_version
-        self.protocol_version = min(connect.protocol_version, PROTOCOL_VERSION)
-        self.features = connect.feature_flags
-        watchers = self.service.config.enableBrokerSideSubscriptionPatternEvaluation
-        self.send_command(
-            make_command(
-                CommandConnected(
-                    server_version=f"Magnetar {self.service.version}",
-                    protocol_version=self.protocol_version,
-                    max_message_size=self.service.config.maxMessageSize,
-                    feature_flags=FeatureFlags(
-                        supports_auth_refresh=True,
-                        supports_broker_entry_metadata=True,
-                        supports_partial_producer=True,
-                        supports_topic_watchers=watchers,
-                        supports_get_partitioned_metadata_without_auto_creation=True,
-                        supports_topic_watcher_reconcile=watchers,
-                        supports_scalable_topics=self.service.config.scalableTopicsEnabled,
-                    ),
-                )
-            )
-        )
 
     # ------------------------------------------------------------------ keep-alive
 

@@ -1,0 +1,24 @@
+"""Who asks: the role a connection or a request acts in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What authentication found out; never a credential.
+
+    `role` is who connected, None where authentication is off. A proxy names whom it speaks for
+    in `original_role`. `is_anonymous` says that nobody proved anything and the anonymous role
+    was lent.
+    """
+
+    role: str | None
+    original_role: str | None = None
+    is_anonymous: bool = False
+
+
+NOBODY: Final = Caller(None)
+"""Everybody, where authentication is off."""
