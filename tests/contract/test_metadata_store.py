@@ -174,6 +174,9 @@ def test_children_are_direct_and_sorted(run: Run) -> None:
         assert await store.children("/dir") == tuple(sorted(names))
         assert await store.children("/") == ("dir", "director")
         assert await store.children("/nothing") == ()
+        assert await store.count_children("/dir") == len(names)
+        assert await store.count_children("/") == 2
+        assert await store.count_children("/nothing") == 0
 
     run(body)
 
@@ -215,6 +218,7 @@ def test_a_path_that_cannot_be_is_refused(run: Run, path: str) -> None:
             store.get(path),
             store.exists(path),
             store.children(path),
+            store.count_children(path),
             store.put(path, b"", expect=ABSENT),
             store.delete(path, expect=ANY_VERSION),
             store.delete_recursive(path),
@@ -508,6 +512,7 @@ def test_a_closed_store_refuses_everything(place: Place) -> None:
             store.get("/a"),
             store.exists("/a"),
             store.children("/a"),
+            store.count_children("/a"),
             store.put("/a", b"", expect=ABSENT),
             store.put_sequence("/a", b"", deltas=[1]),
             store.delete("/a", expect=ANY_VERSION),

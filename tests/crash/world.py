@@ -95,6 +95,10 @@ class MortalStore:
         self._doom.check_alive()
         return await self._inner.children(path)
 
+    async def count_children(self, path: str) -> int:
+        self._doom.check_alive()
+        return await self._inner.count_children(path)
+
     async def scan_children(self, path: str) -> AsyncIterator[tuple[str, Record]]:
         self._doom.check_alive()
         async for name, record in self._inner.scan_children(path):

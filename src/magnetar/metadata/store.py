@@ -92,6 +92,9 @@ class MetadataStore(Protocol):
     async def children(self, path: str) -> tuple[str, ...]:
         """Names of the direct children, sorted; empty when the path is missing."""
 
+    async def count_children(self, path: str) -> int:
+        """How many names `children` would tell; none of them crosses a wire for it."""
+
     def scan_children(self, path: str) -> AsyncIterator[tuple[str, Record]]:
         """Direct children that hold a record, by name, with their records. Not one snapshot."""
 

@@ -88,6 +88,9 @@ class MemoryTree:
     def names(self, path: str) -> tuple[str, ...]:
         return tuple(sorted(self._names.get(path, ())))
 
+    def count(self, path: str) -> int:
+        return len(self._names.get(path, ()))
+
     def put(self, path: str, value: bytes, expect: int, owner: int | None) -> _Node:
         node = self._nodes.get(path)
         version = ABSENT if node is None else node.version
@@ -194,6 +197,10 @@ class MemoryStore:
     async def children(self, path: str) -> tuple[str, ...]:
         self._check_directory(path)
         return self._tree.names(path)
+
+    async def count_children(self, path: str) -> int:
+        self._check_directory(path)
+        return self._tree.count(path)
 
     async def scan_children(self, path: str) -> AsyncIterator[tuple[str, Record]]:
         for name in await self.children(path):

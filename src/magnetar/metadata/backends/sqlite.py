@@ -23,6 +23,7 @@ from magnetar.metadata.backends.sqlite_tree import (
     SqliteTree,
     connect,
     read_children,
+    read_count,
     read_exists,
     read_page,
     read_record,
@@ -115,6 +116,11 @@ class SqliteStore:
         self._check_open()
         check_directory(path)
         return await self._read(lambda connection: read_children(connection, path))
+
+    async def count_children(self, path: str) -> int:
+        self._check_open()
+        check_directory(path)
+        return await self._read(lambda connection: read_count(connection, path))
 
     async def scan_children(self, path: str) -> AsyncIterator[tuple[str, Record]]:
         check_directory(path)

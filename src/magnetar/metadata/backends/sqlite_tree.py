@@ -78,6 +78,11 @@ def read_children(connection: sqlite3.Connection, path: str) -> tuple[str, ...]:
     return () if joined is None else tuple(sorted(joined.split("/")))
 
 
+def read_count(connection: sqlite3.Connection, path: str) -> int:
+    (count,) = connection.execute("SELECT count(*) FROM node WHERE parent = ?", (path,)).fetchone()
+    return int(count)
+
+
 def read_page(
     connection: sqlite3.Connection, path: str, after: str, limit: int
 ) -> list[tuple[str, Record]]:
