@@ -142,6 +142,8 @@ def measure_throughput(sides: Sequence[Side], options: argparse.Namespace) -> Re
                 else:
                     full = f"topic://public/default/through-{name}-{number}"
                     admin.scalable_topics.create(full, segments=int(name))
+                    # at these rates it would split in the middle of the run
+                    admin.scalable_topics.set_auto_scale_policy(full, {"enabled": False})
                     topics = segment_names(full, int(name))
                 runs[name].append(asyncio.run(throughput(ours, topics, options)))
     rates = {name: median([rate for rate, _ in found]) for name, found in runs.items()}
