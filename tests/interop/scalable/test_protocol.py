@@ -13,6 +13,7 @@ from magnetar.testing.broker import MagnetarBroker
 from magnetar.wire.command import (
     BaseCommand,
     CommandCloseConsumer,
+    CommandProducer,
     CommandScalableTopicLookup,
     CommandScalableTopicSubscribe,
     CommandWatchScalableTopics,
@@ -93,6 +94,26 @@ def test_a_queue_loses_nothing_that_children_take_before_it_attaches(
         await talk.subscribe(f"{segment}/8000-ffff-2", consumer_id=3, start="Latest")
         received = [await talk.receive(number) for number in (1, 1, 2, 3)]
         assert received == ["a", "b", "c", "d"]
+        await talk.close()
+
+    asyncio.run(body())
+
+
+def test_a_producer_s_initial_subscription_is_one_of_the_whole_topic(
+    broker: MagnetarBroker, local: str
+) -> None:
+    create(broker, local, 2)
+
+    async def body() -> None:
+        talk = await Talk.open(broker)
+        segment = f"segment://public/default/{local}"
+        request = CommandProducer(
+            topic=f"{segment}/0000-7fff-0", producer_id=1, initial_subscription_name="s"
+        )
+        await talk.ask(request, BaseCommand.PRODUCER_SUCCESS)
+        await talk.produce(f"{segment}/8000-ffff-1", ["a"], producer_id=2)
+        await talk.subscribe(f"{segment}/8000-ffff-1", consumer_id=1, start="Latest")
+        assert await talk.receive(1) == "a"
         await talk.close()
 
     asyncio.run(body())

@@ -11,7 +11,7 @@ from magnetar.broker.producer import AccessMode, Producer
 from magnetar.broker.scalable.guard import check_producer
 from magnetar.broker.service import AnyTopic
 from magnetar.errors import IncompatibleSchema, NotAllowed, ServiceNotReady
-from magnetar.model.name import parse_topic
+from magnetar.model.name import TopicDomain, parse_topic
 from magnetar.model.position import EARLIEST
 from magnetar.model.schema import encode_version
 from magnetar.runtime.rate import Rate
@@ -121,6 +121,8 @@ async def _add_initial_subscription(topic: AnyTopic, request: CommandProducer) -
             f" automatic creation is off for {topic.name}"
         )
     await topic.create_subscription(name, position=EARLIEST)
+    if topic.name.domain is TopicDomain.SEGMENT:
+        await topic.service.scalable.adopt_subscription(topic.name, name, EARLIEST)
 
 
 async def _check_schema(topic: AnyTopic, request: CommandProducer) -> bytes:

@@ -326,8 +326,14 @@ class ScalableService:
         if not request.start_message_rollback_duration_sec:  # else each segment has its own place
             is_first = request.initialPosition == CommandSubscribe.Earliest
             start = EARLIEST if is_first else LATEST
+        await self.adopt_subscription(name, request.subscription, start)
+
+    async def adopt_subscription(
+        self, name: TopicName, subscription: str, start: Position | None
+    ) -> None:
+        """Give every segment a subscription that one of them has."""
         controller = await self.controller(name)
-        await controller.adopt_subscription(request.subscription, start)
+        await controller.adopt_subscription(subscription, start)
 
     def on_drained(self, subscription: Subscription) -> None:
         """Nothing is left to acknowledge on a sealed segment."""
