@@ -216,6 +216,10 @@ class RecordNotEmpty(BrokerError): ...
 class RecordUnreadable(BrokerError): ...
 
 
+class BucketsDiffer(BrokerError):
+    """A namespace's policies tell another number of topic buckets than its topics are kept in."""
+
+
 class InvalidPath(BrokerError): ...
 
 
@@ -324,6 +328,7 @@ FAULTS: Final[Mapping[type[BrokerError], Fault]] = {
     VersionConflict: _fault(WireCode.METADATA, 409, retry=True),
     RecordNotEmpty: _fault(WireCode.METADATA, 409),
     RecordUnreadable: _fault(WireCode.METADATA, 500),
+    BucketsDiffer: _fault(WireCode.METADATA, 500),
     InvalidPath: _fault(WireCode.METADATA, 412),
     LockBusy: _fault(WireCode.METADATA, 409, retry=True),
     StoreClosed: _fault(WireCode.METADATA, 503, retry=True),

@@ -164,12 +164,13 @@ class World:
         return Place(self.clock, self.service, self._ledgers)
 
     @classmethod
-    async def create(cls, **settings: object) -> World:
+    async def create(cls, *, buckets: int = 1, **settings: object) -> World:
         world = cls()
         store = MemoryStore(world.tree)
         resources = Resources(store, store, clock=world.clock)
         await resources.tenants.create("shop", TenantInfo(allowedClusters=("standalone",)))
-        await resources.namespaces.create(NAMESPACE, Policies(replication_clusters=("standalone",)))
+        policies = Policies(replication_clusters=("standalone",), numberOfTopicBuckets=buckets)
+        await resources.namespaces.create(NAMESPACE, policies)
         await store.close()
         await world.boot(**settings)
         return world

@@ -45,6 +45,17 @@ async def list_topics(api: BrokerApi, call: Call) -> object:
     )
 
 
+async def get_topic_buckets(api: BrokerApi, call: Call) -> object:
+    """In how many buckets the metadata of a namespace's topics is kept."""
+    return await api.namespaces.buckets(call.namespace)
+
+
+async def set_topic_buckets(api: BrokerApi, call: Call) -> object:
+    """Refused unless it is the number the namespace was created with."""
+    await api.namespaces.set_buckets(call.namespace, call.payload)
+    return None
+
+
 # Bundles
 async def get_bundles(api: BrokerApi, call: Call) -> object:
     """The hash ranges of a namespace."""
@@ -167,6 +178,8 @@ TABLE.add("GET", "", get_namespace, priority=P0)
 TABLE.add("PUT", "", create_namespace, priority=P0, body=Body(Policies))
 TABLE.add("DELETE", "", delete_namespace, priority=P0, query=_FORCE)
 TABLE.add("GET", "/topics", list_topics, priority=P0, query=_MODE)
+TABLE.add("GET", "/numberOfTopicBuckets", get_topic_buckets)
+TABLE.add("POST", "/numberOfTopicBuckets", set_topic_buckets, body=Body(int, required=True))
 TABLE.add("GET", "/bundles", get_bundles)
 TABLE.add("PUT", "/unload", unload_namespace)
 TABLE.add("PUT", "/{bundle}/unload", unload_bundle, query=(Query("destinationBroker", str),))

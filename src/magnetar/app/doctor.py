@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from magnetar.app.directory import FORMAT_VERSION, DataDirectory, inspecting, read_format
-from magnetar.broker.chain_record import CHAINS, chain_path
 from magnetar.broker.ownership import TERM_PATH
 from magnetar.errors import DataDirectoryRefused, InvalidName, LedgerCorrupt, RecordUnreadable
 from magnetar.ledger.backends.file.check import check_ledgers
@@ -18,6 +17,7 @@ from magnetar.ledger.backends.file.disk import SystemDisk
 from magnetar.ledger.backends.file.ledger import FileLedger
 from magnetar.ledger.backends.file.recovery import examine
 from magnetar.metadata.backends.sqlite_tree import read_children, read_record
+from magnetar.model.chain_path import CHAINS, chain_path, without_bucket
 from magnetar.model.name import TopicDomain, parse_topic
 from magnetar.wire.schema import decode_locator
 from magnetar.wire.storage import decode_cursor, decode_log
@@ -100,7 +100,7 @@ def _examine_contents(directory: DataDirectory, diagnosis: Diagnosis) -> None:
         if reference.ledger not in ledgers:
             diagnosis.faults.append(f"{reference.path}: ledger {reference.ledger} is missing")
     claimed = {reference.ledger for reference in references}
-    chains = {reference.path for reference in references}
+    chains = {without_bucket(reference.path) for reference in references}
     for ledger, properties in sorted((each.id, each.properties) for each in ledgers.values()):
         if ledger not in claimed and not _is_compacted(properties, chains):
             owner = properties.get("chain") or properties.get("pulsar/schemaId")
@@ -113,7 +113,7 @@ def _is_compacted(properties: Mapping[str, str], chains: set[str]) -> bool:
     if properties.get("kind") != "compacted":
         return False
     try:
-        return chain_path(parse_topic(properties.get("topic", ""))) in chains
+        return chain_path(parse_topic(properties.get("topic", "")), 1) in chains
     except InvalidName:
         return False
 
@@ -170,8 +170,10 @@ def _read_references(connection: sqlite3.Connection, diagnosis: Diagnosis) -> It
 
 
 def _decode_chain_record(path: str, value: bytes) -> Iterator[_Reference]:
-    """A topic is four components deep, a segment five; a cursor stands one below its topic."""
-    parts = path.removeprefix(f"{CHAINS}/").split("/")
+    """Without its bucket a topic is four components deep, a segment five; a cursor stands one below
+    its topic.
+    """
+    parts = without_bucket(path).removeprefix(f"{CHAINS}/").split("/")
     depth = 5 if len(parts) > 2 and parts[2] == TopicDomain.SEGMENT.value else 4
     if len(parts) == depth:
         for ledger in decode_log(value).ledgers:

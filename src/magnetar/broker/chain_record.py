@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from magnetar.errors import RecordNotFound
 from magnetar.ledger.info import ChainInfo, CursorInfo, LedgerPart
 from magnetar.metadata.store import ANY_VERSION, MetadataStore
-from magnetar.model.name import TopicDomain, TopicName, decode_local, encode_local
+from magnetar.model.name import decode_local, encode_local
 from magnetar.wire.storage import (
     StoredCursor,
     StoredLedger,
@@ -21,24 +20,13 @@ from magnetar.wire.storage import (
     encode_log,
 )
 
-CHAINS: Final = "/managed-ledgers"
-
-
-def chain_path(name: TopicName) -> str:
-    """A segment stands below its topic; every other topic is one component."""
-    local = name.encoded_local
-    if name.domain is TopicDomain.SEGMENT and "/" in name.local:
-        topic, _, segment = name.local.rpartition("/")
-        local = f"{encode_local(topic)}/{encode_local(segment)}"
-    return f"{CHAINS}/{name.namespace}/{name.domain.value}/{local}"
-
 
 class MetadataChainRecords:
     """The records of one topic; cursors stand below it, named after their subscription."""
 
-    def __init__(self, store: MetadataStore, name: TopicName) -> None:
+    def __init__(self, store: MetadataStore, path: str) -> None:
         self._store = store
-        self._path = chain_path(name)
+        self._path = path
 
     async def load(self) -> tuple[ChainInfo, int] | None:
         record = await self._store.get(self._path)

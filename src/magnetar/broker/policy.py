@@ -47,8 +47,8 @@ TOPIC_POLICIES: Final = "/admin/topic-policies"
 LOCAL: Final = f"{TOPIC_POLICIES}/local"
 GLOBAL: Final = f"{TOPIC_POLICIES}/global"
 
-_SYSTEM_NAMESPACE: Final = NamespaceName("pulsar", "system")
-_SYSTEM_TOPICS: Final = frozenset(
+SYSTEM_NAMESPACE: Final = NamespaceName("pulsar", "system")
+SYSTEM_TOPICS: Final = frozenset(
     {
         "__change_events",
         "__transaction_buffer_snapshot",
@@ -70,8 +70,8 @@ _log = Log(__name__)
 def is_system_topic(name: TopicName) -> bool:
     local = name.base.local
     return (
-        name.namespace == _SYSTEM_NAMESPACE
-        or local in _SYSTEM_TOPICS
+        name.namespace == SYSTEM_NAMESPACE
+        or local in SYSTEM_TOPICS
         or local.endswith(_PENDING_ACK_SUFFIX)
     )
 
@@ -192,7 +192,7 @@ class PolicyService:
     def _check_writable(self, name: TopicName) -> None:
         if not self.is_enabled:
             raise MethodNotAllowed("Topic level policies is disabled")
-        if name.namespace.tenant == _SYSTEM_NAMESPACE.tenant:
+        if name.namespace.tenant == SYSTEM_NAMESPACE.tenant:
             raise NotAllowed(f"{name} belongs to the broker and takes no policies")
 
     # ------------------------------------------------------------------ what is in force

@@ -10,7 +10,6 @@ from itertools import count
 from typing import Final
 
 from magnetar import __version__
-from magnetar.broker.chain_record import MetadataChainRecords, chain_path
 from magnetar.broker.change import Change
 from magnetar.broker.connection import Connection
 from magnetar.broker.entry import count_safely
@@ -18,18 +17,19 @@ from magnetar.broker.heartbeat import HEARTBEAT_TENANT
 from magnetar.broker.nonpersistent import NonPersistentTopic
 from magnetar.broker.ownership import Owner, Ownership
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.policy import PolicyService, policy_name
+from magnetar.broker.policy import PolicyService, is_system_topic, policy_name
 from magnetar.broker.producer import Producer
 from magnetar.broker.resource import Resources
+from magnetar.broker.room import check_room
 from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.schema import SchemaRegistry
+from magnetar.broker.topic_tree import TopicTree
 from magnetar.broker.topiclist import TopicListWatcher
 from magnetar.errors import (
     BrokerError,
     Conflict,
     NamespaceNotFound,
     NotAllowed,
-    PreconditionFailed,
     ResourceBusy,
     ServiceNotReady,
     TopicNotFound,
@@ -40,8 +40,7 @@ from magnetar.ledger.orphan import load_references, remove_orphans
 from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
-from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local, parse_topic
-from magnetar.model.policy import Policies
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
 from magnetar.model.position import LedgerId
 from magnetar.rules.policy import EffectivePolicy
 from magnetar.runtime.clock import Clock
@@ -76,6 +75,7 @@ class Service:
         self.store = store
         self.ledgers = ledgers
         self.resources = resources
+        self.tree = TopicTree(store, resources.namespaces)
         self.policies = policies
         self.schemas = schemas
         self.ownership = ownership
@@ -152,7 +152,7 @@ class Service:
         else:
             if not self.config.enablePersistentTopics:
                 raise NotAllowed("Broker is not set to serve persistent topics")
-            is_new = not await self.store.exists(chain_path(name))
+            is_new = not await self.tree.exists(name)
             if is_new:
                 if not create:
                     raise TopicNotFound(f"Topic {name} not found")
@@ -170,7 +170,7 @@ class Service:
         chain = await Chain.open(
             name.full,
             self.ledgers,
-            MetadataChainRecords(self.store, name),
+            await self.tree.records(name),
             self.chain_policy(policy),
             clock=self.clock,
             term=owner.term,
@@ -188,21 +188,13 @@ class Service:
             raise NamespaceNotFound(f"Namespace {name.namespace} does not exist")
         if policies.deleted:
             raise NamespaceNotFound(f"Namespace {name.namespace} is being deleted")
+        await self.tree.claim(name.namespace)
         if name.domain is TopicDomain.SEGMENT:
             return  # what counts is its topic
         if await self._is_scalable(name):
             raise Conflict(f"A scalable topic of this name exists: {name.base}")
-        await self.check_topic_limit(name.namespace, policies)
-
-    async def check_topic_limit(self, namespace: NamespaceName, policies: Policies) -> None:
-        limit = policies.max_topics_per_namespace
-        if limit is None:
-            limit = self.config.maxTopicsPerNamespace
-        if not limit:
-            return
-        regular = await self.list_topics(namespace, TopicDomain.PERSISTENT)
-        if len(regular) + len(await self.scalable.list(namespace)) >= limit:
-            raise PreconditionFailed("Exceed maximum number of topics in namespace.")
+        if not is_system_topic(name):
+            await check_room(self, name.namespace, policies)
 
     async def _is_scalable(self, name: TopicName) -> bool:
         """Whether a regular name is taken by a scalable topic."""
@@ -272,7 +264,7 @@ class Service:
         topic = self.topics.get(name.full)
         if topic is not None and not topic.closed:
             return True
-        return name.is_persistent and await self.store.exists(chain_path(name))
+        return name.is_persistent and await self.tree.exists(name)
 
     async def list_topics(self, namespace: NamespaceName, domain: TopicDomain) -> list[str]:
         if domain is TopicDomain.NON_PERSISTENT:
@@ -282,9 +274,7 @@ class Service:
                 for t in loaded
                 if t.name.domain is domain and t.name.namespace == namespace and not t.closed
             )
-        root = f"/managed-ledgers/{namespace}/{domain.value}"
-        names = await self.store.children(root)
-        return sorted(f"{domain.value}://{namespace}/{decode_local(name)}" for name in names)
+        return await self.tree.list(namespace, domain)
 
     # ------------------------------------------------------------------ unloading and deleting
 
@@ -332,7 +322,7 @@ class Service:
         await asyncio.sleep(_SWEEP_DELAY_S)
 
         async def references(chain: str) -> Collection[int]:
-            return await load_references(MetadataChainRecords(self.store, parse_topic(chain)))
+            return await load_references(await self.tree.records(parse_topic(chain)))
 
         removed = await remove_orphans(self.ledgers, suspects, references, term=self.owner.term)
         if removed:

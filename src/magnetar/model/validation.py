@@ -164,13 +164,21 @@ def check_subscription_types(names: Iterable[str]) -> None:
 
 def check_topic_buckets(count: int | None) -> None:
     if count is not None and not 1 <= count <= TOPIC_BUCKETS_MAX:
-        raise PreconditionFailed("Invalid value for numberOfTopicBuckets")
+        raise PreconditionFailed(
+            f"Invalid value for numberOfTopicBuckets: {count};"
+            f" a namespace has 1 to {TOPIC_BUCKETS_MAX} buckets"
+        )
 
 
 def check_topic_buckets_kept(before: Policies, after: Policies) -> None:
     """Topics are found by their bucket, so the number is fixed when the namespace is made."""
-    if (before.numberOfTopicBuckets or 1) != (after.numberOfTopicBuckets or 1):
-        raise PreconditionFailed("numberOfTopicBuckets cannot be changed")
+    present, asked = before.numberOfTopicBuckets or 1, after.numberOfTopicBuckets or 1
+    if present != asked:
+        raise PreconditionFailed(
+            f"numberOfTopicBuckets cannot be changed: the namespace was created with {present},"
+            f" and its topics would not be found in {asked}. Create another namespace with"
+            f" {asked} buckets and let producers and consumers move there"
+        )
 
 
 def check_policies(policies: Policies, *, partitions_max: int = 0) -> None:

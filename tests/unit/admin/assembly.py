@@ -22,7 +22,9 @@ from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.service import Service
 from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.cache import EntryCache
+from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
+from magnetar.metadata.store import MetadataStore
 from magnetar.model.name import parse_topic
 from magnetar.model.position import Position, Term
 from magnetar.runtime.clock import SystemClock
@@ -112,14 +114,19 @@ class Admin:
 
 
 @asynccontextmanager
-async def admin_of_new_broker(**settings: Any) -> AsyncIterator[Admin]:
+async def admin_of_new_broker(
+    *, metadata: MetadataStore | None = None, disk: LedgerStore | None = None, **settings: Any
+) -> AsyncIterator[Admin]:
+    """The broker closes the stores that it made; those handed in may serve the next one."""
     clock = SystemClock()
     config = Configuration(settings, standalone=True)
     async with AsyncExitStack() as stack:
-        store = MemoryStore(MemoryTree(clock))
-        stack.push_async_callback(store.close)
-        ledgers = MemoryLedgerStore()
-        stack.push_async_callback(ledgers.close)
+        store = metadata if metadata is not None else MemoryStore(MemoryTree(clock))
+        if metadata is None:
+            stack.push_async_callback(store.close)
+        ledgers = disk if disk is not None else MemoryLedgerStore()
+        if disk is None:
+            stack.push_async_callback(ledgers.close)
         resources = Resources(store, store, clock=clock)
         await seed_cluster(resources, "standalone", OWNER)
         policies = PolicyService(resources, config, clock=clock)

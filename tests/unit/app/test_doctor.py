@@ -7,13 +7,14 @@ import pytest
 
 from magnetar.app.directory import holding
 from magnetar.app.doctor import examine_directory, run
-from magnetar.broker.chain_record import MetadataChainRecords, chain_path
+from magnetar.broker.chain_record import MetadataChainRecords
 from magnetar.broker.ownership import take_term
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.ledger.backends.file.store import open_file_store
 from magnetar.ledger.info import ChainInfo, CursorInfo, LedgerPart
 from magnetar.metadata.backends.sqlite import SqliteStore
 from magnetar.metadata.store import ABSENT, ANY_VERSION
+from magnetar.model.chain_path import chain_path
 from magnetar.model.name import parse_topic
 from magnetar.model.position import LedgerId, Position, Term
 from magnetar.model.schema import CompatibilityStrategy, SchemaData, SchemaType
@@ -24,7 +25,9 @@ SEGMENT = parse_topic("segment://shop/eu/orders/0000-ffff-1")
 CLOCK = SystemClock()
 
 
-async def fill(path: Path, *, lose: bool = False, stray: bool = False) -> dict[str, int]:
+async def fill(
+    path: Path, *, lose: bool = False, stray: bool = False, buckets: int = 1
+) -> dict[str, int]:
     """A topic with a cursor, a compacted ledger and a schema, and a segment; return ledger ids."""
     ids: dict[str, int] = {}
     with holding(path, CLOCK) as directory:
@@ -42,7 +45,7 @@ async def fill(path: Path, *, lose: bool = False, stray: bool = False) -> dict[s
             return writer.id
 
         for topic in (TOPIC, SEGMENT):
-            records = MetadataChainRecords(store, topic)
+            records = MetadataChainRecords(store, chain_path(topic, buckets))
             part = LedgerPart(await ledger(topic.domain.value, chain=topic.full), 3, 30, 1)
             await records.store(ChainInfo((part,), None, {}), expect=ABSENT)
             cursor = CursorInfo(await ledger("cursor"), Position(0, 0), (), {}, {}, {})
@@ -65,8 +68,9 @@ async def fill(path: Path, *, lose: bool = False, stray: bool = False) -> dict[s
     return ids
 
 
-def test_a_healthy_directory_has_no_faults_and_no_notes(tmp_path: Path) -> None:
-    asyncio.run(fill(tmp_path))
+@pytest.mark.parametrize("buckets", [1, 7])
+def test_a_healthy_directory_has_no_faults_and_no_notes(tmp_path: Path, buckets: int) -> None:
+    asyncio.run(fill(tmp_path, buckets=buckets))
     diagnosis = examine_directory(tmp_path)
     assert diagnosis.faults == []
     assert diagnosis.notes == []
@@ -87,8 +91,8 @@ def test_looking_changes_nothing(tmp_path: Path) -> None:
 def test_missing_ledgers_are_faults_named_by_who_counts_on_them(tmp_path: Path) -> None:
     ids = asyncio.run(fill(tmp_path, lose=True))
     faults = examine_directory(tmp_path).faults
-    assert f"{chain_path(TOPIC)}: ledger {ids['persistent']} is missing" in faults
-    assert f"{chain_path(SEGMENT)}/sub: ledger {ids['cursor']} is missing" in faults
+    assert f"{chain_path(TOPIC, 1)}: ledger {ids['persistent']} is missing" in faults
+    assert f"{chain_path(SEGMENT, 1)}/sub: ledger {ids['cursor']} is missing" in faults
     assert any(fault.startswith("/schemas/shop/eu/orders: ledger ") for fault in faults)
     assert len(faults) == 3
 
@@ -108,14 +112,14 @@ def test_unreadable_records_are_faults(tmp_path: Path) -> None:
         await fill(tmp_path)
         with holding(tmp_path, CLOCK) as directory:
             store = await SqliteStore.open(directory.metadata_file, clock=CLOCK)
-            await store.put(chain_path(TOPIC), b"\xff", expect=ANY_VERSION)
+            await store.put(chain_path(TOPIC, 1), b"\xff", expect=ANY_VERSION)
             await store.put("/schemas/shop/eu/orders", b"\xff", expect=ANY_VERSION)
             await store.close()
 
     asyncio.run(spoil())
     faults = examine_directory(tmp_path).faults
     assert [fault.partition(": ")[0] for fault in faults] == [
-        chain_path(TOPIC),
+        chain_path(TOPIC, 1),
         "/schemas/shop/eu/orders",
     ]
 

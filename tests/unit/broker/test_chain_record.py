@@ -6,36 +6,20 @@ import asyncio
 
 import pytest
 
-from magnetar.broker.chain_record import MetadataChainRecords, chain_path
+from magnetar.broker.chain_record import MetadataChainRecords
 from magnetar.errors import VersionConflict
 from magnetar.ledger.info import ChainInfo, ChainRecords, CursorInfo, LedgerPart
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
-from magnetar.model.name import parse_topic
 from magnetar.model.position import Position
 from magnetar.runtime.clock import SystemClock
 
-TOPIC = parse_topic("persistent://public/default/orders eu")
 PATH = "/managed-ledgers/public/default/persistent/orders+eu"
-
-
-@pytest.mark.parametrize(
-    ("name", "path"),
-    [
-        ("persistent://t/n/x", "/managed-ledgers/t/n/persistent/x"),
-        ("persistent://t/n/x-partition-3", "/managed-ledgers/t/n/persistent/x-partition-3"),
-        ("persistent://t/n/a~b", "/managed-ledgers/t/n/persistent/a%7Eb"),
-        ("topic://t/n/a/b", "/managed-ledgers/t/n/topic/a%2Fb"),
-        ("segment://t/n/a/b/0000-ffff-0", "/managed-ledgers/t/n/segment/a%2Fb/0000-ffff-0"),
-    ],
-)
-def test_every_topic_has_its_place(name: str, path: str) -> None:
-    assert chain_path(parse_topic(name)) == path
 
 
 def test_a_chain_is_created_changed_and_removed() -> None:
     async def body() -> None:
         store = MemoryStore(MemoryTree(SystemClock()))
-        records: ChainRecords = MetadataChainRecords(store, TOPIC)
+        records: ChainRecords = MetadataChainRecords(store, PATH)
         assert await records.load() is None
         version = await records.store(ChainInfo(), expect=-1)
         assert await store.exists(PATH)
@@ -60,7 +44,7 @@ def test_a_chain_is_created_changed_and_removed() -> None:
 def test_cursors_are_stored_below_their_topic_by_subscription() -> None:
     async def body() -> None:
         store = MemoryStore(MemoryTree(SystemClock()))
-        records: ChainRecords = MetadataChainRecords(store, TOPIC)
+        records: ChainRecords = MetadataChainRecords(store, PATH)
         await records.store(ChainInfo(), expect=-1)
         info = CursorInfo(
             7,
@@ -83,7 +67,7 @@ def test_cursors_are_stored_below_their_topic_by_subscription() -> None:
 
 
 def test_the_entry_of_a_cursors_ledger_restores_its_state() -> None:
-    records = MetadataChainRecords(MemoryStore(MemoryTree(SystemClock())), TOPIC)
+    records = MetadataChainRecords(MemoryStore(MemoryTree(SystemClock())), PATH)
     info = CursorInfo(
         7,
         Position(1, 3),

@@ -6,7 +6,6 @@ import dataclasses
 
 from msgspec.structs import replace
 
-from magnetar.broker.chain_record import MetadataChainRecords
 from magnetar.broker.entry import count_safely
 from magnetar.errors import StorageFailed
 from magnetar.ledger.chain import Chain, EntryCache
@@ -192,7 +191,7 @@ def test_a_topic_that_was_taken_over_sends_its_clients_to_look_for_it() -> None:
         await Chain.open(
             topic.name.full,
             place.ledgers,
-            MetadataChainRecords(place.service.store, topic.name),
+            await place.service.tree.records(topic.name),
             topic.chain.policy,
             clock=place.clock,
             term=Term(2),

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from magnetar.broker.chain_record import chain_path
 from magnetar.errors import TopicNotFound
-from magnetar.metadata.store import MetadataStore, Stat
+from magnetar.metadata.store import Stat
 from magnetar.model.name import TopicName, decode_local
 from magnetar.model.position import Position
 from magnetar.wire.storage import decode_cursor, decode_log
 
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
 
-async def describe_chain(store: MetadataStore, topic: TopicName) -> Mapping[str, Any]:
-    path = chain_path(topic)
+
+async def describe_chain(service: Service, topic: TopicName) -> Mapping[str, Any]:
+    store, path = service.store, await service.tree.path_of(topic)
     record = await store.get(path) if topic.is_persistent else None
     if record is None:
         raise TopicNotFound(f"Topic {topic} not found")

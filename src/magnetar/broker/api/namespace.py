@@ -10,11 +10,10 @@ from msgspec.structs import replace
 
 from magnetar.broker.api.hash_range import check_boundaries, plan_boundaries
 from magnetar.broker.api.record import check_tenant, load_policies
-from magnetar.broker.policy import is_system_topic
+from magnetar.broker.policy import SYSTEM_NAMESPACE, is_system_topic
 from magnetar.errors import (
     BadRequest,
     Conflict,
-    FeatureNotSupported,
     Forbidden,
     MethodNotAllowed,
     NamespaceNotFound,
@@ -24,7 +23,7 @@ from magnetar.errors import (
 )
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, is_valid_part, parse_topic
 from magnetar.model.policy import BundlesData, Policies
-from magnetar.model.validation import check_policies
+from magnetar.model.validation import check_policies, check_topic_buckets, check_topic_buckets_kept
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
@@ -58,11 +57,17 @@ class NamespaceApi:
         check_policies(
             asked, partitions_max=self._service.config.maxNumPartitionsPerPartitionedTopic
         )
-        if (asked.numberOfTopicBuckets or 1) > 1:
-            raise FeatureNotSupported("numberOfTopicBuckets above 1 is not supported yet")
+        if name == SYSTEM_NAMESPACE and (asked.numberOfTopicBuckets or 1) > 1:
+            raise PreconditionFailed(
+                f"Invalid value for numberOfTopicBuckets: {name} holds the brokers' own topics,"
+                " which all brokers find without asking for its policies"
+            )
         clusters = await self._check_clusters(name, asked)
         bundles = self._plan_bundles(asked.bundles)
-        if await self._namespaces.exists(name):
+        present = await self._namespaces.get(name)
+        if present is not None:
+            if asked.numberOfTopicBuckets is not None:
+                check_topic_buckets_kept(present, asked)
             raise Conflict("Namespace already exists")
         limit = self._service.config.maxNamespacesPerTenant
         if limit > 0 and len(await self._namespaces.list(name.tenant)) >= limit:
@@ -71,6 +76,15 @@ class NamespaceApi:
             )
         complete = replace(asked, replication_clusters=clusters, bundles=bundles, deleted=False)
         await self._namespaces.create(name, complete)
+
+    async def buckets(self, name: NamespaceName) -> int:
+        return (await load_policies(self._service, name)).numberOfTopicBuckets or 1
+
+    async def set_buckets(self, name: NamespaceName, count: int) -> None:
+        """Only what is true already may be set."""
+        check_topic_buckets(count)
+        present = await load_policies(self._service, name)
+        check_topic_buckets_kept(present, Policies(numberOfTopicBuckets=count))
 
     def _plan_bundles(self, asked: BundlesData | None) -> BundlesData:
         count = 0 if asked is None else asked.numBundles
@@ -125,7 +139,7 @@ class NamespaceApi:
             await self._delete_topics(topics)
             await self._service.resources.partitioned.delete_all(name)
             topics = await self._topics(name)
-            if not topics:
+            if not topics and await self._service.tree.clear(name):
                 break
         else:
             raise Conflict(f"Topics keep coming to be in {name}")

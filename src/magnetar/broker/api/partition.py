@@ -24,6 +24,7 @@ from magnetar.broker.api.topic import (
 )
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import is_system_topic
+from magnetar.broker.room import check_room
 from magnetar.errors import (
     BadRequest,
     Conflict,
@@ -31,7 +32,6 @@ from magnetar.errors import (
     MethodNotAllowed,
     NotAcceptable,
     NotFound,
-    PreconditionFailed,
     ResourceBusy,
     TopicNotFound,
     Unprocessable,
@@ -89,14 +89,7 @@ class PartitionApi:
 
     async def _check_room(self, topic: TopicName, count: int) -> None:
         policies = await load_policies(self._service, topic.namespace)
-        limit = policies.max_topics_per_namespace
-        if limit is None:
-            limit = self._service.config.maxTopicsPerNamespace
-        if limit <= 0:
-            return
-        present = await self._service.list_topics(topic.namespace, TopicDomain.PERSISTENT)
-        if len(present) + count > limit:
-            raise PreconditionFailed("Exceed maximum number of topics in namespace.")
+        await check_room(self._service, topic.namespace, policies, more=count)
 
     async def _create_missing(self, partitions: Sequence[TopicName]) -> None:
         """Persistent ones exist from the start; the others come to be with their clients."""

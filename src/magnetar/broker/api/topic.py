@@ -147,9 +147,9 @@ class TopicApi:
         """What the store keeps; for a partitioned topic, of every partition."""
         metadata = await self._service.resources.partitioned.get(topic)
         if metadata is None:
-            return await describe_chain(self._service.store, topic)
+            return await describe_chain(self._service, topic)
         partitions = {
-            each.full: await describe_chain(self._service.store, each)
+            each.full: await describe_chain(self._service, each)
             for each in partitions_of(topic, metadata)
         }
         return {"version": 0, "partitions": partitions}

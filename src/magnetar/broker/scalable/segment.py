@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from magnetar.broker.chain_record import MetadataChainRecords
 from magnetar.broker.persistent import INTERNAL_CURSORS, PersistentTopic
 from magnetar.broker.scalable.key_sample import load_key_sample
 from magnetar.broker.subscription import Subscription
@@ -85,7 +84,7 @@ class LocalSegments:
         live = self._loaded(name)
         if live is not None:
             return SegmentSeen(live.chain.terminated is not None, _durable_names(live))
-        records = MetadataChainRecords(self._service.store, name)
+        records = await self._service.tree.records(name)
         stored = await records.load()
         if stored is None:
             return None
@@ -142,7 +141,7 @@ class LocalSegments:
         name = segment.name_in(self._topic)
         topic = self._loaded(name)
         if topic is None:
-            stored = await MetadataChainRecords(self._service.store, name).load()
+            stored = await (await self._service.tree.records(name)).load()
             if stored is None:
                 return SegmentUse()
             if not await self.subscriptions(segment):  # nobody's backlog can be there

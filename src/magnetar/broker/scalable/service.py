@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.resource import partitioned_topic_path
+from magnetar.broker.room import check_room
 from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.scalable.load import LoadReporter
 from magnetar.broker.scalable.migration import Migrations
@@ -114,7 +115,7 @@ class ScalableService:
         regular = TopicName(TopicDomain.PERSISTENT, name.namespace, name.local)
         if "/" not in name.local and await self.regular.exists(regular):
             raise Conflict(f"A regular topic of this name exists: {regular}; migrate it instead")
-        await self._service.check_topic_limit(name.namespace, policies)
+        await check_room(self._service, name.namespace, policies)
 
     async def delete_topic(self, topic: TopicName, *, force: bool = False) -> None:
         name = scalable_name(topic)

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.broker.chain_record import chain_path
 from magnetar.broker.policy import topic_policies_path
 from magnetar.broker.scalable.segment import LocalSegments
 from magnetar.broker.schema import schema_id
 from magnetar.errors import InvalidName, TopicNotFound
+from magnetar.model.chain_path import chain_path
 from magnetar.model.name import TopicDomain, parse_topic
 from magnetar.model.position import EARLIEST, LATEST
 from magnetar.model.segment import HashRange, SegmentId, SegmentRef
@@ -22,7 +22,7 @@ FULL = "segment://shop/eu/a b/orders/0000-7fff-3"
 def test_a_segment_is_kept_below_its_topic_and_shares_what_belongs_to_the_topic() -> None:
     name = REF.name_in(TOPIC)
     assert name.full == FULL
-    assert chain_path(name) == "/managed-ledgers/shop/eu/segment/a+b%2Forders/0000-7fff-3"
+    assert chain_path(name, 1) == "/managed-ledgers/shop/eu/segment/a+b%2Forders/0000-7fff-3"
     assert schema_id(name) == schema_id(TOPIC) == "shop/eu/a+b%2Forders"
     path = "/admin/topic-policies/local/shop/eu/topic/a+b%2Forders"
     assert topic_policies_path(name, is_global=False) == path

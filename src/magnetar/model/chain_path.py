@@ -1,0 +1,75 @@
+"""Where the logs of topics stand in the metadata store.
+
+A namespace with one bucket keeps its topics as direct children of the domain's node. One with more
+has a level `$N` between: the bucket of a topic is told by the name of its node alone, so that every
+broker and every language finds it without asking.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName, encode_local
+
+CHAINS: Final = "/managed-ledgers"
+
+_BUCKETED: Final = (TopicDomain.PERSISTENT, TopicDomain.SEGMENT)
+_BUCKET: Final = re.compile(r"\$[0-9]+")
+_SIGN: Final = 1 << 31
+
+
+def bucket_of(component: str, buckets: int) -> int:
+    """The bucket of a node by its encoded name: 32-bit `31·h + c`, without its sign.
+
+    The sign goes in more than 32 bits, where the least number has a positive counterpart too.
+    """
+    value = 0
+    for byte in component.encode("ascii"):
+        value = (31 * value + byte) & 0xFFFF_FFFF
+    return abs(value - 2 * _SIGN if value & _SIGN else value) % buckets
+
+
+def domain_path(namespace: NamespaceName, domain: TopicDomain) -> str:
+    return f"{CHAINS}/{namespace}/{domain.value}"
+
+
+def bucket_paths(namespace: NamespaceName, domain: TopicDomain, buckets: int) -> tuple[str, ...]:
+    """The nodes whose children are topics, by bucket."""
+    parent = domain_path(namespace, domain)
+    if buckets == 1 or domain not in _BUCKETED:
+        return (parent,)
+    return tuple(f"{parent}/${index}" for index in range(buckets))
+
+
+def chain_path(name: TopicName, buckets: int) -> str:
+    """The node of a topic's log in a namespace with so many buckets.
+
+    A segment stands below its topic, in that topic's bucket; every other topic is one component.
+    """
+    local = node_of(name)
+    path = domain_path(name.namespace, name.domain)
+    if buckets > 1 and name.domain in _BUCKETED:
+        path += f"/${bucket_of(local, buckets)}"
+    path += f"/{local}"
+    if name.domain is TopicDomain.SEGMENT and "/" in name.local:
+        path += f"/{encode_local(name.local.rpartition('/')[2])}"
+    return path
+
+
+def node_of(name: TopicName) -> str:
+    """The encoded name by which a topic is listed: a segment by its topic's."""
+    if name.domain is TopicDomain.SEGMENT and "/" in name.local:
+        return encode_local(name.local.rpartition("/")[0])
+    return name.encoded_local
+
+
+def is_bucket(component: str) -> bool:
+    """No topic is called so: a dollar sign is spelled `%24` in a name."""
+    return _BUCKET.fullmatch(component) is not None
+
+
+def without_bucket(path: str) -> str:
+    """The path that a record would have in a namespace with one bucket."""
+    parts = path.split("/")
+    return "/".join(parts[:5] + parts[6:]) if len(parts) > 5 and is_bucket(parts[5]) else path
