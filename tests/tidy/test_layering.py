@@ -43,6 +43,7 @@ LIBRARY_ROOMS: Mapping[str, tuple[str, ...]] = {
     "pyspark": ("spark",),
     "pyarrow": ("spark",),
     "pandas": ("spark",),
+    "numpy": ("spark",),
     "kazoo": ("metadata",),
     "sqlite3": ("metadata", "app"),
     "uvicorn": ("admin",),
@@ -62,6 +63,7 @@ LAZY: Mapping[str, str] = {
 BY_NAME: Mapping[str, str] = {
     "__init__.py": "a public name is loaded with its first use, so that the import stays quick",
     "cli/admin.py": "a group of verbs is loaded when it is called, so that each starts quickly",
+    "cli/spark.py": "a job needs an extra, and starts a library that takes seconds to load",
     "cli/main.py": "a command loads its own module only, so that each starts quickly",
     "cli/standalone.py": "the command starts the assembly, which is above the room",
     "cli/doctor.py": "the command starts the assembly, which is above the room",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any, Final
 
 from magnetar.cli.command import Flag, Options, Part, Switch, UsageError
@@ -9,6 +11,7 @@ from magnetar.cli.form import Form
 from magnetar.cli.value import parse_duration_s, parse_size
 
 PARTS: Final[tuple[Part, ...]] = (
+    Flag(("--file",), "a JSON object of values, such as what-if recommends", parse=Path),
     Switch(("-e", "--enable"), "let topics split and merge by themselves"),
     Switch(("-d", "--disable"), "let them stay as they are"),
     Flag(("--max-segments",), "active segments at most", parse=int),
@@ -30,7 +33,9 @@ PARTS: Final[tuple[Part, ...]] = (
 
 
 def build_override(options: Options) -> dict[str, Any]:
-    """The fields that were given; the others fall through to what is above."""
+    """The fields that were given, those on the line before those in a file; the others fall
+    through to what is above.
+    """
     if options.enable and options.disable:
         raise UsageError("magnetar: give one of --enable and --disable")
     fields = {
@@ -51,10 +56,21 @@ def build_override(options: Options) -> dict[str, Any]:
         "mergeBytesRateOutThreshold": options.merge_bytes_rate_out,
         "consumersPerSegment": options.consumers_per_segment,
     }
-    given = {name: value for name, value in fields.items() if value is not None}
+    given = _read(options.file) if options.file is not None else {}
+    given |= {name: value for name, value in fields.items() if value is not None}
     if not given:
         raise UsageError("magnetar: give at least one value to set")
     return given
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"magnetar: {path} cannot be read as JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"magnetar: {path} holds no JSON object")
+    return found
 
 
 AUTO_SCALE: Final = Form(

@@ -198,6 +198,12 @@ COMMANDS: Final[tuple[Command, ...]] = (
         ),
     ),
     Command(
+        "spark",
+        "jobs over many topics on Spark: what-if, load-history and more",
+        "magnetar.cli.spark",
+        takes_words=True,
+    ),
+    Command(
         "doctor",
         "check the data directory of a broker that does not run",
         "magnetar.cli.doctor",

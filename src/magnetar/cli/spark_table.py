@@ -1,0 +1,63 @@
+"""The jobs of `magnetar spark`, as data."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from magnetar.cli.command import Argument, Flag, Part, Switch
+from magnetar.cli.value import parse_duration_ms
+
+
+class Job(NamedTuple):
+    name: str
+    help: str
+    parts: tuple[Part, ...]
+
+
+SHARED: Final[tuple[Part, ...]] = (
+    Flag(("--master",), "Spark to run on, such as spark://host:7077 (local[*])"),
+    Flag(("--conf",), "a setting of Spark; may be given again", many=True, variable="KEY=VALUE"),
+    Switch(("-q", "--quiet"), "do not print how far it has come"),
+)
+
+_OUTPUT: Final = Flag(("--output",), "folder for the results", required=True, variable="DIR")
+
+JOBS: Final[tuple[Job, ...]] = (
+    Job(
+        "what-if",
+        "replay load history under many auto-scale policies and recommend one",
+        (
+            Argument("history", "folder that load-history wrote, or Parquet like it"),
+            _OUTPUT,
+            Flag(
+                ("--grid",),
+                "values to try: a policy's field, scale or mergeRatio; may be given again"
+                " (scale, mergeRatio and mergeWindowSeconds: 100 policies)",
+                many=True,
+                variable="NAME=VALUE,…",
+            ),
+            Flag(("--base",), "JSON file with the policy in force (defaults)", variable="FILE"),
+            Flag(
+                ("--overload",),
+                "what a segment can carry, such as msgRateIn=10000; may be given again"
+                " (where the policy in force splits)",
+                many=True,
+                variable="RATE=LIMIT",
+            ),
+            Flag(
+                ("--price",),
+                "hours of a segment that an overloadedHour, a change or a flap is worth"
+                " (10, 0.1, 1); may be given again",
+                many=True,
+                variable="NAME=HOURS",
+            ),
+            Flag(("--tick",), "time between two looks (that between samples)", parse_duration_ms),
+            Flag(
+                ("--flap",),
+                "a change undone sooner is a flap (1h)",
+                parse_duration_ms,
+                default=3_600_000,
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Jobs over what a cluster holds: each is a function that takes a Spark session and paths."""

@@ -1,0 +1,56 @@
+"""The door through which the command line starts a job: options in, exit code out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from magnetar.client.error import ConfigurationError, PulsarError
+from magnetar.spark.job import what_if_command
+from magnetar.spark.job.session import Say, open_session, telling_progress
+
+Options: TypeAlias = Mapping[str, Any]
+Command: TypeAlias = Callable[[SparkSession, Options, Say, Say], int]
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    "what-if": what_if_command.run,
+}
+
+
+class JobFailed(PulsarError):
+    """Spark could not finish; the sentence is its own."""
+
+
+def run(name: str, options: Options, *, say: Say, tell: Say) -> int:
+    """`say` is for progress, `tell` for results."""
+    command = COMMANDS[name]
+    progress = _nothing if options.get("quiet") else say
+    settings = _parse_settings(options.get("conf") or ())
+    with open_session(name, master=options.get("master"), settings=settings) as spark:
+        try:
+            with telling_progress(spark, progress):
+                return command(spark, options, progress, tell)
+        except PySparkException as error:
+            raise JobFailed(f"Spark: {_first_line(error)}") from error
+
+
+def _parse_settings(texts: Any) -> dict[str, str]:
+    settings = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise ConfigurationError(f"{text!r} is not KEY=VALUE")
+        settings[key] = value
+    return settings
+
+
+def _first_line(error: PySparkException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def _nothing(line: str) -> None:
+    return None
