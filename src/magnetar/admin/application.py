@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
+from magnetar.admin.gate import check_access
 from magnetar.admin.request import Call, Request, decode_body, parse_query
 from magnetar.admin.response import Response, json_response, refusal
 from magnetar.admin.route import Route
@@ -50,7 +52,7 @@ class Application:
                     reason = f"{method} is not allowed at {path}, only {names}"
                     return refusal(HTTPStatus.METHOD_NOT_ALLOWED, reason, (("allow", names),))
                 case Found():
-                    return await self._call(found, await _read(scope, path, receive))
+                    return await self._call(found, _make_request(scope, path), receive)
         except BrokerError as error:
             return refusal(fault_of(error).status, error.sentence)
         except BodyTooLarge:
@@ -63,8 +65,11 @@ class Application:
             reason = f"Unexpected failure: {type(error).__name__}: {error}"
             return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
 
-    async def _call(self, found: Found, request: Request) -> Response:
+    async def _call(self, found: Found, request: Request, receive: Receive) -> Response:
+        """Whoever may not make the call is told so before the body is read."""
         route = found.route
+        await check_access(self._api, route.need, Call(request, found.parts))
+        request = replace(request, body=await _read_body(receive))
         payload = None
         if route.body is not None:
             payload = decode_body(request.body, route.body.schema)
@@ -79,7 +84,18 @@ class Application:
         return json_response(answer, route.status)
 
 
-async def _read(scope: Scope, path: str, receive: Receive) -> Request:
+def _make_request(scope: Scope, path: str) -> Request:
+    """Everything but the body."""
+    return Request(
+        method=str(scope["method"]),
+        path=path,
+        query=parse_query(bytes(scope["query_string"]).decode("latin-1")),
+        headers={key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]},
+        body=b"",
+    )
+
+
+async def _read_body(receive: Receive) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while True:
@@ -92,14 +108,7 @@ async def _read(scope: Scope, path: str, receive: Receive) -> Request:
             raise BodyTooLarge
         chunks.append(chunk)
         if not message.get("more_body", False):
-            break
-    return Request(
-        method=str(scope["method"]),
-        path=path,
-        query=parse_query(bytes(scope["query_string"]).decode("latin-1")),
-        headers={key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]},
-        body=b"".join(chunks),
-    )
+            return b"".join(chunks)
 
 
 async def _send(send: Send, response: Response) -> None:

@@ -6,6 +6,7 @@ from magnetar.admin.request import Call
 from magnetar.admin.response import TEXT, text_response
 from magnetar.admin.route import Priority, Query, Table
 from magnetar.broker.api import BrokerApi
+from magnetar.model.permission import AUTHENTICATED, SUPER_USER
 
 TABLE = Table("brokers", "/admin/v2/brokers")
 STATS_TABLE = Table("broker_stats", "/admin/v2/broker-stats")
@@ -95,27 +96,45 @@ async def get_load_report(api: BrokerApi, call: Call) -> object:
     return await api.brokers.load_report()
 
 
-TABLE.add("GET", "", list_brokers)
-TABLE.add("GET", "/{cluster}", list_brokers, operation="list_brokers_of_cluster")
-TABLE.add("GET", "/leaderBroker", get_leader)
-TABLE.add("GET", "/version", get_version, produces=TEXT)
+TABLE.add("GET", "", list_brokers, SUPER_USER)
+TABLE.add("GET", "/{cluster}", list_brokers, SUPER_USER, operation="list_brokers_of_cluster")
+TABLE.add("GET", "/leaderBroker", get_leader, SUPER_USER)
+TABLE.add("GET", "/version", get_version, AUTHENTICATED, produces=TEXT)
 TABLE.add(
     "GET",
     "/health",
     check_health,
+    SUPER_USER,
     priority=Priority.P0,
     produces=TEXT,
     query=(Query("brokerId", str), Query("topicVersion", str)),
 )
-TABLE.add("GET", "/ready", check_ready, priority=Priority.P0, produces=TEXT)
-TABLE.add("GET", "/configuration", list_dynamic_names)
-TABLE.add("GET", "/configuration/values", get_dynamic_values)
-TABLE.add("GET", "/configuration/runtime", get_runtime_values)
-TABLE.add("GET", "/internal-configuration", get_internal_configuration)
-TABLE.add("POST", "/configuration/{key}/{value}", update_dynamic, priority=Priority.P2, status=200)
-TABLE.add("DELETE", "/configuration/{key}", delete_dynamic, priority=Priority.P2, status=200)
-TABLE.add("GET", "/{cluster}/{broker}/ownedNamespaces", get_owned_namespaces, priority=Priority.P2)
-TABLE.add("GET", "/backlog-quota-check", check_backlog_quota, priority=Priority.P2, status=204)
-STATS_TABLE.add("GET", "/topics", get_topic_stats)
-STATS_TABLE.add("GET", "/metrics", get_metrics)
-STATS_TABLE.add("GET", "/load-report", get_load_report)
+TABLE.add("GET", "/ready", check_ready, AUTHENTICATED, priority=Priority.P0, produces=TEXT)
+TABLE.add("GET", "/configuration", list_dynamic_names, SUPER_USER)
+TABLE.add("GET", "/configuration/values", get_dynamic_values, SUPER_USER)
+TABLE.add("GET", "/configuration/runtime", get_runtime_values, SUPER_USER)
+TABLE.add("GET", "/internal-configuration", get_internal_configuration, SUPER_USER)
+TABLE.add(
+    "POST",
+    "/configuration/{key}/{value}",
+    update_dynamic,
+    SUPER_USER,
+    priority=Priority.P2,
+    status=200,
+)
+TABLE.add(
+    "DELETE", "/configuration/{key}", delete_dynamic, SUPER_USER, priority=Priority.P2, status=200
+)
+TABLE.add(
+    "GET",
+    "/{cluster}/{broker}/ownedNamespaces",
+    get_owned_namespaces,
+    SUPER_USER,
+    priority=Priority.P2,
+)
+TABLE.add(
+    "GET", "/backlog-quota-check", check_backlog_quota, SUPER_USER, priority=Priority.P2, status=204
+)
+STATS_TABLE.add("GET", "/topics", get_topic_stats, SUPER_USER)
+STATS_TABLE.add("GET", "/metrics", get_metrics, SUPER_USER)
+STATS_TABLE.add("GET", "/load-report", get_load_report, SUPER_USER)

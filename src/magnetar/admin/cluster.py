@@ -5,6 +5,7 @@ from __future__ import annotations
 from magnetar.admin.request import Call
 from magnetar.admin.route import Body, Priority, Table
 from magnetar.broker.api import BrokerApi
+from magnetar.model.permission import AUTHENTICATED, SUPER_USER
 from magnetar.model.policy import ClusterData
 
 TABLE = Table("clusters", "/admin/v2/clusters")
@@ -50,10 +51,14 @@ async def set_peers(api: BrokerApi, call: Call) -> object:
     return None
 
 
-TABLE.add("GET", "", list_clusters, priority=Priority.P0)
-TABLE.add("GET", "/{cluster}", get_cluster, priority=Priority.P0)
-TABLE.add("PUT", "/{cluster}", create_cluster, priority=Priority.P0, status=200, body=_DATA)
-TABLE.add("POST", "/{cluster}", update_cluster, status=200, body=_DATA)
-TABLE.add("DELETE", "/{cluster}", delete_cluster)
-TABLE.add("GET", "/{cluster}/peers", get_peers, priority=Priority.P2)
-TABLE.add("POST", "/{cluster}/peers", set_peers, priority=Priority.P2, body=Body(list[str]))
+TABLE.add("GET", "", list_clusters, AUTHENTICATED, priority=Priority.P0)
+TABLE.add("GET", "/{cluster}", get_cluster, SUPER_USER, priority=Priority.P0)
+TABLE.add(
+    "PUT", "/{cluster}", create_cluster, SUPER_USER, priority=Priority.P0, status=200, body=_DATA
+)
+TABLE.add("POST", "/{cluster}", update_cluster, SUPER_USER, status=200, body=_DATA)
+TABLE.add("DELETE", "/{cluster}", delete_cluster, SUPER_USER)
+TABLE.add("GET", "/{cluster}/peers", get_peers, SUPER_USER, priority=Priority.P2)
+TABLE.add(
+    "POST", "/{cluster}/peers", set_peers, SUPER_USER, priority=Priority.P2, body=Body(list[str])
+)

@@ -7,6 +7,7 @@ from magnetar.admin.response import TEXT, text_response
 from magnetar.admin.route import Priority, Query, Table
 from magnetar.broker.api import BrokerApi
 from magnetar.model.name import TopicDomain
+from magnetar.model.permission import NAMESPACE_READ, TOPIC_READ
 
 TABLE = Table(
     "lookup",
@@ -30,7 +31,8 @@ TABLE.add(
     "GET",
     "",
     find_broker,
+    TOPIC_READ,
     priority=Priority.P0,
     query=(Query("authoritative", default=False), Query("listenerName", str)),
 )
-TABLE.add("GET", "/bundle", find_bundle, produces=TEXT)
+TABLE.add("GET", "/bundle", find_bundle, NAMESPACE_READ, produces=TEXT)

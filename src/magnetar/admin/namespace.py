@@ -5,6 +5,13 @@ from __future__ import annotations
 from magnetar.admin.request import Call
 from magnetar.admin.route import Body, Priority, Query, Table
 from magnetar.broker.api import BrokerApi
+from magnetar.model.permission import (
+    NAMESPACE_ADMIN,
+    NAMESPACE_CONSUME,
+    NAMESPACE_READ,
+    SUPER_USER,
+    TENANT_ADMIN,
+)
 from magnetar.model.policy import AuthAction, Policies
 
 TENANT_TABLE = Table("namespaces", "/admin/v2/namespaces/{tenant}")
@@ -173,35 +180,57 @@ _FORCE = (Query("force", default=False),)
 _SPLIT = (Query("unload", default=False), Query("splitAlgorithmName", str))
 _MODE = (Query("mode", str, "PERSISTENT"), Query("includeSystemTopic", default=False))
 
-TENANT_TABLE.add("GET", "", list_namespaces, priority=P0)
-TABLE.add("GET", "", get_namespace, priority=P0)
-TABLE.add("PUT", "", create_namespace, priority=P0, body=Body(Policies))
-TABLE.add("DELETE", "", delete_namespace, priority=P0, query=_FORCE)
-TABLE.add("GET", "/topics", list_topics, priority=P0, query=_MODE)
-TABLE.add("GET", "/numberOfTopicBuckets", get_topic_buckets)
-TABLE.add("POST", "/numberOfTopicBuckets", set_topic_buckets, body=Body(int, required=True))
-TABLE.add("GET", "/bundles", get_bundles)
-TABLE.add("PUT", "/unload", unload_namespace)
-TABLE.add("PUT", "/{bundle}/unload", unload_bundle, query=(Query("destinationBroker", str),))
-TABLE.add("PUT", "/{bundle}/split", split_bundle, query=_SPLIT)
-TABLE.add("DELETE", "/{bundle}", delete_bundle, query=_FORCE)
-TABLE.add("POST", "/clearBacklog", clear_backlog)
-TABLE.add("POST", "/clearBacklog/{subscription}", clear_subscription_backlog)
-TABLE.add("POST", "/{bundle}/clearBacklog", clear_bundle_backlog)
-TABLE.add("POST", "/{bundle}/clearBacklog/{subscription}", clear_bundle_subscription_backlog)
-TABLE.add("POST", "/unsubscribe/{subscription}", unsubscribe)
-TABLE.add("POST", "/{bundle}/unsubscribe/{subscription}", unsubscribe_bundle)
-TABLE.add("GET", "/permissions", get_permissions, priority=P0)
-TABLE.add("POST", "/permissions/{role}", grant_permission, priority=P0, body=_ACTIONS)
-TABLE.add("DELETE", "/permissions/{role}", revoke_permission, priority=P0)
-TABLE.add("GET", "/permissions/subscription", get_subscription_permissions, priority=P2)
+TENANT_TABLE.add("GET", "", list_namespaces, TENANT_ADMIN, priority=P0)
+TABLE.add("GET", "", get_namespace, NAMESPACE_ADMIN, priority=P0)
+TABLE.add("PUT", "", create_namespace, TENANT_ADMIN, priority=P0, body=Body(Policies))
+TABLE.add("DELETE", "", delete_namespace, TENANT_ADMIN, priority=P0, query=_FORCE)
+TABLE.add("GET", "/topics", list_topics, NAMESPACE_READ, priority=P0, query=_MODE)
+TABLE.add("GET", "/numberOfTopicBuckets", get_topic_buckets, NAMESPACE_ADMIN)
+TABLE.add(
+    "POST",
+    "/numberOfTopicBuckets",
+    set_topic_buckets,
+    NAMESPACE_ADMIN,
+    body=Body(int, required=True),
+)
+TABLE.add("GET", "/bundles", get_bundles, NAMESPACE_READ)
+TABLE.add("PUT", "/unload", unload_namespace, SUPER_USER)
+TABLE.add(
+    "PUT", "/{bundle}/unload", unload_bundle, SUPER_USER, query=(Query("destinationBroker", str),)
+)
+TABLE.add("PUT", "/{bundle}/split", split_bundle, SUPER_USER, query=_SPLIT)
+TABLE.add("DELETE", "/{bundle}", delete_bundle, NAMESPACE_ADMIN, query=_FORCE)
+TABLE.add("POST", "/clearBacklog", clear_backlog, NAMESPACE_CONSUME)
+TABLE.add("POST", "/clearBacklog/{subscription}", clear_subscription_backlog, NAMESPACE_CONSUME)
+TABLE.add("POST", "/{bundle}/clearBacklog", clear_bundle_backlog, NAMESPACE_CONSUME)
+TABLE.add(
+    "POST",
+    "/{bundle}/clearBacklog/{subscription}",
+    clear_bundle_subscription_backlog,
+    NAMESPACE_CONSUME,
+)
+TABLE.add("POST", "/unsubscribe/{subscription}", unsubscribe, NAMESPACE_CONSUME)
+TABLE.add("POST", "/{bundle}/unsubscribe/{subscription}", unsubscribe_bundle, NAMESPACE_CONSUME)
+TABLE.add("GET", "/permissions", get_permissions, NAMESPACE_ADMIN, priority=P0)
+TABLE.add(
+    "POST", "/permissions/{role}", grant_permission, NAMESPACE_ADMIN, priority=P0, body=_ACTIONS
+)
+TABLE.add("DELETE", "/permissions/{role}", revoke_permission, NAMESPACE_ADMIN, priority=P0)
+TABLE.add(
+    "GET", "/permissions/subscription", get_subscription_permissions, NAMESPACE_ADMIN, priority=P2
+)
 TABLE.add(
     "POST",
     "/permissions/subscription/{subscription}",
     grant_subscription_permission,
+    NAMESPACE_ADMIN,
     priority=P2,
     body=_ROLES,
 )
 TABLE.add(
-    "DELETE", "/permissions/{subscription}/{role}", revoke_subscription_permission, priority=P2
+    "DELETE",
+    "/permissions/{subscription}/{role}",
+    revoke_subscription_permission,
+    NAMESPACE_ADMIN,
+    priority=P2,
 )

@@ -8,6 +8,7 @@ from magnetar.admin.route import Body, Handler, Priority, Query, Table
 from magnetar.broker.api import BrokerApi
 from magnetar.broker.api.namespace_setting import SETTINGS, NamespaceSetting
 from magnetar.broker.api.offload import OffloadThreshold
+from magnetar.model.permission import NAMESPACE_ADMIN, SUPER_USER, TENANT_ADMIN
 from magnetar.model.policy import BacklogQuota, Int64
 
 TABLE = Table("namespace_policies", "/admin/v2/namespaces/{tenant}/{namespace}")
@@ -168,25 +169,47 @@ async def remove_offload_policies(api: BrokerApi, call: Call) -> object:
 
 def _add_setting(setting: NamespaceSetting) -> None:
     path, priority = f"/{setting.name}", Priority(setting.priority)
-    TABLE.add("GET", path, _reader(setting), operation=f"get_{setting.name}", priority=priority)
+    TABLE.add(
+        "GET",
+        path,
+        _reader(setting),
+        NAMESPACE_ADMIN,
+        operation=f"get_{setting.name}",
+        priority=priority,
+    )
     body = Body(setting.body, required=bool(setting.missing), missing=setting.missing)
     TABLE.add(
         setting.verb,
         path,
         _writer(setting),
+        NAMESPACE_ADMIN,
         operation=f"set_{setting.name}",
         priority=priority,
         body=body,
     )
     if setting.removable:
         operation = f"remove_{setting.name}"
-        TABLE.add("DELETE", path, _remover(setting), operation=operation, priority=priority)
+        TABLE.add(
+            "DELETE",
+            path,
+            _remover(setting),
+            NAMESPACE_ADMIN,
+            operation=operation,
+            priority=priority,
+        )
 
 
 def _add_threshold(threshold: OffloadThreshold) -> None:
     path, name = f"/{threshold.path}", threshold.path
-    TABLE.add("GET", path, _threshold_reader(threshold), operation=f"get_{name}")
-    TABLE.add("PUT", path, _threshold_writer(threshold), operation=f"set_{name}", body=_LONG)
+    TABLE.add("GET", path, _threshold_reader(threshold), NAMESPACE_ADMIN, operation=f"get_{name}")
+    TABLE.add(
+        "PUT",
+        path,
+        _threshold_writer(threshold),
+        NAMESPACE_ADMIN,
+        operation=f"set_{name}",
+        body=_LONG,
+    )
 
 
 P0, P2 = Priority.P0, Priority.P2
@@ -196,30 +219,53 @@ for each in SETTINGS:
     _add_setting(each)
 for each_threshold in OffloadThreshold:
     _add_threshold(each_threshold)
-TABLE.add("DELETE", "/offloadDeletionLagMs", remove_offload_deletion_lag)
-TABLE.add("DELETE", "/removeOffloadPolicies", remove_offload_policies)
-TABLE.add("GET", "/backlogQuotaMap", get_backlog_quotas, priority=P0)
+TABLE.add("DELETE", "/offloadDeletionLagMs", remove_offload_deletion_lag, NAMESPACE_ADMIN)
+TABLE.add("DELETE", "/removeOffloadPolicies", remove_offload_policies, NAMESPACE_ADMIN)
+TABLE.add("GET", "/backlogQuotaMap", get_backlog_quotas, NAMESPACE_ADMIN, priority=P0)
 TABLE.add(
     "POST",
     "/backlogQuota",
     set_backlog_quota,
+    NAMESPACE_ADMIN,
     priority=P0,
     body=Body(BacklogQuota, required=True, missing="A backlog quota is required"),
     query=_KIND,
 )
-TABLE.add("DELETE", "/backlogQuota", remove_backlog_quota, priority=P0, query=_KIND)
-TABLE.add("GET", "/properties", get_properties, priority=P2)
-TABLE.add("PUT", "/properties", set_properties, priority=P2, body=_PROPERTIES)
-TABLE.add("DELETE", "/properties", clear_properties, priority=P2)
-TABLE.add("GET", "/property/{key}", get_property, priority=P2, produces=TEXT)
-TABLE.add("PUT", "/property/{key}/{value}", set_property, priority=P2)
-TABLE.add("DELETE", "/property/{key}", remove_property, priority=P2, status=200, produces=TEXT)
-AFFINITY = "/persistence/bookieAffinity"
-TABLE.add("GET", AFFINITY, get_bookie_affinity, priority=P2)
 TABLE.add(
-    "POST", AFFINITY, set_bookie_affinity, priority=P2, body=Body(dict[str, str], required=True)
+    "DELETE", "/backlogQuota", remove_backlog_quota, NAMESPACE_ADMIN, priority=P0, query=_KIND
 )
-TABLE.add("DELETE", AFFINITY, remove_bookie_affinity, priority=P2)
-TABLE.add("GET", "/antiAffinity", get_anti_affinity, priority=P2, produces=TEXT)
-TABLE.add("POST", "/antiAffinity", set_anti_affinity, priority=P2, body=Body(str, required=True))
-TABLE.add("DELETE", "/antiAffinity", remove_anti_affinity, priority=P2)
+TABLE.add("GET", "/properties", get_properties, TENANT_ADMIN, priority=P2)
+TABLE.add("PUT", "/properties", set_properties, TENANT_ADMIN, priority=P2, body=_PROPERTIES)
+TABLE.add("DELETE", "/properties", clear_properties, TENANT_ADMIN, priority=P2)
+TABLE.add("GET", "/property/{key}", get_property, TENANT_ADMIN, priority=P2, produces=TEXT)
+TABLE.add("PUT", "/property/{key}/{value}", set_property, TENANT_ADMIN, priority=P2)
+TABLE.add(
+    "DELETE",
+    "/property/{key}",
+    remove_property,
+    TENANT_ADMIN,
+    priority=P2,
+    status=200,
+    produces=TEXT,
+)
+AFFINITY = "/persistence/bookieAffinity"
+TABLE.add("GET", AFFINITY, get_bookie_affinity, SUPER_USER, priority=P2)
+TABLE.add(
+    "POST",
+    AFFINITY,
+    set_bookie_affinity,
+    SUPER_USER,
+    priority=P2,
+    body=Body(dict[str, str], required=True),
+)
+TABLE.add("DELETE", AFFINITY, remove_bookie_affinity, SUPER_USER, priority=P2)
+TABLE.add("GET", "/antiAffinity", get_anti_affinity, NAMESPACE_ADMIN, priority=P2, produces=TEXT)
+TABLE.add(
+    "POST",
+    "/antiAffinity",
+    set_anti_affinity,
+    NAMESPACE_ADMIN,
+    priority=P2,
+    body=Body(str, required=True),
+)
+TABLE.add("DELETE", "/antiAffinity", remove_anti_affinity, NAMESPACE_ADMIN, priority=P2)

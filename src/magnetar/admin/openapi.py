@@ -63,6 +63,7 @@ def _operation(route: Route, schema: Any) -> dict[str, Any]:
         "summary": route.summary,
         "tags": [route.area],
         "x-priority": route.priority.value,
+        "x-permission": str(route.need),
         "parameters": [
             *(_path_parameter(name) for name in route.part_names()),
             *(_query_parameter(query) for query in route.query),

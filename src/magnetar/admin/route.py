@@ -14,6 +14,7 @@ from magnetar.admin.request import Call
 from magnetar.admin.response import JSON
 from magnetar.broker.api import BrokerApi
 from magnetar.model.name import TopicDomain
+from magnetar.model.permission import Need
 
 Handler: TypeAlias = Callable[[BrokerApi, Call], Awaitable[object]]
 
@@ -58,6 +59,8 @@ class Route:
     path: str
     operation: str
     handler: Handler
+    need: Need
+    """What it takes of the caller."""
     priority: Priority
     status: int
     body: Body | None = None
@@ -116,6 +119,7 @@ class Table:
         method: str,
         path: str,
         handler: Handler,
+        need: Need,
         *,
         operation: str = "",
         priority: Priority = Priority.P1,
@@ -132,6 +136,7 @@ class Table:
                 path=self._root + path,
                 operation=f"{self._area}.{name}",
                 handler=handler,
+                need=need,
                 priority=priority,
                 status=status if status is not None else 200 if method == "GET" else 204,
                 body=body,

@@ -16,6 +16,16 @@ from magnetar.broker.api import BrokerApi
 from magnetar.errors import BadRequest, PreconditionFailed
 from magnetar.model.autoscale import AutoScaleOverride
 from magnetar.model.name import TopicDomain
+from magnetar.model.permission import (
+    NAMESPACE_ADMIN,
+    NAMESPACE_READ,
+    SUPER_USER,
+    TOPIC_ADMIN,
+    TOPIC_CONSUME,
+    TOPIC_POLICY,
+    TOPIC_PRODUCE,
+    TOPIC_READ,
+)
 from magnetar.model.scalable import SubscriptionKind
 from magnetar.model.segment import SegmentId
 
@@ -267,45 +277,57 @@ FILTER: Final = (Query("property", str),)
 def _make_table(area: str, spelling: str) -> Table:
     root = f"/admin/v2/{spelling}/{{tenant}}/{{namespace}}"
     table = Table(area, root, fixed={"domain": TopicDomain.TOPIC.value})
-    table.add("GET", "", list_topics, priority=P0, query=FILTER)
+    table.add("GET", "", list_topics, NAMESPACE_READ, priority=P0, query=FILTER)
     initial = (Query("numInitialSegments", int, 1),)
-    table.add("PUT", ONE, create_topic, priority=P0, body=_PROPERTIES, query=initial)
-    table.add("GET", ONE, get_metadata, priority=P0)
-    table.add("DELETE", ONE, delete_topic, priority=P0, query=FORCE)
+    table.add(
+        "PUT", ONE, create_topic, NAMESPACE_ADMIN, priority=P0, body=_PROPERTIES, query=initial
+    )
+    table.add("GET", ONE, get_metadata, TOPIC_READ, priority=P0)
+    table.add("DELETE", ONE, delete_topic, NAMESPACE_ADMIN, priority=P0, query=FORCE)
     for verb in ("migrate", "migrate-to-scalable"):
-        table.add("POST", f"{ONE}/{verb}", migrate_topic, priority=P0, query=FORCE, operation=verb)
-    table.add("GET", f"{ONE}/migration-check", check_migration)
-    table.add("GET", f"{ONE}/properties", get_properties)
-    table.add("PUT", f"{ONE}/properties", set_properties, body=_PROPERTIES)
-    table.add("GET", f"{ONE}/history", get_history)
-    table.add("GET", f"{ONE}/policy", get_policy)
-    table.add("GET", f"{ONE}/stats", get_stats, priority=P0)
-    table.add("GET", f"{ONE}/segments", get_segments)
-    table.add("GET", SEGMENT, get_segment)
-    table.add("GET", f"{ONE}/load", get_load)
-    table.add("GET", f"{ONE}/explain", explain)
-    table.add("GET", f"{ONE}/decisions", get_decisions)
+        table.add(
+            "POST",
+            f"{ONE}/{verb}",
+            migrate_topic,
+            TOPIC_PRODUCE,
+            priority=P0,
+            query=FORCE,
+            operation=verb,
+        )
+    table.add("GET", f"{ONE}/migration-check", check_migration, TOPIC_PRODUCE)
+    table.add("GET", f"{ONE}/properties", get_properties, TOPIC_READ)
+    table.add("PUT", f"{ONE}/properties", set_properties, TOPIC_ADMIN, body=_PROPERTIES)
+    table.add("GET", f"{ONE}/history", get_history, TOPIC_READ)
+    table.add("GET", f"{ONE}/policy", get_policy, TOPIC_READ)
+    table.add("GET", f"{ONE}/stats", get_stats, TOPIC_READ, priority=P0)
+    table.add("GET", f"{ONE}/segments", get_segments, TOPIC_READ)
+    table.add("GET", SEGMENT, get_segment, TOPIC_READ)
+    table.add("GET", f"{ONE}/load", get_load, TOPIC_READ)
+    table.add("GET", f"{ONE}/explain", explain, TOPIC_READ)
+    table.add("GET", f"{ONE}/decisions", get_decisions, TOPIC_READ)
     peek = f"{SEGMENT}/subscriptions/{{subscription}}/position/{{number}}"
-    table.add("GET", peek, peek_message, produces=BYTES)
+    table.add("GET", peek, peek_message, TOPIC_CONSUME, produces=BYTES)
     split = f"{ONE}/split/{{segment}}"
-    table.add("POST", split, split_segment, priority=P0, query=(Query("at", str),))
-    table.add("POST", f"{ONE}/merge/{{left}}/{{right}}", merge_segments, priority=P0)
+    table.add("POST", split, split_segment, SUPER_USER, priority=P0, query=(Query("at", str),))
+    table.add("POST", f"{ONE}/merge/{{left}}/{{right}}", merge_segments, SUPER_USER, priority=P0)
     scale = (Query("segments", int), Query("holdUntil", int))
-    table.add("POST", f"{ONE}/scale", scale_topic, query=scale)
-    table.add("POST", f"{ONE}/prune", prune_segments, status=200)
-    table.add("GET", f"{ONE}/subscriptions", list_subscriptions)
-    table.add("GET", SUBSCRIPTION, get_subscription)
+    table.add("POST", f"{ONE}/scale", scale_topic, SUPER_USER, query=scale)
+    table.add("POST", f"{ONE}/prune", prune_segments, SUPER_USER, status=200)
+    table.add("GET", f"{ONE}/subscriptions", list_subscriptions, TOPIC_CONSUME)
+    table.add("GET", SUBSCRIPTION, get_subscription, TOPIC_CONSUME)
     kind = (Query("type", str, "STREAM"),)
-    table.add("PUT", SUBSCRIPTION, create_subscription, priority=P0, query=kind)
-    table.add("DELETE", SUBSCRIPTION, delete_subscription, priority=P0, query=FORCE)
+    table.add("PUT", SUBSCRIPTION, create_subscription, TOPIC_CONSUME, priority=P0, query=kind)
+    table.add("DELETE", SUBSCRIPTION, delete_subscription, TOPIC_CONSUME, priority=P0, query=FORCE)
     time = (Query("timestamp", int),)
-    table.add("POST", f"{SUBSCRIPTION}/seek", seek_subscription, priority=P0, query=time)
-    table.add("POST", f"{SUBSCRIPTION}/skip-all", clear_backlog, priority=P0)
-    table.add("POST", f"{SUBSCRIPTION}/expireMessages/{{seconds}}", expire_messages)
+    table.add(
+        "POST", f"{SUBSCRIPTION}/seek", seek_subscription, TOPIC_CONSUME, priority=P0, query=time
+    )
+    table.add("POST", f"{SUBSCRIPTION}/skip-all", clear_backlog, TOPIC_CONSUME, priority=P0)
+    table.add("POST", f"{SUBSCRIPTION}/expireMessages/{{seconds}}", expire_messages, TOPIC_CONSUME)
     policy = f"{ONE}/autoScalePolicy"
-    table.add("GET", policy, get_auto_scale_policy)
-    table.add("POST", policy, set_auto_scale_policy, body=_OVERRIDE)
-    table.add("DELETE", policy, remove_auto_scale_policy)
+    table.add("GET", policy, get_auto_scale_policy, TOPIC_POLICY)
+    table.add("POST", policy, set_auto_scale_policy, TOPIC_POLICY, body=_OVERRIDE)
+    table.add("DELETE", policy, remove_auto_scale_policy, TOPIC_POLICY)
     return table
 
 
@@ -313,12 +335,12 @@ TABLE: Final = _make_table("scalable", "scalable")
 SPELLED_OUT_TABLE: Final = _make_table("scalable_topics", "scalable-topics")
 
 LIST_TABLE: Final = Table("scalable_list", "/admin/v2/topic/{tenant}/{namespace}")
-LIST_TABLE.add("GET", "", list_topics, query=FILTER)
+LIST_TABLE.add("GET", "", list_topics, NAMESPACE_READ, query=FILTER)
 
 NAMESPACE_TABLE: Final = Table(
     "scalable_namespaces",
     "/admin/v2/namespaces/{tenant}/{namespace}/scalableTopicAutoScalePolicy",
 )
-NAMESPACE_TABLE.add("GET", "", get_namespace_auto_scale_policy)
-NAMESPACE_TABLE.add("POST", "", set_namespace_auto_scale_policy, body=_OVERRIDE)
-NAMESPACE_TABLE.add("DELETE", "", remove_namespace_auto_scale_policy)
+NAMESPACE_TABLE.add("GET", "", get_namespace_auto_scale_policy, NAMESPACE_ADMIN)
+NAMESPACE_TABLE.add("POST", "", set_namespace_auto_scale_policy, NAMESPACE_ADMIN, body=_OVERRIDE)
+NAMESPACE_TABLE.add("DELETE", "", remove_namespace_auto_scale_policy, NAMESPACE_ADMIN)

@@ -6,6 +6,7 @@ from magnetar.admin.request import Call
 from magnetar.admin.route import Body, Priority, Query, Table
 from magnetar.broker.api import BrokerApi
 from magnetar.broker.api.schema import SchemaPayload
+from magnetar.model.permission import TOPIC_ADMIN, TOPIC_PRODUCE, TOPIC_READ
 
 TABLE = Table("schemas", "/admin/v2/schemas/{tenant}/{namespace}/{topic}")
 _PAYLOAD = Body(SchemaPayload, required=True, missing="A schema payload is required")
@@ -51,11 +52,18 @@ async def find_version(api: BrokerApi, call: Call) -> object:
     return await api.schemas.find_version(call.topic, call.payload)
 
 
-TABLE.add("GET", "/schema", get_schema, priority=Priority.P0)
-TABLE.add("GET", "/schema/{version}", get_schema_version, priority=Priority.P0)
-TABLE.add("GET", "/schemas", get_schemas)
-TABLE.add("GET", "/metadata", get_metadata, priority=Priority.P2)
-TABLE.add("POST", "/schema", post_schema, status=200, body=_PAYLOAD)
-TABLE.add("DELETE", "/schema", delete_schema, status=200, query=(Query("force", default=False),))
-TABLE.add("POST", "/compatibility", check_compatibility, status=200, body=_PAYLOAD)
-TABLE.add("POST", "/version", find_version, status=200, body=_PAYLOAD)
+TABLE.add("GET", "/schema", get_schema, TOPIC_READ, priority=Priority.P0)
+TABLE.add("GET", "/schema/{version}", get_schema_version, TOPIC_READ, priority=Priority.P0)
+TABLE.add("GET", "/schemas", get_schemas, TOPIC_READ)
+TABLE.add("GET", "/metadata", get_metadata, TOPIC_READ, priority=Priority.P2)
+TABLE.add("POST", "/schema", post_schema, TOPIC_PRODUCE, status=200, body=_PAYLOAD)
+TABLE.add(
+    "DELETE",
+    "/schema",
+    delete_schema,
+    TOPIC_ADMIN,
+    status=200,
+    query=(Query("force", default=False),),
+)
+TABLE.add("POST", "/compatibility", check_compatibility, TOPIC_ADMIN, status=200, body=_PAYLOAD)
+TABLE.add("POST", "/version", find_version, TOPIC_READ, status=200, body=_PAYLOAD)

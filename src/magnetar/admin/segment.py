@@ -9,6 +9,7 @@ from magnetar.admin.route import Body, Query, Table
 from magnetar.broker.api import BrokerApi
 from magnetar.errors import BadRequest
 from magnetar.model.name import TopicDomain
+from magnetar.model.permission import SUPER_USER
 from magnetar.model.segment import SegmentName, parse_descriptor
 
 TABLE: Final = Table(
@@ -74,11 +75,11 @@ async def clear_backlog(api: BrokerApi, call: Call) -> object:
 
 ONE: Final = "/subscription/{subscription}"
 
-TABLE.add("PUT", "", create_segment, body=Body(tuple[str, ...]))
-TABLE.add("POST", "/terminate", terminate_segment)
-TABLE.add("DELETE", "", delete_segment, query=(Query("force", default=False),))
-TABLE.add("PUT", ONE, create_subscription)
-TABLE.add("DELETE", ONE, delete_subscription)
-TABLE.add("GET", f"{ONE}/backlog", get_backlog)
-TABLE.add("POST", f"{ONE}/seek", seek_subscription, query=(Query("timestamp", int),))
-TABLE.add("POST", f"{ONE}/skip-all", clear_backlog)
+TABLE.add("PUT", "", create_segment, SUPER_USER, body=Body(tuple[str, ...]))
+TABLE.add("POST", "/terminate", terminate_segment, SUPER_USER)
+TABLE.add("DELETE", "", delete_segment, SUPER_USER, query=(Query("force", default=False),))
+TABLE.add("PUT", ONE, create_subscription, SUPER_USER)
+TABLE.add("DELETE", ONE, delete_subscription, SUPER_USER)
+TABLE.add("GET", f"{ONE}/backlog", get_backlog, SUPER_USER)
+TABLE.add("POST", f"{ONE}/seek", seek_subscription, SUPER_USER, query=(Query("timestamp", int),))
+TABLE.add("POST", f"{ONE}/skip-all", clear_backlog, SUPER_USER)

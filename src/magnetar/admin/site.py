@@ -11,6 +11,7 @@ from magnetar.admin.response import HTML, TEXT, text_response
 from magnetar.admin.route import Handler, Priority, Route, Table
 from magnetar.broker.api import BrokerApi
 from magnetar.errors import ServiceNotReady
+from magnetar.model.permission import OPEN
 from magnetar.runtime.metric import CONTENT_TYPE
 
 _PAGE: Final = """<!doctype html>
@@ -46,11 +47,11 @@ async def get_status(api: BrokerApi, call: Call) -> object:
 def site_routes(described: list[Route]) -> list[Route]:
     """The routes of this file; the description covers them too."""
     table = Table("site", "")
-    table.add("GET", "/", get_landing_page, produces=HTML)
-    table.add("GET", "/metrics", get_metrics, priority=Priority.P0, produces=TEXT)
-    table.add("GET", "/status.html", get_status, produces=TEXT)
+    table.add("GET", "/", get_landing_page, OPEN, produces=HTML)
+    table.add("GET", "/metrics", get_metrics, OPEN, priority=Priority.P0, produces=TEXT)
+    table.add("GET", "/status.html", get_status, OPEN, produces=TEXT)
     whole: list[Route] = []
-    table.add("GET", "/openapi.json", _describer(whole))
+    table.add("GET", "/openapi.json", _describer(whole), OPEN)
     whole += [*described, *table.routes]
     return table.routes
 

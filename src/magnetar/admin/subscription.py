@@ -8,6 +8,7 @@ from magnetar.admin.response import BYTES
 from magnetar.admin.route import Body, Priority, Query, Table
 from magnetar.broker.api import BrokerApi
 from magnetar.broker.api.message_id import MessageId, parse_position
+from magnetar.model.permission import TOPIC_CONSUME
 
 TABLE = Table("subscriptions", "/admin/v2/{domain}/{tenant}/{namespace}/{topic}")
 
@@ -111,25 +112,40 @@ async def get_replicated(api: BrokerApi, call: Call) -> object:
 ONE = "/subscription/{subscription}"
 P0, P2 = Priority.P0, Priority.P2
 
-TABLE.add("GET", "/subscriptions", list_subscriptions, priority=P0)
+TABLE.add("GET", "/subscriptions", list_subscriptions, TOPIC_CONSUME, priority=P0)
 TABLE.add(
     "PUT",
     ONE,
     create_subscription,
+    TOPIC_CONSUME,
     priority=P0,
     body=_START,
     query=(Query("replicated", default=False),),
 )
-TABLE.add("DELETE", ONE, delete_subscription, priority=P0, query=(Query("force", default=False),))
-TABLE.add("POST", f"{ONE}/skip_all", skip_all)
-TABLE.add("POST", f"{ONE}/skip/{{count}}", skip_messages)
-TABLE.add("POST", f"{ONE}/resetcursor/{{timestamp}}", reset_to_time)
-TABLE.add("POST", f"{ONE}/resetcursor", reset_to_position, body=_POSITION)
-TABLE.add("POST", f"{ONE}/expireMessages/{{seconds}}", expire_by_age)
-TABLE.add("POST", f"{ONE}/expireMessages", expire_to_position, body=_POSITION)
-TABLE.add("POST", "/all_subscription/expireMessages/{seconds}", expire_all_by_age)
-TABLE.add("GET", f"{ONE}/position/{{number}}", peek_message, produces=BYTES)
-TABLE.add("GET", f"{ONE}/properties", get_properties, priority=P2)
-TABLE.add("PUT", f"{ONE}/properties", set_properties, priority=P2, body=Body(dict[str, str]))
-TABLE.add("POST", f"{ONE}/analyzeBacklog", analyze_backlog, priority=P2, status=200)
-TABLE.add("GET", f"{ONE}/replicatedSubscriptionStatus", get_replicated, priority=P2)
+TABLE.add(
+    "DELETE",
+    ONE,
+    delete_subscription,
+    TOPIC_CONSUME,
+    priority=P0,
+    query=(Query("force", default=False),),
+)
+TABLE.add("POST", f"{ONE}/skip_all", skip_all, TOPIC_CONSUME)
+TABLE.add("POST", f"{ONE}/skip/{{count}}", skip_messages, TOPIC_CONSUME)
+TABLE.add("POST", f"{ONE}/resetcursor/{{timestamp}}", reset_to_time, TOPIC_CONSUME)
+TABLE.add("POST", f"{ONE}/resetcursor", reset_to_position, TOPIC_CONSUME, body=_POSITION)
+TABLE.add("POST", f"{ONE}/expireMessages/{{seconds}}", expire_by_age, TOPIC_CONSUME)
+TABLE.add("POST", f"{ONE}/expireMessages", expire_to_position, TOPIC_CONSUME, body=_POSITION)
+TABLE.add("POST", "/all_subscription/expireMessages/{seconds}", expire_all_by_age, TOPIC_CONSUME)
+TABLE.add("GET", f"{ONE}/position/{{number}}", peek_message, TOPIC_CONSUME, produces=BYTES)
+TABLE.add("GET", f"{ONE}/properties", get_properties, TOPIC_CONSUME, priority=P2)
+TABLE.add(
+    "PUT",
+    f"{ONE}/properties",
+    set_properties,
+    TOPIC_CONSUME,
+    priority=P2,
+    body=Body(dict[str, str]),
+)
+TABLE.add("POST", f"{ONE}/analyzeBacklog", analyze_backlog, TOPIC_CONSUME, priority=P2, status=200)
+TABLE.add("GET", f"{ONE}/replicatedSubscriptionStatus", get_replicated, TOPIC_CONSUME, priority=P2)

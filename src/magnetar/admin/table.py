@@ -32,6 +32,7 @@ _TABLES = (
     namespace_policy.TABLE,
     topic.LIST_TABLE,
     topic.TABLE,
+    topic.PERMISSION_TABLE,
     subscription.TABLE,
     topic_policy.TABLE,
     schema.TABLE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from magnetar.admin.request import Call
 from magnetar.admin.route import Body, Priority, Query, Table
 from magnetar.broker.api import BrokerApi
+from magnetar.model.permission import SUPER_USER, TENANT_ADMIN
 from magnetar.model.policy import TenantInfo
 
 TABLE = Table("tenants", "/admin/v2/tenants")
@@ -39,8 +40,10 @@ async def delete_tenant(api: BrokerApi, call: Call) -> object:
     return None
 
 
-TABLE.add("GET", "", list_tenants, priority=Priority.P0)
-TABLE.add("GET", "/{tenant}", get_tenant, priority=Priority.P0)
-TABLE.add("PUT", "/{tenant}", create_tenant, priority=Priority.P0, body=_INFO)
-TABLE.add("POST", "/{tenant}", update_tenant, body=_INFO)
-TABLE.add("DELETE", "/{tenant}", delete_tenant, query=(Query("force", default=False),))
+TABLE.add("GET", "", list_tenants, SUPER_USER, priority=Priority.P0)
+TABLE.add("GET", "/{tenant}", get_tenant, TENANT_ADMIN, priority=Priority.P0)
+TABLE.add("PUT", "/{tenant}", create_tenant, SUPER_USER, priority=Priority.P0, body=_INFO)
+TABLE.add("POST", "/{tenant}", update_tenant, TENANT_ADMIN, body=_INFO)
+TABLE.add(
+    "DELETE", "/{tenant}", delete_tenant, TENANT_ADMIN, query=(Query("force", default=False),)
+)

@@ -10,11 +10,24 @@ from magnetar.broker.api import BrokerApi
 from magnetar.broker.api.message_id import MessageId
 from magnetar.broker.api.partition import PartitionCount
 from magnetar.broker.api.topic import StatsOptions
+from magnetar.model.name import TopicDomain
+from magnetar.model.permission import (
+    NAMESPACE_ADMIN,
+    NAMESPACE_READ,
+    TOPIC_ADMIN,
+    TOPIC_CONSUME,
+    TOPIC_READ,
+)
 from magnetar.model.policy import AuthAction
 from magnetar.model.position import Position
 
 LIST_TABLE = Table("topics", "/admin/v2/{domain}/{tenant}/{namespace}")
 TABLE = Table("topics", "/admin/v2/{domain}/{tenant}/{namespace}/{topic}")
+PERMISSION_TABLE = Table(
+    "topics",
+    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/permissions",
+    domains=(TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT, TopicDomain.TOPIC),
+)
 
 _FORCE = (Query("force", default=False),)
 _STATS = (
@@ -256,61 +269,79 @@ P0 = Priority.P0
 _SYSTEM = (Query("includeSystemTopic", default=False),)
 _EXAMINE = (Query("initialPosition", str, "latest"), Query("messagePosition", int, 1))
 
-LIST_TABLE.add("GET", "", list_topics, priority=P0, query=(*_SYSTEM, Query("bundle", str)))
-LIST_TABLE.add("GET", "/partitioned", list_partitioned_topics, priority=P0, query=_SYSTEM)
-TABLE.add("PUT", "", create_topic, priority=P0, body=_PROPERTIES)
-TABLE.add("DELETE", "", delete_topic, priority=P0, query=_FORCE)
-TABLE.add("PUT", "/partitions", create_partitioned_topic, priority=P0, body=_COUNT)
-TABLE.add("POST", "/partitions", grow_partitioned_topic, priority=P0, body=_COUNT, query=_FORCE)
+LIST_TABLE.add(
+    "GET", "", list_topics, NAMESPACE_READ, priority=P0, query=(*_SYSTEM, Query("bundle", str))
+)
+LIST_TABLE.add(
+    "GET", "/partitioned", list_partitioned_topics, NAMESPACE_READ, priority=P0, query=_SYSTEM
+)
+TABLE.add("PUT", "", create_topic, NAMESPACE_ADMIN, priority=P0, body=_PROPERTIES)
+TABLE.add("DELETE", "", delete_topic, NAMESPACE_ADMIN, priority=P0, query=_FORCE)
+TABLE.add("PUT", "/partitions", create_partitioned_topic, NAMESPACE_ADMIN, priority=P0, body=_COUNT)
+TABLE.add(
+    "POST",
+    "/partitions",
+    grow_partitioned_topic,
+    NAMESPACE_ADMIN,
+    priority=P0,
+    body=_COUNT,
+    query=_FORCE,
+)
 TABLE.add(
     "GET",
     "/partitions",
     get_partitions,
+    TOPIC_READ,
     priority=P0,
     query=(Query("checkAllowAutoCreation", default=False),),
 )
-TABLE.add("DELETE", "/partitions", delete_partitioned_topic, priority=P0, query=_FORCE)
-TABLE.add("POST", "/createMissedPartitions", create_missed_partitions)
-TABLE.add("GET", "/stats", get_stats, priority=P0, query=_STATS)
+TABLE.add(
+    "DELETE", "/partitions", delete_partitioned_topic, NAMESPACE_ADMIN, priority=P0, query=_FORCE
+)
+TABLE.add("POST", "/createMissedPartitions", create_missed_partitions, NAMESPACE_ADMIN)
+TABLE.add("GET", "/stats", get_stats, TOPIC_READ, priority=P0, query=_STATS)
 TABLE.add(
     "GET",
     "/partitioned-stats",
     get_partitioned_stats,
+    TOPIC_READ,
     priority=P0,
     query=(Query("perPartition", default=True), *_STATS),
 )
-TABLE.add("GET", "/internalStats", get_internal_stats)
-TABLE.add("GET", "/partitioned-internalStats", get_partitioned_internal_stats)
-TABLE.add("GET", "/internal-info", get_internal_info)
+TABLE.add("GET", "/internalStats", get_internal_stats, TOPIC_READ)
+TABLE.add("GET", "/partitioned-internalStats", get_partitioned_internal_stats, TOPIC_READ)
+TABLE.add("GET", "/internal-info", get_internal_info, TOPIC_READ)
 TABLE.add(
     "PUT",
     "/backlogSize",
     get_backlog_size,
+    TOPIC_CONSUME,
     priority=Priority.P2,
     status=200,
     body=Body(MessageId, required=True),
 )
-TABLE.add("PUT", "/unload", unload_topic, priority=P0)
-TABLE.add("POST", "/terminate", terminate_topic, priority=P0, status=200)
-TABLE.add("POST", "/terminate/partitions", terminate_partitioned_topic, status=200)
-TABLE.add("PUT", "/compaction", start_compaction, priority=P0)
-TABLE.add("GET", "/compaction", get_compaction, priority=P0)
+TABLE.add("PUT", "/unload", unload_topic, TOPIC_ADMIN, priority=P0)
+TABLE.add("POST", "/terminate", terminate_topic, TOPIC_ADMIN, priority=P0, status=200)
+TABLE.add("POST", "/terminate/partitions", terminate_partitioned_topic, TOPIC_ADMIN, status=200)
+TABLE.add("PUT", "/compaction", start_compaction, TOPIC_ADMIN, priority=P0)
+TABLE.add("GET", "/compaction", get_compaction, TOPIC_ADMIN, priority=P0)
 TABLE.add(
     "PUT",
     "/offload",
     start_offload,
+    TOPIC_ADMIN,
     body=Body(MessageId, required=True, missing="messageId is null"),
 )
-TABLE.add("GET", "/offload", get_offload)
-TABLE.add("POST", "/trim", trim_topic)
-TABLE.add("DELETE", "/truncate", truncate_topic)
-TABLE.add("GET", "/lastMessageId", get_last_message_id)
-TABLE.add("GET", "/messageid/{timestamp}", get_message_id_at)
-TABLE.add("GET", "/ledger/{ledger}/entry/{entry}", get_message, produces=BYTES)
-TABLE.add("GET", "/examinemessage", examine_message, produces=BYTES, query=_EXAMINE)
-TABLE.add("GET", "/properties", get_properties)
-TABLE.add("PUT", "/properties", update_properties, body=_PROPERTIES)
-TABLE.add("DELETE", "/properties", delete_property, query=(Query("key", str),))
-TABLE.add("GET", "/permissions", get_permissions)
-TABLE.add("POST", "/permissions/{role}", grant_permission, body=_ACTIONS)
-TABLE.add("DELETE", "/permissions/{role}", revoke_permission)
+TABLE.add("GET", "/offload", get_offload, TOPIC_ADMIN)
+TABLE.add("POST", "/trim", trim_topic, TOPIC_ADMIN)
+TABLE.add("DELETE", "/truncate", truncate_topic, TOPIC_ADMIN)
+TABLE.add("GET", "/lastMessageId", get_last_message_id, TOPIC_CONSUME)
+TABLE.add("GET", "/messageid/{timestamp}", get_message_id_at, TOPIC_CONSUME)
+TABLE.add("GET", "/ledger/{ledger}/entry/{entry}", get_message, TOPIC_CONSUME, produces=BYTES)
+TABLE.add("GET", "/examinemessage", examine_message, TOPIC_CONSUME, produces=BYTES, query=_EXAMINE)
+TABLE.add("GET", "/properties", get_properties, TOPIC_READ)
+TABLE.add("PUT", "/properties", update_properties, TOPIC_ADMIN, body=_PROPERTIES)
+TABLE.add("DELETE", "/properties", delete_property, TOPIC_ADMIN, query=(Query("key", str),))
+PERMISSION_TABLE.add("GET", "", get_permissions, TOPIC_ADMIN)
+PERMISSION_TABLE.add("POST", "/{role}", grant_permission, TOPIC_ADMIN, body=_ACTIONS)
+PERMISSION_TABLE.add("DELETE", "/{role}", revoke_permission, TOPIC_ADMIN)

@@ -7,6 +7,7 @@ from magnetar.admin.route import Body, Handler, Priority, Query, Table
 from magnetar.broker.api import BrokerApi
 from magnetar.broker.api.topic_setting import SETTINGS, TopicSetting
 from magnetar.model.name import TopicDomain
+from magnetar.model.permission import TOPIC_POLICY
 from magnetar.model.policy import BacklogQuota, DispatchRate
 
 TABLE = Table(
@@ -109,12 +110,19 @@ async def delete_policies(api: BrokerApi, call: Call) -> object:
 def _add_setting(setting: TopicSetting) -> None:
     path, priority, name = f"/{setting.name}", Priority(setting.priority), setting.name
     TABLE.add(
-        "GET", path, _reader(setting), operation=f"get_{name}", priority=priority, query=_APPLIED
+        "GET",
+        path,
+        _reader(setting),
+        TOPIC_POLICY,
+        operation=f"get_{name}",
+        priority=priority,
+        query=_APPLIED,
     )
     TABLE.add(
         setting.verb,
         path,
         _writer(setting),
+        TOPIC_POLICY,
         operation=f"set_{name}",
         priority=priority,
         body=None if setting.in_query else Body(setting.body),
@@ -124,6 +132,7 @@ def _add_setting(setting: TopicSetting) -> None:
         "DELETE",
         path,
         _remover(setting),
+        TOPIC_POLICY,
         operation=f"remove_{name}",
         priority=priority,
         query=_SCOPE,
@@ -132,17 +141,26 @@ def _add_setting(setting: TopicSetting) -> None:
 
 for each in SETTINGS:
     _add_setting(each)
-TABLE.add("GET", "/backlogQuotaMap", get_backlog_quotas, query=_APPLIED)
+TABLE.add("GET", "/backlogQuotaMap", get_backlog_quotas, TOPIC_POLICY, query=_APPLIED)
 TABLE.add(
     "POST",
     "/backlogQuota",
     set_backlog_quota,
+    TOPIC_POLICY,
     body=Body(BacklogQuota, required=True, missing="A backlog quota is required"),
     query=(*_SCOPE, _KIND),
 )
-TABLE.add("DELETE", "/backlogQuota", remove_backlog_quota, query=(*_SCOPE, _KIND))
+TABLE.add("DELETE", "/backlogQuota", remove_backlog_quota, TOPIC_POLICY, query=(*_SCOPE, _KIND))
 RATE, P2 = "/{subscription}/dispatchRate", Priority.P2
-TABLE.add("GET", RATE, get_subscription_rate, priority=P2, query=_APPLIED)
-TABLE.add("POST", RATE, set_subscription_rate, priority=P2, query=_SCOPE, body=Body(DispatchRate))
-TABLE.add("DELETE", RATE, remove_subscription_rate, priority=P2, query=_SCOPE)
-TABLE.add("DELETE", "/policies", delete_policies)
+TABLE.add("GET", RATE, get_subscription_rate, TOPIC_POLICY, priority=P2, query=_APPLIED)
+TABLE.add(
+    "POST",
+    RATE,
+    set_subscription_rate,
+    TOPIC_POLICY,
+    priority=P2,
+    query=_SCOPE,
+    body=Body(DispatchRate),
+)
+TABLE.add("DELETE", RATE, remove_subscription_rate, TOPIC_POLICY, priority=P2, query=_SCOPE)
+TABLE.add("DELETE", "/policies", delete_policies, TOPIC_POLICY)

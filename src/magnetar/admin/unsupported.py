@@ -9,6 +9,14 @@ from magnetar.admin.request import Call
 from magnetar.admin.route import Handler, Priority, Table
 from magnetar.broker.api import BrokerApi
 from magnetar.errors import FeatureNotSupported
+from magnetar.model.permission import (
+    AUTHENTICATED,
+    NAMESPACE_ADMIN,
+    SUPER_USER,
+    TOPIC_CONSUME,
+    TOPIC_POLICY,
+    Need,
+)
 
 TABLE = Table("unsupported", "")
 
@@ -16,53 +24,78 @@ _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 _NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 _CLUSTER: Final = "/admin/v2/clusters/{cluster}"
 _ALL: Final = ("GET", "PUT", "POST", "DELETE")
-_ROWS: Final[Sequence[tuple[str, str, tuple[str, ...]]]] = (
-    ("Cluster migration", f"{_CLUSTER}/migrate", ("GET", "POST")),
-    ("Failure domains", f"{_CLUSTER}/failureDomains", ("GET",)),
-    ("Failure domains", f"{_CLUSTER}/failureDomains/{{name}}", ("GET", "POST", "DELETE")),
-    ("Isolation policies", f"{_CLUSTER}/namespaceIsolationPolicies", ("GET",)),
+_ROWS: Final[Sequence[tuple[str, Need, str, tuple[str, ...]]]] = (
+    ("Cluster migration", SUPER_USER, f"{_CLUSTER}/migrate", ("GET", "POST")),
+    ("Failure domains", SUPER_USER, f"{_CLUSTER}/failureDomains", ("GET",)),
+    (
+        "Failure domains",
+        SUPER_USER,
+        f"{_CLUSTER}/failureDomains/{{name}}",
+        ("GET", "POST", "DELETE"),
+    ),
+    ("Isolation policies", SUPER_USER, f"{_CLUSTER}/namespaceIsolationPolicies", ("GET",)),
     (
         "Isolation policies",
+        SUPER_USER,
         f"{_CLUSTER}/namespaceIsolationPolicies/{{name}}",
         ("GET", "POST", "DELETE"),
     ),
     (
         "Isolation policies",
+        SUPER_USER,
         f"{_CLUSTER}/namespaceIsolationPolicies/brokers/{{name}}",
         ("GET",),
     ),
-    ("Shutdown over REST", "/admin/v2/brokers/shutdown", ("POST",)),
-    ("MBean stats", "/admin/v2/broker-stats/mbeans", ("GET",)),
-    ("Allocator stats", "/admin/v2/broker-stats/allocator-stats/{name}", ("GET",)),
-    ("Pending bookie operations", "/admin/v2/broker-stats/bookieops", ("GET",)),
-    ("Bookies", "/admin/v2/bookies/all", ("GET",)),
-    ("Bookies", "/admin/v2/bookies/racks-info", ("GET",)),
-    ("Bookies", "/admin/v2/bookies/racks-info/{name}", ("GET", "POST", "DELETE")),
-    ("Resource quotas", "/admin/v2/resource-quotas", ("GET", "POST")),
+    ("Shutdown over REST", SUPER_USER, "/admin/v2/brokers/shutdown", ("POST",)),
+    ("MBean stats", SUPER_USER, "/admin/v2/broker-stats/mbeans", ("GET",)),
+    ("Allocator stats", SUPER_USER, "/admin/v2/broker-stats/allocator-stats/{name}", ("GET",)),
+    ("Pending bookie operations", SUPER_USER, "/admin/v2/broker-stats/bookieops", ("GET",)),
+    ("Bookies", SUPER_USER, "/admin/v2/bookies/all", ("GET",)),
+    ("Bookies", SUPER_USER, "/admin/v2/bookies/racks-info", ("GET",)),
+    ("Bookies", SUPER_USER, "/admin/v2/bookies/racks-info/{name}", ("GET", "POST", "DELETE")),
+    ("Resource quotas", SUPER_USER, "/admin/v2/resource-quotas", ("GET", "POST")),
     (
         "Resource quotas",
+        SUPER_USER,
         "/admin/v2/resource-quotas/{tenant}/{namespace}/{bundle}",
         ("GET", "POST", "DELETE"),
     ),
-    ("Resource groups", "/admin/v2/resourcegroups", ("GET",)),
-    ("Resource groups", "/admin/v2/resourcegroups/{name}", ("GET", "PUT", "DELETE")),
-    ("Resource groups", f"{_NAMESPACE}/resourcegroup", ("GET", "DELETE")),
-    ("Resource groups", f"{_NAMESPACE}/resourcegroup/{{name}}", ("POST",)),
+    ("Resource groups", SUPER_USER, "/admin/v2/resourcegroups", ("GET",)),
+    ("Resource groups", SUPER_USER, "/admin/v2/resourcegroups/{name}", ("GET", "PUT", "DELETE")),
+    ("Resource groups", NAMESPACE_ADMIN, f"{_NAMESPACE}/resourcegroup", ("GET", "DELETE")),
+    ("Resource groups", NAMESPACE_ADMIN, f"{_NAMESPACE}/resourcegroup/{{name}}", ("POST",)),
     (
         "Anti-affinity groups of a cluster",
+        SUPER_USER,
         "/admin/v2/namespaces/{cluster}/antiAffinity/{group}",
         ("GET",),
     ),
-    ("Grants on many topics", "/admin/v2/namespaces/grantPermissionsOnTopics", ("POST",)),
-    ("Grants on many topics", "/admin/v2/namespaces/revokePermissionsOnTopics", ("POST",)),
-    ("Namespace migration", f"{_NAMESPACE}/migration", ("POST",)),
-    ("Offloaded ledgers", f"{_NAMESPACE}/scanOffloadedLedgers", ("GET",)),
-    ("Topic hash positions", f"{_NAMESPACE}/{{bundle}}/topicHashPositions", ("GET",)),
-    ("Offline backlog", f"{_TOPIC}/backlog", ("GET",)),
-    ("Message ids by index", f"{_TOPIC}/getMessageIdByIndex", ("GET",)),
-    ("Shadow topics", f"{_TOPIC}/shadowTopics", ("GET", "PUT", "DELETE")),
+    (
+        "Grants on many topics",
+        SUPER_USER,
+        "/admin/v2/namespaces/grantPermissionsOnTopics",
+        ("POST",),
+    ),
+    (
+        "Grants on many topics",
+        SUPER_USER,
+        "/admin/v2/namespaces/revokePermissionsOnTopics",
+        ("POST",),
+    ),
+    ("Namespace migration", SUPER_USER, f"{_NAMESPACE}/migration", ("POST",)),
+    ("Offloaded ledgers", NAMESPACE_ADMIN, f"{_NAMESPACE}/scanOffloadedLedgers", ("GET",)),
+    (
+        "Topic hash positions",
+        NAMESPACE_ADMIN,
+        f"{_NAMESPACE}/{{bundle}}/topicHashPositions",
+        ("GET",),
+    ),
+    ("Offline backlog", TOPIC_CONSUME, f"{_TOPIC}/backlog", ("GET",)),
+    ("Message ids by index", TOPIC_CONSUME, f"{_TOPIC}/getMessageIdByIndex", ("GET",)),
+    ("Shadow topics", TOPIC_POLICY, f"{_TOPIC}/shadowTopics", ("GET", "PUT", "DELETE")),
     (
         "Replicated subscriptions",
+        TOPIC_CONSUME,
         f"{_TOPIC}/subscription/{{subscription}}/replicatedSubscriptionStatus",
         ("POST",),
     ),
@@ -89,16 +122,18 @@ def _refuser(feature: str) -> Handler:
     return refuse
 
 
-def _add(feature: str, path: str, methods: Sequence[str]) -> None:
+def _add(feature: str, need: Need, path: str, methods: Sequence[str]) -> None:
     handler = _refuser(feature)
     for method in methods:
         operation = f"{method.lower()}{path}"
-        TABLE.add(method, path, handler, operation=operation, priority=Priority.P2, status=501)
+        TABLE.add(
+            method, path, handler, need, operation=operation, priority=Priority.P2, status=501
+        )
 
 
-for each_feature, each_path, each_methods in _ROWS:
-    _add(each_feature, each_path, each_methods)
+for each_feature, each_need, each_path, each_methods in _ROWS:
+    _add(each_feature, each_need, each_path, each_methods)
 for each_feature, each_path in _TREES:
     for depth in range(_DEPTH_MAX):
         parts = "".join(f"/{{part{index}}}" for index in range(depth))
-        _add(each_feature, each_path + parts, _ALL)
+        _add(each_feature, AUTHENTICATED, each_path + parts, _ALL)

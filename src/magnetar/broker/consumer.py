@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import CommandAck, CommandRedeliverUnacknowledgedMessages
@@ -34,6 +34,8 @@ class Attachment(Protocol):
     """What a consumer needs of its subscription, on a persistent topic or not."""
 
     name: str
+    topic: Any
+    """A live topic of either kind."""
 
     def on_flow(self, consumer: Consumer) -> None: ...
     def on_ack(self, consumer: Consumer, ack: CommandAck) -> None: ...

@@ -10,6 +10,7 @@ from itertools import count
 from typing import Final
 
 from magnetar import __version__
+from magnetar.broker.authorization import Authorization
 from magnetar.broker.change import Change
 from magnetar.broker.connection import Connection
 from magnetar.broker.entry import count_safely
@@ -20,6 +21,7 @@ from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import PolicyService, is_system_topic, policy_name
 from magnetar.broker.producer import Producer
 from magnetar.broker.resource import Resources
+from magnetar.broker.revocation import close_unauthorized
 from magnetar.broker.room import check_room
 from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.schema import SchemaRegistry
@@ -78,6 +80,7 @@ class Service:
         self.tree = TopicTree(store, resources.namespaces)
         self.policies = policies
         self.schemas = schemas
+        self.authorization = Authorization(config, resources)
         self.ownership = ownership
         self.owner = owner
         self.cluster = config.clusterName or "standalone"
@@ -340,6 +343,8 @@ class Service:
         for live in list(self.topics.values()):
             if live.name.namespace == namespace and topic in (None, policy_name(live.name)):
                 live.on_policies_changed()
+        if topic is None and self.authorization.is_enabled and not self.closing:
+            self.tasks.start(close_unauthorized(self, namespace), name="check permissions")
 
     # ------------------------------------------------------------------ the end
 

@@ -27,9 +27,12 @@ class Configuration:
     activeConsumerFailoverDelayTimeMillis: int
     advertisedAddress: str
     advertisedListeners: str
+    allowAclChangesOnNonExistentTopics: bool
     allowAutoSubscriptionCreation: bool
     allowAutoTopicCreation: bool
     allowAutoTopicCreationType: str
+    authorizationAllowWildcardsMatching: bool
+    authorizationEnabled: bool
     autoSkipNonRecoverableData: bool
     backlogQuotaCheckEnabled: bool
     backlogQuotaCheckIntervalInSeconds: int
@@ -134,6 +137,7 @@ class Configuration:
     subscriptionKeySharedUseConsistentHashing: bool
     subscriptionPatternMaxLength: int
     subscriptionTypesEnabled: tuple[str, ...]
+    superUserRoles: tuple[str, ...]
     systemTopicSchemaCompatibilityStrategy: str
     topicLevelPoliciesEnabled: bool
     ttlDurationDefaultInSeconds: int

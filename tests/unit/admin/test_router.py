@@ -9,6 +9,7 @@ from magnetar.admin.route import Table, expand
 from magnetar.admin.router import Found, Router, WrongMethod
 from magnetar.admin.table import all_routes
 from magnetar.broker.api import BrokerApi
+from magnetar.model.permission import OPEN
 
 
 async def answer(api: BrokerApi, call: Call) -> object:
@@ -18,7 +19,7 @@ async def answer(api: BrokerApi, call: Call) -> object:
 def router(*rows: tuple[str, str]) -> Router:
     table = Table("t", "")
     for method, path in rows:
-        table.add(method, path, answer, operation=f"{method} {path}")
+        table.add(method, path, answer, OPEN, operation=f"{method} {path}")
     return Router(each for route in table.routes for each in expand(route))
 
 

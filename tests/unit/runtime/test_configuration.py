@@ -159,7 +159,6 @@ def test_an_unknown_key_is_refused_with_the_nearest_one(name: str, nearest: str)
     ("key", "value"),
     [
         ("authenticationEnabled", "true"),
-        ("authorizationEnabled", "true"),
         ("brokerServicePortTls", "6651"),
         ("webServicePortTls", "8443"),
         ("transactionCoordinatorEnabled", "true"),

@@ -32,6 +32,7 @@ class BrokerApi:
     """One part for each kind of thing that is administered."""
 
     def __init__(self, service: Service) -> None:
+        self.access = service.authorization
         self.clusters = ClusterApi(service)
         self.namespaces = NamespaceApi(service)
         self.tenants = TenantApi(service, self.namespaces)

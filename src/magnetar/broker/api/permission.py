@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from magnetar.broker.api.record import load_policies, store_policies
 from magnetar.errors import TopicNotFound
-from magnetar.model.name import NamespaceName, TopicName
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
 from magnetar.model.policy import AuthAction, AuthPolicies, Policies
+from magnetar.rules.permission import is_about, reaching_names
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
@@ -48,7 +49,7 @@ class PermissionApi:
         await self._names_of(topic)
         auth = (await load_policies(self._service, topic.namespace)).auth_policies
         found: dict[str, tuple[AuthAction, ...]] = dict(auth.namespace_auth)
-        for source in {topic.base.full, topic.full}:
+        for source in reaching_names(topic):
             for role, actions in auth.destination_auth.get(source, {}).items():
                 found[role] = _distinct((*found.get(role, ()), *actions))
         return found
@@ -68,26 +69,32 @@ class PermissionApi:
         await store_policies(self._service, topic.namespace, change)
 
     async def revoke_on_topic(self, topic: TopicName, role: str) -> None:
-        names = await self._names_of(topic)
+        """However the topic was spelled when the permissions were granted, and on its parts."""
+        await self._names_of(topic)
 
         def change(policies: Policies) -> Policies:
             auth = policies.auth_policies
-            kept = dict(auth.destination_auth)
-            for name in names:
-                roles = {key: value for key, value in kept.pop(name, {}).items() if key != role}
-                if roles:
-                    kept[name] = roles
+            kept: dict[str, dict[str, tuple[AuthAction, ...]]] = {}
+            for name, granted in auth.destination_auth.items():
+                if is_about(parse_topic(name), topic):
+                    granted = {each: actions for each, actions in granted.items() if each != role}
+                if granted:
+                    kept[name] = granted
             return _with(policies, replace(auth, destination_auth=kept))
 
         await store_policies(self._service, topic.namespace, change)
 
     async def _names_of(self, topic: TopicName) -> Sequence[str]:
-        """The topic, and every partition when it has some; it must exist."""
+        """The topic, and every partition when it has some; it must exist, regular or scalable."""
+        if topic.is_persistent and await self._service.scalable.records.get(topic) is not None:
+            return [topic.full]
         metadata = await self._service.resources.partitioned.get(topic)
         if metadata is not None:
             partitions = (topic.partition(index) for index in range(metadata.partitions))
             return [topic.full, *(each.full for each in partitions)]
-        if not await self._service.topic_exists(topic):
+        if self._service.config.allowAclChangesOnNonExistentTopics:
+            return [topic.full]
+        if topic.domain is TopicDomain.TOPIC or not await self._service.topic_exists(topic):
             raise TopicNotFound(f"Topic {topic} not found")
         return [topic.full]
 
@@ -118,6 +125,22 @@ class PermissionApi:
             return _with(policies, replace(auth, subscription_auth_roles=kept))
 
         await store_policies(self._service, namespace, change)
+
+
+async def forget_permissions(service: Service, topic: TopicName) -> None:
+    """A topic that comes to have the name of one that was deleted is another topic."""
+
+    def change(policies: Policies) -> Policies:
+        auth = policies.auth_policies
+        kept = {
+            name: granted
+            for name, granted in auth.destination_auth.items()
+            if not is_about(parse_topic(name), topic)
+        }
+        return _with(policies, replace(auth, destination_auth=kept))
+
+    if await service.resources.namespaces.get(topic.namespace) is not None:
+        await service.resources.namespaces.update(topic.namespace, change)
 
 
 def _with(policies: Policies, auth: AuthPolicies) -> Policies:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.api.autoscale import AutoScaleApi
+from magnetar.broker.api.permission import forget_permissions
 from magnetar.broker.api.record import load_policies
 from magnetar.errors import PreconditionFailed, TopicNotFound
 from magnetar.model.name import NamespaceName, TopicName
@@ -39,6 +40,7 @@ class ScalableApi:
 
     async def delete(self, topic: TopicName, *, force: bool) -> None:
         await self._service.scalable.delete_topic(topic, force=force)
+        await forget_permissions(self._service, topic)
 
     async def metadata(self, topic: TopicName) -> Mapping[str, Any]:
         return format_topic_record(await self._service.scalable.metadata(topic))

@@ -13,6 +13,7 @@ from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.api.chain_info import describe_chain
 from magnetar.broker.api.message_id import describe_position
 from magnetar.broker.api.migration import check_regular
+from magnetar.broker.api.permission import forget_permissions
 from magnetar.broker.api.record import load_policies
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import is_system_topic
@@ -345,9 +346,10 @@ async def check_exists(service: Service, topic: TopicName) -> None:
 
 
 async def forget_topic(service: Service, topic: TopicName) -> None:
-    """What outlives a topic's log: its schemas and its policies."""
+    """What outlives a topic's log: its schemas, its policies and the permissions on it."""
     await service.schemas.delete_storage(topic)
     await service.policies.delete(topic)
+    await forget_permissions(service, topic)
 
 
 def _not_allowed(what: str) -> MethodNotAllowed:

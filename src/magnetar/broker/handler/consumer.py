@@ -8,6 +8,7 @@ from typing import Final
 
 from magnetar.broker.connection import Connection
 from magnetar.broker.consumer import Consumer, SubscriptionType
+from magnetar.broker.handler.permission import authorize
 from magnetar.broker.handler.schema import check_consumer_schema
 from magnetar.broker.persistent import INTERNAL_CURSORS, PersistentTopic
 from magnetar.broker.scalable.guard import check_consumer
@@ -72,6 +73,8 @@ async def _subscribe(connection: Connection, request: CommandSubscribe, creation
         kind = SubscriptionType(request.subType)
         _check_request(request, kind)
         name = parse_topic(request.topic)
+        subscription = request.subscription
+        await authorize(connection, BaseCommand.SUBSCRIBE, topic=name, subscription=subscription)
         await check_consumer(connection, name, request)
         topic = await connection.service.attach_topic(name, may_create=request.force_topic_creation)
         _check_policy(topic, kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from magnetar.broker.connection import Connection
+from magnetar.broker.handler.permission import authorize
 from magnetar.broker.scalable.guard import check_lookup, check_partitions
 from magnetar.errors import BrokerError, fault_of
 from magnetar.model.name import parse_topic
@@ -27,6 +28,7 @@ async def _lookup(connection: Connection, request: CommandLookupTopic) -> None:
     response = CommandLookupTopicResponse(request_id=request.request_id)
     try:
         name = parse_topic(request.topic)
+        await authorize(connection, BaseCommand.LOOKUP, topic=name)
         await check_lookup(connection, name)
         owner = await connection.service.ownership.owner_of(name)
         url = owner.url_of(request.advertised_listener_name)
@@ -55,6 +57,7 @@ async def _partitioned_metadata(
     response = CommandPartitionedTopicMetadataResponse(request_id=request.request_id)
     try:
         name = parse_topic(request.topic)
+        await authorize(connection, BaseCommand.PARTITIONED_METADATA, topic=name)
         await check_partitions(connection, name)
         response.partitions = await connection.service.partitions_of(
             name, may_create=request.metadata_auto_creation_enabled

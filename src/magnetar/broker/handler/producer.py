@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Awaitable
 
 from magnetar.broker.connection import Connection
+from magnetar.broker.handler.permission import authorize
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.producer import AccessMode, Producer
 from magnetar.broker.scalable.guard import check_producer
 from magnetar.broker.service import AnyTopic
 from magnetar.errors import IncompatibleSchema, NotAllowed, ServiceNotReady
-from magnetar.model.name import TopicDomain, parse_topic
+from magnetar.model.name import TopicDomain, TopicName, parse_topic
 from magnetar.model.position import EARLIEST
 from magnetar.model.schema import encode_version
 from magnetar.runtime.rate import Rate
@@ -45,6 +46,7 @@ async def _create(connection: Connection, request: CommandProducer, creation: ob
     try:
         service = connection.service
         name = parse_topic(request.topic)
+        await _authorize(connection, name, request)
         await check_producer(connection, name)
         topic = await service.attach_topic(name)
         await _add_initial_subscription(topic, request)
@@ -71,6 +73,13 @@ async def _create(connection: Connection, request: CommandProducer, creation: ob
     finally:
         if connection.producers_coming.get(request.producer_id) is creation:
             del connection.producers_coming[request.producer_id]
+
+
+async def _authorize(connection: Connection, name: TopicName, request: CommandProducer) -> None:
+    await authorize(connection, BaseCommand.PRODUCER, topic=name)
+    subscription = request.initial_subscription_name
+    if subscription:
+        await authorize(connection, BaseCommand.SUBSCRIBE, topic=name, subscription=subscription)
 
 
 def _make_producer(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from magnetar.broker.connection import Connection
+from magnetar.broker.handler.permission import authorize
 from magnetar.broker.scalable.coordinator import Coordinator
 from magnetar.broker.scalable.session import LayoutSession, encode_refusal
 from magnetar.broker.scalable.watch import NamespaceWatcher
 from magnetar.errors import (
     BadRequest,
     BrokerError,
+    Forbidden,
     InvalidName,
     NotAllowed,
     NotScalable,
@@ -35,7 +37,7 @@ from magnetar.wire.command import (
 )
 from magnetar.wire.layout import decode_consumer_kind, encode_assignment
 
-_NAMED = (NotAllowed, NotScalable, InvalidName, ServiceNotReady, Unauthorized)
+_NAMED = (NotAllowed, NotScalable, InvalidName, ServiceNotReady, Unauthorized, Forbidden)
 """Refusals that clients tell apart; every other one is unknown to them."""
 
 
@@ -76,7 +78,18 @@ def _open_layout(
     # Releases that make topics by looking them up always say whether they want it. Earlier ones
     # look up again what was deleted under them, and it must not come back for that.
     wants_creation = request.HasField("create_if_missing") and request.create_if_missing
-    return session.start(create_if_missing=wants_creation)
+    return _start_layout(connection, session, name, wants_creation=wants_creation)
+
+
+async def _start_layout(
+    connection: Connection, session: LayoutSession, name: TopicName, *, wants_creation: bool
+) -> None:
+    try:
+        await authorize(connection, BaseCommand.SCALABLE_TOPIC_LOOKUP, topic=name)
+    except BrokerError as refusal:
+        session.refuse(refusal)
+    else:
+        await session.start(create_if_missing=wants_creation)
 
 
 def on_close(connection: Connection, command: BaseCommand) -> None:
@@ -101,6 +114,12 @@ async def _subscribe(connection: Connection, request: CommandScalableTopicSubscr
         if not request.subscription or not request.consumer_name:
             raise BadRequest("A consumer registers with its own name and that of a subscription")
         kind = decode_consumer_kind(request.consumer_type)
+        await authorize(
+            connection,
+            BaseCommand.SCALABLE_TOPIC_SUBSCRIBE,
+            topic=name,
+            subscription=request.subscription,
+        )
         coordinator = await _find_coordinator(connection, name, request.subscription, kind)
         connection.scalable.groups[request.consumer_id] = coordinator
         assignment = await coordinator.register(
@@ -155,6 +174,7 @@ async def _watch(connection: Connection, request: CommandWatchScalableTopics) ->
         _check_enabled(connection)
         filters = {each.key: each.value for each in request.property_filters}
         namespace = parse_namespace(request.namespace)
+        await authorize(connection, BaseCommand.WATCH_SCALABLE_TOPICS, namespace=namespace)
         watcher = NamespaceWatcher(connection, request.watch_id, namespace, filters)
         connection.scalable.namespaces[watcher.id] = watcher
         await watcher.start(request.current_hash if request.HasField("current_hash") else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from magnetar.broker.connection import Connection
+from magnetar.broker.handler.permission import authorize
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.schema import schema_id
 from magnetar.broker.service import AnyTopic
@@ -57,6 +58,7 @@ async def _get_schema(connection: Connection, request: CommandGetSchema) -> None
     response = CommandGetSchemaResponse(request_id=request.request_id)
     try:
         topic = parse_topic(request.topic)
+        await authorize(connection, BaseCommand.GET_SCHEMA, topic=topic)
         registry = connection.service.schemas
         if request.HasField("schema_version"):
             if not request.schema_version:
@@ -81,7 +83,9 @@ def on_get_or_create_schema(connection: Connection, command: BaseCommand) -> Awa
 async def _get_or_create_schema(connection: Connection, request: CommandGetOrCreateSchema) -> None:
     response = CommandGetOrCreateSchemaResponse(request_id=request.request_id)
     try:
-        topic = connection.service.topics.get(parse_topic(request.topic).full)
+        name = parse_topic(request.topic)
+        await authorize(connection, BaseCommand.GET_OR_CREATE_SCHEMA, topic=name)
+        topic = connection.service.topics.get(name.full)
         if topic is None:
             raise TopicNotFound(f"Topic {request.topic} not found")
         schema = decode_schema(request.schema)

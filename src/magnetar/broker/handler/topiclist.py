@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from magnetar.broker.connection import Connection
+from magnetar.broker.handler.permission import authorize
 from magnetar.broker.topiclist import TopicListWatcher, TopicPattern, is_system_topic
 from magnetar.errors import BrokerError, NotAllowed
 from magnetar.model.name import NamespaceName, TopicDomain, parse_namespace, parse_topic
@@ -47,6 +48,7 @@ def on_get_topics(connection: Connection, command: BaseCommand) -> Awaitable[Non
 async def _get_topics(connection: Connection, request: CommandGetTopicsOfNamespace) -> None:
     config = connection.service.config
     namespace = parse_namespace(request.namespace)
+    await authorize(connection, BaseCommand.GET_TOPICS_OF_NAMESPACE, namespace=namespace)
     names = await _list(connection, namespace, _DOMAINS[request.mode])
     response = CommandGetTopicsOfNamespaceResponse(request_id=request.request_id)
     length_max = config.subscriptionPatternMaxLength
@@ -73,6 +75,7 @@ async def _watch(connection: Connection, request: CommandWatchTopicList) -> None
     if not service.config.enableBrokerSideSubscriptionPatternEvaluation:
         raise NotAllowed("Unable to create topic list watcher: the feature is disabled")
     namespace = parse_namespace(request.namespace)
+    await authorize(connection, BaseCommand.WATCH_TOPIC_LIST, namespace=namespace)
     pattern = TopicPattern(
         request.topics_pattern, length_max=service.config.subscriptionPatternMaxLength
     )

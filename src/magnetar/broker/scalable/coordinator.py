@@ -49,6 +49,7 @@ _RETRY_S: Final = 1.0
 class Coordinator:
     def __init__(self, host: Host, subscription: str) -> None:
         self.subscription = subscription
+        self.topic = host.topic
         self._host = host
         self._service = host.service
         self._tasks = TaskScope(f"group {subscription}")

@@ -67,7 +67,7 @@ class LayoutSession:
             self._watch()  # before reading: no change falls between
             await self._read(create_if_missing=create_if_missing)
         except BrokerError as refusal:
-            self._refuse(refusal)
+            self.refuse(refusal)
 
     def _watch(self) -> None:
         path = controller_path(self._name)
@@ -90,7 +90,7 @@ class LayoutSession:
             while self._is_stale and not self._closed:
                 await self._read(create_if_missing=False)
         except _MISSING as refusal:
-            self._refuse(refusal)
+            self.refuse(refusal)
         except BrokerError as failure:
             # An error would end the session for good; the client has a layout to go on with.
             log.warning("layout not read", topic=self._name.full, reason=failure.sentence)
@@ -138,7 +138,7 @@ class LayoutSession:
 
     # ------------------------------------------------------------------ the end
 
-    def _refuse(self, refusal: BrokerError) -> None:
+    def refuse(self, refusal: BrokerError) -> None:
         if self._closed:
             return
         self._connection.send_command(make_command(encode_refusal(self.id, refusal)))

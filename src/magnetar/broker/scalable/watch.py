@@ -34,7 +34,7 @@ class NamespaceWatcher:
         filters: Mapping[str, str],
     ) -> None:
         self.id = watch_id
-        self._namespace = namespace
+        self.namespace = namespace
         self._connection = connection
         self._service = connection.service
         self._watch = NamespaceWatch(dict(filters))
@@ -49,7 +49,7 @@ class NamespaceWatcher:
 
     async def start(self, current_hash: str | None) -> None:
         """Send all topics, unless the client says that it knows them."""
-        topics = await self._service.scalable.list(self._namespace, self._watch.filters)
+        topics = await self._service.scalable.list(self.namespace, self._watch.filters)
         names = [topic.full for topic in topics]
         self._watch = self._watch.start(names)
         self._is_started = True
@@ -85,7 +85,7 @@ class NamespaceWatcher:
                 del changed[topic]
         except BrokerError as failure:
             log.warning(
-                "namespace not read", namespace=str(self._namespace), reason=failure.sentence
+                "namespace not read", namespace=str(self.namespace), reason=failure.sentence
             )
             self._changed = {**changed, **self._changed}
             delay_s = _RETRY_S
