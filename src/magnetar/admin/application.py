@@ -13,7 +13,8 @@ from magnetar.admin.response import Response, json_response, refusal
 from magnetar.admin.route import Route
 from magnetar.admin.router import Found, Router, WrongMethod
 from magnetar.broker.api import BrokerApi
-from magnetar.errors import BadRequest, BrokerError, fault_of
+from magnetar.errors import BadRequest, BrokerError, Unauthenticated, fault_of
+from magnetar.model.caller import NOBODY, Caller
 from magnetar.runtime.log import Log
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -22,6 +23,9 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
+CERTIFICATE_NAME: Final = "client_common_name"
+"""What a scope's extension `tls` calls the common name of a verified client certificate."""
+_CHALLENGE: Final = (("www-authenticate", 'Bearer realm="magnetar"'),)
 
 _log = Log(__name__)
 
@@ -44,6 +48,7 @@ class Application:
         method = str(scope["method"])
         try:
             found = self._router.find(method, path)
+            caller = self._authenticate(found, scope)
             match found:
                 case None:
                     return refusal(HTTPStatus.NOT_FOUND, f"There is nothing at {path}")
@@ -52,7 +57,10 @@ class Application:
                     reason = f"{method} is not allowed at {path}, only {names}"
                     return refusal(HTTPStatus.METHOD_NOT_ALLOWED, reason, (("allow", names),))
                 case Found():
-                    return await self._call(found, _make_request(scope, path), receive)
+                    return await self._call(found, _make_request(scope, path, caller), receive)
+        except Unauthenticated as error:
+            _log.warning("authentication failed", path=path, reason=error.sentence)
+            return refusal(HTTPStatus.UNAUTHORIZED, error.sentence, _CHALLENGE)
         except BrokerError as error:
             return refusal(fault_of(error).status, error.sentence)
         except BodyTooLarge:
@@ -64,6 +72,13 @@ class Application:
             _log.error("request failed", error=error, method=method, path=path)
             reason = f"Unexpected failure: {type(error).__name__}: {error}"
             return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
+
+    def _authenticate(self, found: Found | WrongMethod | None, scope: Scope) -> Caller:
+        """Before anything is told, even that there is nothing; some pages are for everybody."""
+        if isinstance(found, Found) and self._api.authentication.is_open(found.route.path):
+            return NOBODY
+        certificate_name = scope.get("extensions", {}).get("tls", {}).get(CERTIFICATE_NAME)
+        return self._api.authentication.authenticate(_headers(scope), certificate_name)
 
     async def _call(self, found: Found, request: Request, receive: Receive) -> Response:
         """Whoever may not make the call is told so before the body is read."""
@@ -84,14 +99,19 @@ class Application:
         return json_response(answer, route.status)
 
 
-def _make_request(scope: Scope, path: str) -> Request:
+def _headers(scope: Scope) -> dict[str, str]:
+    return {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
+
+
+def _make_request(scope: Scope, path: str, caller: Caller) -> Request:
     """Everything but the body."""
     return Request(
         method=str(scope["method"]),
         path=path,
         query=parse_query(bytes(scope["query_string"]).decode("latin-1")),
-        headers={key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]},
+        headers=_headers(scope),
         body=b"",
+        caller=caller,
     )
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from magnetar.admin.application import Application
+from magnetar.admin.application import CERTIFICATE_NAME, Application
 from magnetar.errors import ServiceNotReady
+from magnetar.model.certificate import common_name
 from magnetar.runtime.task import TaskScope
 
 _BACKLOG: Final = 1024
@@ -34,6 +37,14 @@ def open_socket(host: str, port: int) -> socket.socket:
     return listener
 
 
+class _HttpProtocol(HttpToolsProtocol):
+    def on_message_begin(self) -> None:
+        """Say who the client is, as the TLS handshake verified it."""
+        super().on_message_begin()
+        certificate = self.transport.get_extra_info("peercert")
+        self.scope["extensions"] = {"tls": {CERTIFICATE_NAME: common_name(certificate)}}
+
+
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -42,9 +53,12 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(app: Application, host: str, port: int) -> AsyncIterator[int]:
+async def serving(
+    app: Application, host: str, port: int, *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
     """Answer requests until the end of the block; the value is the bound port.
 
+    With `tls`, over HTTPS; what the handshake verified of a client is told to the application.
     Leaving stops to accept, gives requests under way a few seconds, and closes idle connections.
     """
     config = uvicorn.Config(
@@ -52,13 +66,15 @@ async def serving(app: Application, host: str, port: int) -> AsyncIterator[int]:
         lifespan="off",
         access_log=False,
         log_config=None,
-        http="httptools",
+        http=_HttpProtocol,
         ws="none",
         server_header=False,
         date_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=_SHUTDOWN_S_MAX,
     )
+    config.load()
+    config.ssl = tls
     server = _Server(config)
     with open_socket(host, port) as listener:
         bound_port: int = listener.getsockname()[1]

@@ -16,7 +16,12 @@ _NAMESPACES: Final = ("public/default", "pulsar/system")
 async def seed_cluster(resources: Resources, cluster: str, owner: Owner) -> None:
     """Make what is missing; what is there stays as it is."""
     if await resources.clusters.get(cluster) is None:
-        data = ClusterData(serviceUrl=owner.web_url, brokerServiceUrl=owner.service_url)
+        data = ClusterData(
+            serviceUrl=owner.web_url or None,
+            serviceUrlTls=owner.web_url_tls or None,
+            brokerServiceUrl=owner.service_url or None,
+            brokerServiceUrlTls=owner.service_url_tls or None,
+        )
         await resources.clusters.create(cluster, data)
     for tenant in _TENANTS:
         if await resources.tenants.get(tenant) is None:

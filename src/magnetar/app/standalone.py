@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -18,6 +19,7 @@ from magnetar.admin.server import serving as serving_http
 from magnetar.admin.table import make_application
 from magnetar.app.directory import holding
 from magnetar.app.seed import seed_cluster
+from magnetar.app.tls import check_tls, open_broker_tls, open_web_tls
 from magnetar.broker.api import BrokerApi
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler import HANDLERS
@@ -32,7 +34,7 @@ from magnetar.ledger.backends.file import Disk, FilePolicy, open_file_store
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.backends.sqlite import SqliteStore
-from magnetar.runtime.clock import SystemClock
+from magnetar.runtime.clock import Clock, SystemClock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log, configure_logs
 
@@ -75,9 +77,8 @@ async def serving(
     host = bind or settings.bindAddress or "127.0.0.1"
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(holding(data, clock))
-        listener = _listen(host, settings.brokerServicePort if port is None else port)
-        stack.callback(listener.close)
-        web = _free_port(host, settings.webServicePort if web_port is None else web_port)
+        doors = _open_doors(settings, clock, host, port, web_port)
+        stack.callback(doors.close)
         store = await SqliteStore.open(directory.metadata_file, clock=clock)
         stack.push_async_callback(store.close)
         ledgers = await open_file_store(
@@ -86,7 +87,7 @@ async def serving(
         stack.push_async_callback(ledgers.close)
         resources = Resources(store, store, clock=clock)
         term = await take_term(store, above=await _highest_term(ledgers))
-        owner = _make_owner(settings, host, listener, web, term)
+        owner = _make_owner(settings, host, doors, term)
         await seed_cluster(resources, settings.clusterName or "standalone", owner)
         policies = PolicyService(resources, settings, clock=clock)
         stack.push_async_callback(policies.close)
@@ -111,12 +112,63 @@ async def serving(
         api = BrokerApi(service)
         await api.apply_stored_configuration()
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Connection(service, HANDLERS), sock=listener)
-        stack.callback(server.close)
-        # The web port opens last: whoever polls it may use everything from the first answer on.
-        bound = await stack.enter_async_context(serving_http(make_application(api), host, web))
-        yield Server(listener.getsockname()[1], bound, service)
+        for listener, tls in ((doors.plain, None), (doors.secure, doors.secure_tls)):
+            if listener is not None:
+                server = await loop.create_server(
+                    lambda: Connection(service, HANDLERS), sock=listener, ssl=tls
+                )
+                stack.callback(server.close)
+        # The web ports open last: whoever polls one may use everything from the first answer on.
+        application = make_application(api)
+        for web, web_tls in ((doors.web_secure, doors.web_tls), (doors.web, None)):
+            if web is not None:
+                await stack.enter_async_context(serving_http(application, host, web, tls=web_tls))
+        yield Server(doors.port, doors.web or 0, service)
         service.closing = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Doors:
+    """The ports: sockets of the binary protocol, numbers of HTTP, each with and without TLS."""
+
+    plain: socket.socket | None
+    secure: socket.socket | None
+    secure_tls: ssl.SSLContext | None
+    web: int | None
+    web_secure: int | None
+    web_tls: ssl.SSLContext | None
+
+    @property
+    def port(self) -> int:
+        return _port_of(self.plain) or 0
+
+    def close(self) -> None:
+        for listener in (self.plain, self.secure):
+            if listener is not None:
+                listener.close()
+
+
+def _open_doors(
+    settings: Configuration, clock: Clock, host: str, port: int | None, web_port: int | None
+) -> _Doors:
+    plain = settings.brokerServicePort if port is None else port
+    web = settings.webServicePort if web_port is None else web_port
+    check_tls(settings, has_plain=plain is not None, has_web=web is not None)
+    secure_tls = open_broker_tls(settings, clock)
+    web_tls = open_web_tls(settings, clock)
+    web_secure = settings.webServicePortTls
+    return _Doors(
+        plain=None if plain is None else _listen(host, plain),
+        secure=None if secure_tls is None else _listen(host, settings.brokerServicePortTls),
+        secure_tls=secure_tls,
+        web=None if web is None else _free_port(host, web),
+        web_secure=None if web_secure is None else _free_port(host, web_secure),
+        web_tls=web_tls,
+    )
+
+
+def _port_of(listener: socket.socket | None) -> int | None:
+    return None if listener is None else int(listener.getsockname()[1])
 
 
 def _listen(host: str, port: int | None) -> socket.socket:
@@ -139,18 +191,21 @@ async def _highest_term(ledgers: LedgerStore) -> int:
     return max([(await ledgers.describe(each)).term for each in await ledgers.ledgers()], default=0)
 
 
-def _make_owner(
-    settings: Configuration, host: str, listener: socket.socket, web_port: int, term: int
-) -> Owner:
+def _make_owner(settings: Configuration, host: str, doors: _Doors, term: int) -> Owner:
     advertised = settings.advertisedAddress or (socket.gethostname() if host == "0.0.0.0" else host)
-    port = listener.getsockname()[1]
+
+    def url(scheme: str, port: int | None) -> str:
+        return "" if port is None else f"{scheme}://{advertised}:{port}"
+
     return Owner(
-        broker_id=f"{advertised}:{web_port}",
-        service_url=f"pulsar://{advertised}:{port}",
-        web_url=f"http://{advertised}:{web_port}",
+        broker_id=f"{advertised}:{doors.web if doors.web is not None else doors.web_secure}",
+        service_url=url("pulsar", _port_of(doors.plain)),
+        web_url=url("http", doors.web),
         term=term,  # type: ignore[arg-type]
         is_self=True,
         listeners=parse_listeners(settings.advertisedListeners),
+        service_url_tls=url("pulsar+ssl", _port_of(doors.secure)),
+        web_url_tls=url("https", doors.web_secure),
     )
 
 
@@ -163,10 +218,11 @@ async def _serve_until_told(options: dict[str, object]) -> None:
         gc.collect()
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD, 20, 50)
+        owner = server.service.owner
         _log.info(
             "ready",
-            service=server.service.service_url,
-            admin=server.service.web_url,
+            service=" ".join(filter(None, (owner.service_url, owner.service_url_tls))),
+            admin=" ".join(filter(None, (owner.web_url, owner.web_url_tls))),
             data=options["data"],
         )
         await told.wait()

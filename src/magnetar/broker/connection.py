@@ -8,10 +8,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from magnetar.broker.handshake import welcome
+from magnetar.broker.handshake import Handshake
 from magnetar.broker.scalable.attendance import Attendance
 from magnetar.errors import BrokerError, MagnetarError, ProtocolViolation, WireCode, fault_of
 from magnetar.model.caller import NOBODY
+from magnetar.model.certificate import common_name
 from magnetar.runtime.log import Log
 from magnetar.wire.command import (
     NO_REQUEST,
@@ -71,9 +72,10 @@ class Connection(asyncio.Protocol):
         self.address = ""
         self.host = ""
         self.caller = NOBODY
+        self.certificate_name: str | None = None
+        self.handshake = Handshake(self)
         self.unsynced_bytes = 0
         self._handlers = handlers
-        self._connected = False
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._rest: bytearray | bytes = b""
@@ -96,6 +98,7 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.address = f"/{peer[0]}:{peer[1]}" if peer else "unknown"
         self.host = str(peer[0]) if peer else ""
+        self.certificate_name = common_name(transport.get_extra_info("peercert"))
         if self.service.closing:
             self.abort()
             return
@@ -149,6 +152,7 @@ class Connection(asyncio.Protocol):
         self.service.connections.discard(self)
         if self._keep_alive is not None:
             self._keep_alive.cancel()
+        self.handshake.close()
         for waiter in self._alive_waiters:
             if not waiter.done():
                 waiter.set_result(False)
@@ -249,11 +253,10 @@ class Connection(asyncio.Protocol):
     def _on_command(self, data: bytes) -> None:
         command = decode_command(data)
         kind = command.type
-        if not self._connected:
+        if not self.handshake.is_done:
             if kind != BaseCommand.CONNECT:
                 raise ProtocolViolation("a command before CONNECT")
-            self._connected = True
-            welcome(self, command.connect)
+            self.handshake.on_connect(command.connect)
             return
         if kind == BaseCommand.PING:
             self.send(_PONG)
@@ -302,7 +305,7 @@ class Connection(asyncio.Protocol):
     def _on_keep_alive(self) -> None:
         if self.closed:
             return
-        if not self._connected or (self._asked and not self._heard):
+        if not self.handshake.is_done or (self._asked and not self._heard):
             log.info("connection closed", address=self.address, reason="the peer is silent")
             self.abort()
             return

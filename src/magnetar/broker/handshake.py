@@ -1,15 +1,45 @@
-"""How a connection begins: what the broker tells a client that it lets in."""
+"""How a connection begins and how long its credentials last: CONNECT, AUTH_RESPONSE, and the
+checks in between.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Final, assert_never
 
+from magnetar.broker.authentication import Credential
+from magnetar.errors import Unauthenticated, WireCode
+from magnetar.model.caller import NOBODY, Caller
+from magnetar.rules.handshake import (
+    Admit,
+    Challenge,
+    Close,
+    Credentials,
+    Lend,
+    Prove,
+    Refuse,
+    Stage,
+    Stay,
+    Turn,
+    apply_admission,
+    apply_check,
+    apply_refusal,
+    apply_response,
+    choose_judge,
+)
+from magnetar.runtime.log import Log
 from magnetar.wire.command import (
+    NO_REQUEST,
     PROTOCOL_VERSION,
+    AuthData,
+    AuthMethod,
     BaseCommand,
+    CommandAuthChallenge,
+    CommandAuthResponse,
     CommandConnect,
     CommandConnected,
     FeatureFlags,
+    error,
     make_command,
 )
 
@@ -17,13 +47,176 @@ if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
     from magnetar.broker.service import Service
 
+log = Log(__name__)
 
-def welcome(connection: Connection, connect: CommandConnect) -> None:
-    """Take what the client says about itself and answer CONNECTED."""
-    connection.client_version = connect.client_version
-    connection.protocol_version = min(connect.protocol_version, PROTOCOL_VERSION)
-    connection.features = connect.feature_flags
-    connection.send_command(_connected(connection.service, connection.protocol_version))
+REFRESH: Final = b"PulsarAuthRefresh"
+"""What a challenge says that asks a connected client for fresh credentials."""
+_REFUSED: Final = "Failed to authenticate"
+_NO_METHOD: Final = "none"
+
+
+class Handshake:
+    """Owns the credentials of one connection. What it decides stands in `rules/handshake.py`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._credentials = Credentials()
+        self._check: asyncio.TimerHandle | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self._credentials.stage in (Stage.ADMITTED, Stage.ASKED)
+
+    def close(self) -> None:
+        if self._check is not None:
+            self._check.cancel()
+
+    def on_connect(self, connect: CommandConnect) -> None:
+        connection = self._connection
+        connection.client_version = connect.client_version
+        connection.protocol_version = min(connect.protocol_version, PROTOCOL_VERSION)
+        connection.features = connect.feature_flags
+        try:
+            turn = self._judge(connect)
+        except Unauthenticated as refusal:
+            turn = self._refused(refusal)
+        self._take(turn)
+
+    def on_response(self, response: CommandAuthResponse) -> None:
+        """Fresh credentials; from somebody who never brought any they prove nothing."""
+        if not self._connection.service.authentication.is_enabled:
+            return
+        try:
+            if not self._credentials.method:
+                raise Unauthenticated("fresh credentials from a client that brought none before")
+            credential = self._credential(response.response.auth_data)
+            fresh = self._connection.service.authentication.prove(
+                self._credentials.method, credential
+            )
+            turn = apply_response(self._credentials, fresh)
+        except Unauthenticated as refusal:
+            turn = self._refused(refusal)
+        self._take(turn)
+
+    # ------------------------------------------------------------------ judging
+
+    def _judge(self, connect: CommandConnect) -> Turn:
+        authentication = self._connection.service.authentication
+        if not authentication.is_enabled:
+            return apply_admission(self._credentials, NOBODY)
+        judge = choose_judge(
+            _method_of(connect), authentication.methods, authentication.anonymous_role
+        )
+        original = connect.original_principal or None
+        match judge:
+            case Lend(role):
+                caller = Caller(role, original, is_anonymous=True)
+                return apply_admission(self._credentials, caller)
+            case Prove(method):
+                own = authentication.prove(method, self._credential(connect.auth_data))
+                if original is not None and self._proves_originals:
+                    return self._judge_original(connect, own.role)
+                return apply_admission(
+                    self._credentials,
+                    Caller(own.role, original),
+                    method=method,
+                    expires_ms=own.expires_ms,
+                    can_refresh=connect.feature_flags.supports_auth_refresh,
+                )
+            case _:
+                assert_never(judge)
+
+    @property
+    def _proves_originals(self) -> bool:
+        return self._connection.service.config.authenticateOriginalAuthData
+
+    def _judge_original(self, connect: CommandConnect, proxy_role: str) -> Turn:
+        """The proxy hands on what its client brought: its word alone is not enough."""
+        authentication = self._connection.service.authentication
+        method = connect.original_auth_method or _NO_METHOD
+        judge = choose_judge(method, authentication.methods, authentication.anonymous_role)
+        match judge:
+            case Lend(role):
+                caller = Caller(proxy_role, role, is_anonymous=True)
+                return apply_admission(self._credentials, caller)
+            case Prove(method):
+                data = connect.original_auth_data.encode()
+                found = authentication.prove(method, Credential(data=data))
+                return apply_admission(
+                    self._credentials,
+                    Caller(proxy_role, found.role),
+                    method=method,
+                    expires_ms=found.expires_ms,
+                    can_refresh=connect.feature_flags.supports_auth_refresh,
+                    is_original_proven=True,
+                )
+            case _:
+                assert_never(judge)
+
+    def _credential(self, data: bytes) -> Credential:
+        return Credential(data=data, certificate_name=self._connection.certificate_name)
+
+    def _refused(self, refusal: Unauthenticated) -> Turn:
+        log.warning(
+            "authentication failed", address=self._connection.address, reason=refusal.sentence
+        )
+        return apply_refusal(self._credentials)
+
+    # ------------------------------------------------------------------ acting
+
+    def _take(self, turn: Turn) -> None:
+        connection = self._connection
+        self._credentials, step = turn
+        match step:
+            case Admit():
+                connection.caller = self._credentials.caller
+                connection.send_command(_connected(connection.service, connection.protocol_version))
+                self._schedule()
+            case Challenge():
+                connection.send_command(
+                    _challenge(self._credentials.method, connection.protocol_version)
+                )
+                self._schedule()
+            case Stay():
+                self._schedule()
+            case Refuse():
+                connection.send_command(error(NO_REQUEST, WireCode.AUTHENTICATION, _REFUSED))
+                connection.close()
+            case Close(reason):
+                log.info("connection closed", address=connection.address, reason=reason)
+                connection.close()
+            case _:
+                assert_never(step)
+
+    def _schedule(self) -> None:
+        """Look again later; only credentials that can run out are looked at."""
+        self.close()
+        if self._credentials.expires_ms is None:
+            return
+        interval = self._connection.service.config.authenticationRefreshCheckSeconds
+        self._check = asyncio.get_running_loop().call_later(interval, self._on_check)
+
+    def _on_check(self) -> None:
+        if not self._connection.closed:
+            now_ms = self._connection.service.clock.now_ms()
+            self._take(apply_check(self._credentials, now_ms=now_ms))
+
+
+def _method_of(connect: CommandConnect) -> str:
+    if connect.HasField("auth_method_name"):
+        return connect.auth_method_name
+    if connect.HasField("auth_method"):  # clients of the first years
+        return AuthMethod.Name(connect.auth_method).removeprefix("AuthMethod").lower()
+    return _NO_METHOD
+
+
+def _challenge(method: str, protocol_version: int) -> BaseCommand:
+    return make_command(
+        CommandAuthChallenge(
+            protocol_version=protocol_version,
+            challenge=AuthData(auth_method_name=method, auth_data=REFRESH),
+        )
+    )
 
 
 def _connected(service: Service, protocol_version: int) -> BaseCommand:

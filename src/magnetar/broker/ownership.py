@@ -5,13 +5,14 @@ questions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from magnetar.errors import DataDirectoryRefused, InvalidConfiguration, NotAllowed, VersionConflict
 from magnetar.metadata.store import ABSENT, MetadataStore
 from magnetar.model.name import TopicName
 from magnetar.model.position import Term
+from magnetar.model.scalable import BrokerAddress
 
 TERM_PATH: Final = "/magnetar/standalone/term"
 
@@ -27,17 +28,23 @@ class Owner:
     web_url: str
     term: Term
     is_self: bool
-    listeners: Mapping[str, str] = field(default_factory=dict)
+    listeners: Mapping[str, BrokerAddress] = field(default_factory=dict)
     """Service URLs by the name a client may ask for."""
+    service_url_tls: str = ""
+    web_url_tls: str = ""
 
-    def url_of(self, listener: str) -> str:
-        """The service URL under a listener's name; a blank name is the usual one."""
+    @property
+    def address(self) -> BrokerAddress:
+        return BrokerAddress(self.service_url, self.service_url_tls)
+
+    def address_of(self, listener: str) -> BrokerAddress:
+        """The service URLs under a listener's name; a blank name is the usual one."""
         if not listener.strip():
-            return self.service_url
-        url = self.listeners.get(listener)
-        if url is None:
+            return self.address
+        address = self.listeners.get(listener)
+        if address is None:
             raise NotAllowed(f"The broker has no advertised listener named {listener!r}")
-        return url
+        return address
 
 
 class Ownership(Protocol):
@@ -80,14 +87,17 @@ async def take_term(store: MetadataStore, *, above: int = 0) -> Term:
         return Term(term)
 
 
-def parse_listeners(text: str) -> dict[str, str]:
-    """Read `name:pulsar://host:port,…` as the configuration spells it."""
-    listeners: dict[str, str] = {}
+def parse_listeners(text: str) -> dict[str, BrokerAddress]:
+    """Read `name:pulsar://host:port,name:pulsar+ssl://host:port,…`: a name may stand twice."""
+    listeners: dict[str, BrokerAddress] = {}
     for part in filter(None, (each.strip() for each in text.split(","))):
         name, separator, url = part.partition(":")
-        if not separator or not url.startswith("pulsar://"):
+        if not separator or not url.startswith(("pulsar://", "pulsar+ssl://")):
             raise InvalidConfiguration(
                 f"advertisedListeners: {part!r} is not of the form name:pulsar://host:port"
+                " or name:pulsar+ssl://host:port"
             )
-        listeners[name.strip()] = url
+        known = listeners.get(name.strip(), BrokerAddress())
+        is_tls = url.startswith("pulsar+ssl://")
+        listeners[name.strip()] = replace(known, **{"url_tls" if is_tls else "url": url})
     return listeners

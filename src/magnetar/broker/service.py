@@ -10,6 +10,7 @@ from itertools import count
 from typing import Final
 
 from magnetar import __version__
+from magnetar.broker.authentication import make_authenticator
 from magnetar.broker.authorization import Authorization
 from magnetar.broker.change import Change
 from magnetar.broker.connection import Connection
@@ -83,6 +84,7 @@ class Service:
         self.authorization = Authorization(config, resources)
         self.ownership = ownership
         self.owner = owner
+        self.authentication = make_authenticator(config, clock)
         self.cluster = config.clusterName or "standalone"
         self.version = __version__
         self.started_ms = clock.now_ms()

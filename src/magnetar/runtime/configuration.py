@@ -33,6 +33,12 @@ class Configuration:
     allowAutoTopicCreationType: str
     authorizationAllowWildcardsMatching: bool
     authorizationEnabled: bool
+    anonymousUserRole: str
+    authenticateMetricsEndpoint: bool
+    authenticateOriginalAuthData: bool
+    authenticationEnabled: bool
+    authenticationProviders: tuple[str, ...]
+    authenticationRefreshCheckSeconds: int
     autoSkipNonRecoverableData: bool
     backlogQuotaCheckEnabled: bool
     backlogQuotaCheckIntervalInSeconds: int
@@ -40,6 +46,7 @@ class Configuration:
     backlogQuotaDefaultLimitGB: float
     backlogQuotaDefaultLimitSecond: int
     backlogQuotaDefaultRetentionPolicy: str
+    basicAuthConf: str
     bindAddress: str
     brokerDeduplicationEnabled: bool
     brokerDeduplicationEntriesInterval: int
@@ -54,6 +61,7 @@ class Configuration:
     brokerServiceCompactionMonitorIntervalInSeconds: int
     brokerServiceCompactionThresholdInBytes: int
     brokerServicePort: int | None
+    brokerServicePortTls: int | None
     clusterName: str
     configurationMetadataStoreUrl: str
     connectionLivenessCheckTimeoutMillis: int
@@ -129,6 +137,7 @@ class Configuration:
     schemaCompatibilityStrategy: str
     schemaJsonAllowLegacyJacksonFormat: bool
     statsUpdateFrequencyInSecs: int
+    strictAuthMethod: bool
     subscribeRatePeriodPerConsumerInSecond: int
     subscribeThrottlingRatePerConsumer: int
     subscriptionExpirationTimeMinutes: int
@@ -139,9 +148,28 @@ class Configuration:
     subscriptionTypesEnabled: tuple[str, ...]
     superUserRoles: tuple[str, ...]
     systemTopicSchemaCompatibilityStrategy: str
+    tlsAllowInsecureConnection: bool
+    tlsCertificateFilePath: str
+    tlsCertRefreshCheckDurationSec: int
+    tlsCiphers: tuple[str, ...]
+    tlsEnabled: bool
+    tlsKeyFilePath: str
+    tlsProtocols: tuple[str, ...]
+    tlsRequireTrustedClientCertOnConnect: bool
+    tlsTrustCertsFilePath: str
+    tokenAllowedClockSkewSeconds: int
+    tokenAudience: str
+    tokenAudienceClaim: str
+    tokenAuthClaim: str
+    tokenPublicAlg: str
+    tokenPublicKey: str
+    tokenSecretKey: str
     topicLevelPoliciesEnabled: bool
     ttlDurationDefaultInSeconds: int
     webServicePort: int | None
+    webServicePortTls: int | None
+    webServiceTlsCiphers: tuple[str, ...]
+    webServiceTlsProtocols: tuple[str, ...]
 
     _set: dict[str, Value]
     _standalone: bool

@@ -20,7 +20,9 @@ Value: TypeAlias = bool | int | float | str | tuple[str, ...] | None
 _TABLE: Final = Path(__file__).with_name("broker_key.tsv")
 _OPEN_PREFIXES: Final = ("bookkeeper_", "brokerClient_", "dbStorage_")
 """Below these prefixes any key goes: Pulsar hands them to another program."""
-_SECRET: Final = re.compile(r"(?i)password(?!path)|secretkey|authenticationparameters")
+_SECRET: Final = re.compile(
+    r"(?i)password(?!path)|secretkey|basicauthconf|authenticationparameters"
+)
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 _BITS: Final[Mapping[str, int]] = {"int": 31, "long": 63}
 

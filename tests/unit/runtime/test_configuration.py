@@ -158,9 +158,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_one(name: str, nearest: str)
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("authenticationEnabled", "true"),
-        ("brokerServicePortTls", "6651"),
-        ("webServicePortTls", "8443"),
+        ("tlsEnabledWithKeyStore", "true"),
         ("transactionCoordinatorEnabled", "true"),
         ("entryFilterNames", "secretive"),
     ],

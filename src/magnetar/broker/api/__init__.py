@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.broker.api.authentication import AuthenticationApi
 from magnetar.broker.api.autoscale import AutoScaleApi
 from magnetar.broker.api.broker import BrokerSelfApi
 from magnetar.broker.api.bundle import BundleApi
@@ -33,6 +34,7 @@ class BrokerApi:
 
     def __init__(self, service: Service) -> None:
         self.access = service.authorization
+        self.authentication = AuthenticationApi(service)
         self.clusters = ClusterApi(service)
         self.namespaces = NamespaceApi(service)
         self.tenants = TenantApi(service, self.namespaces)

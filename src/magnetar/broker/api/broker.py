@@ -202,7 +202,9 @@ class BrokerSelfApi:
         return {
             "brokerId": service.broker_id,
             "webServiceUrl": service.web_url,
+            "webServiceUrlTls": service.owner.web_url_tls or None,
             "pulsarServiceUrl": service.service_url,
+            "pulsarServiceUrlTls": service.owner.service_url_tls or None,
             "brokerVersionString": service.version,
             "loadReportType": "LocalBrokerData",
             "startTimestamp": service.started_ms,

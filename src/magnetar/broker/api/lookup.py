@@ -29,14 +29,18 @@ class LookupApi:
         if topic.domain is TopicDomain.PERSISTENT and not await self._may_serve(topic):
             raise TopicNotFound(f"Topic not found {topic}")
         owner = await self._service.ownership.owner_of(topic)
-        url = owner.url_of(listener or "")
-        return {
-            "brokerId": owner.broker_id,
+        address = owner.address_of(listener or "")
+        # C++ clients insist on brokerUrl, though under TLS they use the other one.
+        url = address.url or address.url_tls
+        urls = {
             "brokerUrl": url,
+            "brokerUrlTls": address.url_tls,
             "httpUrl": owner.web_url,
+            "httpUrlTls": owner.web_url_tls,
             "nativeUrl": url,
-            "brokerUrlSsl": "",
         }
+        told = {name: each for name, each in urls.items() if each}
+        return {"brokerId": owner.broker_id, **told, "brokerUrlSsl": ""}
 
     async def _may_serve(self, topic: TopicName) -> bool:
         """Whether it exists in any form, or would come to be by attaching."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from magnetar.broker.connection import Handler
+from magnetar.broker.handler.authentication import on_auth_response
 from magnetar.broker.handler.consumer import (
     on_ack,
     on_close_consumer,
@@ -20,7 +21,6 @@ from magnetar.broker.handler.consumer import (
 from magnetar.broker.handler.lookup import on_lookup, on_partitioned_metadata
 from magnetar.broker.handler.producer import on_close_producer, on_producer
 from magnetar.broker.handler.refusal import (
-    on_auth_response,
     on_transaction,
     on_watch_coordinators,
     on_watch_coordinators_close,

@@ -31,7 +31,7 @@ async def _lookup(connection: Connection, request: CommandLookupTopic) -> None:
         await authorize(connection, BaseCommand.LOOKUP, topic=name)
         await check_lookup(connection, name)
         owner = await connection.service.ownership.owner_of(name)
-        url = owner.url_of(request.advertised_listener_name)
+        address = owner.address_of(request.advertised_listener_name)
     except BrokerError as refusal:
         response.response = CommandLookupTopicResponse.Failed
         response.error = ServerError.Name(fault_of(refusal).code)  # type: ignore[assignment]
@@ -41,7 +41,10 @@ async def _lookup(connection: Connection, request: CommandLookupTopic) -> None:
         response.response = (
             CommandLookupTopicResponse.Connect if is_self else CommandLookupTopicResponse.Redirect
         )
-        response.brokerServiceUrl = url
+        if address.url:
+            response.brokerServiceUrl = address.url
+        if address.url_tls:
+            response.brokerServiceUrlTls = address.url_tls
         response.authoritative = True
         response.proxy_through_service_url = False
     connection.send_command(make_command(response))

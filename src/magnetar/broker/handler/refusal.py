@@ -50,7 +50,3 @@ def on_watch_coordinators(connection: Connection, command: BaseCommand) -> None:
 
 def on_watch_coordinators_close(connection: Connection, command: BaseCommand) -> None:
     """Nothing is watched, so nothing ends."""
-
-
-def on_auth_response(connection: Connection, command: BaseCommand) -> None:
-    """No challenge was sent: an answer to none is ignored."""

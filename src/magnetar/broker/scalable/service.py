@@ -239,16 +239,16 @@ class ScalableService:
                 owner = await self._service.ownership.owner_of(segment.name_in(name))
             except NoOwner:
                 continue  # clients look it up themselves
-            brokers[segment.id] = BrokerAddress(owner.service_url)
+            brokers[segment.id] = owner.address
         return LayoutView(record.layout, brokers, await self._controller_address(name))
 
     async def _controller_address(self, topic: TopicName) -> BrokerAddress | None:
         controller = self._controllers.get(topic)
         if controller is not None and controller.is_leading:
-            return BrokerAddress(self._service.service_url)
+            return self._service.owner.address
         leader = await self.records.load_controller(topic)
         if leader is not None and leader == json.dumps(self._service.broker_id).encode():
-            return BrokerAddress(self._service.service_url)
+            return self._service.owner.address
         return None
 
     async def resolve(

@@ -1,0 +1,106 @@
+"""All providers behind one door, for the binary protocol and for HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from magnetar.broker.authentication.basic import make_basic_provider
+from magnetar.broker.authentication.certificate import make_certificate_provider
+from magnetar.broker.authentication.provider import Credential, Provider
+from magnetar.broker.authentication.token import make_token_provider
+from magnetar.errors import InvalidConfiguration, Unauthenticated
+from magnetar.model.caller import NOBODY, Caller
+from magnetar.rules.handshake import Identity
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.configuration import Configuration
+
+_PACKAGE: Final = "org.apache.pulsar.broker.authentication."
+_MAKERS: Final[Mapping[str, Callable[[Configuration], Provider]]] = {
+    "tls": make_certificate_provider,
+    "token": make_token_provider,
+    "basic": make_basic_provider,
+}
+_CLASSES: Final = {
+    f"{_PACKAGE}AuthenticationProviderTls": "tls",
+    f"{_PACKAGE}AuthenticationProviderToken": "token",
+    f"{_PACKAGE}AuthenticationProviderBasic": "basic",
+}
+METHOD_HEADER: Final = "x-pulsar-auth-method-name"
+ORIGINAL_HEADER: Final = "x-original-principal"
+
+
+class Authenticator:
+    def __init__(
+        self,
+        providers: Mapping[str, Provider],
+        clock: Clock,
+        *,
+        is_enabled: bool = True,
+        anonymous_role: str = "",
+        is_strict: bool = False,
+    ) -> None:
+        self.is_enabled = is_enabled
+        self.anonymous_role = anonymous_role
+        self._providers = providers
+        self._clock = clock
+        self._is_strict = is_strict
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return tuple(self._providers)
+
+    def prove(self, method: str, credential: Credential) -> Identity:
+        """Raise Unauthenticated when the method's provider does not accept it."""
+        return self._providers[method].authenticate(credential, now_ms=self._clock.now_ms())
+
+    def authenticate_http(self, headers: Mapping[str, str], certificate_name: str | None) -> Caller:
+        """Who sends a request; a client may name its method, else the first that accepts counts."""
+        if not self.is_enabled:
+            return NOBODY
+        original = headers.get(ORIGINAL_HEADER) or None
+        credential = Credential(
+            header=headers.get("authorization"), certificate_name=certificate_name
+        )
+        method = headers.get(METHOD_HEADER)
+        if method is not None:
+            if method not in self._providers:
+                raise Unauthenticated(f"Unsupported authentication method: [{method}].")
+            return Caller(self.prove(method, credential).role, original)
+        if self._is_strict:
+            raise Unauthenticated("Authentication method missing")
+        for each in self._providers:
+            try:
+                return Caller(self.prove(each, credential).role, original)
+            except Unauthenticated:
+                continue  # not of this kind, perhaps
+        if self.anonymous_role:
+            return Caller(self.anonymous_role, original, is_anonymous=True)
+        raise Unauthenticated("Authentication required")
+
+
+def make_authenticator(config: Configuration, clock: Clock) -> Authenticator:
+    """Raise InvalidConfiguration for a provider that is not there or has nothing to judge by."""
+    if not config.authenticationEnabled:
+        return Authenticator({}, clock, is_enabled=False)
+    methods = dict.fromkeys(map(_method_of, config.authenticationProviders))
+    if not methods:
+        raise InvalidConfiguration(
+            "authenticationEnabled needs authenticationProviders: some of tls, token, basic"
+        )
+    return Authenticator(
+        {method: _MAKERS[method](config) for method in methods},
+        clock,
+        anonymous_role=config.anonymousUserRole,
+        is_strict=config.strictAuthMethod,
+    )
+
+
+def _method_of(written: str) -> str:
+    method = _CLASSES.get(written, written)
+    if method not in _MAKERS:
+        raise InvalidConfiguration(
+            f"authenticationProviders: {written} is not one of tls, token, basic"
+            " or Pulsar's class of the same"
+        )
+    return method

@@ -1,0 +1,148 @@
+"""Who may stay connected: the states of a connection's credentials, and what moves them.
+
+START waits for CONNECT. ADMITTED is connected. ASKED has been told to bring fresh credentials and
+has until the next check. REFUSED is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeAlias
+
+from magnetar.errors import ProtocolViolation, Unauthenticated
+from magnetar.model.caller import NOBODY, Caller
+
+
+class Stage(Enum):
+    START = "start"
+    ADMITTED = "admitted"
+    ASKED = "asked"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a credential proved, and until when."""
+
+    role: str
+    expires_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A connection's credentials over time."""
+
+    stage: Stage = Stage.START
+    caller: Caller = NOBODY
+    method: str = ""
+    """Which provider judged, and will judge fresh ones; empty when none did."""
+    expires_ms: int | None = None
+    can_refresh: bool = False
+    is_original_proven: bool = False
+    """Whether fresh credentials are those of whom a proxy speaks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """Answer CONNECTED."""
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """Ask for fresh credentials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Tell the client, then close."""
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    reason: str
+
+
+Step: TypeAlias = Admit | Challenge | Stay | Refuse | Close
+Turn: TypeAlias = tuple[Credentials, Step]
+
+
+@dataclass(frozen=True, slots=True)
+class Lend:
+    """Nobody proves anything: lend the anonymous role."""
+
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prove:
+    """Have this method's provider judge what came."""
+
+    method: str
+
+
+def choose_judge(method: str, methods: Collection[str], anonymous_role: str) -> Lend | Prove:
+    """A method nobody provides is no credential, as Pulsar reads it."""
+    if method in methods:
+        return Prove(method)
+    if anonymous_role:
+        return Lend(anonymous_role)
+    raise Unauthenticated("No anonymous role, and no authentication provider configured")
+
+
+def apply_admission(
+    now: Credentials,
+    caller: Caller,
+    *,
+    method: str = "",
+    expires_ms: int | None = None,
+    can_refresh: bool = False,
+    is_original_proven: bool = False,
+) -> Turn:
+    """CONNECT, and what it brought is good."""
+    if now.stage is not Stage.START:
+        raise ProtocolViolation("a second CONNECT")
+    admitted = Credentials(
+        Stage.ADMITTED, caller, method, expires_ms, can_refresh, is_original_proven
+    )
+    return admitted, Admit()
+
+
+def apply_refusal(now: Credentials) -> Turn:
+    """CONNECT or AUTH_RESPONSE, and what it brought is not good."""
+    return replace(now, stage=Stage.REFUSED), Refuse()
+
+
+def apply_response(now: Credentials, fresh: Identity) -> Turn:
+    """AUTH_RESPONSE, asked for or not, and what it brought is good: of the same role, only."""
+    if now.stage not in (Stage.ADMITTED, Stage.ASKED):
+        raise ProtocolViolation("an AUTH_RESPONSE before CONNECTED")
+    known = now.caller.original_role if now.is_original_proven else now.caller.role
+    if fresh.role != known:
+        return _close(now, "the role cannot change while connected")
+    return replace(now, stage=Stage.ADMITTED, expires_ms=fresh.expires_ms), Stay()
+
+
+def apply_check(now: Credentials, *, now_ms: int) -> Turn:
+    """Time has passed: what has run out is asked for again, once."""
+    if now.stage in (Stage.START, Stage.REFUSED):
+        return now, Stay()
+    if now.expires_ms is None or now_ms < now.expires_ms:
+        return now, Stay()
+    if now.caller.original_role is not None and not now.is_original_proven:
+        return _close(now, "its credentials ran out, and a proxy cannot bring the client's")
+    if not now.can_refresh:
+        return _close(now, "its credentials ran out, and the client cannot refresh them")
+    if now.stage is Stage.ASKED:
+        return _close(now, "its credentials ran out and were not refreshed in time")
+    return replace(now, stage=Stage.ASKED), Challenge()
+
+
+def _close(now: Credentials, reason: str) -> Turn:
+    return replace(now, stage=Stage.REFUSED), Close(reason)
