@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+import base64
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from magnetar.client.error import AuthenticationError, ConfigurationError, PulsarError
+
+Supplier: TypeAlias = Callable[[], str] | Callable[[], Awaitable[str]]
 
 
 class Authentication(Protocol):
@@ -13,7 +20,7 @@ class Authentication(Protocol):
     @property
     def method(self) -> str: ...
 
-    def data(self) -> bytes: ...
+    def data(self) -> bytes | Awaitable[bytes]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +33,77 @@ class NoAuthentication:
 
 @dataclass(frozen=True, slots=True)
 class TokenAuthentication:
-    """A token, or a function that gives a fresh one each time."""
+    """A token, or a function that gives a fresh one each time; it may be a coroutine function."""
 
-    token: str | Callable[[], str]
-    method: str = "token"
+    token: str | Supplier = field(repr=False)
+    method: str = field(default="token", init=False)
+
+    def data(self) -> bytes | Awaitable[bytes]:
+        if isinstance(self.token, str):
+            return self.token.encode()
+        given = self.token()
+        return _encode_later(given) if inspect.isawaitable(given) else _encode(given)
+
+
+@dataclass(frozen=True, slots=True)
+class BasicAuthentication:
+    user: str
+    password: str = field(repr=False)
+    method: str = field(default="basic", init=False)
+
+    def __post_init__(self) -> None:
+        if not self.user or ":" in self.user or ":" in self.password:
+            raise ConfigurationError("A user and a password are needed, both without a colon")
 
     def data(self) -> bytes:
-        token = self.token if isinstance(self.token, str) else self.token()
-        return token.encode()
+        return f"{self.user}:{self.password}".encode()
 
-    def __repr__(self) -> str:
-        return "TokenAuthentication(…)"
+
+@dataclass(frozen=True, slots=True)
+class TlsAuthentication:
+    """A client certificate and its key, as PEM files: the certificate's common name is the role."""
+
+    certificate: str | Path
+    key: str | Path
+    method: str = field(default="tls", init=False)
+
+    def data(self) -> bytes:
+        return b""
+
+
+async def load_data(authentication: Authentication) -> bytes:
+    """Ask for credentials; whatever goes wrong is told without what was given."""
+    try:
+        data = authentication.data()
+        return await data if inspect.isawaitable(data) else data
+    except PulsarError:
+        raise
+    # A supplier is the application's own code and may raise anything.
+    except Exception as error:
+        raise AuthenticationError(
+            f"The credentials could not be had: {type(error).__name__}"
+        ) from error
+
+
+def http_headers(authentication: Authentication | None) -> dict[str, str]:
+    """What a request carries; the admin client blocks, so it takes no coroutine."""
+    if authentication is None or authentication.method in ("none", "tls"):
+        return {}
+    data = authentication.data()
+    if not isinstance(data, bytes):
+        if inspect.iscoroutine(data):
+            data.close()
+        raise ConfigurationError("The admin client needs a supplier that is no coroutine function")
+    if authentication.method == "basic":
+        return {"Authorization": f"Basic {base64.b64encode(data).decode()}"}
+    return {"Authorization": f"Bearer {data.decode('latin-1')}"}
+
+
+def _encode(token: object) -> bytes:
+    if not isinstance(token, str):
+        raise AuthenticationError("A supplier of tokens gives text")
+    return token.encode()
+
+
+async def _encode_later(token: Awaitable[str]) -> bytes:
+    return _encode(await token)

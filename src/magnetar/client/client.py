@@ -38,6 +38,7 @@ from magnetar.client.scalable.roster import Roster
 from magnetar.client.scalable.stream import AsyncStreamConsumer, StreamTopic
 from magnetar.client.schema.schema import Schema
 from magnetar.client.session import Session
+from magnetar.client.tls import TlsPolicy
 from magnetar.model.name import TopicName
 from magnetar.runtime.clock import Clock, SystemClock
 
@@ -58,7 +59,7 @@ class AsyncPulsarClient:
         authentication: Authentication | None = None,
         operation_timeout: Duration = 30.0,
         connection: ConnectionPolicy | None = None,
-        tls: ssl.SSLContext | None = None,
+        tls: TlsPolicy | ssl.SSLContext | None = None,
         memory_limit: Size = MEMORY_BYTES_DEFAULT,
         clock: Clock | None = None,
     ) -> None:

@@ -10,20 +10,23 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
-from magnetar import __version__
 from magnetar.client.address import BrokerAddress
-from magnetar.client.authentication import Authentication
+from magnetar.client.authentication import Authentication, load_data
 from magnetar.client.end import ConsumerEnd, ProducerEnd, PushEnd
-from magnetar.client.error import ConnectError, PulsarError, PulsarTimeoutError, decode_refusal
+from magnetar.client.error import (
+    AuthenticationError,
+    ConnectError,
+    PulsarError,
+    PulsarTimeoutError,
+    decode_refusal,
+)
+from magnetar.client.greeting import make_connect, make_response
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.errors import ProtocolViolation
+from magnetar.runtime.task import TaskScope
 from magnetar.wire.command import (
     NO_REQUEST,
-    PROTOCOL_VERSION,
-    AuthData,
     BaseCommand,
-    CommandAuthResponse,
-    CommandConnect,
     FeatureFlags,
     body_of,
     decode_command,
@@ -35,7 +38,6 @@ from magnetar.wire.command import (
 from magnetar.wire.frame import FRAME_PADDING_BYTES, FrameDecoder
 
 Type = BaseCommand.Type
-CLIENT_VERSION: Final = f"Magnetar-Python-v{__version__}"
 MESSAGE_BYTES_DEFAULT: Final = 5 * 1024 * 1024
 _GOODBYE_S_MAX: Final = 1.0
 
@@ -65,6 +67,8 @@ class Connection(asyncio.Protocol):
         self._authentication = authentication
         self._policy = policy
         self._proxy_to = proxy_to
+        self._credentials = b""
+        self._tasks = TaskScope("connection")
         self._loop = asyncio.get_running_loop()
         self._decoder = FrameDecoder(frame_bytes_max=MESSAGE_BYTES_DEFAULT + FRAME_PADDING_BYTES)
         self._transport: asyncio.Transport | None = None
@@ -93,12 +97,15 @@ class Connection(asyncio.Protocol):
         context = (tls or ssl.create_default_context()) if address.secure else None
         try:
             async with asyncio.timeout(policy.connection_timeout):
+                connection._credentials = await load_data(authentication)
                 await asyncio.get_running_loop().create_connection(
                     lambda: connection, address.host, address.port, ssl=context
                 )
                 await connection._connected
         except TimeoutError:
             connection.close(ConnectError(f"{address} did not answer in time"))
+        except PulsarError as error:
+            connection.close(error)
         except OSError as error:
             connection.close(ConnectError(f"Cannot connect to {address}: {_cause(error)}"))
         except asyncio.CancelledError:
@@ -189,6 +196,7 @@ class Connection(asyncio.Protocol):
 
     async def wait_ended(self) -> None:
         """Until the socket is closed; a peer that does not take the rest is cut off."""
+        await self._tasks.close()
         if self._transport is not None:
             try:
                 async with asyncio.timeout(_GOODBYE_S_MAX):
@@ -202,20 +210,8 @@ class Connection(asyncio.Protocol):
         if self.reason is not None:
             transport.close()
             return
-        connect = CommandConnect(
-            client_version=CLIENT_VERSION,
-            protocol_version=PROTOCOL_VERSION,
-            auth_method_name=self._authentication.method,
-            auth_data=self._authentication.data(),
-            feature_flags=FeatureFlags(
-                supports_auth_refresh=True,
-                supports_broker_entry_metadata=True,
-                supports_get_partitioned_metadata_without_auto_creation=True,
-            ),
-        )
-        if self._proxy_to is not None:
-            connect.proxy_to_broker_url = self._proxy_to
-        self.send_body(connect)
+        data, self._credentials = self._credentials, b""
+        self.send_body(make_connect(self._authentication.method, data, self._proxy_to))
 
     def connection_lost(self, error: Exception | None) -> None:
         self._ended.set()
@@ -273,16 +269,19 @@ class Connection(asyncio.Protocol):
         self._keep_alive = self._loop.call_later(self._policy.keep_alive, self._tick)
 
     def _on_challenge(self, challenge: Any, _: bytes) -> None:
-        response = AuthData(
-            auth_method_name=self._authentication.method, auth_data=self._authentication.data()
-        )
-        self.send_body(
-            CommandAuthResponse(
-                client_version=CLIENT_VERSION,
-                protocol_version=PROTOCOL_VERSION,
-                response=response,
-            )
-        )
+        self._tasks.start(self._respond(), "respond")
+
+    async def _respond(self) -> None:
+        """Without fresh credentials the broker would end this soon: end it now and say why."""
+        try:
+            async with asyncio.timeout(self._policy.connection_timeout):
+                data = await load_data(self._authentication)
+        except PulsarError as error:
+            self.close(error)
+        except TimeoutError:
+            self.close(AuthenticationError("Fresh credentials could not be had in time"))
+        else:
+            self.send_body(make_response(self._authentication.method, data))
 
     def _tick(self) -> None:
         if self._is_ping_unanswered:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from typing import TypeAlias
 
 from magnetar.client.address import BrokerAddress
@@ -11,6 +10,7 @@ from magnetar.client.authentication import Authentication
 from magnetar.client.connection import Connection
 from magnetar.client.error import AlreadyClosedError, ConnectError
 from magnetar.client.policy import ConnectionPolicy
+from magnetar.client.tls import Tls, load_tls, with_certificate
 
 _Place: TypeAlias = tuple[BrokerAddress, str | None]
 
@@ -22,12 +22,12 @@ class ConnectionPool:
         *,
         authentication: Authentication,
         policy: ConnectionPolicy,
-        tls: ssl.SSLContext | None,
+        tls: Tls | None,
     ) -> None:
         self._service = service
         self._authentication = authentication
         self._policy = policy
-        self._tls = tls
+        self._tls = with_certificate(tls, authentication)
         self._open: dict[_Place, Connection] = {}
         self._opening: dict[_Place, asyncio.Lock] = {}
         self._own: list[Connection] = []
@@ -78,11 +78,12 @@ class ConnectionPool:
         await asyncio.gather(*(each.wait_ended() for each in (*self._open.values(), *self._own)))
 
     async def _connect(self, address: BrokerAddress, proxy_to: str | None) -> Connection:
+        tls = await asyncio.to_thread(load_tls, self._tls) if address.secure else None
         connection = await Connection.open(
             address,
             authentication=self._authentication,
             policy=self._policy,
-            tls=self._tls,
+            tls=tls,
             proxy_to=proxy_to,
         )
         if self._is_closed:

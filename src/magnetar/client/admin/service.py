@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Self
 
 from magnetar.client.admin.broker import BrokerAdmin
@@ -14,6 +15,9 @@ from magnetar.client.admin.subscription import SubscriptionAdmin
 from magnetar.client.admin.tenant import TenantAdmin
 from magnetar.client.admin.topic import TopicAdmin
 from magnetar.client.admin.transport import Transport
+from magnetar.client.authentication import Authentication, TokenAuthentication
+from magnetar.client.error import ConfigurationError
+from magnetar.client.tls import TlsPolicy
 
 
 class AdminClient:
@@ -28,9 +32,15 @@ class AdminClient:
         url: str = "http://127.0.0.1:8080",
         *,
         token: str | None = None,
+        authentication: Authentication | None = None,
+        tls: TlsPolicy | ssl.SSLContext | None = None,
         timeout: float = 30.0,
     ) -> None:
-        self._transport = Transport(url, token=token, timeout_s=timeout)
+        if token is not None and authentication is not None:
+            raise ConfigurationError("Give one of token and authentication")
+        if token is not None:
+            authentication = TokenAuthentication(token)
+        self._transport = Transport(url, authentication=authentication, tls=tls, timeout_s=timeout)
         self.clusters = ClusterAdmin(self._transport)
         self.brokers = BrokerAdmin(self._transport)
         self.tenants = TenantAdmin(self._transport)

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
+from magnetar.client.authentication import Authentication, http_headers
 from magnetar.client.error import AdminUnreachable, ConfigurationError, decode_status
+from magnetar.client.tls import Tls, load_tls, with_certificate
 
 _REDIRECTS_MAX: Final = 5
 _REDIRECT_STATUSES: Final = (301, 302, 307, 308)
@@ -50,15 +52,22 @@ def format_query(query: Query | None) -> str:
 class Transport:
     """Keeps one connection open and opens it again when the server has let it go."""
 
-    def __init__(self, url: str, *, token: str | None, timeout_s: float) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        authentication: Authentication | None = None,
+        tls: Tls | None = None,
+        timeout_s: float,
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigurationError(f"Not an admin URL: {url!r}; expected http://host:port")
         self.url = url.rstrip("/")
         self._timeout_s = timeout_s
         self._headers = {"Accept": "application/json"}
-        if token is not None:
-            self._headers["Authorization"] = f"Bearer {token}"
+        self._authentication = authentication
+        self._tls = with_certificate(tls, authentication)
         self._connection: http.client.HTTPConnection | None = None
         self._origin = ("", "")
 
@@ -96,7 +105,7 @@ class Transport:
     ) -> Answer:
         """Send one request to `path`, already encoded, and return a 2xx answer."""
         content = b"" if body is _NO_BODY else json.dumps(body).encode()
-        headers = dict(self._headers)
+        headers = {**self._headers, **http_headers(self._authentication)}
         if method in ("PUT", "POST"):
             headers["Content-Type"] = content_type
         url = f"{self.url}/{path}{format_query(query)}"
@@ -105,7 +114,7 @@ class Transport:
             location = answer.headers.get("location")
             if answer.status not in _REDIRECT_STATUSES or location is None:
                 break
-            url = urljoin(url, location)
+            url = _follow(url, location)
         if not 200 <= answer.status < 300:
             raise decode_status(answer.status, _reason(answer))
         return answer
@@ -135,8 +144,14 @@ class Transport:
         return AdminUnreachable(self.url, _cause(error))
 
     def _open(self, scheme: str, netloc: str) -> None:
-        kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
-        self._connection = kind(netloc.rpartition("@")[2], timeout=self._timeout_s)
+        host = netloc.rpartition("@")[2]
+        if scheme == "https":
+            context = load_tls(self._tls)
+            self._connection = http.client.HTTPSConnection(
+                host, timeout=self._timeout_s, context=context
+            )
+        else:
+            self._connection = http.client.HTTPConnection(host, timeout=self._timeout_s)
         self._origin = (scheme, netloc)
 
     def _round_trip(
@@ -158,6 +173,14 @@ class Transport:
             return json.loads(answer.body)
         except ValueError:
             return answer.body.decode("utf-8", errors="replace")
+
+
+def _follow(url: str, location: str) -> str:
+    """Where a redirect leads; from HTTPS never to HTTP, where all could read the credentials."""
+    target = urljoin(url, location)
+    if url.startswith("https:") and not target.startswith("https:"):
+        raise AdminUnreachable(url, "it redirects to a place without TLS")
+    return target
 
 
 def _reason(answer: Answer) -> str:

@@ -29,6 +29,7 @@ from magnetar.client.scalable.option import (
     Topics,
 )
 from magnetar.client.schema.schema import Schema
+from magnetar.client.tls import TlsPolicy
 
 T = TypeVar("T")
 
@@ -47,7 +48,7 @@ class PulsarClient:
         authentication: Authentication | None = None,
         operation_timeout: Duration = 30.0,
         connection: ConnectionPolicy | None = None,
-        tls: ssl.SSLContext | None = None,
+        tls: TlsPolicy | ssl.SSLContext | None = None,
         memory_limit: Size = MEMORY_BYTES_DEFAULT,
     ) -> None:
         self._inner = AsyncPulsarClient(
