@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from magnetar.client.authentication import Authentication as Authentication
+    from magnetar.client.authentication import BasicAuthentication as BasicAuthentication
+    from magnetar.client.authentication import TlsAuthentication as TlsAuthentication
     from magnetar.client.authentication import TokenAuthentication as TokenAuthentication
     from magnetar.client.client import AsyncPulsarClient as AsyncPulsarClient
     from magnetar.client.consumer import AsyncConsumer as AsyncConsumer
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
     from magnetar.client.schema.shape import AvroType as AvroType
     from magnetar.client.subscription import SubscriptionType as SubscriptionType
     from magnetar.client.table_view import AsyncTableView as AsyncTableView
+    from magnetar.client.tls import TlsPolicy as TlsPolicy
 
 __version__ = "0.1.0"
 
@@ -97,6 +100,7 @@ _HOMES = {  # the module, and the name there if it is another
     "AuthorizationError": "client.error",
     "AvroType": "client.schema.shape",
     "BackoffPolicy": "client.policy",
+    "BasicAuthentication": "client.authentication",
     "BatchingPolicy": "client.policy",
     "Checkpoint": "client.scalable.checkpoint",
     "CheckpointConsumer": "client.facade.scalable",
@@ -144,6 +148,8 @@ _HOMES = {  # the module, and the name there if it is another
     "StreamConsumer": "client.facade.scalable",
     "SubscriptionType": "client.subscription",
     "TableView": "client.facade.classic",
+    "TlsAuthentication": "client.authentication",
+    "TlsPolicy": "client.tls",
     "TokenAuthentication": "client.authentication",
     "TopicTerminatedError": "client.error",
     "TransactionError": "client.error",
@@ -168,6 +174,7 @@ __all__ = [
     "AuthorizationError",
     "AvroType",
     "BackoffPolicy",
+    "BasicAuthentication",
     "BatchingPolicy",
     "Checkpoint",
     "CheckpointConsumer",
@@ -213,6 +220,8 @@ __all__ = [
     "StreamConsumer",
     "SubscriptionType",
     "TableView",
+    "TlsAuthentication",
+    "TlsPolicy",
     "TokenAuthentication",
     "TopicTerminatedError",
     "TransactionError",

@@ -6,8 +6,18 @@ import importlib
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from magnetar.cli.command import Flag, UsageError, Verb, build_parser, format_rows, suggest
+from magnetar.cli.command import (
+    Argument,
+    Flag,
+    Switch,
+    UsageError,
+    Verb,
+    build_parser,
+    format_rows,
+    suggest,
+)
 from magnetar.cli.output import format_result
+from magnetar.cli.security import make_authentication, make_tls
 from magnetar.cli.table import ADMIN_PARTS
 from magnetar.client.admin import AdminClient
 
@@ -121,7 +131,12 @@ def _call(group: str, verb: Verb, words: list[str]) -> int:
         options = parser.parse_args(words)
     except SystemExit as end:  # --help printed its text
         return int(end.code or 0)
-    with AdminClient(options.admin_url, token=options.token, timeout=options.timeout) as admin:
+    with AdminClient(
+        options.admin_url,
+        authentication=make_authentication(options),
+        tls=make_tls(options),
+        timeout=options.timeout,
+    ) as admin:
         result = verb.run(admin, options)
     if verb.shows:
         text = format_result(result, options.output)
@@ -132,13 +147,14 @@ def _call(group: str, verb: Verb, words: list[str]) -> int:
 
 def _split_options(words: list[str]) -> tuple[list[str], list[str]]:
     """Take the common options that stand before the next word."""
-    names = {name for part in ADMIN_PARTS if isinstance(part, Flag) for name in part.names}
+    flags = {name for part in ADMIN_PARTS if isinstance(part, Flag) for name in part.names}
+    switches = {name for part in ADMIN_PARTS if isinstance(part, Switch) for name in part.names}
     place = 0
     while place < len(words) and words[place].startswith("-"):
         name, separator, _ = words[place].partition("=")
-        if name not in names:
+        if name not in flags and name not in switches:
             break
-        place += 1 if separator else 2
+        place += 1 if separator or name in switches else 2
     return words[:place], words[place:]
 
 
@@ -151,7 +167,9 @@ def _overview() -> str:
             "",
             "options, before the group or after the verb:",
             format_rows(
-                (", ".join(part.names), part.help) for part in ADMIN_PARTS if isinstance(part, Flag)
+                (", ".join(part.names), part.help)
+                for part in ADMIN_PARTS
+                if not isinstance(part, Argument)
             ),
             "",
             "The verbs of a group: magnetar admin GROUP --help",

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from magnetar.cli.command import Options, UsageError
 from magnetar.cli.output import format_result
+from magnetar.cli.security import make_authentication, make_tls
 from magnetar.cli.source import Source, is_scalable, open_source
-from magnetar.client.authentication import TokenAuthentication
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.producer import AsyncProducer
 from magnetar.client.scalable.producer import AsyncScalableProducer
@@ -71,8 +71,9 @@ def run(options: Options) -> int:
 
 
 async def _measure(options: Options, clock: Clock) -> list[dict[str, Any]]:
-    authentication = TokenAuthentication(options.token) if options.token else None
-    async with AsyncPulsarClient(options.url, authentication=authentication) as client:
+    async with AsyncPulsarClient(
+        options.url, authentication=make_authentication(options), tls=make_tls(options)
+    ) as client:
         await client.connect()
         if options.consumers:
             options.subscription, options.reader = f"bench-{os.getpid()}", False

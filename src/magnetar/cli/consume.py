@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from magnetar.cli.command import Options, UsageError
+from magnetar.cli.security import make_authentication, make_tls
 from magnetar.cli.source import Received, Source, open_source
-from magnetar.client.authentication import TokenAuthentication
 from magnetar.client.client import AsyncPulsarClient
 
 _UNFLUSHED_MAX: Final = 100
@@ -34,8 +34,9 @@ def run(options: Options) -> int:
 
 
 async def _consume(options: Options, form: Format) -> None:
-    authentication = TokenAuthentication(options.token) if options.token else None
-    async with AsyncPulsarClient(options.url, authentication=authentication) as client:
+    async with AsyncPulsarClient(
+        options.url, authentication=make_authentication(options), tls=make_tls(options)
+    ) as client:
         await client.connect()
         source = await open_source(client, options)
         await _print_all(source, options, form)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from magnetar.cli.command import Options, UsageError
 from magnetar.cli.input import read_lines
+from magnetar.cli.security import make_authentication, make_tls
 from magnetar.cli.source import is_scalable
-from magnetar.client.authentication import TokenAuthentication
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.producer import AsyncProducer
 from magnetar.client.scalable.producer import AsyncScalableProducer
@@ -41,8 +41,9 @@ def run(options: Options) -> int:
 
 
 async def _produce(options: Options) -> int:
-    authentication = TokenAuthentication(options.token) if options.token else None
-    async with AsyncPulsarClient(options.url, authentication=authentication) as client:
+    async with AsyncPulsarClient(
+        options.url, authentication=make_authentication(options), tls=make_tls(options)
+    ) as client:
         await client.connect()
         producer: Producer
         create = client.producer if is_scalable(options.topic) else client.classic.create_producer

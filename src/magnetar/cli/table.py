@@ -18,8 +18,21 @@ SERVICE_URL: Final = Flag(
     default=os.environ.get("MAGNETAR_URL", DEFAULT_SERVICE_URL),
     variable="URL",
 )
-TOKEN: Final = Flag(
-    ("--token",), "authentication token (MAGNETAR_TOKEN)", default=os.environ.get("MAGNETAR_TOKEN")
+
+
+def _from_environment(name: str, help: str, variable: str) -> Flag:
+    key = "MAGNETAR_" + name.lstrip("-").replace("-", "_").upper()
+    return Flag((name,), f"{help} ({key})", default=os.environ.get(key), variable=variable)
+
+
+SECURITY: Final[tuple[Part, ...]] = (
+    _from_environment("--token", "token, or where it is: file:PATH, env:NAME", "TOKEN"),
+    _from_environment("--basic", "user:password, or where it is: file:PATH", "USER:PASSWORD"),
+    _from_environment("--tls-trust", "PEM file of who signs brokers' certificates", "FILE"),
+    _from_environment("--tls-cert", "PEM file of a client certificate", "FILE"),
+    _from_environment("--tls-key", "PEM file of its key", "FILE"),
+    Switch(("--tls-insecure",), "take any certificate of anybody"),
+    Switch(("--tls-any-host",), "take a certificate that is of another host"),
 )
 ADMIN_PARTS: Final[tuple[Part, ...]] = (
     Flag(
@@ -28,7 +41,7 @@ ADMIN_PARTS: Final[tuple[Part, ...]] = (
         default=os.environ.get("MAGNETAR_ADMIN_URL", DEFAULT_ADMIN_URL),
         variable="URL",
     ),
-    TOKEN,
+    *SECURITY,
     Flag(
         ("-o", "--output"),
         "how to print the result (table)",
@@ -122,7 +135,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
             Flag(("--producer-name",), "name of the producer"),
             Switch(("-q", "--quiet"), "do not print how many messages were sent"),
             SERVICE_URL,
-            TOKEN,
+            *SECURITY,
         ),
     ),
     Command(
@@ -164,7 +177,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
             Switch(("--no-ack",), "leave the messages unacknowledged"),
             Flag(("--queue-size",), "messages to hold in advance (1000)", int, default=1000),
             SERVICE_URL,
-            TOKEN,
+            *SECURITY,
         ),
     ),
     Command(
@@ -194,13 +207,19 @@ COMMANDS: Final[tuple[Command, ...]] = (
                 choices=("table", "json"),
             ),
             SERVICE_URL,
-            TOKEN,
+            *SECURITY,
         ),
     ),
     Command(
         "spark",
         "jobs over many topics on Spark: what-if, load-history and more",
         "magnetar.cli.spark",
+        takes_words=True,
+    ),
+    Command(
+        "tokens",
+        "keys, and the tokens that prove a role",
+        "magnetar.cli.token",
         takes_words=True,
     ),
     Command(

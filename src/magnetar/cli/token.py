@@ -1,0 +1,210 @@
+"""`magnetar tokens`: keys, and the tokens they sign."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from magnetar.cli.command import (
+    Argument,
+    Flag,
+    Options,
+    Part,
+    Switch,
+    UsageError,
+    build_parser,
+    format_rows,
+    suggest,
+)
+from magnetar.cli.output import format_result
+from magnetar.cli.value import parse_pair
+from magnetar.client.token import (
+    ALGORITHMS,
+    create_token,
+    load_sign_key,
+    load_verify_key,
+    make_key_pair,
+    make_secret_key,
+    read_token,
+    validate_token,
+)
+from magnetar.runtime.clock import SystemClock
+from magnetar.runtime.credential import load_text
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
+_PLACE: Final = "a file, a file: or data: URL, env:NAME, or base64"
+_SECRET: Final = Flag(("-sk", "--secret-key"), f"secret key: {_PLACE}")
+_PUBLIC: Final = Flag(("-pk", "--public-key"), f"public key: {_PLACE}")
+_TOKEN: Final = Argument("token", "the token; without it, standard input", optional=True)
+_TOKEN_FILE: Final = Flag(("-f", "--token-file"), "read the token from a file", Path)
+
+
+class _Verb(NamedTuple):
+    name: str
+    help: str
+    parts: tuple[Part, ...]
+    run: Callable[[Options], None]
+
+
+def _create_secret_key(options: Options) -> None:
+    key = make_secret_key(options.signature_algorithm)
+    data = base64.b64encode(key) if options.base64 else key
+    if options.output is None:
+        sys.stdout.buffer.write(data + (b"\n" if options.base64 else b""))
+        return
+    _write_secret(options.output, data)
+
+
+def _create_key_pair(options: Options) -> None:
+    pair = make_key_pair(options.signature_algorithm)
+    _write_secret(options.output_private_key, pair.private)
+    try:
+        options.output_public_key.write_bytes(pair.public)
+    except OSError as error:
+        raise UsageError(
+            f"magnetar tokens: {options.output_public_key}: {error.strerror}"
+        ) from None
+
+
+def _write_secret(path: Path, data: bytes) -> None:
+    """For the owner's eyes only, from the first byte on."""
+    try:
+        path.unlink(missing_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise UsageError(f"magnetar tokens: {path}: {error.strerror}") from None
+
+
+def _create(options: Options) -> None:
+    expires_s = None
+    if options.expiry_time is not None:
+        expires_s = SystemClock().now_ms() // 1000 + options.expiry_time
+    key = load_sign_key(secret_key=options.secret_key, private_key=options.private_key)
+    token = create_token(
+        options.subject,
+        key,
+        expires_s=expires_s,
+        audience=options.audience,
+        algorithm=options.signature_algorithm,
+        headers=dict(options.headers or ()),
+    )
+    print(token)
+
+
+def _validate(options: Options) -> None:
+    key = load_verify_key(secret_key=options.secret_key, public_key=options.public_key)
+    claims = validate_token(_token_of(options), key, now_ms=SystemClock().now_ms())
+    print(format_result(dict(claims), "json"))
+
+
+def _show(options: Options) -> None:
+    header, claims = read_token(_token_of(options))
+    print(format_result({"header": dict(header), "claims": dict(claims)}, "json"))
+
+
+def _token_of(options: Options) -> str:
+    if options.token_file is not None:
+        return load_text("--token-file", f"file:{options.token_file}")
+    if options.token:
+        return load_text("the token", options.token)
+    if not options.stdin and sys.stdin.isatty():
+        raise UsageError("magnetar tokens: give a token, --token-file, or standard input")
+    return sys.stdin.read().strip()
+
+
+def _parse_expiry(text: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,9})([smhdwy]?)", text)
+    if found is None:
+        raise ValueError(text)
+    return int(found[1]) * _UNITS[found[2] or "s"]
+
+
+_ALGORITHM: Final = ("-a", "--signature-algorithm")
+_STDIN: Final = Switch(("-i", "--stdin"), "read the token from standard input")
+VERBS: Final[tuple[_Verb, ...]] = (
+    _Verb(
+        "create",
+        "a token for a role, signed with a secret or a private key",
+        (
+            Flag(("-s", "--subject"), "the role that the token proves", required=True),
+            _SECRET,
+            Flag(("-pk", "--private-key"), f"private key: {_PLACE}"),
+            Flag(
+                ("-e", "--expiry-time"),
+                "when it ends, from now: 30s, 10m, 5h, 1d, 2w, 1y; without it never",
+                _parse_expiry,
+                variable="DURATION",
+            ),
+            Flag(("--audience",), "for whom it is (claim aud)"),
+            Flag(_ALGORITHM, "what signs it; the key decides without it", choices=ALGORITHMS),
+            Flag(
+                ("--headers",),
+                "a header of the token; may be given again",
+                parse_pair,
+                many=True,
+                variable="KEY=VALUE",
+            ),
+        ),
+        _create,
+    ),
+    _Verb(
+        "validate",
+        "whether a broker with this key would take a token; prints its claims",
+        (_TOKEN, _TOKEN_FILE, _STDIN, _SECRET, _PUBLIC),
+        _validate,
+    ),
+    _Verb(
+        "show",
+        "what a token says, proven by nothing",
+        (_TOKEN, _TOKEN_FILE, _STDIN),
+        _show,
+    ),
+    _Verb(
+        "create-secret-key",
+        "a key that signs and verifies",
+        (
+            Flag(_ALGORITHM, "what it is for (HS256)", default="HS256", choices=ALGORITHMS[:3]),
+            Flag(("-o", "--output"), "file to write, readable by its owner only", Path),
+            Switch(("-b", "--base64"), "write it as base64"),
+        ),
+        _create_secret_key,
+    ),
+    _Verb(
+        "create-key-pair",
+        "a private key that signs, and a public one that verifies",
+        (
+            Flag(_ALGORITHM, "what they are for (RS256)", default="RS256", choices=ALGORITHMS[3:]),
+            Flag(("--output-private-key",), "file to write", Path, required=True),
+            Flag(("--output-public-key",), "file to write", Path, required=True),
+        ),
+        _create_key_pair,
+    ),
+)
+
+
+def run(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help"):
+        rows = format_rows((verb.name, verb.help) for verb in VERBS)
+        print(f"usage: magnetar tokens VERB [ARGUMENTS]\n\n{rows}")
+        return 0 if words else 2
+    verb = next((each for each in VERBS if each.name == words[0]), None)
+    if verb is None:
+        names = [each.name for each in VERBS]
+        raise UsageError(
+            f"magnetar tokens: no verb is called {words[0]!r}.{suggest(words[0], names)}",
+            hint="Try: magnetar tokens --help",
+        )
+    parser = build_parser(f"magnetar tokens {verb.name}", verb.help, verb.parts)
+    try:
+        options = parser.parse_args(words[1:])
+    except SystemExit as end:  # --help printed its text
+        return int(end.code or 0)
+    verb.run(options)
+    return 0
