@@ -14,6 +14,7 @@ from magnetar.admin.route import Route
 from magnetar.admin.router import Found, Router, WrongMethod
 from magnetar.broker.api import BrokerApi
 from magnetar.errors import BadRequest, BrokerError, Unauthenticated, fault_of
+from magnetar.model import permission
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.runtime.log import Log
 
@@ -75,7 +76,11 @@ class Application:
 
     def _authenticate(self, found: Found | WrongMethod | None, scope: Scope) -> Caller:
         """Before anything is told, even that there is nothing; some pages are for everybody."""
-        if isinstance(found, Found) and self._api.authentication.is_open(found.route.path):
+        if (
+            isinstance(found, Found)
+            and found.route.need.scope is permission.Scope.OPEN
+            and not self._api.authentication.guards(found.route.path)
+        ):
             return NOBODY
         certificate_name = scope.get("extensions", {}).get("tls", {}).get(CERTIFICATE_NAME)
         return self._api.authentication.authenticate(_headers(scope), certificate_name)

@@ -26,7 +26,7 @@ _UNGRANTED: Final = (Scope.OPEN, Scope.AUTHENTICATED, Scope.ATTACHED, Scope.SUPE
 
 class Authorization:
     def __init__(self, config: Configuration, resources: Resources) -> None:
-        if config.authorizationEnabled and not config.get("authenticationEnabled"):
+        if config.authorizationEnabled and not config.authenticationEnabled:
             raise InvalidConfiguration(
                 "authorizationEnabled needs authenticationEnabled:"
                 " without it nobody has a role that could be allowed anything"

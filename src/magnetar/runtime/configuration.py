@@ -31,14 +31,14 @@ class Configuration:
     allowAutoSubscriptionCreation: bool
     allowAutoTopicCreation: bool
     allowAutoTopicCreationType: str
-    authorizationAllowWildcardsMatching: bool
-    authorizationEnabled: bool
     anonymousUserRole: str
     authenticateMetricsEndpoint: bool
     authenticateOriginalAuthData: bool
     authenticationEnabled: bool
     authenticationProviders: tuple[str, ...]
     authenticationRefreshCheckSeconds: int
+    authorizationAllowWildcardsMatching: bool
+    authorizationEnabled: bool
     autoSkipNonRecoverableData: bool
     backlogQuotaCheckEnabled: bool
     backlogQuotaCheckIntervalInSeconds: int

@@ -10,7 +10,6 @@ from magnetar.model.caller import Caller
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
 
-_OPEN: Final = frozenset(("/status.html",))
 _METRICS: Final = "/metrics"
 
 
@@ -18,11 +17,9 @@ class AuthenticationApi:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    def is_open(self, path: str) -> bool:
-        """Whether everybody may ask: load balancers, and Prometheus unless told otherwise."""
-        if path == _METRICS:
-            return not self._service.config.authenticateMetricsEndpoint
-        return path in _OPEN
+    def guards(self, path: str) -> bool:
+        """Whether a page that is usually for everybody is not: metrics, when told so."""
+        return path == _METRICS and self._service.config.authenticateMetricsEndpoint
 
     def authenticate(self, headers: Mapping[str, str], certificate_name: str | None) -> Caller:
         """Raise Unauthenticated for nobody that is known."""
