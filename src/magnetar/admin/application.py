@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import replace
 from http import HTTPStatus
@@ -9,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from magnetar.admin.gate import check_access
 from magnetar.admin.request import Call, Request, decode_body, parse_query
-from magnetar.admin.response import Response, json_response, refusal
+from magnetar.admin.response import Response, Stream, json_response, refusal
 from magnetar.admin.route import Route
 from magnetar.admin.router import Found, Router, WrongMethod
 from magnetar.broker.api import BrokerApi
@@ -27,6 +28,7 @@ BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 CERTIFICATE_NAME: Final = "client_common_name"
 """What a scope's extension `tls` calls the common name of a verified client certificate."""
 _CHALLENGE: Final = (("www-authenticate", 'Bearer realm="magnetar"'),)
+_CHUNK_S_MAX: Final = 60
 
 _log = Log(__name__)
 
@@ -42,9 +44,13 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
-        await _send(send, await self._answer(scope, receive))
+        match await self._answer(scope, receive):
+            case Stream() as stream:
+                await _send_stream(send, stream, path=str(scope["path"]))
+            case Response() as response:
+                await _send(send, response)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Response:
+    async def _answer(self, scope: Scope, receive: Receive) -> Response | Stream:
         path = bytes(scope["raw_path"]).decode("latin-1")
         method = str(scope["method"])
         try:
@@ -85,7 +91,7 @@ class Application:
         certificate_name = scope.get("extensions", {}).get("tls", {}).get(CERTIFICATE_NAME)
         return self._api.authentication.authenticate(_headers(scope), certificate_name)
 
-    async def _call(self, found: Found, request: Request, receive: Receive) -> Response:
+    async def _call(self, found: Found, request: Request, receive: Receive) -> Response | Stream:
         """Whoever may not make the call is told so before the body is read."""
         route = found.route
         await check_access(self._api, route.need, Call(request, found.parts))
@@ -96,7 +102,7 @@ class Application:
             if payload is None and route.body.required:
                 raise BadRequest(route.body.missing)
         answer = await route.handler(self._api, Call(request, found.parts, payload))
-        if isinstance(answer, Response):
+        if isinstance(answer, Response | Stream):
             return answer
         if answer is None:
             is_read = route.method == "GET"
@@ -144,6 +150,23 @@ async def _send(send: Send, response: Response) -> None:
         headers.append((b"content-length", str(len(response.body)).encode("latin-1")))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": response.body})
+
+
+async def _send_stream(send: Send, stream: Stream, *, path: str) -> None:
+    """A failure on the way leaves the answer without its end: the reader sees that it is not whole.
+
+    So does a reader that takes nothing for a long time.
+    """
+    headers = [(b"content-type", stream.content_type.encode("latin-1"))]
+    await send({"type": "http.response.start", "status": int(HTTPStatus.OK), "headers": headers})
+    try:
+        async for chunk in stream.chunks:
+            async with asyncio.timeout(_CHUNK_S_MAX):
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    except (BrokerError, TimeoutError) as failure:
+        _log.warning("answer cut short", path=path, reason=str(failure))
+        return
+    await send({"type": "http.response.body", "body": b""})
 
 
 def _header(value: str) -> bytes:

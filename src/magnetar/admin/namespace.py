@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from magnetar.admin.listing import PAGE, answer_names
 from magnetar.admin.request import Call
+from magnetar.admin.response import NDJSON
 from magnetar.admin.route import Body, Priority, Query, Table
 from magnetar.broker.api import BrokerApi
+from magnetar.broker.api.topic_list import parse_mode
 from magnetar.model.permission import (
     NAMESPACE_ADMIN,
     NAMESPACE_CONSUME,
@@ -44,12 +47,13 @@ async def delete_namespace(api: BrokerApi, call: Call) -> object:
 
 
 async def list_topics(api: BrokerApi, call: Call) -> object:
-    """Topics of a namespace: persistent ones, the others, or all."""
-    return await api.topics.list_by_mode(
-        call.namespace,
-        call.query("mode") or "PERSISTENT",
-        include_system=call.flag("includeSystemTopic"),
-    )
+    """Topics of a namespace: persistent ones, the others, or all; whole, by page, or by line."""
+    return await answer_names(api, call, parse_mode(call.query("mode") or "PERSISTENT"))
+
+
+async def count_topics(api: BrokerApi, call: Call) -> object:
+    """How many topics a namespace has, by domain; partitions and system topics count too."""
+    return await api.topic_lists.count(call.namespace)
 
 
 async def get_topic_buckets(api: BrokerApi, call: Call) -> object:
@@ -184,7 +188,16 @@ TENANT_TABLE.add("GET", "", list_namespaces, TENANT_ADMIN, priority=P0)
 TABLE.add("GET", "", get_namespace, NAMESPACE_ADMIN, priority=P0)
 TABLE.add("PUT", "", create_namespace, TENANT_ADMIN, priority=P0, body=Body(Policies))
 TABLE.add("DELETE", "", delete_namespace, TENANT_ADMIN, priority=P0, query=_FORCE)
-TABLE.add("GET", "/topics", list_topics, NAMESPACE_READ, priority=P0, query=_MODE)
+TABLE.add(
+    "GET",
+    "/topics",
+    list_topics,
+    NAMESPACE_READ,
+    priority=P0,
+    query=(*_MODE, *PAGE),
+    or_produces=(NDJSON,),
+)
+TABLE.add("GET", "/topics/count", count_topics, NAMESPACE_READ)
 TABLE.add("GET", "/numberOfTopicBuckets", get_topic_buckets, NAMESPACE_ADMIN)
 TABLE.add(
     "POST",

@@ -103,8 +103,9 @@ def _responses(route: Route) -> dict[str, Any]:
     if route.status == 204:
         responses["204"] = {"description": "Done"}
     elif route.method == "GET" or route.produces != JSON:
-        media_type = route.produces.partition(";")[0]
-        responses[str(route.status)] = {"description": "Found", "content": {media_type: {}}}
+        media_types = (route.produces.partition(";")[0], *route.or_produces)
+        content: dict[str, Any] = {each: {} for each in media_types}
+        responses[str(route.status)] = {"description": "Found", "content": content}
     else:
         responses[str(route.status)] = {"description": "Done", "content": {JSON: {}}}
     if route.method == "GET" and route.produces == JSON:

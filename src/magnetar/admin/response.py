@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -11,6 +12,7 @@ import msgspec
 from magnetar.model.document import format_document
 
 JSON: Final = "application/json"
+NDJSON: Final = "application/x-ndjson"
 TEXT: Final = "text/plain; charset=utf-8"
 HTML: Final = "text/html; charset=utf-8"
 BYTES: Final = "application/octet-stream"
@@ -22,6 +24,14 @@ class Response:
     body: bytes = b""
     content_type: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer made while it is read, so that it is never whole in memory."""
+
+    chunks: AsyncIterator[bytes]
+    content_type: str
 
 
 def json_response(value: object, status: int = HTTPStatus.OK) -> Response:

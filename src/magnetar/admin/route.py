@@ -66,6 +66,8 @@ class Route:
     body: Body | None = None
     query: tuple[Query, ...] = ()
     produces: str = JSON
+    or_produces: tuple[str, ...] = ()
+    """What else it may be, for those who ask for it."""
     domains: tuple[TopicDomain, ...] = _DOMAINS
     """The kinds of topic that a `{domain}` stands for."""
     fixed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -127,6 +129,7 @@ class Table:
         body: Body | None = None,
         query: tuple[Query, ...] = (),
         produces: str = JSON,
+        or_produces: tuple[str, ...] = (),
     ) -> None:
         """Reads answer 200 and writes 204 unless told."""
         name = operation or getattr(handler, "__name__", "")
@@ -142,6 +145,7 @@ class Table:
                 body=body,
                 query=query,
                 produces=produces,
+                or_produces=or_produces,
                 domains=self._domains,
                 fixed=self._fixed,
             )

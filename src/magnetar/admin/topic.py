@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from magnetar.admin.entry import entry_response
+from magnetar.admin.listing import PAGE, answer_names
 from magnetar.admin.request import Call
-from magnetar.admin.response import BYTES, JSON
+from magnetar.admin.response import BYTES, JSON, NDJSON
 from magnetar.admin.route import Body, Priority, Query, Table
 from magnetar.broker.api import BrokerApi
 from magnetar.broker.api.message_id import MessageId
@@ -48,13 +49,8 @@ _ACTIONS = Body(list[AuthAction], required=True, missing="Actions should not be 
 
 # Lists
 async def list_topics(api: BrokerApi, call: Call) -> object:
-    """Topics of a namespace, partitions singly."""
-    return await api.topics.list(
-        call.namespace,
-        call.domain,
-        bundle=call.query("bundle"),
-        include_system=call.flag("includeSystemTopic"),
-    )
+    """Topics of a namespace, partitions singly: all, a page after a name, or a line for each."""
+    return await answer_names(api, call, (call.domain,), bundle=call.query("bundle"))
 
 
 async def list_partitioned_topics(api: BrokerApi, call: Call) -> object:
@@ -270,7 +266,13 @@ _SYSTEM = (Query("includeSystemTopic", default=False),)
 _EXAMINE = (Query("initialPosition", str, "latest"), Query("messagePosition", int, 1))
 
 LIST_TABLE.add(
-    "GET", "", list_topics, NAMESPACE_READ, priority=P0, query=(*_SYSTEM, Query("bundle", str))
+    "GET",
+    "",
+    list_topics,
+    NAMESPACE_READ,
+    priority=P0,
+    query=(*_SYSTEM, Query("bundle", str), *PAGE),
+    or_produces=(NDJSON,),
 )
 LIST_TABLE.add(
     "GET", "/partitioned", list_partitioned_topics, NAMESPACE_READ, priority=P0, query=_SYSTEM

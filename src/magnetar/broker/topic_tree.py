@@ -8,6 +8,7 @@ exist, so where the two differ nothing is served.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
@@ -31,8 +32,9 @@ from magnetar.model.document import decode_document, encode_document
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
 
 _DOMAINS: Final = (TopicDomain.PERSISTENT, TopicDomain.SEGMENT)
-_NAMES_AHEAD: Final = 16_384
+NAMES_AHEAD: Final = 16_384
 """How many names may be read before those in front of them were taken."""
+_NAMES_AT_ONCE: Final = 4_096
 _READS_AT_ONCE: Final = 32
 
 
@@ -119,7 +121,7 @@ class TopicTree:
         domain: TopicDomain,
         *,
         after: TopicName | None = None,
-        names_ahead: int = _NAMES_AHEAD,
+        names_ahead: int = NAMES_AHEAD,
     ) -> AsyncIterator[Sequence[str]]:
         """Full names bucket by bucket, within one in the order of their nodes.
 
@@ -140,9 +142,9 @@ class TopicTree:
             width = min(max(names_ahead // max(most, 1), 1), _READS_AT_ONCE)
             for nodes in found:
                 if last:
-                    nodes, last = tuple(node for node in nodes if node > last), ""
-                if nodes:
-                    yield [prefix + _local(node) for node in nodes]
+                    nodes, last = nodes[bisect_right(nodes, last) :], ""
+                for first in range(0, len(nodes), _NAMES_AT_ONCE):
+                    yield [prefix + _local(each) for each in nodes[first : first + _NAMES_AT_ONCE]]
 
     # ------------------------------------------------------------------ the end of a namespace
 

@@ -70,6 +70,7 @@ class Admin:
         *,
         raw: bytes | None = None,
         content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> Reply:
         data = raw if raw is not None else b"" if body is ... else json.dumps(body).encode()
         raw_path, _, query = path.partition("?")
@@ -78,7 +79,8 @@ class Admin:
             "method": method,
             "raw_path": raw_path.encode("latin-1"),
             "query_string": query.encode("latin-1"),
-            "headers": [(b"content-type", content_type.encode())],
+            "path": raw_path,
+            "headers": [(b"content-type", content_type.encode()), (b"accept", accept.encode())],
         }
         sent: list[MutableMapping[str, Any]] = []
 
@@ -90,7 +92,8 @@ class Admin:
 
         await self.application(scope, receive, send)
         headers = {key.decode(): value.decode() for key, value in sent[0]["headers"]}
-        return Reply(sent[0]["status"], headers, sent[1]["body"])
+        body_sent = b"".join(message["body"] for message in sent[1:])
+        return Reply(sent[0]["status"], headers, body_sent)
 
     async def get(self, path: str) -> Reply:
         return await self.call("GET", path)

@@ -23,6 +23,7 @@ from magnetar.broker.api.segment import SegmentApi
 from magnetar.broker.api.subscription import SubscriptionApi
 from magnetar.broker.api.tenant import TenantApi
 from magnetar.broker.api.topic import TopicApi
+from magnetar.broker.api.topic_list import TopicListApi
 from magnetar.broker.api.topic_policy import TopicPolicyApi
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ class BrokerApi:
         self.permissions = PermissionApi(service)
         self.bundles = BundleApi(service)
         self.brokers = BrokerSelfApi(service, self.bundles)
-        self.topics = TopicApi(service, self.bundles)
+        self.topics = TopicApi(service)
+        self.topic_lists = TopicListApi(service, self.bundles)
         self.partitions = PartitionApi(service, self.topics)
         self.subscriptions = SubscriptionApi(service, self.topics)
         self.topic_policies = TopicPolicyApi(service)

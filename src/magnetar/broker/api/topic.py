@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.api.chain_info import describe_chain
 from magnetar.broker.api.message_id import describe_position
 from magnetar.broker.api.migration import check_regular
 from magnetar.broker.api.permission import forget_permissions
-from magnetar.broker.api.record import load_policies
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import is_system_topic
 from magnetar.errors import (
-    BadRequest,
     BrokerError,
     Conflict,
     EntryNotFound,
@@ -30,7 +27,7 @@ from magnetar.errors import (
     PreconditionFailed,
     TopicNotFound,
 )
-from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.policy import PartitionedTopicMetadata
 from magnetar.model.position import EARLIEST, Position
 from magnetar.model.segment import scalable_name
@@ -39,13 +36,6 @@ if TYPE_CHECKING:
     from magnetar.broker.service import AnyTopic, Service
 
 _AT_ONCE: Final = 16
-_MODES: Final[Mapping[str, tuple[TopicDomain, ...]]] = {
-    "PERSISTENT": (TopicDomain.PERSISTENT,),
-    "NON_PERSISTENT": (TopicDomain.NON_PERSISTENT,),
-    "ALL": (TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT),
-    "SCALABLE": (TopicDomain.TOPIC,),
-}
-"""Scalable topics are listed when asked for: clients that ask for all cannot attach to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,41 +48,8 @@ class StatsOptions:
 
 
 class TopicApi:
-    def __init__(self, service: Service, bundles: BundleApi) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._bundles = bundles
-
-    # Lists
-    async def list(
-        self,
-        namespace: NamespaceName,
-        domain: TopicDomain,
-        *,
-        bundle: str | None = None,
-        include_system: bool = False,
-    ) -> Sequence[str]:
-        await load_policies(self._service, namespace)
-        if domain is TopicDomain.TOPIC:
-            return [name.full for name in await self._service.scalable.list(namespace)]
-        if bundle:
-            topics = await self._bundles.topics(namespace, bundle)
-            names = [topic for topic in topics if topic.domain is domain]
-        else:
-            names = [
-                parse_topic(full) for full in await self._service.list_topics(namespace, domain)
-            ]
-        return [name.full for name in names if include_system or not is_system_topic(name)]
-
-    async def list_by_mode(
-        self, namespace: NamespaceName, mode: str, *, include_system: bool = False
-    ) -> Sequence[str]:
-        domains = _MODES.get(mode.upper())
-        if domains is None:
-            raise BadRequest(f"mode is one of {', '.join(_MODES)}, not {mode!r}")
-        found = [
-            await self.list(namespace, domain, include_system=include_system) for domain in domains
-        ]
-        return [name for names in found for name in names]
 
     # Making and removing
     async def create(self, topic: TopicName, properties: Mapping[str, str]) -> None:

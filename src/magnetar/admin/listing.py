@@ -1,0 +1,60 @@
+"""Lists of names as a client wants them: one JSON array, a page of it, or a line for each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import msgspec
+
+from magnetar.admin.request import Call
+from magnetar.admin.response import NDJSON, Stream
+from magnetar.admin.route import Query
+from magnetar.broker.api import BrokerApi
+from magnetar.broker.api.topic_list import Selection
+from magnetar.errors import BadRequest
+from magnetar.model.name import TopicDomain
+
+PAGE: Final = (Query("limit", int), Query("after", str), Query("format", str))
+
+_FORMATS: Final = ("json", "ndjson")
+_encoder: Final = msgspec.json.Encoder()
+
+
+async def answer_names(
+    api: BrokerApi, call: Call, domains: tuple[TopicDomain, ...], *, bundle: str | None = None
+) -> object:
+    """An array, or a stream when the query or else the Accept header asks for one."""
+    selection = Selection(
+        call.namespace,
+        domains,
+        bundle=bundle,
+        include_system=call.flag("includeSystemTopic"),
+        after=call.query("after") or None,
+        limit=call.number("limit"),
+    )
+    if wants_lines(call):
+        return await _stream(api.topic_lists.runs(selection))
+    return await api.topic_lists.names(selection)
+
+
+def wants_lines(call: Call) -> bool:
+    asked = call.query("format")
+    if not asked:
+        return NDJSON in call.request.headers.get("accept", "").lower()
+    if asked.lower() not in _FORMATS:
+        raise BadRequest(f"format is one of {', '.join(_FORMATS)}, not {asked!r}")
+    return asked.lower() == "ndjson"
+
+
+async def _stream(runs: AsyncIterator[Sequence[str]]) -> Stream:
+    """The first names are found before the answer begins: until then it may be a refusal."""
+    first = await anext(runs, None)
+
+    async def lines() -> AsyncIterator[bytes]:
+        if first:
+            yield _encoder.encode_lines(first)
+        async for run in runs:
+            yield _encoder.encode_lines(run)
+
+    return Stream(lines(), NDJSON)
