@@ -197,3 +197,33 @@ def test_a_terminated_topic_shows_its_last_message(
     ended = run("topics", "terminate", topic)
     assert ended.startswith(f"{sent.ledger_id()}:{sent.entry_id()}:")
     assert run("topics", "last-message-id", topic).startswith(f"{sent.ledger_id()}:")
+
+
+def test_topics_of_a_bucketed_namespace_are_counted_paged_and_streamed(
+    run: Run, refused: Run
+) -> None:
+    name = f"public/n-{uuid.uuid4().hex[:8]}"
+    run("namespaces", "create", name, "--topic-buckets", "7")
+    assert run("namespaces", "topic-buckets", name) == 7
+    topics = [f"persistent://{name}/orders-{index}" for index in range(5)]
+    for topic in topics:
+        run("topics", "create", topic)
+    run("topics", "create", f"non-persistent://{name}/passing")
+    everything = run("topics", "list", name)
+    assert sorted(everything) == sorted([*topics, f"non-persistent://{name}/passing"])
+    first = run("topics", "list", name, "--limit", "4")
+    assert first == everything[:4]
+    assert run("topics", "list", name, "--limit", "4", "--after", first[-1]) == everything[4:]
+    assert run("topics", "count", name) == {"persistent": 5, "non-persistent": 1, "topic": 0}
+    sentence = refused("namespaces", "rebucket", name, "--topic-buckets", "64")
+    assert "was created with 7, and its topics are found by that number" in sentence
+    assert "magnetar admin namespaces create TENANT/NAMESPACE --topic-buckets 64" in sentence
+    assert run("namespaces", "topic-buckets", name) == 7
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "1000000000"])
+def test_a_bad_number_of_buckets_is_refused_in_a_sentence(refused: Run, count: str) -> None:
+    name = f"public/n-{uuid.uuid4().hex[:8]}"
+    sentence = refused("namespaces", "create", name, f"--topic-buckets={count}")
+    assert sentence.startswith(f"Invalid value for numberOfTopicBuckets: {count}; a namespace has")
+    assert "Namespace does not exist" in refused("namespaces", "policies", name)

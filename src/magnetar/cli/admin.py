@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from magnetar.cli.command import (
@@ -16,7 +16,7 @@ from magnetar.cli.command import (
     format_rows,
     suggest,
 )
-from magnetar.cli.output import format_result
+from magnetar.cli.output import format_lines, format_result
 from magnetar.cli.security import make_authentication, make_tls
 from magnetar.cli.table import ADMIN_PARTS
 from magnetar.client.admin import AdminClient
@@ -138,6 +138,10 @@ def _call(group: str, verb: Verb, words: list[str]) -> int:
         timeout=options.timeout,
     ) as admin:
         result = verb.run(admin, options)
+        if isinstance(result, Iterator):
+            for line in format_lines(result, options.output):
+                print(line)
+            return 0
     if verb.shows:
         text = format_result(result, options.output)
         if text:

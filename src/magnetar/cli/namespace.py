@@ -75,6 +75,22 @@ VERBS: Final = (
         shows=False,
     ),
     Verb(
+        "topic-buckets",
+        "show in how many buckets the metadata of its topics is kept",
+        (NAMESPACE,),
+        lambda a, o: a.namespaces.topic_buckets(o.namespace),
+    ),
+    Verb(
+        "rebucket",
+        "always refused: topics are found by the number of buckets; says what to do instead",
+        (
+            NAMESPACE,
+            Flag(("--topic-buckets",), "how many buckets are wanted", parse=int, required=True),
+        ),
+        lambda a, o: a.namespaces.rebucket(o.namespace, o.topic_buckets),
+        shows=False,
+    ),
+    Verb(
         "delete",
         "remove a namespace",
         (NAMESPACE, Switch(("-f", "--force"), "with its topics")),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from magnetar.cli.command import format_rows
 from magnetar.client.message_id import MessageId
+
+_END: Final = object()
 
 
 def format_result(result: Any, style: str) -> str:
@@ -24,6 +26,27 @@ def format_result(result: Any, style: str) -> str:
             return _format_table(plain)
         return "\n".join(_cell(item) for item in plain)
     return _cell(plain)
+
+
+def format_lines(items: Iterator[Any], style: str) -> Iterator[str]:
+    """The same text as that of the whole list, while its items come."""
+    if style != "json":
+        yield from (_cell(_plain(item)) for item in items)
+        return
+    last = next(items, _END)
+    if last is _END:
+        yield "[]"
+        return
+    yield "["
+    for item in items:
+        yield f"  {_indented(last)},"
+        last = item
+    yield f"  {_indented(last)}"
+    yield "]"
+
+
+def _indented(item: Any) -> str:
+    return json.dumps(_plain(item), indent=2, ensure_ascii=False).replace("\n", "\n  ")
 
 
 def _plain(value: Any) -> Any:

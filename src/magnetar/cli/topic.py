@@ -27,11 +27,14 @@ _STATS: Final = (
 
 
 def _list(admin: Any, options: Options) -> Any:
-    return admin.topics.list(
+    """Names are printed as they come: there may be hundreds of thousands."""
+    return admin.topics.stream(
         options.namespace,
         domain=options.topic_domain,
         bundle=options.bundle,
         include_system=options.include_system_topic,
+        after=options.after,
+        limit=options.limit,
     )
 
 
@@ -79,8 +82,16 @@ VERBS: Final = (
             ),
             Flag(("-b", "--bundle"), "of one bundle only"),
             _SYSTEM,
+            Flag(("--limit",), "so many at most (all)", parse=int),
+            Flag(("--after",), "go on after this full name, the last of an earlier list"),
         ),
         _list,
+    ),
+    Verb(
+        "count",
+        "count the topics of a namespace, partitions one by one",
+        (NAMESPACE,),
+        lambda a, o: a.topics.count(o.namespace),
     ),
     Verb(
         "list-partitioned-topics",

@@ -176,8 +176,9 @@ def check_topic_buckets_kept(before: Policies, after: Policies) -> None:
     if present != asked:
         raise PreconditionFailed(
             f"numberOfTopicBuckets cannot be changed: the namespace was created with {present},"
-            f" and its topics would not be found in {asked}. Create another namespace with"
-            f" {asked} buckets and let producers and consumers move there"
+            f" and its topics are found by that number. Create another namespace with {asked}"
+            f" (magnetar admin namespaces create TENANT/NAMESPACE --topic-buckets {asked})"
+            " and let producers and consumers move there"
         )
 
 

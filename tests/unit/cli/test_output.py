@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from magnetar.cli.output import format_result
+from magnetar.cli.output import format_lines, format_result
 from magnetar.client.message_id import MessageId
 
 
@@ -34,3 +34,11 @@ def test_json_is_the_result_itself(result: object) -> None:
 def test_json_spells_ids_and_bytes_as_text() -> None:
     spelled = format_result({0: MessageId(1, 2), "b": b"x\xff"}, "json")
     assert json.loads(spelled) == {"0": "1:2:-1:-1", "b": "x\\xff"}
+
+
+@pytest.mark.parametrize("style", ["table", "json"])
+@pytest.mark.parametrize("items", [[], ["a"], ["a", "ü", {"b": [1]}]])
+def test_items_that_come_one_by_one_look_like_the_whole_list(
+    items: list[object], style: str
+) -> None:
+    assert "\n".join(format_lines(iter(items), style)) == format_result(items, style)

@@ -48,6 +48,15 @@ class NamespaceAdmin:
             body["replication_clusters"] = named
         self._transport.put(_path(namespace), body)
 
+    def topic_buckets(self, namespace: str) -> int:
+        """In how many buckets the metadata of its topics is kept."""
+        count: int = self._transport.get(_path(namespace, "numberOfTopicBuckets"))
+        return count
+
+    def rebucket(self, namespace: str, topic_buckets: int) -> None:
+        """Refused, unless it is the number that the namespace was created with."""
+        self._transport.post(_path(namespace, "numberOfTopicBuckets"), topic_buckets)
+
     def delete(self, namespace: str, *, force: bool = False) -> None:
         self._transport.delete(_path(namespace), {"force": force})
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from magnetar.client.admin.name import format_namespace, format_topic
 from magnetar.client.admin.transport import Answer, Document, Grants, Names, Query, Transport
+from magnetar.client.error import ConfigurationError
 from magnetar.client.message_id import MessageId
 from magnetar.model.name import parse_topic
 
 _PARTITIONED_METADATA = "application/vnd.partitioned-topic-metadata+json"
+_REGULAR = ("persistent", "non-persistent")
+_PAGE_MAX = 100_000
+"""What a broker tells in one answer; more is cut off here."""
 
 
 class StoredEntry(NamedTuple):
@@ -36,14 +41,78 @@ class TopicAdmin:
         """Full names, each partition on its own; both domains unless one is named."""
         query = {"bundle": bundle, "includeSystemTopic": include_system}
         names: Names = []
-        for each in (domain,) if domain else ("persistent", "non-persistent"):
+        for each in (domain,) if domain else _REGULAR:
             names += self._transport.get(f"admin/v2/{each}/{format_namespace(namespace)}", query)
         return names
+
+    def stream(
+        self,
+        namespace: str,
+        *,
+        domain: str | None = None,
+        bundle: str | None = None,
+        include_system: bool = False,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[str]:
+        """Full names as the broker finds them, never all in memory; at most `limit`.
+
+        The order is that of the broker's buckets. `after` is a full name where an earlier listing
+        stopped; it need not exist any more.
+        """
+        if limit is not None and limit < 1:
+            raise ConfigurationError(f"limit is 1 or more, not {limit}")
+        domains = (domain,) if domain else _REGULAR
+        first = domains[0] if after is None else parse_topic(after).domain.value
+        if first not in domains:
+            raise ConfigurationError(f"{after} is not among the topics of {', '.join(domains)}")
+        left = limit
+        for each in domains[domains.index(first) :]:
+            query = {
+                "mode": "SCALABLE" if each == "topic" else None,
+                "bundle": bundle,
+                "includeSystemTopic": include_system,
+                "after": after if each == first else None,
+                "limit": left if left is not None and left <= _PAGE_MAX else None,
+            }
+            for name in islice(self._transport.stream(_listing(namespace, each), query), left):
+                yield name
+                left = None if left is None else left - 1
+            if left == 0:
+                return
+
+    def page(
+        self,
+        namespace: str,
+        *,
+        limit: int,
+        domain: str | None = None,
+        bundle: str | None = None,
+        include_system: bool = False,
+        after: str | None = None,
+    ) -> Names:
+        """At most `limit` names, in the order of `stream`; the next page is after the last one."""
+        return [
+            *self.stream(
+                namespace,
+                domain=domain,
+                bundle=bundle,
+                include_system=include_system,
+                after=after,
+                limit=limit,
+            )
+        ]
+
+    def count(self, namespace: str) -> dict[str, int]:
+        """How many topics there are, by domain; partitions and system topics count too."""
+        path = f"admin/v2/namespaces/{format_namespace(namespace, 'topics', 'count')}"
+        found: dict[str, int] = self._transport.get(path)
+        return found
 
     def list_partitioned(self, namespace: str, *, include_system: bool = False) -> Names:
         query = {"includeSystemTopic": include_system}
         names: Names = []
-        for domain in ("persistent", "non-persistent"):
+        for domain in _REGULAR:
             path = f"admin/v2/{domain}/{format_namespace(namespace, 'partitioned')}"
             names += self._transport.get(path, query)
         return names
@@ -245,6 +314,12 @@ def _decode_id(data: Mapping[str, Any]) -> MessageId:
         int(data.get("partitionIndex", -1)),
         int(data.get("batchIndex", -1)),
     )
+
+
+def _listing(namespace: str, domain: str) -> str:
+    if domain == "topic":
+        return f"admin/v2/namespaces/{format_namespace(namespace, 'topics')}"
+    return f"admin/v2/{domain}/{format_namespace(namespace)}"
 
 
 def _path(topic: str, *rest: str | int) -> str:

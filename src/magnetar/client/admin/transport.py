@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from copy import copy
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
@@ -15,6 +16,9 @@ from magnetar.client.tls import Tls, load_tls, with_certificate
 _REDIRECTS_MAX: Final = 5
 _REDIRECT_STATUSES: Final = (301, 302, 307, 308)
 _NO_BODY: Final = object()
+_LINES: Final = "application/x-ndjson"
+_LINES_OR_ARRAY: Final = f"{_LINES}, application/json;q=0.5"
+_READ_BYTES: Final = 1 << 16
 
 Query: TypeAlias = Mapping[str, str | int | bool | list[str] | None]
 Names: TypeAlias = list[str]
@@ -119,6 +123,39 @@ class Transport:
             raise decode_status(answer.status, _reason(answer))
         return answer
 
+    def stream(self, path: str, query: Query | None = None) -> Iterator[Any]:
+        """The values of a list as they come, on a connection of its own.
+
+        A server that does not know how to send them one by one sends an array.
+        """
+        alone = copy(self)
+        alone._connection = None
+        try:
+            yield from alone._stream(f"{self.url}/{path}{format_query(query)}")
+        except (OSError, http.client.HTTPException) as error:
+            raise alone._unreachable(error) from error
+        finally:
+            alone.close()
+
+    def _stream(self, url: str) -> Iterator[Any]:
+        headers = {**http_headers(self._authentication), "Accept": _LINES_OR_ARRAY}
+        for _ in range(_REDIRECTS_MAX + 1):
+            parts = urlsplit(url)
+            self.close()
+            self._open(parts.scheme, parts.netloc)
+            target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            response = self._ask("GET", target, b"", headers)
+            location = response.getheader("location")
+            if response.status not in _REDIRECT_STATUSES or location is None:
+                break
+            url = _follow(url, location)
+        if not 200 <= response.status < 300:
+            raise decode_status(response.status, _reason(_read(response)))
+        if (response.getheader("content-type") or "").startswith(_LINES):
+            yield from _read_lines(response)
+        else:
+            yield from self._decode(_read(response)) or ()
+
     def _exchange(
         self, method: str, url: str, content: bytes, headers: Mapping[str, str]
     ) -> Answer:
@@ -157,14 +194,15 @@ class Transport:
     def _round_trip(
         self, method: str, target: str, content: bytes, headers: Mapping[str, str]
     ) -> Answer:
+        return _read(self._ask(method, target, content, headers))
+
+    def _ask(
+        self, method: str, target: str, content: bytes, headers: Mapping[str, str]
+    ) -> http.client.HTTPResponse:
         connection = self._connection
         assert connection is not None
         connection.request(method, target, body=content or None, headers=dict(headers))
-        response = connection.getresponse()
-        body = response.read()
-        return Answer(
-            response.status, {key.lower(): value for key, value in response.getheaders()}, body
-        )
+        return connection.getresponse()
 
     def _decode(self, answer: Answer) -> Any:
         if not answer.body.strip():
@@ -181,6 +219,21 @@ def _follow(url: str, location: str) -> str:
     if url.startswith("https:") and not target.startswith("https:"):
         raise AdminUnreachable(url, "it redirects to a place without TLS")
     return target
+
+
+def _read(response: http.client.HTTPResponse) -> Answer:
+    headers = {key.lower(): value for key, value in response.getheaders()}
+    return Answer(response.status, headers, response.read())
+
+
+def _read_lines(response: http.client.HTTPResponse) -> Iterator[Any]:
+    """Each line as a value. `readline` would take a list that was cut short for a whole one."""
+    rest = b""
+    while data := response.read1(_READ_BYTES):
+        *lines, rest = (rest + data).split(b"\n")
+        yield from map(json.loads, lines)
+    if rest:
+        raise http.client.IncompleteRead(rest)
 
 
 def _reason(answer: Answer) -> str:
