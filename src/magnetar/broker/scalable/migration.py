@@ -54,7 +54,9 @@ from magnetar.runtime.task import TaskScope
 from magnetar.wire.migration import decode_preparation, encode_preparation
 
 if TYPE_CHECKING:
+    from magnetar.broker.consumer import Consumer
     from magnetar.broker.service import Service
+    from magnetar.broker.subscription import Subscription
 
 _LAST_RECEIPTS_S: Final = 10.0
 """How long writers may take to get their last receipts."""
@@ -295,6 +297,9 @@ class Migrations:
         finally:
             for producer in topic.producers:
                 producer.disconnect()
+            if topic.successor is not None:
+                for _, consumer in list(_classic_consumers(topic)):
+                    consumer.disconnect()  # it would hold its place against those who follow
             topic.termination.release()
 
     # ------------------------------------------------------------------ after a failure or a crash
@@ -349,28 +354,35 @@ def _always(policies: TopicPolicies) -> Callable[[TopicPolicies], TopicPolicies]
 def _clients_of(topic: PersistentTopic) -> Iterable[ClassicClient]:
     if topic.closed:
         return
-    name, successor = topic.name.full, scalable_name(topic.name)
+    name = topic.name.full
     for each in topic.producers:
         if is_classic_producer(each):
             where = each.connection
             yield ClassicClient(
                 ClientKind.PRODUCER, each.name, name, where.address, where.client_version
             )
-    for subscription in topic.subscriptions.values():
+    for subscription, one in _classic_consumers(topic):
+        where = one.connection
         kind = ClientKind.CONSUMER if subscription.durable else ClientKind.READER
-        for one in subscription.consumers:
-            where = one.connection
+        yield ClassicClient(
+            kind, one.name, name, where.address, where.client_version, subscription.name
+        )
+
+
+def _classic_consumers(topic: PersistentTopic) -> Iterable[tuple[Subscription, Consumer]]:
+    """Those that cannot follow."""
+    successor = scalable_name(topic.name)
+    for subscription in topic.subscriptions.values():
+        for consumer in subscription.consumers:
             if is_classic_consumer(
-                where,
+                consumer.connection,
                 successor,
-                one.metadata,
-                name=one.name,
+                consumer.metadata,
+                name=consumer.name,
                 subscription=subscription.name,
                 durable=subscription.durable,
             ):
-                yield ClassicClient(
-                    kind, one.name, name, where.address, where.client_version, subscription.name
-                )
+                yield subscription, consumer
 
 
 def _durable_names(topics: Iterable[PersistentTopic]) -> frozenset[str]:

@@ -244,8 +244,14 @@ def test_force_locks_v4_clients_out() -> None:
         peer = place.connect()
         await peer.produce(REGULAR)
         await peer.send(2)
+        left = Follower(place)
+        await left.attach_consumer(REGULAR, mark=False)
+        follower = Follower(place)
+        await follower.attach_consumer(REGULAR)
         await migrate(place, force=True)
         assert peer.count(BaseCommand.CLOSE_PRODUCER) == 1
+        assert left.count(BaseCommand.CLOSE_CONSUMER) == 1
+        assert follower.count(BaseCommand.CLOSE_CONSUMER) == 0
         answer = await peer.produce(REGULAR, producer_id=2)
         assert answer.error.error == 15  # TopicTerminatedError
         assert str(TOPIC) in answer.error.message
