@@ -7,7 +7,7 @@ STAMP := $(VENV)/.setup-stamp
 DATA ?= data
 ARGS ?=
 
-.PHONY: help setup run test lint format bench demo lock clean
+.PHONY: help setup run java-clients test lint format bench demo lock clean
 
 help:
 	@echo "make setup   create $(VENV) with all extras, at the locked versions"
@@ -31,9 +31,13 @@ run: setup
 
 # What fails while two workers and their brokers share the machine is run once more, alone: whoever fails
 # alone has failed.
-test: setup
+test: setup java-clients
 	$(BIN)/python -m pytest -q -n 2 $(ARGS) || \
 	  $(BIN)/python -m pytest -q -n 0 --last-failed --last-failed-no-failures none $(ARGS)
+
+# Some tests run Apache Pulsar's Java clients; their jars are resolved once.
+java-clients:
+	@tools/java/fetch
 
 lint: setup
 	$(BIN)/ruff check .

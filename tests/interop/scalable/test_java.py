@@ -103,7 +103,11 @@ def test_a_java_v5_client_lives_through_a_migration_splits_and_a_crash(
             broker.crash()
             broker.restart()
 
-        acts = {20: lambda: admin.scalable_topics.migrate_to_scalable(regular), 50: split, 90: restart}
+        acts = {
+            20: lambda: admin.scalable_topics.migrate_to_scalable(regular),
+            50: split,
+            90: restart,
+        }
         received: dict[str, list[int]] = {}
         total = keys * (before + rounds)
         words = (regular, "s", kind, str(keys), str(rounds), str(total), str(before))
