@@ -220,6 +220,10 @@ class BucketsDiffer(BrokerError):
     """A namespace's policies tell another number of topic buckets than its topics are kept in."""
 
 
+class PoliciesUnavailable(BrokerError):
+    """What keeps a namespace's topic policies cannot be read now; topics load all the same."""
+
+
 class InvalidPath(BrokerError): ...
 
 
@@ -329,6 +333,7 @@ FAULTS: Final[Mapping[type[BrokerError], Fault]] = {
     RecordNotEmpty: _fault(WireCode.METADATA, 409),
     RecordUnreadable: _fault(WireCode.METADATA, 500),
     BucketsDiffer: _fault(WireCode.METADATA, 500),
+    PoliciesUnavailable: _fault(WireCode.METADATA, 503, retry=True),
     InvalidPath: _fault(WireCode.METADATA, 412),
     LockBusy: _fault(WireCode.METADATA, 409, retry=True),
     StoreClosed: _fault(WireCode.METADATA, 503, retry=True),

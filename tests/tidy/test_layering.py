@@ -59,6 +59,7 @@ LAZY: Mapping[str, str] = {
     "client/schema/schema.py": "fastavro takes its time, and most clients have no Avro",
     "client/token.py": "cryptography comes with an extra, and is slow to load",
     "wire/jwt.py": "cryptography comes with an extra, and most tokens are signed with a secret",
+    "wire/policy_event.py": "fastavro takes its time, and most brokers have no events to read",
     "wire/compression.py": "a codec is loaded when it is first met: most processes need none",
 }
 # Modules loaded by name, and why.

@@ -206,7 +206,7 @@ class Compactor:
                 if at > horizon:
                     return
                 try:
-                    yield at, *_open_entry(entry)
+                    yield at, *open_entry(entry)
                 except ProtocolViolation as nonsense:
                     log.warning(
                         "entry left out of compaction", at=str(at), reason=nonsense.sentence
@@ -284,7 +284,7 @@ async def _append(writer: LedgerWriter, entries: list[bytes]) -> None:
     await done
 
 
-def _open_entry(entry: bytes) -> tuple[MessageMetadata, list[BatchMessage]]:
+def open_entry(entry: bytes) -> tuple[MessageMetadata, list[BatchMessage]]:
     """An entry's messages; a message that is no batch stands alone, an encrypted one cannot be
     opened.
     """

@@ -1,34 +1,36 @@
-"""Topic policies, and what is in force for each topic.
+"""What is in force for each topic.
 
 Policies of a loaded topic and of its namespace are held here, so that asking what is in force never
-waits. A change in the store is read once, in the order changes were told, then listeners are
-called.
+waits. A change is read once, in the order changes were told, then listeners are called. What keeps
+the policies of single topics may be out of order: topics load all the same, with what was known of
+them last or what their namespace says.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Final, TypeAlias
-
-from msgspec import structs
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from magnetar.broker.default import plan_defaults
-from magnetar.broker.resource import POLICIES, Resources, document_cache
+from magnetar.broker.resource import POLICIES, Resources
+from magnetar.broker.topicpolicy.choice import choose_topic_policies, start_topic_policies
+from magnetar.broker.topicpolicy.contract import DisabledTopicPolicies, PolicyUpdate
+from magnetar.broker.topicpolicy.recollection import Pair, Recollection
 from magnetar.errors import (
     InvalidName,
     MethodNotAllowed,
     NotAllowed,
-    RecordNotFound,
+    PoliciesUnavailable,
     RecordUnreadable,
     StoreClosed,
     StoreUnavailable,
 )
 from magnetar.metadata.store import Cancel, Change, ChangeKind, SessionEvent
-from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
+from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import Policies, TopicPolicies
-from magnetar.model.segment import scalable_name
+from magnetar.model.segment import policy_name
+from magnetar.rules.caution import plan_cautious, plan_system
 from magnetar.rules.policy import (
     AutoTopicCreation,
     EffectivePolicy,
@@ -37,109 +39,83 @@ from magnetar.rules.policy import (
     plan_merged,
     plan_namespace_level,
 )
+from magnetar.rules.system import is_change_events, is_system_topic, takes_policies
 from magnetar.runtime.backoff import Backoff
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration, dynamic_names
 from magnetar.runtime.log import Log
 from magnetar.runtime.task import TaskScope
 
-TOPIC_POLICIES: Final = "/admin/topic-policies"
-LOCAL: Final = f"{TOPIC_POLICIES}/local"
-GLOBAL: Final = f"{TOPIC_POLICIES}/global"
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
 
-SYSTEM_NAMESPACE: Final = NamespaceName("pulsar", "system")
-SYSTEM_TOPICS: Final = frozenset(
-    {
-        "__change_events",
-        "__transaction_buffer_snapshot",
-        "__transaction_buffer_snapshot_indexes",
-        "__transaction_buffer_snapshot_segments",
-    }
-)
-_PENDING_ACK_SUFFIX: Final = "__transaction_pending_ack"
+_RETRY_FIRST_S: Final = 1.0
+_RETRY_MOST_S: Final = 30.0
 
 PolicyListener: TypeAlias = Callable[[NamespaceName, TopicName | None], None]
 """Told the namespace, and the topic when only that one is concerned."""
 
 _Key: TypeAlias = NamespaceName | TopicName
-_Pair: TypeAlias = tuple[TopicPolicies | None, TopicPolicies | None]
 
 _log = Log(__name__)
-
-
-def is_system_topic(name: TopicName) -> bool:
-    local = name.base.local
-    return (
-        name.namespace == SYSTEM_NAMESPACE
-        or local in SYSTEM_TOPICS
-        or local.endswith(_PENDING_ACK_SUFFIX)
-    )
-
-
-@lru_cache(maxsize=65536)
-def policy_name(name: TopicName) -> TopicName:
-    """Whose policies a topic has: a partition those of its topic, and a segment too."""
-    return scalable_name(name) if name.domain is TopicDomain.SEGMENT else name.base
-
-
-def topic_policies_path(name: TopicName, *, is_global: bool) -> str:
-    base = policy_name(name)
-    root = GLOBAL if is_global else LOCAL
-    return f"{root}/{base.namespace}/{base.domain.value}/{base.encoded_local}"
 
 
 class PolicyService:
     """A partition has the policies of its partitioned topic, a segment those of its topic."""
 
     def __init__(self, resources: Resources, config: Configuration, *, clock: Clock) -> None:
-        local, configuration = resources.local, resources.configuration
+        """Raise InvalidConfiguration when the backend that is asked for cannot be made."""
         self._resources = resources
         self._config = config
-        self._local = document_cache(local, LOCAL, TopicPolicies, clock=clock)
-        self._global = document_cache(configuration, GLOBAL, TopicPolicies, clock=clock)
+        self.topic_policies = choose_topic_policies(config, resources, clock=clock)
+        """What keeps the policies of single topics."""
         self._defaults = plan_defaults(config)
         self._namespaces: dict[NamespaceName, Policies | None] = {}
-        self._topics: dict[TopicName, _Pair] = {}
+        self._topics: dict[TopicName, Pair] = {}
         self._effective: dict[TopicName, EffectivePolicy] = {}
+        self._recollection = Recollection(self.topic_policies, config)
+        self._provisional: set[TopicName] = set()
+        """Loaded topics whose own policies could not be read."""
+        self._retries: set[TopicName] = set()
         self._listeners: dict[object, PolicyListener] = {}
         self._changes = 0
         self._stale: dict[_Key, None] = {}
         self._fresh = asyncio.Event()
         self._fresh.set()
         self._scope = TaskScope("policies")
+        configuration = resources.configuration
         self._cancels = (
-            local.watch(LOCAL, self._on_topic_record),
-            configuration.watch(GLOBAL, self._on_topic_record),
             configuration.watch(POLICIES, self._on_namespace_record),
-            local.watch_session(self._on_session),
             configuration.watch_session(self._on_session),
             config.listen(dynamic_names(), self._on_configuration),
         )
         resources.namespaces.on_written(self.settle)
 
+    def attach(self, service: Service) -> None:
+        """Start what keeps the policies of single topics; it may keep them in topics.
+
+        Raise InvalidConfiguration when it does not start.
+        """
+        start_topic_policies(self.topic_policies, service)
+
     @property
     def is_enabled(self) -> bool:
         """Whether topics have policies of their own."""
-        return self._config.topicLevelPoliciesEnabled
+        return not isinstance(self.topic_policies, DisabledTopicPolicies)
 
-    # ------------------------------------------------------------------ records
+    # ------------------------------------------------------------------ what was set
 
     async def get(self, name: TopicName, *, is_global: bool = False) -> TopicPolicies | None:
         """What was set in exactly one scope."""
-        if not self.is_enabled:
-            return None
-        cache = self._global if is_global else self._local
-        found = await cache.get(topic_policies_path(name, is_global=is_global))
-        return None if found is None else structs.replace(found, isGlobal=is_global)
+        return await self.topic_policies.get(policy_name(name), is_global=is_global)
 
     async def get_merged(self, name: TopicName) -> TopicPolicies:
         """What was set in either scope; the local one wins."""
-        local, shared = await self._load_pair(name)
-        return plan_merged(local, shared)
+        return await self.topic_policies.get_merged(policy_name(name))
 
     async def get_applied(self, name: TopicName) -> TopicPolicies:
         """Every setting, wherever it comes from."""
-        local, shared = await self._load_pair(name)
+        local, shared = await self._recollection.load(policy_name(name))
         namespace = await self._resources.namespaces.get(name.namespace)
         level = (
             None
@@ -157,57 +133,93 @@ class PolicyService:
         skip_if_absent: bool = False,
     ) -> None:
         """Set what `change` makes of the present policies; it is in force when this returns."""
-        self._check_writable(name)
-
-        def change_present(present: TopicPolicies | None) -> TopicPolicies:
-            if present is None and skip_if_absent:
-                raise RecordNotFound(f"{name} has no policies")
-            changed = change(present or TopicPolicies())
-            return structs.replace(changed, isGlobal=is_global)
-
-        cache = self._global if is_global else self._local
-        path = topic_policies_path(name, is_global=is_global)
-        try:
-            await cache.read_modify_update_or_create(path, change_present)
-        except RecordNotFound:
-            return
+        if not self.is_enabled:
+            raise MethodNotAllowed("Topic level policies is disabled")
+        if not takes_policies(name):
+            raise NotAllowed(f"{name} belongs to the broker and takes no policies")
+        await self.topic_policies.update(
+            policy_name(name), change, is_global=is_global, skip_if_absent=skip_if_absent
+        )
         await self.settle()
 
     async def delete(self, name: TopicName, *, keep_global: bool = False) -> None:
         """Remove what was set for a topic; nothing to remove is fine."""
-        for is_global in (False,) if keep_global else (False, True):
-            cache = self._global if is_global else self._local
-            try:
-                await cache.delete(topic_policies_path(name, is_global=is_global))
-            except RecordNotFound:
-                pass
+        await self.topic_policies.delete(policy_name(name), keep_global=keep_global)
+        self._recollection.forget(policy_name(name))
         await self.settle()
 
     async def delete_namespace(self, namespace: NamespaceName) -> None:
         """Remove the policies of all topics of a namespace that goes."""
-        await self._resources.local.delete_recursive(f"{LOCAL}/{namespace}")
-        await self._resources.configuration.delete_recursive(f"{GLOBAL}/{namespace}")
+        await self.topic_policies.delete_namespace(namespace)
+        self._recollection.forget_namespace(namespace)
         await self.settle()
 
-    def _check_writable(self, name: TopicName) -> None:
-        if not self.is_enabled:
-            raise MethodNotAllowed("Topic level policies is disabled")
-        if name.namespace.tenant == SYSTEM_NAMESPACE.tenant:
-            raise NotAllowed(f"{name} belongs to the broker and takes no policies")
+    async def describe_backend(self, namespace: NamespaceName) -> tuple[str, str]:
+        """What keeps the topic policies of a namespace, and why."""
+        return await self.topic_policies.describe_backend(namespace)
+
+    # ------------------------------------------------------------------ the topics of events
+
+    def on_topic_loaded(self, name: TopicName) -> None:
+        if is_change_events(name):
+            self.topic_policies.on_change_events_loaded(name)
+
+    def check_creation(self, name: TopicName) -> None:
+        """Raise when making this topic would take policies away from where they are kept."""
+        if is_change_events(name):
+            self.topic_policies.check_change_events(name.namespace)
 
     # ------------------------------------------------------------------ what is in force
 
     async def load(self, name: TopicName) -> None:
-        """Hold what `effective` needs for this topic."""
+        """Hold what `effective` needs for this topic. Policies that cannot be read do not keep a
+        topic from being loaded.
+        """
         base = policy_name(name)
         while True:
             seen = self._changes
             namespace = await self._resources.namespaces.get(base.namespace)
-            pair = await self._load_pair(base)
+            pair, is_certain = await self._recollection.load_or_recall(base, self._on_update)
             if seen == self._changes:  # else a change came meanwhile, maybe to one of these
                 break
         self._hold(base.namespace, namespace)
         self._hold(base, pair)
+        self._settle_on(base, is_certain=is_certain)
+
+    def _settle_on(self, topic: TopicName, *, is_certain: bool) -> None:
+        """Note whether a topic's policies are its own; if not, keep asking for them."""
+        if is_certain != (topic in self._provisional):
+            return
+        self._effective.pop(topic, None)
+        if is_certain:
+            self._provisional.discard(topic)
+            self._retries.discard(topic)
+            return
+        self._provisional.add(topic)
+        is_idle = not self._retries
+        self._retries.add(topic)
+        if is_idle:
+            self._scope.start(self._run_retries(), "retries")
+
+    async def _run_retries(self) -> None:
+        backoff = Backoff(_RETRY_FIRST_S, _RETRY_MOST_S)
+        while self._retries:
+            await asyncio.sleep(backoff.next_s())
+            await asyncio.gather(*(self._retry(topic) for topic in tuple(self._retries)))
+
+    async def _retry(self, topic: TopicName) -> None:
+        seen = self._changes
+        try:
+            await self.topic_policies.register_listener_async(topic, self._on_update)
+            pair = await self._recollection.load(topic)
+        # As when it was loaded: whatever the backend does, the topic goes on without.
+        except Exception as error:
+            _log.warning("topic is still without its own policies", topic=str(topic), error=error)
+            return
+        if topic in self._topics and seen == self._changes:
+            self._hold(topic, pair)
+            self._settle_on(topic, is_certain=True)
+            self._tell(topic.namespace, topic)
 
     def effective(self, name: TopicName) -> EffectivePolicy:
         """For a topic that was loaded here."""
@@ -215,19 +227,28 @@ class PolicyService:
         found = self._effective.get(base)
         if found is None:
             local, shared = self._topics[base]
-            found = self._effective[base] = decide_effective(
+            found = decide_effective(
                 local,
                 shared,
                 self._namespaces[base.namespace],
                 self._defaults,
                 is_system=is_system_topic(base),
             )
+            if base in self._provisional:
+                found = plan_cautious(found)
+            if is_system_topic(base):
+                found = plan_system(found)
+            self._effective[base] = found
         return found
 
     def forget(self, name: TopicName) -> None:
         """The topic is not loaded any more, nor any other partition of it."""
-        self._topics.pop(policy_name(name), None)
-        self._effective.pop(policy_name(name), None)
+        base = policy_name(name)
+        self.topic_policies.unregister_listener(base, self._on_update)
+        self._topics.pop(base, None)
+        self._effective.pop(base, None)
+        self._provisional.discard(base)
+        self._retries.discard(base)
 
     async def auto_topic_creation(self, namespace: NamespaceName) -> AutoTopicCreation:
         policies = await self._resources.namespaces.get(namespace)
@@ -245,23 +266,20 @@ class PolicyService:
 
     async def settle(self) -> None:
         """Wait until every change told so far is in force."""
+        await self.topic_policies.settle()
         await self._fresh.wait()
 
     async def close(self) -> None:
         for cancel in self._cancels:
             cancel()
         await self._scope.close()
-        self._local.close()
-        self._global.close()
+        await self.topic_policies.close()
         self._stale.clear()
         self._fresh.set()
 
     # ------------------------------------------------------------------ changes
 
-    async def _load_pair(self, name: TopicName) -> _Pair:
-        return await self.get(name), await self.get(name, is_global=True)
-
-    def _hold(self, key: _Key, value: Policies | _Pair | None) -> bool:
+    def _hold(self, key: _Key, value: Policies | Pair | None) -> bool:
         """Keep a value; say whether it is another one."""
         if isinstance(key, TopicName):
             assert isinstance(value, tuple)
@@ -280,18 +298,8 @@ class PolicyService:
                 del self._effective[topic]
         return changed
 
-    def _on_topic_record(self, change: Change) -> None:
-        if change.kind is ChangeKind.CHILDREN_CHANGED:
-            return
-        parts = change.path.split("/")
-        if len(parts) != 8:
-            return
-        try:
-            namespace, domain = NamespaceName(parts[4], parts[5]), TopicDomain(parts[6])
-            topic = TopicName(domain, namespace, decode_local(parts[7]))
-        except (InvalidName, ValueError):
-            return  # not a topic's record
-        self._mark(topic, held=topic in self._topics)
+    def _on_update(self, update: PolicyUpdate) -> None:
+        self._mark(update.topic, held=update.topic in self._topics)
 
     def _on_namespace_record(self, change: Change) -> None:
         parts = change.path.split("/")
@@ -305,9 +313,8 @@ class PolicyService:
 
     def _on_session(self, event: SessionEvent) -> None:
         if event is SessionEvent.RECONNECTED:  # what changed meanwhile was not told
-            held: list[_Key] = [*self._namespaces, *self._topics]
-            for key in held:
-                self._mark(key, held=True)
+            for namespace in tuple(self._namespaces):
+                self._mark(namespace, held=True)
 
     def _on_configuration(self) -> None:
         self._defaults = plan_defaults(self._config)
@@ -336,7 +343,7 @@ class PolicyService:
                 except StoreUnavailable:
                     self._stale[key] = None
                     await asyncio.sleep(backoff.next_s())
-                except RecordUnreadable as error:
+                except (RecordUnreadable, PoliciesUnavailable) as error:
                     _log.error("policies stay as they were", error=error, of=str(key))
                 except StoreClosed:
                     self._stale.clear()
@@ -345,9 +352,12 @@ class PolicyService:
 
     async def _refresh(self, key: _Key) -> None:
         if isinstance(key, TopicName):
-            pair = await self._load_pair(key)
-            if key in self._topics and self._hold(key, pair):
-                self._tell(key.namespace, key)
+            pair = await self._recollection.load(key)
+            if key in self._topics:
+                changed = self._hold(key, pair) or key in self._provisional
+                self._settle_on(key, is_certain=True)
+                if changed:
+                    self._tell(key.namespace, key)
         else:
             policies = await self._resources.namespaces.get(key)
             if self._hold(key, policies):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.broker.policy import SYSTEM_TOPICS
 from magnetar.errors import PreconditionFailed
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.policy import Policies
 from magnetar.model.scalable import namespace_path
+from magnetar.rules.system import SYSTEM_TOPICS
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service

@@ -19,7 +19,7 @@ from magnetar.broker.heartbeat import HEARTBEAT_TENANT
 from magnetar.broker.nonpersistent import NonPersistentTopic
 from magnetar.broker.ownership import Owner, Ownership
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.policy import PolicyService, is_system_topic, policy_name
+from magnetar.broker.policy import PolicyService
 from magnetar.broker.producer import Producer
 from magnetar.broker.resource import Resources
 from magnetar.broker.revocation import close_unauthorized
@@ -45,7 +45,9 @@ from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
 from magnetar.model.position import LedgerId
+from magnetar.model.segment import policy_name
 from magnetar.rules.policy import EffectivePolicy
+from magnetar.rules.system import is_system_topic
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
@@ -104,6 +106,7 @@ class Service:
         self._name_prefix = f"{self.cluster}-{owner.term}"
         self.scalable = ScalableService(self)
         policies.listen(self._on_policies_changed)
+        policies.attach(self)
 
     @property
     def broker_id(self) -> str:
@@ -166,6 +169,7 @@ class Service:
             if properties:
                 await topic.set_properties(properties)
         self.topics[name.full] = topic
+        self.policies.on_topic_loaded(name)
         if is_new:
             self._tell_watchers(name, exists=True)
         return topic
@@ -193,6 +197,7 @@ class Service:
             raise NamespaceNotFound(f"Namespace {name.namespace} does not exist")
         if policies.deleted:
             raise NamespaceNotFound(f"Namespace {name.namespace} is being deleted")
+        self.policies.check_creation(name)
         await self.tree.claim(name.namespace)
         if name.domain is TopicDomain.SEGMENT:
             return  # what counts is its topic

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.errors import InvalidName, NotAllowed
 from magnetar.model.name import NamespaceName, parse_topic
+from magnetar.rules.system import is_system_topic
 from magnetar.wire.command import CommandWatchTopicUpdate, make_command
 from magnetar.wire.topiclist import hash_topics
 
@@ -15,16 +16,6 @@ if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
 
 _SCHEME: Final = re.compile(r"\A(?:persistent|non-persistent|topic|segment)://")
-_SYSTEM_NAMES: Final = (
-    "__change_events",
-    "__transaction_buffer_snapshot",
-    "__transaction_pending_ack",
-)
-
-
-def is_system_topic(full: str) -> bool:
-    local = full.rsplit("/", 1)[-1]
-    return local.startswith(_SYSTEM_NAMES) or "__transaction_log_" in local
 
 
 def strip_scheme(text: str) -> str:
@@ -80,7 +71,7 @@ class TopicListWatcher:
         return sorted(self.names)
 
     def on_change(self, full: str, *, exists: bool) -> None:
-        if is_system_topic(full):
+        if is_system_topic(parse_topic(full)):
             return
         if not self.is_open:
             self._early[full] = exists

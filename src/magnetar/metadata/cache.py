@@ -7,13 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from magnetar.errors import BrokerError, RecordExists, RecordNotFound, VersionConflict
+from magnetar.errors import (
+    BrokerError,
+    RecordExists,
+    RecordNotFound,
+    RecordUnreadable,
+    VersionConflict,
+)
 from magnetar.metadata.store import (
     ABSENT,
     ANY_VERSION,
     Change,
     ChangeKind,
     MetadataStore,
+    Record,
     SessionEvent,
     Stat,
 )
@@ -153,7 +160,7 @@ class MetadataCache(Generic[T]):
         self._loading[path] = loading
         try:
             record = await self._store.get(path)
-            held = None if record is None else Held(self._decode(record.value), record.stat)
+            held = None if record is None else self._open(path, record)
         except BrokerError as error:
             loading.set_exception(error)
             loading.exception()  # nobody may be waiting
@@ -169,6 +176,12 @@ class MetadataCache(Generic[T]):
         finally:
             if self._loading.get(path) is loading:
                 del self._loading[path]
+
+    def _open(self, path: str, record: Record) -> Held[T]:
+        try:
+            return Held(self._decode(record.value), record.stat)
+        except RecordUnreadable as error:
+            raise RecordUnreadable(f"{path}: {error.sentence}") from None
 
     def _remember(self, path: str, held: Held[T] | None) -> None:
         if len(self._held) >= self._entries_max:

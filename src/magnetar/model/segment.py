@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Final, NewType, Self
 
@@ -185,6 +185,12 @@ def scalable_name(name: TopicName) -> TopicName:
             return TopicName(TopicDomain.TOPIC, name.namespace, name.base.local)
         case TopicDomain.NON_PERSISTENT:
             raise InvalidName(f"{name} keeps nothing and cannot be a scalable topic")
+
+
+@lru_cache(maxsize=65536)
+def policy_name(name: TopicName) -> TopicName:
+    """Whose policies a topic has: a partition those of its topic, and a segment too."""
+    return scalable_name(name) if name.domain is TopicDomain.SEGMENT else name.base
 
 
 def check_scalable_name(name: TopicName) -> None:

@@ -147,6 +147,7 @@ class Configuration:
     subscriptionPatternMaxLength: int
     subscriptionTypesEnabled: tuple[str, ...]
     superUserRoles: tuple[str, ...]
+    systemTopicEnabled: bool
     systemTopicSchemaCompatibilityStrategy: str
     tlsAllowInsecureConnection: bool
     tlsCertificateFilePath: str
@@ -165,6 +166,8 @@ class Configuration:
     tokenPublicKey: str
     tokenSecretKey: str
     topicLevelPoliciesEnabled: bool
+    topicPoliciesCacheInitTimeoutSeconds: int
+    topicPoliciesServiceClassName: str
     ttlDurationDefaultInSeconds: int
     webServicePort: int | None
     webServicePortTls: int | None

@@ -63,6 +63,9 @@ class FaultyLedgerStore:
         self._create_faults: list[BrokerError] = []
         self._gate = asyncio.Event()
         self._gate.set()
+        self._reading = asyncio.Event()
+        self._reading.set()
+        self._read_fault: BrokerError | None = None
         self._killed = False
         self.reads = 0
 
@@ -79,6 +82,17 @@ class FaultyLedgerStore:
 
     def release_creates(self) -> None:
         self._gate.set()
+
+    def hold_reads(self) -> None:
+        """Make `read` wait until `release_reads`."""
+        self._reading.clear()
+
+    def release_reads(self) -> None:
+        self._reading.set()
+
+    def fail_reads(self, error: BrokerError | None) -> None:
+        """Every read fails with `error`; None: no more."""
+        self._read_fault = error
 
     def kill(self) -> None:
         """As after a crash of the process: no answer comes any more, and nothing new is taken."""
@@ -113,6 +127,9 @@ class FaultyLedgerStore:
         self, ledger: LedgerId, first: EntryId, *, entries_max: int, bytes_max: int
     ) -> list[bytes]:
         self.reads += 1
+        await self._reading.wait()
+        if self._read_fault is not None:
+            raise self._read_fault
         return await self._inner.read(ledger, first, entries_max=entries_max, bytes_max=bytes_max)
 
     async def delete(self, ledger: LedgerId) -> None:

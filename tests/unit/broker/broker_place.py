@@ -18,10 +18,12 @@ from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.service import Service
 from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.chain import EntryCache
+from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.model.name import NamespaceName, parse_topic
 from magnetar.model.policy import Policies, TenantInfo
 from magnetar.model.position import Position, Term
+from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.testing.ledger import FaultyLedgerStore
 from magnetar.wire.command import (
@@ -242,6 +244,33 @@ class Place:
         return topic
 
 
+def assemble(
+    config: Configuration,
+    clock: Clock,
+    resources: Resources,
+    ledgers: LedgerStore,
+    *,
+    term: int = 1,
+    cache_bytes: int = 1 << 24,
+) -> Service:
+    """A broker that owns everything; its parts can outlive it."""
+    owner = Owner(
+        "localhost:8080", "pulsar://localhost:6650", "http://localhost:8080", Term(term), True
+    )
+    return Service(
+        config,
+        clock,
+        store=resources.local,
+        ledgers=ledgers,
+        resources=resources,
+        policies=PolicyService(resources, config, clock=clock),
+        schemas=SchemaRegistry(resources.local, ledgers, clock),
+        ownership=SoleOwnership(owner),
+        owner=owner,
+        cache=EntryCache(cache_bytes),
+    )
+
+
 @asynccontextmanager
 async def open_place(*, cache_bytes: int = 1 << 24, **settings: object) -> AsyncIterator[Place]:
     clock = StillClock()
@@ -254,21 +283,7 @@ async def open_place(*, cache_bytes: int = 1 << 24, **settings: object) -> Async
     resources = Resources(store, store, clock=clock)
     await resources.tenants.create("shop", TenantInfo(allowedClusters=("standalone",)))
     await resources.namespaces.create(NAMESPACE, Policies(replication_clusters=("standalone",)))
-    owner = Owner(
-        "localhost:8080", "pulsar://localhost:6650", "http://localhost:8080", Term(1), True
-    )
-    service = Service(
-        config,
-        clock,
-        store=store,
-        ledgers=ledgers,
-        resources=resources,
-        policies=PolicyService(resources, config, clock=clock),
-        schemas=SchemaRegistry(store, ledgers, clock),
-        ownership=SoleOwnership(owner),
-        owner=owner,
-        cache=EntryCache(cache_bytes),
-    )
+    service = assemble(config, clock, resources, ledgers, cache_bytes=cache_bytes)
     try:
         yield Place(clock, service, ledgers)
     finally:

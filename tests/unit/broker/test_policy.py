@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from magnetar.broker.policy import PolicyService, is_system_topic, topic_policies_path
+from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
+from magnetar.broker.topicpolicy.metadata import topic_policies_path
 from magnetar.errors import MethodNotAllowed, NotAllowed
+from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.backends.sqlite import SqliteStore
 from magnetar.metadata.store import ABSENT, ANY_VERSION, MetadataStore, Record
@@ -22,6 +24,7 @@ from magnetar.model.policy import AutoTopicCreationOverride, Policies, TopicPoli
 from magnetar.rules.policy import AutoTopicCreation
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
+from tests.unit.broker.broker_place import assemble
 
 NAMESPACE = NamespaceName("t", "n")
 TOPIC = parse_topic("persistent://t/n/orders eu")
@@ -62,13 +65,17 @@ def run(
         configuration: MetadataStore = MemoryStore(MemoryTree(clock))
         if folder is not None:
             local = configuration = await SqliteStore.open(folder / "metadata.db", clock=clock)
-        config = Configuration(settings)
+        config = Configuration(
+            {"topicPoliciesServiceClassName": "metadata-store", **(settings or {})}
+        )
         resources = Resources(local, configuration, clock=clock)
-        policies = PolicyService(resources, config, clock=clock)
+        service = assemble(config, clock, resources, MemoryLedgerStore())
+        policies = service.policies
         scene = Scene(resources, policies, config, local, configuration)
         await resources.namespaces.create(NAMESPACE, Policies())
         policies.listen(lambda namespace, topic: scene.heard.append((namespace, topic)))
         await body(scene)
+        await service.close()
         await policies.close()
         resources.close()
         await local.close()
@@ -285,13 +292,6 @@ def test_topics_of_the_broker_itself_take_no_policies() -> None:
     run(body)
 
 
-def test_system_topics_are_known_by_name() -> None:
-    assert is_system_topic(parse_topic("persistent://t/n/__change_events-partition-0"))
-    assert is_system_topic(parse_topic("persistent://pulsar/system/anything"))
-    assert is_system_topic(parse_topic("persistent://t/n/x-sub__transaction_pending_ack"))
-    assert not is_system_topic(TOPIC)
-
-
 def test_merged_and_applied_show_where_values_come_from() -> None:
     async def body(scene: Scene) -> None:
         await scene.set_ttl(10)
@@ -358,7 +358,8 @@ def test_a_topic_loaded_while_its_policies_change_has_the_new_ones() -> None:
         tree = MemoryTree(SystemClock())
         store, other = GatedStore(tree), MemoryStore(tree)
         resources = Resources(store, store, clock=SystemClock())
-        policies = PolicyService(resources, Configuration(), clock=SystemClock())
+        config = Configuration({"topicPoliciesServiceClassName": "metadata-store"})
+        policies = assemble(config, SystemClock(), resources, MemoryLedgerStore()).policies
         store.gate.clear()
         loading = asyncio.gather(policies.load(TOPIC))
         await asyncio.sleep(0)

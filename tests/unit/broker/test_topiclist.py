@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.broker.topiclist import TopicPattern, is_system_topic
+from magnetar.broker.topiclist import TopicPattern
 from magnetar.errors import InvalidName, NotAllowed
 from magnetar.model.name import parse_topic
 from magnetar.wire.command import (
@@ -73,19 +73,6 @@ def test_a_pattern_has_a_length_and_a_grammar() -> None:
         TopicPattern("x" * 51, length_max=50)
     with pytest.raises(InvalidName):
         TopicPattern("(", length_max=50)
-
-
-@pytest.mark.parametrize(
-    ("name", "is_system"),
-    [
-        ("persistent://a/b/__change_events", True),
-        ("persistent://a/b/__change_events-partition-1", True),
-        ("persistent://a/b/__transaction_buffer_snapshot", True),
-        ("persistent://a/b/change_events", False),
-    ],
-)
-def test_system_topics_are_known_by_their_names(name: str, is_system: bool) -> None:
-    assert is_system_topic(name) is is_system
 
 
 # ---------------------------------------------------------------------- once

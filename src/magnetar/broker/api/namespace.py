@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from magnetar.broker.api.hash_range import check_boundaries, plan_boundaries
 from magnetar.broker.api.record import check_tenant, load_policies
-from magnetar.broker.policy import SYSTEM_NAMESPACE, is_system_topic
 from magnetar.errors import (
     BadRequest,
     Conflict,
@@ -24,6 +23,7 @@ from magnetar.errors import (
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, is_valid_part, parse_topic
 from magnetar.model.policy import BundlesData, Policies
 from magnetar.model.validation import check_policies, check_topic_buckets, check_topic_buckets_kept
+from magnetar.rules.system import SYSTEM_NAMESPACE, is_system_topic
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service

@@ -23,7 +23,6 @@ from magnetar.broker.api.topic import (
     partitions_of,
 )
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.policy import is_system_topic
 from magnetar.broker.room import check_room
 from magnetar.errors import (
     BadRequest,
@@ -40,6 +39,7 @@ from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.policy import Int32, PartitionedTopicMetadata
 from magnetar.model.position import EARLIEST, Position
 from magnetar.model.validation import check_partitions
+from magnetar.rules.system import is_system_topic
 
 if TYPE_CHECKING:
     from magnetar.broker.service import AnyTopic, Service

@@ -14,7 +14,6 @@ from magnetar.broker.api.message_id import describe_position
 from magnetar.broker.api.migration import check_regular
 from magnetar.broker.api.permission import forget_permissions
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.policy import is_system_topic
 from magnetar.errors import (
     BrokerError,
     Conflict,
@@ -31,6 +30,7 @@ from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.policy import PartitionedTopicMetadata
 from magnetar.model.position import EARLIEST, Position
 from magnetar.model.segment import scalable_name
+from magnetar.rules.system import is_system_topic
 
 if TYPE_CHECKING:
     from magnetar.broker.service import AnyTopic, Service

@@ -6,10 +6,11 @@ from collections.abc import Awaitable
 
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler.permission import authorize
-from magnetar.broker.topiclist import TopicListWatcher, TopicPattern, is_system_topic
+from magnetar.broker.topiclist import TopicListWatcher, TopicPattern
 from magnetar.errors import BrokerError, NotAllowed
 from magnetar.model.name import NamespaceName, TopicDomain, parse_namespace, parse_topic
 from magnetar.model.scalable import namespace_path
+from magnetar.rules.system import is_system_topic
 from magnetar.wire.command import (
     BaseCommand,
     CommandGetTopicsOfNamespace,
@@ -38,7 +39,7 @@ async def _list(
     scalable = frozenset(await service.store.children(namespace_path(namespace)))
     if scalable:
         names = [name for name in names if parse_topic(name).base.encoded_local not in scalable]
-    return [name for name in names if not is_system_topic(name)]
+    return [name for name in names if not is_system_topic(parse_topic(name))]
 
 
 def on_get_topics(connection: Connection, command: BaseCommand) -> Awaitable[None]:

@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.policy import is_system_topic
 from magnetar.broker.scalable.guard import (
     find_successor,
     is_classic_consumer,
@@ -49,6 +48,7 @@ from magnetar.model.policy import TopicPolicies
 from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import scalable_name
 from magnetar.rules.migrate import Survey, estimate_backlog, find_refusals, plan_migration
+from magnetar.rules.system import is_system_topic
 from magnetar.runtime.log import Log
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.migration import decode_preparation, encode_preparation

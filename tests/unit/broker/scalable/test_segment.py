@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.broker.policy import topic_policies_path
 from magnetar.broker.scalable.segment import LocalSegments
 from magnetar.broker.schema import schema_id
+from magnetar.broker.topicpolicy.metadata import topic_policies_path
 from magnetar.errors import InvalidName, TopicNotFound
 from magnetar.model.chain_path import chain_path
 from magnetar.model.name import TopicDomain, parse_topic

@@ -1,0 +1,110 @@
+"""Which backend keeps the topic policies, as the configuration says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from magnetar.broker.resource import Resources
+from magnetar.broker.topicpolicy.contract import DisabledTopicPolicies, TopicPoliciesService
+from magnetar.broker.topicpolicy.legacy import LegacyAwareTopicPolicies
+from magnetar.broker.topicpolicy.metadata import MetadataStoreTopicPolicies
+from magnetar.broker.topicpolicy.system import SystemTopicPolicies
+from magnetar.errors import InvalidConfiguration
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.configuration import Configuration
+from magnetar.runtime.log import Log
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+GROUP: Final = "magnetar.topic_policies"
+"""Entry points of this group name backends of other packages; each is called with nothing."""
+_PULSAR: Final = "org.apache.pulsar.broker.service"
+_KINDS: Final[Mapping[str, type[TopicPoliciesService]]] = {
+    f"{_PULSAR}.SystemTopicBasedTopicPoliciesService": SystemTopicPolicies,
+    f"{_PULSAR}.MetadataStoreTopicPoliciesService": MetadataStoreTopicPolicies,
+    SystemTopicPolicies.name: SystemTopicPolicies,
+    MetadataStoreTopicPolicies.name: MetadataStoreTopicPolicies,
+}
+
+_log = Log(__name__)
+
+Made = TypeVar("Made", bound=TopicPoliciesService)
+
+
+def choose_topic_policies(
+    config: Configuration, resources: Resources, *, clock: Clock
+) -> TopicPoliciesService:
+    """Raise InvalidConfiguration, naming the backend, when one that is needed cannot be made."""
+    if not config.topicLevelPoliciesEnabled:
+        return DisabledTopicPolicies("topicLevelPoliciesEnabled is false")
+    name = config.topicPoliciesServiceClassName.strip() or SystemTopicPolicies.name
+    if _KINDS.get(name) is SystemTopicPolicies:
+        if not config.systemTopicEnabled:
+            _log.warning("topics have no policies: system topics are off", backend=name)
+            return DisabledTopicPolicies(f"systemTopicEnabled is false, and {name} needs them")
+        return SystemTopicPolicies(config)
+    configured = _make(name, lambda: _find(name)(resources, clock))
+    if not config.systemTopicEnabled:
+        return configured
+    return LegacyAwareTopicPolicies(
+        _make(SystemTopicPolicies.name, lambda: SystemTopicPolicies(config)), configured
+    )
+
+
+def start_topic_policies(kept: TopicPoliciesService, service: Service) -> None:
+    """Raise InvalidConfiguration, naming the backend, when it does not start."""
+    try:
+        kept.start(service)
+    # As when it was made: it may be anybody's.
+    except Exception as error:
+        name = service.config.topicPoliciesServiceClassName
+        raise InvalidConfiguration(
+            f"topicPoliciesServiceClassName: {name} does not start: {error!r}"
+        ) from error
+
+
+def _make(name: str, make: Callable[[], Made]) -> Made:
+    try:
+        return make()
+    except InvalidConfiguration:
+        raise
+    # A backend of somebody else's may fail in any way; the operator must learn which one it was.
+    except Exception as error:
+        raise InvalidConfiguration(
+            f"topicPoliciesServiceClassName: {name} cannot be made: {error!r}"
+        ) from error
+
+
+def _find(name: str) -> Callable[[Resources, Clock], TopicPoliciesService]:
+    if _KINDS.get(name) is MetadataStoreTopicPolicies:
+        return lambda resources, clock: MetadataStoreTopicPolicies(resources, clock=clock)
+    for point in entry_points(group=GROUP, name=name):
+        kind = point.load()
+        return lambda resources, clock: _check(name, kind())
+    known = [*_KINDS, *sorted(point.name for point in entry_points(group=GROUP))]
+    raise InvalidConfiguration(
+        f"topicPoliciesServiceClassName: no backend is called {name!r}; there are"
+        f" {', '.join(known)}"
+    )
+
+
+def _check(name: str, made: object) -> TopicPoliciesService:
+    if not isinstance(made, TopicPoliciesService):
+        raise InvalidConfiguration(
+            f"topicPoliciesServiceClassName: {name} makes a {type(made).__name__},"
+            " which is no TopicPoliciesService"
+        )
+    kind = type(made)
+    if (
+        kind.register_listener is TopicPoliciesService.register_listener
+        and kind.register_listener_async is TopicPoliciesService.register_listener_async
+    ):
+        raise InvalidConfiguration(
+            f"topicPoliciesServiceClassName: {name} offers neither register_listener_async nor"
+            " register_listener"
+        )
+    made.name = made.name or name
+    return made
