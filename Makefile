@@ -7,7 +7,7 @@ STAMP := $(VENV)/.setup-stamp
 DATA ?= data
 ARGS ?=
 
-.PHONY: help setup run java-clients test lint format bench demo lock clean
+.PHONY: help setup run java-clients zookeeper test lint format bench demo lock clean
 
 help:
 	@echo "make setup   create $(VENV) with all extras, at the locked versions"
@@ -31,13 +31,17 @@ run: setup
 
 # What fails while two workers and their brokers share the machine is run once more, alone: whoever fails
 # alone has failed.
-test: setup java-clients
+test: setup java-clients zookeeper
 	$(BIN)/python -m pytest -q -n 2 $(ARGS) || \
 	  $(BIN)/python -m pytest -q -n 0 --last-failed --last-failed-no-failures none $(ARGS)
 
 # Some tests run Apache Pulsar's Java clients; their jars are resolved once.
 java-clients:
 	@tools/java/fetch
+
+# The tests start a ZooKeeper server of their own; its jars are resolved once.
+zookeeper:
+	@tools/zookeeper/fetch
 
 lint: setup
 	$(BIN)/ruff check .

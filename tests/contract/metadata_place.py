@@ -8,8 +8,10 @@ from typing import Protocol
 
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.backends.sqlite import SqliteStore
+from magnetar.metadata.backends.zookeeper import ZookeeperStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.runtime.clock import SystemClock
+from magnetar.testing.zookeeper import shared_zookeeper
 
 
 class Place(Protocol):
@@ -41,4 +43,18 @@ class SqlitePlace:
         return await SqliteStore.open(self.file, clock=SystemClock())
 
 
-PLACES: Mapping[str, Callable[[Path], Place]] = {"memory": MemoryPlace, "sqlite": SqlitePlace}
+class ZookeeperPlace:
+    shared = True
+
+    def __init__(self, folder: Path) -> None:
+        self.url = shared_zookeeper().new_url()
+
+    async def open(self) -> MetadataStore:
+        return await ZookeeperStore.open(self.url)
+
+
+PLACES: Mapping[str, Callable[[Path], Place]] = {
+    "memory": MemoryPlace,
+    "sqlite": SqlitePlace,
+    "zookeeper": ZookeeperPlace,
+}

@@ -44,7 +44,7 @@ LIBRARY_ROOMS: Mapping[str, tuple[str, ...]] = {
     "pyarrow": ("spark",),
     "pandas": ("spark",),
     "numpy": ("spark",),
-    "kazoo": ("metadata",),
+    "kazoo": ("metadata", "testing"),
     "sqlite3": ("metadata", "app"),
     "uvicorn": ("admin",),
     "uvloop": ("app",),

@@ -2,7 +2,8 @@
 
 Every write names the version it read. A record may stand below a path that holds none: such a
 parent exists and can be listed, but has no record to get. Changes are told to listeners in the
-order they happened, and a writer's own listeners have been called before its call returns, so that
+order they happened; a store may also tell of a mere parent that another process made or took away.
+A writer's own listeners have been called before its call returns, so that
 caches of the same process read their own writes.
 """
 
@@ -25,8 +26,9 @@ For the few writes where the last one wins by design; everything else names a ve
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """A record's version starts at 0 and grows with every write; it may skip numbers, it never goes
-    back.
+    """A record's version starts at 0, or at 1 where the store must tell an empty record or one put
+    where a parent stood from a mere parent; it grows with every write, may skip numbers, and never
+    goes back.
 
     `created_by_self` is true for ephemeral records of this very session.
     """

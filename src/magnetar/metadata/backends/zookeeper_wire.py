@@ -1,0 +1,169 @@
+"""Kazoo's connection to a ZooKeeper server, with whole batches where kazoo goes one by one.
+
+Kazoo keeps the session: it connects, pings, tries the next server, takes up the session again or
+begins a new one. It writes one request and reads one answer at a time, each with several system
+calls, and knows one-time watches only. This connection writes all that waits at once, reads all
+that has come at once, and hands over answers and events in the order they came.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import EXCEPTIONS, ConnectionDropped, NoNodeError, SystemZookeeperError
+from kazoo.protocol.connection import CLOSE_RESPONSE, PING_XID, WATCH_XID, ConnectionHandler
+from kazoo.protocol.serialization import Close
+from kazoo.retry import KazooRetry
+
+from magnetar.metadata.backends.zookeeper_request import read_event
+from magnetar.runtime.log import Log
+
+_log = Log(__name__)
+
+_LENGTH: Final = struct.Struct("!i")
+_REPLY: Final = struct.Struct("!iqi")
+_FRAME: Final = struct.Struct("!iii")
+_READ_BYTES: Final = 1 << 18
+_WRITE_BYTES: Final = 1 << 16
+_ANSWER_BYTES_WARN: Final = 1 << 20
+_EXISTS: Final = 3
+
+_quiet = logging.getLogger("kazoo.magnetar")
+_quiet.setLevel(logging.CRITICAL)
+
+
+class Client(KazooClient):  # type: ignore[misc]
+    """A session. `on_event` and `on_batch` are called on kazoo's thread."""
+
+    def __init__(
+        self,
+        hosts: str,
+        *,
+        session_timeout_s: float,
+        on_event: Callable[[int, str], None],
+        on_batch: Callable[[], None],
+    ) -> None:
+        super().__init__(
+            hosts=hosts,
+            timeout=session_timeout_s,
+            connection_retry=KazooRetry(
+                max_tries=-1, delay=0.05, backoff=2, max_delay=1.0, ignore_expire=True
+            ),
+            logger=_quiet,
+        )
+        self._connection = _Connection(self, self._conn_retry.copy(), on_event, on_batch)
+
+    @property
+    def session(self) -> tuple[int, bytes]:
+        """The number of the session, 0 for none, and what proves that it is ours."""
+        return self._session_id or 0, self._session_passwd
+
+    def post(self, waiting: list[tuple[Any, Any]]) -> None:
+        """Send these requests; what comes of each is told to the object beside it."""
+        self._queue.extend(waiting)
+        self.wake()
+
+    def wake(self) -> None:
+        write_sock = self._connection._write_sock
+        if write_sock is not None:
+            try:
+                write_sock.send(b"\0")
+            except OSError:
+                pass  # the connection is being closed, which fails what waits
+
+
+class _Connection(ConnectionHandler):  # type: ignore[misc]
+    _xid: int
+
+    def __init__(
+        self,
+        client: Client,
+        retry: KazooRetry,
+        on_event: Callable[[int, str], None],
+        on_batch: Callable[[], None],
+    ) -> None:
+        super().__init__(client, retry, logger=_quiet)
+        self._on_event = on_event
+        self._on_batch = on_batch
+        self._received = bytearray()
+
+    def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
+        self._received.clear()
+        timeouts: tuple[float, float] = super()._connect(host, hostip, port)
+        return timeouts
+
+    def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
+        """Write what waits, up to a bound, so that answers are read in between."""
+        client = self.client
+        self._read_sock.recv(_READ_BYTES)
+        data = bytearray()
+        while client._queue and len(data) < _WRITE_BYTES:
+            request, reply = client._queue.popleft()
+            if reply is not None and reply.is_given_up:
+                continue  # it waited out a lost connection; nobody would know that it happened
+            self._xid = (self._xid % 2147483647) + 1
+            # Before it is written: what is neither waiting nor pending would be answered by nobody.
+            client._pending.append((request, reply, self._xid))
+            body = request.serialize()
+            data += _FRAME.pack(len(body) + 8, self._xid, request.type)
+            data += body
+        if client._queue:
+            client.wake()
+        if data:
+            self._write(data, connect_timeout)
+
+    def _read_socket(self, read_timeout: float) -> Any:
+        try:
+            chunk = self._socket.recv(_READ_BYTES)
+        except BlockingIOError:
+            return None
+        if not chunk:
+            raise ConnectionDropped("the server closed the connection")
+        received = self._received
+        received += chunk
+        start, end, outcome = 0, len(received), None
+        while end - start >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(received, start)
+            if end - start - _LENGTH.size < length:
+                break
+            first = start + _LENGTH.size
+            start = first + length
+            outcome = self._on_frame(bytes(received[first:start])) or outcome
+        del received[:start]
+        self._on_batch()
+        return outcome
+
+    def _on_frame(self, data: bytes) -> Any:
+        xid, zxid, code = _REPLY.unpack_from(data)
+        if xid == PING_XID:
+            self.ping_outstanding.clear()
+            return None
+        if xid == WATCH_XID:
+            self._on_event(*read_event(data, _REPLY.size))
+            return None
+        return self._on_answer(xid, zxid, code, data)
+
+    def _on_answer(self, xid: int, zxid: int, code: int, data: bytes) -> Any:
+        client = self.client
+        request, reply, expected = client._pending.popleft()
+        if zxid > 0:
+            client.last_zxid = zxid
+        if isinstance(request, Close):
+            return CLOSE_RESPONSE
+        if xid != expected:
+            reply.fail(ConnectionDropped("an answer out of turn"))
+            raise ConnectionDropped(f"answer {xid} came where {expected} was due")
+        if len(data) > _ANSWER_BYTES_WARN:
+            _log.warning("answer over 1 MiB; use topic buckets", bytes=len(data))
+        if code == 0:
+            reply.arrive(request.deserialize(data, _REPLY.size))
+        elif code == NoNodeError.code and request.type == _EXISTS:
+            reply.arrive(None)
+        else:
+            kind = EXCEPTIONS.get(code, SystemZookeeperError)
+            reply.fail(kind(f"code {code}"))
+        return None

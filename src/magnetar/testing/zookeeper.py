@@ -1,0 +1,192 @@
+"""A real ZooKeeper server for tests, in a process of its own."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import itertools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from kazoo.client import KazooClient
+
+from magnetar.testing.broker import HOST, find_ports
+
+READY_S_MAX: Final = 60.0
+_MAIN: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
+_SHELL: Final = "org.apache.zookeeper.ZooKeeperMain"
+_CONFIGURATION: Final = """\
+clientPortAddress={host}
+clientPort={port}
+dataDir={data}
+tickTime=500
+maxSessionTimeout=60000
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=ruok
+"""
+
+
+class ZookeeperMissing(AssertionError):
+    """What a machine lacks to run a ZooKeeper server, and how to get it."""
+
+
+class ZookeeperServer:
+    """Starts on entry and goes away on exit; port and data stay over `kill` and `restart`."""
+
+    def __init__(self) -> None:
+        self._home = Path(tempfile.mkdtemp(prefix="magnetar-zookeeper-"))
+        (self.port,) = find_ports(1)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._roots = itertools.count()
+        self.log = self._home / "server.log"
+
+    @property
+    def hosts(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"zk://{self.hosts}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the server was not started"
+        return self._process.pid
+
+    def new_url(self) -> str:
+        """The address of a part of the tree that nobody has used."""
+        return f"{self.url}/test-{os.getpid()}-{next(self._roots)}"
+
+    def start(self) -> None:
+        java, jars = find_java(), find_jars()
+        configuration = self._home / "zoo.cfg"
+        configuration.write_text(
+            _CONFIGURATION.format(host=HOST, port=self.port, data=self._home / "data")
+        )
+        options = ["-Xmx128m", "-Xms32m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        # A test's data need not outlive the machine, only the server's own death.
+        options += ["-Dzookeeper.forceSync=no", "-Djava.net.preferIPv4Stack=true"]
+        command = [java, *options, "-cp", jars, _MAIN, str(configuration)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+        atexit.register(self._process.kill)
+        self._await_ready(self._process)
+
+    def kill(self) -> None:
+        """SIGKILL; everything acknowledged is in the server's log."""
+        process = self._process
+        if process is not None:
+            process.kill()
+            process.wait()
+            atexit.unregister(process.kill)
+            self._process = None
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay, nothing answers."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def expire(self, session: tuple[int, bytes]) -> None:
+        """End a session from outside, as the server does with one it has not heard of."""
+        other = KazooClient(self.hosts, client_id=session)
+        other.start()
+        other.stop()
+        other.close()
+
+    def shell(self, *command: str) -> str:
+        """What ZooKeeper's own shell answers to one command."""
+        done = subprocess.run(
+            [find_java(), "-cp", find_jars(), _SHELL, "-server", self.hosts, *command],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        return done.stdout
+
+    def close(self) -> None:
+        self.kill()
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + READY_S_MAX
+        while not self._answers():
+            if process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                tail = self.log.read_text(errors="replace")[-2_000:]
+                raise ZookeeperMissing(f"ZooKeeper did not start:\n{tail}")
+            time.sleep(0.05)
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection((HOST, self.port), timeout=5) as connection:
+                connection.sendall(b"ruok")
+                return connection.recv(16) == b"imok"
+        except OSError:
+            return False
+
+
+def find_java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin" if home else None)
+    if java is None:
+        raise ZookeeperMissing(
+            "There is no Java on this machine, and the tests start a real ZooKeeper: install"
+            " Java 17 or later (Debian: openjdk-17-jre-headless) or set JAVA_HOME"
+        )
+    return java
+
+
+def find_jars() -> str:
+    """The class path that `tools/zookeeper/fetch` made."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    home = os.environ.get("MAGNETAR_ZOOKEEPER_HOME") or f"{cache}/magnetar/zookeeper"
+    jars = sorted(Path(home, "lib").glob("*.jar"))
+    if not jars:
+        raise ZookeeperMissing(
+            f"The jars of ZooKeeper are not in {home}/lib: run tools/zookeeper/fetch,"
+            " which needs Maven"
+        )
+    return os.pathsep.join(map(str, jars))
+
+
+@functools.cache
+def shared_zookeeper() -> ZookeeperServer:
+    """One server for all tests of this process; do not stop it, and use `new_url`."""
+    server = ZookeeperServer()
+    server.start()
+    atexit.register(server.close)
+    return server
