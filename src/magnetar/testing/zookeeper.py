@@ -31,7 +31,7 @@ tickTime=500
 maxSessionTimeout=60000
 maxClientCnxns=0
 admin.enableServer=false
-4lw.commands.whitelist=ruok
+4lw.commands.whitelist=srvr
 """
 
 
@@ -153,8 +153,8 @@ class ZookeeperServer:
     def _answers(self) -> bool:
         try:
             with socket.create_connection((HOST, self.port), timeout=5) as connection:
-                connection.sendall(b"ruok")
-                return connection.recv(16) == b"imok"
+                connection.sendall(b"srvr")
+                return b"Mode:" in connection.makefile("rb").read()
         except OSError:
             return False
 

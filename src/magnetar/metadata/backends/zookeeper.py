@@ -51,7 +51,7 @@ from magnetar.runtime.log import Log
 _log = Log(__name__)
 
 _PAGE: Final = 512
-_PATIENCE_S: Final = 5.0
+_PATIENCE_S: Final = 10.0
 _LOST_AFTER: Final = 5 / 6
 _URL: Final = re.compile(r"(?:zk|zookeeper):(?://)?([^/]+)(/.*)?")
 
@@ -142,6 +142,10 @@ class ZookeeperStore:
     async def children(self, path: str) -> tuple[str, ...]:
         self._check_directory(path)
         return await self._tree.children(path)
+
+    async def count_children(self, path: str) -> int:
+        self._check_directory(path)
+        return await self._tree.count_children(path)
 
     async def scan_children(self, path: str) -> AsyncIterator[tuple[str, Record]]:
         names = await self.children(path)
@@ -265,9 +269,13 @@ class ZookeeperStore:
             self._session_gone = True
             self._watchers.tell_session(SessionEvent.SESSION_LOST)
 
-    async def _ask(self, request: Request, hush: Hush | None = None) -> Any:
-        if not self._ready.is_set():
-            await self._wait_for_connection()
+    def _ask(self, request: Request, hush: Hush | None = None) -> Awaitable[Any]:
+        if self._ready.is_set():
+            return self._link.ask(request, hush)
+        return self._ask_later(request, hush)
+
+    async def _ask_later(self, request: Request, hush: Hush | None) -> Any:
+        await self._wait_for_connection()
         return await self._link.ask(request, hush)
 
     async def _wait_for_connection(self) -> None:

@@ -223,9 +223,22 @@ class Link:
                 item.resolve()
             else:
                 inbox.popleft()
+                if not is_connected(item.state):
+                    self._give_up_unsent()
                 self.listener.on_turn(item.state)
         while self._outstanding and self._outstanding[0].future.done():
             self._outstanding.popleft()
+
+    def _give_up_unsent(self) -> None:
+        """Fail what was asked just after the connection went; kazoo failed what was asked before.
+
+        Nobody sends it any more, so callers need not wait for their deadline.
+        """
+        for reply in self._outstanding:
+            if not reply.here and not reply.future.done():
+                reply.future.set_exception(StoreUnavailable("The connection to ZooKeeper is lost"))
+                if reply.hush is not None:
+                    self._drop_claims(reply, reply.hush)
 
     def _tell(self, event: Event) -> bool:
         """False when only an answer that has not come yet says whose doing the event is."""

@@ -10,11 +10,12 @@ sequences are counted in a subtree of their own that no listing shows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from kazoo.exceptions import (
+    BadArgumentsError,
     BadVersionError,
     NoChildrenForEphemeralsError,
     NodeExistsError,
@@ -23,6 +24,7 @@ from kazoo.exceptions import (
 )
 
 from magnetar.errors import (
+    InvalidPath,
     RecordNotEmpty,
     RecordNotFound,
     RecordUnreadable,
@@ -43,7 +45,8 @@ _WINDOW: Final = 1_000
 
 
 class Asker(Protocol):
-    async def __call__(self, request: Request, hush: Hush | None = None) -> Any: ...
+    def __call__(self, request: Request, hush: Hush | None = None) -> Awaitable[Any]:
+        """Send the request when this is called, or when a lost connection is back."""
 
 
 class ZookeeperTree:
@@ -100,6 +103,13 @@ class ZookeeperTree:
         names.sort()
         return tuple(names)
 
+    async def count_children(self, path: str) -> int:
+        """As the node's own state has it; the names are not asked for."""
+        if path == ROOT:
+            return len(await self.children(ROOT))
+        node: Node | None = await self._ask(ask.look(self.place(path)))
+        return 0 if node is None else node.children
+
     async def sync(self, path: str) -> None:
         await self._ask(ask.sync(self.place(path)))
 
@@ -150,6 +160,8 @@ class ZookeeperTree:
                 raise _below_ephemeral(path)
             if isinstance(outcome, NoNodeError | NodeExistsError | BadVersionError):
                 raise outcome
+            if isinstance(outcome, BadArgumentsError):
+                raise InvalidPath(f"ZooKeeper refuses the path {path!r}")
         if any(isinstance(outcome, Exception) for outcome in outcomes):
             raise StoreUnavailable(f"ZooKeeper refused to write {path}: {outcomes}")
         return outcomes
@@ -199,7 +211,7 @@ class ZookeeperTree:
                 return await self._set(path, value, node.version)
             if node.children:
                 raise RecordNotEmpty(f"{path} has children, so it cannot be ephemeral")
-            await self._prune(path)
+            await self._prune(path, node)
         except NoNodeError:
             pass
         except BadVersionError:
@@ -249,28 +261,35 @@ class ZookeeperTree:
             pass
 
     async def delete(self, path: str, expect: int) -> None:
-        version = ask.ANY if expect == ANY_VERSION else expect
-        if version < ask.ANY or expect == ABSENT:
+        if expect == ABSENT:
             raise VersionConflict(f"A record cannot be deleted at version {expect}")
+        version = ask.ANY if expect == ANY_VERSION else expect
+        parent = parent_of(path)
+        deleting = self._ask(ask.delete(self.place(path), version))
+        looking = self._ask(ask.look(self.place(parent)))  # the same round trip
         try:
-            await self._ask(ask.delete(self.place(path), version))
+            await deleting
         except NoNodeError:
             raise RecordNotFound(f"No record at {path}") from None
         except NotEmptyError:
             raise RecordNotEmpty(f"{path} has children") from None
         except BadVersionError:
             raise VersionConflict(f"Version of {path} is not {expect}") from None
-        await self._prune_above(path)
+        finally:
+            node: Node | None = await looking
+        if parent != ROOT and await self._prune(parent, node):
+            await self._prune_above(parent)
 
     async def _prune_above(self, path: str) -> None:
         parent = parent_of(path)
-        while parent != ROOT and await self._prune(parent):
+        while parent != ROOT:
+            if not await self._prune(parent, await self._ask(ask.look(self.place(parent)))):
+                return
             parent = parent_of(parent)
 
-    async def _prune(self, path: str) -> bool:
+    async def _prune(self, path: str, node: Node | None) -> bool:
         """Take a parent away that holds nothing any more; False when it does, or is gone."""
         place = self.place(path)
-        node: Node | None = await self._ask(ask.look(place))
         if node is None or not node.is_bare or node.children:
             return False
         try:

@@ -31,6 +31,7 @@ _READ_BYTES: Final = 1 << 18
 _WRITE_BYTES: Final = 1 << 16
 _ANSWER_BYTES_WARN: Final = 1 << 20
 _EXISTS: Final = 3
+_GREETING_S: Final = 2.0
 
 _quiet = logging.getLogger("kazoo.magnetar")
 _quiet.setLevel(logging.CRITICAL)
@@ -95,6 +96,10 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         self._received.clear()
         timeouts: tuple[float, float] = super()._connect(host, hostip, port)
         return timeouts
+
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        """Greet a server; kazoo would wait for as long as a session lives, and try no other."""
+        return super()._invoke(min(timeout, _GREETING_S), request, xid)
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
         """Write what waits, up to a bound, so that answers are read in between."""
