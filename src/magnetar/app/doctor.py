@@ -11,13 +11,15 @@ from typing import Final
 
 from magnetar.app.directory import FORMAT_VERSION, DataDirectory, inspecting, read_format
 from magnetar.broker.ownership import TERM_PATH
+from magnetar.broker.topic_tree import BucketCount
 from magnetar.errors import DataDirectoryRefused, InvalidName, LedgerCorrupt, RecordUnreadable
 from magnetar.ledger.backends.file.check import check_ledgers
 from magnetar.ledger.backends.file.disk import SystemDisk
 from magnetar.ledger.backends.file.ledger import FileLedger
 from magnetar.ledger.backends.file.recovery import examine
 from magnetar.metadata.backends.sqlite_tree import read_children, read_record
-from magnetar.model.chain_path import CHAINS, chain_path, without_bucket
+from magnetar.model.chain_path import CHAINS, bucket_of, chain_path, without_bucket
+from magnetar.model.document import decode_document
 from magnetar.model.name import TopicDomain, parse_topic
 from magnetar.wire.schema import decode_locator
 from magnetar.wire.storage import decode_cursor, decode_log
@@ -159,6 +161,7 @@ def _read_references(connection: sqlite3.Connection, diagnosis: Diagnosis) -> It
     for path, value in _walk(connection, CHAINS):
         try:
             yield from _decode_chain_record(path, value)
+            _check_bucket(connection, path, diagnosis)
         except RecordUnreadable as refusal:
             diagnosis.faults.append(f"{path}: {refusal.sentence}")
     for path, value in _walk(connection, SCHEMAS):
@@ -182,6 +185,19 @@ def _decode_chain_record(path: str, value: bytes) -> Iterator[_Reference]:
         cursor = decode_cursor(value)
         if cursor.ledger_id >= 0:
             yield _Reference(cursor.ledger_id, path)
+
+
+def _check_bucket(connection: sqlite3.Connection, path: str, diagnosis: Diagnosis) -> None:
+    """A topic outside the bucket that its name tells is there, but no broker finds it."""
+    parts = path.split("/")
+    if len(parts) < 6:
+        return
+    kept = read_record(connection, "/".join(parts[:4]))
+    buckets = 1 if kept is None else decode_document(kept.value, BucketCount).numberOfTopicBuckets
+    bare = without_bucket(path).split("/")
+    wanted = [] if buckets == 1 else [f"${bucket_of(bare[5], buckets)}"]
+    if [*bare[:5], *wanted, *bare[5:]] != parts:
+        diagnosis.faults.append(f"{path}: not in the bucket of its name, of {buckets}")
 
 
 def _walk(connection: sqlite3.Connection, path: str) -> Iterator[tuple[str, bytes]]:

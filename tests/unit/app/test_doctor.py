@@ -10,11 +10,13 @@ from magnetar.app.doctor import examine_directory, run
 from magnetar.broker.chain_record import MetadataChainRecords
 from magnetar.broker.ownership import take_term
 from magnetar.broker.schema import SchemaRegistry
+from magnetar.broker.topic_tree import BucketCount
 from magnetar.ledger.backends.file.store import open_file_store
 from magnetar.ledger.info import ChainInfo, CursorInfo, LedgerPart
 from magnetar.metadata.backends.sqlite import SqliteStore
 from magnetar.metadata.store import ABSENT, ANY_VERSION
-from magnetar.model.chain_path import chain_path
+from magnetar.model.chain_path import CHAINS, chain_path
+from magnetar.model.document import encode_document
 from magnetar.model.name import parse_topic
 from magnetar.model.position import LedgerId, Position, Term
 from magnetar.model.schema import CompatibilityStrategy, SchemaData, SchemaType
@@ -26,7 +28,7 @@ CLOCK = SystemClock()
 
 
 async def fill(
-    path: Path, *, lose: bool = False, stray: bool = False, buckets: int = 1
+    path: Path, *, lose: bool = False, stray: bool = False, buckets: int = 1, stored_in: int = 0
 ) -> dict[str, int]:
     """A topic with a cursor, a compacted ledger and a schema, and a segment; return ledger ids."""
     ids: dict[str, int] = {}
@@ -44,8 +46,11 @@ async def fill(
             ids[name] = writer.id
             return writer.id
 
+        if buckets > 1:
+            kept = encode_document(BucketCount(numberOfTopicBuckets=buckets))
+            await store.put(f"{CHAINS}/{TOPIC.namespace}", kept, expect=ABSENT)
         for topic in (TOPIC, SEGMENT):
-            records = MetadataChainRecords(store, chain_path(topic, buckets))
+            records = MetadataChainRecords(store, chain_path(topic, stored_in or buckets))
             part = LedgerPart(await ledger(topic.domain.value, chain=topic.full), 3, 30, 1)
             await records.store(ChainInfo((part,), None, {}), expect=ABSENT)
             cursor = CursorInfo(await ledger("cursor"), Position(0, 0), (), {}, {}, {})
@@ -176,3 +181,16 @@ def test_the_exit_code_tells_faults_from_health(
     assert "\nnote   ledger " in capsys.readouterr().out
     assert run(tmp_path / "nowhere") == 1
     assert capsys.readouterr().out == f"FAULT  {tmp_path / 'nowhere'} is not a directory\n"
+
+
+@pytest.mark.parametrize(("buckets", "stored_in"), [(7, 1), (7, 5), (1, 5)])
+def test_topics_outside_their_bucket_are_a_fault(
+    tmp_path: Path, buckets: int, stored_in: int
+) -> None:
+    asyncio.run(fill(tmp_path, buckets=buckets, stored_in=stored_in))
+    told = f"not in the bucket of its name, of {buckets}"
+    assert examine_directory(tmp_path).faults == [
+        f"{path}: {told}"
+        for topic in (TOPIC, SEGMENT)
+        for path in (chain_path(topic, stored_in), f"{chain_path(topic, stored_in)}/sub")
+    ]

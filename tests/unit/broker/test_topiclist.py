@@ -6,10 +6,12 @@ import pytest
 
 from magnetar.broker.topiclist import TopicPattern
 from magnetar.errors import InvalidName, NotAllowed
-from magnetar.model.name import parse_topic
+from magnetar.model.name import NamespaceName, parse_topic
+from magnetar.model.policy import Policies
 from magnetar.wire.command import (
     BaseCommand,
     CommandGetTopicsOfNamespace,
+    CommandSubscribe,
     CommandWatchTopicList,
     CommandWatchTopicListClose,
     ServerError,
@@ -199,5 +201,39 @@ def test_watches_end_when_they_are_closed_refused_or_their_connection_is_lost() 
         await place.topic(BASE + "a")
         await settle()
         assert updates(client) == []
+
+    run(body)
+
+
+# ---------------------------------------------------------------------- buckets
+
+
+def test_clients_see_the_same_names_in_a_namespace_with_buckets() -> None:
+    async def body(place: Place) -> None:
+        namespace = NamespaceName("shop", "many")
+        policies = Policies(replication_clusters=("standalone",), numberOfTopicBuckets=7)
+        await place.service.resources.namespaces.create(namespace, policies)
+        names = [f"persistent://{namespace}/{name}" for name in ("a", "b", "c-partition-0", "d é")]
+        for name in names[:3]:
+            await place.service.load_topic(parse_topic(name), create=True)
+        client = Client(place.service)
+        request = CommandWatchTopicList(
+            watcher_id=1, namespace=str(namespace), topics_pattern=f"{namespace}/.*"
+        )
+        started = await client.ask(request, BaseCommand.WATCH_TOPIC_LIST_SUCCESS)
+        assert list(started.watchTopicListSuccess.topic) == names[:3]
+        await place.service.load_topic(parse_topic(names[3]), create=True)
+        await place.service.delete_topic(parse_topic(names[0]), force=True)
+        await until(lambda: len(updates(client)) == 2)
+        assert updates(client) == [([names[3]], []), ([], [names[0]])]
+        listing = CommandGetTopicsOfNamespace(
+            namespace=str(namespace), mode=CommandGetTopicsOfNamespace.PERSISTENT
+        )
+        answer = await client.ask(listing, BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE)
+        assert list(answer.getTopicsOfNamespaceResponse.topics) == names[1:]
+        await client.produce(names[1])
+        await client.send(2)
+        await client.subscribe(names[1], "s", CommandSubscribe.Shared, consumer_id=1)
+        await until(lambda: len(client.messages(1)) == 2)
 
     run(body)

@@ -99,3 +99,12 @@ def test_only_one_bucket_is_no_level_of_its_own() -> None:
     assert bucket_paths(NAMESPACE, TopicDomain.PERSISTENT, 3) == tuple(
         f"{parent}/{bucket}" for bucket in EXAMPLE
     )
+
+
+def test_a_hundred_thousand_names_fit_into_answers_of_a_megabyte() -> None:
+    sizes = [20] * 97
+    for number in range(100_000):
+        node = f"orders-of-a-long-named-customer-{number:06d}-partition-0"
+        sizes[bucket_of(node, len(sizes))] += 4 + len(node)
+    assert max(sizes) < 1_048_575 / 8
+    assert min(sizes) > max(sizes) * 0.9
