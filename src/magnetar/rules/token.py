@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from magnetar.errors import Unauthenticated
 from magnetar.rules.handshake import Identity
+
+_SECONDS_MAX: Final = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ def _moment_ms(claims: Mapping[str, Any], name: str) -> int | None:
     value = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise Unauthenticated(f"the token's {name} is not a number of seconds")
+    if not -_SECONDS_MAX < value < _SECONDS_MAX:  # neither is what a float makes of 1e999
+        raise Unauthenticated(f"the token's {name} is not a moment")
     return int(value * 1000)

@@ -1,0 +1,181 @@
+"""Providers and the door in front of them."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from magnetar.broker.authentication import Authenticator, Credential, make_authenticator
+from magnetar.client.token import create_token, make_key_pair
+from magnetar.errors import InvalidConfiguration, Unauthenticated
+from magnetar.model.caller import NOBODY, Caller
+from magnetar.runtime.configuration import Configuration
+from magnetar.wire.jwt import SecretKey, parse_private_key
+
+NOW_MS = 1_700_000_000_000
+SECRET = bytes(range(32))
+KEY = SecretKey(SECRET)
+SECRET_URL = f"data:;base64,{base64.b64encode(SECRET).decode()}"
+HTPASSWD = (
+    "data:;base64," + base64.b64encode(b"admin:$apr1$FG4AO6aX$KGYPuMoLUou3i6vUkPUUf.\n").decode()
+)
+CLASS = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
+
+
+class FixedClock:
+    def now_ms(self) -> int:
+        return NOW_MS
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+def build(**settings: object) -> Authenticator:
+    config = Configuration(
+        {
+            "authenticationEnabled": True,
+            "authenticationProviders": "token,basic",
+            "tokenSecretKey": SECRET_URL,
+            "basicAuthConf": HTPASSWD,
+            **settings,
+        }
+    )
+    return make_authenticator(config, FixedClock())
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def basic(text: str) -> dict[str, str]:
+    return {"authorization": "Basic " + base64.b64encode(text.encode()).decode()}
+
+
+TOKEN = create_token("alice", KEY)
+EXPIRED = create_token("alice", KEY, expires_s=NOW_MS // 1000 - 1)
+
+
+def test_off_means_everybody_is_nobody() -> None:
+    off = make_authenticator(Configuration(), FixedClock())
+    assert not off.is_enabled
+    assert off.authenticate_http(bearer("rubbish"), None) is NOBODY
+
+
+def test_each_method_proves_a_role() -> None:
+    door = build(authenticationProviders="tls,token,basic", tlsTrustCertsFilePath="/dev/null")
+    assert door.methods == ("tls", "token", "basic")
+    assert door.prove("token", Credential(data=TOKEN.encode())).role == "alice"
+    assert door.prove("basic", Credential(data=b"admin:123456")).role == "admin"
+    assert door.prove("tls", Credential(data=b"", certificate_name="bob")).role == "bob"
+    assert door.authenticate_http(bearer(TOKEN), None) == Caller("alice")
+    assert door.authenticate_http(basic("admin:123456"), None) == Caller("admin")
+    assert door.authenticate_http({}, "bob") == Caller("bob")
+
+
+def test_apaches_class_names_are_understood() -> None:
+    door = build(authenticationProviders=f"{CLASS}Token,{CLASS}Basic")
+    assert door.methods == ("token", "basic")
+
+
+@pytest.mark.parametrize(
+    ("method", "data"),
+    [
+        ("token", b""),
+        ("token", b"rubbish"),
+        ("token", b"\xff\xfe"),
+        ("token", EXPIRED.encode()),
+        ("token", b"a" * 100_000),
+        ("basic", b"admin:12345"),
+        ("basic", b"admin:"),
+        ("basic", b"admin"),
+        ("basic", b"admin:123456:7"),
+        ("basic", b"\xff:123456"),
+        ("basic", b"admin:" + b"1" * 5000),
+    ],
+)
+def test_bad_credentials_are_refused_without_being_repeated(method: str, data: bytes) -> None:
+    with pytest.raises(Unauthenticated) as refusal:
+        build().prove(method, Credential(data=data))
+    assert len(data) < 3 or data.decode("latin-1") not in refusal.value.sentence
+
+
+def test_a_password_that_was_right_once_is_not_right_for_another() -> None:
+    door = build()
+    for _ in range(2):
+        assert door.prove("basic", Credential(data=b"admin:123456")).role == "admin"
+        with pytest.raises(Unauthenticated):
+            door.prove("basic", Credential(data=b"admin:1234567"))
+
+
+def test_a_request_that_names_its_method_is_judged_by_it_alone() -> None:
+    door = build(anonymousUserRole="guest")
+    named = {"x-pulsar-auth-method-name": "token"}
+    assert door.authenticate_http({**bearer(TOKEN), **named}, None) == Caller("alice")
+    with pytest.raises(Unauthenticated):
+        door.authenticate_http({**basic("admin:123456"), **named}, None)
+    with pytest.raises(Unauthenticated, match="Unsupported authentication method"):
+        door.authenticate_http({"x-pulsar-auth-method-name": "sasl"}, None)
+
+
+def test_without_a_method_the_first_that_accepts_counts_and_then_the_anonymous_role() -> None:
+    with pytest.raises(Unauthenticated, match="Authentication required"):
+        build().authenticate_http(bearer(EXPIRED), None)
+    guest = build(anonymousUserRole="guest")
+    assert guest.authenticate_http({}, None) == Caller("guest", is_anonymous=True)
+    assert guest.authenticate_http(bearer(EXPIRED), None).is_anonymous
+    with pytest.raises(Unauthenticated, match="method missing"):
+        build(anonymousUserRole="guest", strictAuthMethod=True).authenticate_http({}, None)
+
+
+def test_a_proxy_names_whom_it_speaks_for() -> None:
+    headers = {**bearer(TOKEN), "x-original-principal": "bob"}
+    assert build().authenticate_http(headers, None) == Caller("alice", "bob")
+
+
+def test_public_keys_and_claims_are_configured_by_pulsars_names(tmp_path: Path) -> None:
+    pair = make_key_pair("ES256")
+    public = tmp_path / "public.key"
+    public.write_bytes(pair.public)
+    private = parse_private_key(pair.private)
+    settings = {"tokenSecretKey": "", "tokenPublicKey": f"file://{public}"}
+    audience = {"tokenAudienceClaim": "aud", "tokenAudience": "here"}
+    door = build(**settings, **audience, tokenPublicAlg="ES256")
+    for_us = create_token("alice", private, audience="here")
+    assert door.authenticate_http(bearer(for_us), None) == Caller("alice")
+    for wrong in (create_token("alice", private), create_token("alice", private, audience="there")):
+        with pytest.raises(Unauthenticated):
+            door.authenticate_http(bearer(wrong), None)
+    with pytest.raises(InvalidConfiguration, match="key for ES256, not for RS256"):
+        build(**settings, tokenPublicAlg="RS256")
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"authenticationProviders": ""}, "needs authenticationProviders"),
+        ({"authenticationProviders": "sasl"}, "sasl is not one of tls, token, basic"),
+        ({"tokenSecretKey": ""}, "needs tokenSecretKey or tokenPublicKey"),
+        ({"tokenSecretKey": "data:,short"}, "tokenSecretKey: a secret key has 32 bytes"),
+        ({"tokenSecretKey": "", "tokenPublicKey": "data:,x"}, "tokenPublicKey: .* cannot be read"),
+        ({"tokenSecretKey": "", "tokenPublicKey": "data:,x", "tokenPublicAlg": "none"}, "one of"),
+        ({"tokenAudienceClaim": "aud"}, "needs tokenAudience"),
+        ({"basicAuthConf": ""}, "needs basicAuthConf"),
+        ({"basicAuthConf": "data:,admin:plaintext"}, "line 1"),
+        ({"authenticationProviders": "tls"}, "needs tlsTrustCertsFilePath"),
+        (
+            {
+                "authenticationProviders": "tls",
+                "tlsTrustCertsFilePath": "/dev/null",
+                "tlsAllowInsecureConnection": True,
+            },
+            "anybody could be anyone",
+        ),
+    ],
+)
+def test_a_provider_without_anything_to_judge_by_is_refused(
+    settings: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(InvalidConfiguration, match=sentence):
+        build(**settings)
