@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 
@@ -193,3 +195,18 @@ def test_metrics_tell_how_busy_the_journal_is(magnetar_broker: MagnetarBroker) -
         names = {line.split(b"{")[0] for line in response.read().splitlines()}
     journal = (b"magnetar_journal_groups_total", b"magnetar_journal_syncs_total")
     assert names.issuperset((*journal, b"magnetar_journal_bytes_total", b"pulsar_version_info"))
+
+
+def test_a_wish_for_http_2_loses_no_body(magnetar_broker: MagnetarBroker, admin: Admin) -> None:
+    """Java's HttpClient asks for it with every first request."""
+    path = "persistent/public/default/wished/partitions"
+    wish = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+    about = "Content-Type: application/json\r\nContent-Length: 1\r\n"
+    host, port = "127.0.0.1", urllib.parse.urlsplit(magnetar_broker.admin_url).port
+    with socket.create_connection((host, port), timeout=20) as line:
+        line.sendall(
+            f"PUT /admin/v2/{path} HTTP/1.1\r\nHost: {host}\r\n{wish}{about}\r\n3".encode()
+        )
+        answer = line.recv(4096)
+        assert answer.startswith(b"HTTP/1.1 204"), answer
+    assert admin("GET", path)["partitions"] == 3

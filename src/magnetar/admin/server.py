@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
@@ -20,6 +21,7 @@ from magnetar.runtime.task import TaskScope
 _BACKLOG: Final = 1024
 _SHUTDOWN_S_MAX: Final = 5
 _POLL_S: Final = 0.005
+_UPGRADE_WISH: Final = re.compile(rb"\r\nconnection:[^\r\n]*upgrade[^\r\n]*\r\n", re.IGNORECASE)
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -38,6 +40,14 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 class _HttpProtocol(HttpToolsProtocol):
+    def data_received(self, data: bytes) -> None:
+        """Pass over a wish to speak HTTP/2: a server may, but the parser would drop the body."""
+        if self.cycle is None or self.cycle.response_complete:
+            head, end, body = data.partition(b"\r\n\r\n")
+            if end:
+                data = _UPGRADE_WISH.sub(b"\r\n", head + b"\r\n") + b"\r\n" + body
+        super().data_received(data)
+
     def on_message_begin(self) -> None:
         """Say who the client is, as the TLS handshake verified it."""
         super().on_message_begin()
