@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from magnetar.errors import ProtocolViolation
 from magnetar.wire.ackset import decode_ack_set, encode_ack_set
-from magnetar.wire.batch import BatchMessage, decode_batch, encode_batch
+from magnetar.wire.batch import BatchMessage, decode_batch, encode_batch, split_batch
 from magnetar.wire.command import SingleMessageMetadata
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=10)
@@ -52,6 +52,49 @@ def test_a_damaged_batch_is_read_or_refused(
         assert len(decode_batch(bytes(encoded), len(messages))) == len(messages)
     except ProtocolViolation:
         pass
+
+
+def split_slowly(payload: bytes, count: int) -> list[tuple[bytes, bytes | None]] | None:
+    """What `split_batch` must find, metadata spelled as its parser spells it; None if refused."""
+    try:
+        found = decode_batch(payload, count)
+    except ProtocolViolation:
+        return None
+    return [
+        (each.metadata.SerializeToString(), None if each.metadata.null_value else each.payload)
+        for each in found
+    ]
+
+
+def split_quickly(payload: bytes, count: int) -> list[tuple[bytes, bytes | None]] | None:
+    try:
+        parts = split_batch(payload, count).parts
+    except ProtocolViolation:
+        return None
+    parsed = [
+        (SingleMessageMetadata.FromString(own) if isinstance(own, bytes) else own, data)
+        for own, data in parts
+    ]
+    return [(own.SerializeToString(), data) for own, data in parsed]
+
+
+@given(MESSAGES)
+def test_a_batch_is_split_as_it_is_decoded(
+    messages: list[tuple[SingleMessageMetadata, bytes]],
+) -> None:
+    encoded = encode_batch(messages)
+    assert split_quickly(encoded, len(messages)) == split_slowly(encoded, len(messages))
+
+
+@given(MESSAGES.filter(bool), st.data())
+def test_a_damaged_batch_is_split_as_it_is_decoded(
+    messages: list[tuple[SingleMessageMetadata, bytes]], data: st.DataObject
+) -> None:
+    damaged = bytearray(encode_batch(messages))
+    for _ in range(data.draw(st.integers(1, 3))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    count = len(messages)
+    assert split_quickly(bytes(damaged), count) == split_slowly(bytes(damaged), count)
 
 
 @given(st.integers(0, 2**200))

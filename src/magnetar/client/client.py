@@ -36,6 +36,7 @@ from magnetar.client.scalable.producer import AsyncScalableProducer
 from magnetar.client.scalable.queue import AsyncQueueConsumer, QueueTopic
 from magnetar.client.scalable.roster import Roster
 from magnetar.client.scalable.stream import AsyncStreamConsumer, StreamTopic
+from magnetar.client.scalable.trail import Trail
 from magnetar.client.schema.schema import Schema
 from magnetar.client.session import Session
 from magnetar.client.tls import TlsPolicy
@@ -167,6 +168,7 @@ class AsyncPulsarClient:
                     name,
                     settings,
                     inbox,
+                    trail,
                     create=create,
                     release_timeout=release_timeout,
                     on_lost=on_lost,
@@ -179,7 +181,8 @@ class AsyncPulsarClient:
             roster = Roster(
                 self._session, make, topics=topics, namespace=chosen, filters=property_filters
             )
-            consumer = AsyncStreamConsumer(self._session, settings, inbox, roster)
+            trail = Trail(names_topic=roster.is_of_many)
+            consumer = AsyncStreamConsumer(self._session, settings, inbox, roster, trail)
             await consumer.open()
             return consumer
 

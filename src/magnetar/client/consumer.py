@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
+from magnetar.client.backlog import Backlog
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
 from magnetar.client.message import Message
 from magnetar.client.message_id import EARLIEST, LATEST, MessageId, Target, choose_target
@@ -24,12 +24,6 @@ _log = Log(__name__)
 PARTITION_CHECK_S: Final = 60.0
 
 T = TypeVar("T")
-
-
-class _Waiting(NamedTuple):
-    part: TopicConsumer
-    generation: int
-    message: Message[Any]
 
 
 class AsyncConsumer(Generic[T]):
@@ -52,7 +46,7 @@ class AsyncConsumer(Generic[T]):
         self._parts: list[TopicConsumer] = []
         self._partitions: dict[TopicName, int] = {}
         self._attached: set[TopicName] = set()
-        self._queue: deque[_Waiting] = deque()
+        self._backlog: Backlog[None] = Backlog()
         self._arrived = asyncio.Event()
         self._failure: PulsarError | None = None
         self._growth: asyncio.Task[None] | None = None
@@ -94,41 +88,49 @@ class AsyncConsumer(Generic[T]):
 
     async def receive(self, timeout: float | None = None) -> Message[T] | None:
         """The next message; None when there is none within `timeout` seconds."""
-        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
-        while True:
-            message = self.receive_nowait()
-            if message is not None:
-                return message
-            self._arrived.clear()
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await self._arrived.wait()
-            except TimeoutError:
-                return self.receive_nowait()
+        message = self.receive_nowait()
+        if message is None and await self._wait(timeout):
+            return self.receive_nowait()
+        return message
 
     def receive_nowait(self) -> Message[T] | None:
         """A message that is here already, or None."""
-        while self._queue:
-            part, generation, message = self._queue.popleft()
-            if part.generation == generation:
-                part.on_taken(message)
-                return message
+        found = self._backlog.take_one()
+        if found is not None:
+            _, part, message = found
+            part.on_taken((message,))
+            return message
         if self._failure is not None:
             raise self._failure
         return None
 
     async def receive_many(self, max_messages: int, timeout: float) -> list[Message[T]]:
         """Up to `max_messages`, as soon as there are any; fewer, even none, after `timeout`."""
-        first = await self.receive(timeout)
-        if first is None:
-            return []
-        messages = [first]
+        if not self._backlog and self._failure is None:
+            await self._wait(timeout)
+        messages: list[Message[T]] = []
         while len(messages) < max_messages:
-            message = self.receive_nowait()
-            if message is None:
+            found = self._backlog.take_run(max_messages - len(messages))
+            if found is None:
                 break
-            messages.append(message)
+            _, part, run = found
+            part.on_taken(run)
+            messages += run
+        if not messages and self._failure is not None:
+            raise self._failure
         return messages
+
+    async def _wait(self, timeout: float | None) -> bool:
+        """Until something is there, or will not come; False when the time is over."""
+        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        while not self._backlog and self._failure is None:
+            self._arrived.clear()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._arrived.wait()
+            except TimeoutError:
+                return bool(self._backlog)
+        return True
 
     async def acknowledge(self, message: Message[Any] | MessageId) -> None:
         """The message is done. With `ack_receipts` returns once the broker has stored that."""
@@ -191,7 +193,7 @@ class AsyncConsumer(Generic[T]):
 
     async def is_behind(self) -> bool:
         """Whether some topic has stored a message that `receive` has not returned yet."""
-        if any(part.generation == generation for part, generation, _ in self._queue):
+        if self._backlog:
             return True
         for part in self._parts:
             if await part.is_behind():
@@ -209,7 +211,7 @@ class AsyncConsumer(Generic[T]):
         if isinstance(self._failure, AlreadyClosedError):
             return
         self._fail(AlreadyClosedError(f"The consumer of {self.subscription} is closed"))
-        self._queue.clear()
+        self._backlog.clear()
         if self._growth is not None:
             self._growth.cancel()
         await self._close_parts()
@@ -281,7 +283,7 @@ class AsyncConsumer(Generic[T]):
         self._attached.add(topic)
 
     def _on_delivered(self, part: TopicConsumer, messages: list[Message[T]]) -> None:
-        self._queue.extend(_Waiting(part, part.generation, message) for message in messages)
+        self._backlog.put(None, part, messages)
         self._arrived.set()
 
     def _fail(self, failure: PulsarError) -> None:

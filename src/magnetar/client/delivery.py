@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from magnetar.client.encryption import ConsumerFailure, Opener
 from magnetar.client.error import CryptoError
-from magnetar.client.message import Message
+from magnetar.client.message import DeliveredEntry, Message
 from magnetar.client.message_id import MessageId
 from magnetar.client.value import RAW, SchemaValues
 from magnetar.errors import MagnetarError, ProtocolViolation
 from magnetar.wire.ackset import decode_ack_set
-from magnetar.wire.batch import decode_batch
+from magnetar.wire.batch import split_batch
 from magnetar.wire.chunk import Reassembly, is_chunk
 from magnetar.wire.command import (
     CommandAck,
     CommandMessage,
     MessageMetadata,
-    SingleMessageMetadata,
     position_of,
 )
 from magnetar.wire.compression import decompress
-from magnetar.wire.entry import count_messages, decode_entry, decode_key, verify_checksum
+from magnetar.wire.entry import count_messages, decode_entry, verify_checksum
 
 _UNFINISHED_MAX: Final = 100
 _CHUNKED_BYTES_MAX: Final = 1024 * 1024 * 1024
@@ -44,13 +43,6 @@ class Delivery(NamedTuple):
     unused_permits: int = 0
     chunk_ids: tuple[MessageId, ...] = ()
     """All entries of a message that came in chunks."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    id: MessageId
-    metadata: MessageMetadata
-    redelivery_count: int
 
 
 class EntryDecoder:
@@ -84,7 +76,7 @@ class EntryDecoder:
         data: bytes,
         *,
         now_ms: int,
-        is_wanted: Callable[[MessageId], bool],
+        is_wanted: Callable[[MessageId], bool] | None = None,
     ) -> Delivery:
         """Raise CorruptEntry for one that is to be acknowledged and forgotten.
 
@@ -101,20 +93,30 @@ class EntryDecoder:
             raise CorruptEntry(error.sentence, CommandAck.BatchDeSerializeError) from None
         if self._values is not None:
             self._values.require(metadata.schema_version)
-        entry = _Entry(entry_id, metadata, command.redelivery_count)
+        count = metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else 0
+        entry = DeliveredEntry(
+            entry_id,
+            self._topic,
+            metadata,
+            command.redelivery_count,
+            count,
+            False,
+            self._origin,
+            self._values or RAW,
+        )
         if metadata.encryption_keys:
             opened = self._open(metadata, payload)
             if opened is None:
-                return Delivery([self._whole(entry, entry_id, payload, is_encrypted=True)])
+                return Delivery([_whole(replace(entry, is_encrypted=True), payload)])
             payload = opened
         if is_chunk(metadata):
             return self._add_chunk(entry, payload, now_ms=now_ms)
         payload = self._decompress(metadata, payload, self._message_bytes_max)
         if metadata.HasField("num_messages_in_batch"):
-            return self._split(entry, payload, decode_ack_set(command.ack_set), is_wanted)
-        if not is_wanted(entry_id):
+            return _split(entry, payload, decode_ack_set(command.ack_set), is_wanted)
+        if is_wanted is not None and not is_wanted(entry_id):
             return Delivery([], 1)
-        return Delivery([self._whole(entry, entry_id, payload)])
+        return Delivery([_whole(entry, payload)])
 
     def forget_chunks(self) -> None:
         """A new delivery starts over: what came of unfinished messages comes again."""
@@ -147,7 +149,7 @@ class EntryDecoder:
         except ProtocolViolation as error:
             raise CorruptEntry(error.sentence, CommandAck.DecompressionError) from None
 
-    def _add_chunk(self, entry: _Entry, payload: bytes, *, now_ms: int) -> Delivery:
+    def _add_chunk(self, entry: DeliveredEntry, payload: bytes, *, now_ms: int) -> Delivery:
         try:
             whole = self._chunks.add(entry.metadata, payload, entry.id, now_ms=now_ms)
         except ProtocolViolation as error:
@@ -156,89 +158,39 @@ class EntryDecoder:
         if whole is None:
             return Delivery([], 1)
         data = self._decompress(entry.metadata, whole.payload, _CHUNKED_BYTES_MAX)
-        return Delivery([self._whole(entry, entry.id, data)], 0, whole.ids)
+        return Delivery([_whole(entry, data)], 0, whole.ids)
 
-    def _split(
-        self,
-        entry: _Entry,
-        payload: bytes,
-        unacknowledged: int,
-        is_wanted: Callable[[MessageId], bool],
-    ) -> Delivery:
-        count = entry.metadata.num_messages_in_batch
-        try:
-            singles = decode_batch(payload, count)
-        except ProtocolViolation as error:
-            raise CorruptEntry(error.sentence, CommandAck.BatchDeSerializeError) from None
-        messages = []
-        unused = 0
-        for index, (single, data) in enumerate(singles):
-            if unacknowledged and not unacknowledged >> index & 1:
-                continue  # acknowledged before; the broker did not count it
-            id = MessageId(entry.id.ledger_id, entry.id.entry_id, entry.id.partition, index, count)
-            if single.compacted_out or not is_wanted(id):
-                unused += 1
-                continue
-            messages.append(self._single(entry, id, single, data))
-        return Delivery(messages, unused)
 
-    def _whole(
-        self, entry: _Entry, id: MessageId, payload: bytes, *, is_encrypted: bool = False
-    ) -> Message[Any]:
-        metadata = entry.metadata
-        return self._build(
-            entry,
-            id,
-            metadata,
-            None if metadata.null_value else payload,
-            sequence_id=metadata.sequence_id,
-            is_encrypted=is_encrypted,
-        )
+def _split(
+    entry: DeliveredEntry,
+    payload: bytes,
+    unacknowledged: int,
+    is_wanted: Callable[[MessageId], bool] | None,
+) -> Delivery:
+    try:
+        batch = split_batch(payload, entry.batch_size)
+    except ProtocolViolation as error:
+        raise CorruptEntry(error.sentence, CommandAck.BatchDeSerializeError) from None
+    messages: list[Message[Any]] = [
+        Message(entry, index, data, own) for index, (own, data) in enumerate(batch.parts)
+    ]
+    if not unacknowledged and is_wanted is None and not batch.compacted:
+        return Delivery(messages)
+    kept = []
+    unused = 0
+    for index, message in enumerate(messages):
+        if unacknowledged and not unacknowledged >> index & 1:
+            continue  # acknowledged before; the broker did not count it
+        if index in batch.compacted or (is_wanted is not None and not is_wanted(message.id)):
+            unused += 1
+        else:
+            kept.append(message)
+    return Delivery(kept, unused)
 
-    def _single(
-        self, entry: _Entry, id: MessageId, single: SingleMessageMetadata, payload: bytes
-    ) -> Message[Any]:
-        sequence_id = (
-            single.sequence_id
-            if single.HasField("sequence_id")
-            else entry.metadata.sequence_id + id.batch_index
-        )
-        data = None if single.null_value else payload
-        return self._build(entry, id, single, data, sequence_id=sequence_id)
 
-    def _build(
-        self,
-        entry: _Entry,
-        id: MessageId,
-        own: MessageMetadata | SingleMessageMetadata,
-        data: bytes | None,
-        *,
-        sequence_id: int,
-        is_encrypted: bool = False,
-    ) -> Message[Any]:
-        metadata = entry.metadata
-        key = own.partition_key if own.HasField("partition_key") else None
-        return Message(
-            id=id,
-            topic=self._topic,
-            data=data,
-            key=key,
-            key_bytes=(
-                None if key is None else decode_key(key, is_base64=own.partition_key_b64_encoded)
-            ),
-            ordering_key=own.ordering_key if own.HasField("ordering_key") else None,
-            properties=_properties(own),
-            publish_time_ms=metadata.publish_time,
-            event_time_ms=own.event_time or None,
-            sequence_id=sequence_id,
-            producer_name=metadata.producer_name,
-            redelivery_count=entry.redelivery_count,
-            schema_version=metadata.schema_version or None,
-            replicated_from=metadata.replicated_from or None,
-            is_encrypted=is_encrypted,
-            origin=self._origin,
-            values=self._values or RAW,
-        )
+def _whole(entry: DeliveredEntry, payload: bytes) -> Message[Any]:
+    metadata = entry.metadata
+    return Message(entry, -1, None if metadata.null_value else payload, metadata)
 
 
 def count_permits(command: CommandMessage, entry: bytes) -> int:
@@ -249,7 +201,3 @@ def count_permits(command: CommandMessage, entry: bytes) -> int:
         return count_messages(entry)
     except ProtocolViolation:
         return 1
-
-
-def _properties(own: MessageMetadata | SingleMessageMetadata) -> Mapping[str, str]:
-    return {pair.key: pair.value for pair in own.properties}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from magnetar.client.message_id import MessageId
 from magnetar.client.value import RAW, Values
+from magnetar.wire.command import MessageMetadata, SingleMessageMetadata
+from magnetar.wire.entry import decode_key
 
 T = TypeVar("T")
 
@@ -16,45 +18,141 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Message(Generic[T]):
-    """`topic` is the topic or partition it came from. A `data` of None is a tombstone."""
+class DeliveredEntry:
+    """What all messages that arrived in one entry have in common."""
 
     id: MessageId
     topic: str
-    data: bytes | None
-    key: str | None
-    key_bytes: bytes | None
-    ordering_key: bytes | None
-    properties: Mapping[str, str]
-    publish_time_ms: int
-    event_time_ms: int | None
-    sequence_id: int
-    producer_name: str
+    metadata: MessageMetadata
     redelivery_count: int
-    schema_version: bytes | None = None
-    replicated_from: str | None = None
+    batch_size: int = 0
+    """How many messages it came with; 0 for one that is a whole entry."""
     is_encrypted: bool = False
-    """The payload is as it was sent: nobody here holds the key."""
-    origin: int = field(default=0, repr=False, compare=False)
-    """Which part of a consumer it came through, so that its acknowledgement finds the way back."""
-    values: Values[T] = field(default=RAW, repr=False, compare=False)
-    """How `value` is read from the data."""
+    origin: int = 0
+    values: Values[Any] = RAW
+
+
+class Message(Generic[T]):
+    """`topic` is the topic or partition it came from. A `data` of None is a tombstone.
+
+    Most of what it says is read from its entry when it is asked for: an application that wants
+    only the data of a million messages pays for nothing else.
+    """
+
+    __slots__ = ("_entry", "_index", "_own", "data")
+
+    def __init__(
+        self,
+        entry: DeliveredEntry,
+        index: int,
+        data: bytes | None,
+        own: MessageMetadata | SingleMessageMetadata | bytes,
+    ) -> None:
+        self.data = data
+        self._entry = entry
+        self._index = index
+        self._own = own
+
+    @property
+    def id(self) -> MessageId:
+        if self._index < 0:
+            return self._entry.id
+        id = self._entry.id
+        return MessageId(
+            id.ledger_id, id.entry_id, id.partition, self._index, self._entry.batch_size
+        )
+
+    @property
+    def topic(self) -> str:
+        return self._entry.topic
 
     @property
     def value(self) -> T:
         """Read with the consumer's schema; raises SchemaError for data that does not fit."""
-        return self.values.read(self.data, self.key_bytes, self.schema_version)
+        value: T = self._entry.values.read(self.data, self.key_bytes, self.schema_version)
+        return value
+
+    @property
+    def key(self) -> str | None:
+        own = self._metadata
+        return own.partition_key if own.HasField("partition_key") else None
+
+    @property
+    def key_bytes(self) -> bytes | None:
+        own = self._metadata
+        if not own.HasField("partition_key"):
+            return None
+        return decode_key(own.partition_key, is_base64=own.partition_key_b64_encoded)
+
+    @property
+    def ordering_key(self) -> bytes | None:
+        own = self._metadata
+        return own.ordering_key if own.HasField("ordering_key") else None
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return {pair.key: pair.value for pair in self._metadata.properties}
+
+    @property
+    def publish_time_ms(self) -> int:
+        return self._entry.metadata.publish_time
 
     @property
     def publish_time(self) -> datetime:
         return _EPOCH + timedelta(milliseconds=self.publish_time_ms)
 
     @property
+    def event_time_ms(self) -> int | None:
+        return self._metadata.event_time or None
+
+    @property
     def event_time(self) -> datetime | None:
-        if self.event_time_ms is None:
-            return None
-        return _EPOCH + timedelta(milliseconds=self.event_time_ms)
+        time_ms = self.event_time_ms
+        return None if time_ms is None else _EPOCH + timedelta(milliseconds=time_ms)
+
+    @property
+    def sequence_id(self) -> int:
+        own = self._metadata
+        if self._index < 0 or own.HasField("sequence_id"):
+            return own.sequence_id
+        return self._entry.metadata.sequence_id + self._index
+
+    @property
+    def producer_name(self) -> str:
+        return self._entry.metadata.producer_name
+
+    @property
+    def redelivery_count(self) -> int:
+        return self._entry.redelivery_count
+
+    @property
+    def schema_version(self) -> bytes | None:
+        return self._entry.metadata.schema_version or None
+
+    @property
+    def replicated_from(self) -> str | None:
+        return self._entry.metadata.replicated_from or None
+
+    @property
+    def is_encrypted(self) -> bool:
+        """The payload is as it was sent: nobody here holds the key."""
+        return self._entry.is_encrypted
 
     @property
     def size(self) -> int:
         return len(self.data or b"")
+
+    @property
+    def origin(self) -> int:
+        """Which part of a consumer it came through; its acknowledgement takes the same way."""
+        return self._entry.origin
+
+    @property
+    def _metadata(self) -> MessageMetadata | SingleMessageMetadata:
+        own = self._own
+        if isinstance(own, bytes):  # its sender's words, which were found to be in order
+            own = self._own = SingleMessageMetadata.FromString(own)
+        return own
+
+    def __repr__(self) -> str:
+        return f"Message({self.id}, {self.topic}, key={self.key!r}, {self.size} bytes)"

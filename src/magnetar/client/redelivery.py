@@ -44,12 +44,11 @@ class RedeliveryPlan:
         """How often a message that is out was delivered before."""
         self._heap: list[tuple[float, MessageId]] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._is_counting = bool(times.nack_backoff or times.processing_timeout)
+        self.is_counting = bool(times.nack_backoff or times.processing_timeout)
+        """Whether it matters which messages the application got."""
 
     def on_taken(self, id: MessageId, redelivery_count: int) -> None:
         """The application got a message."""
-        if not self._is_counting:
-            return
         self._counts[id] = redelivery_count
         if self._times.processing_timeout:
             delay = self._times.processing_timeout

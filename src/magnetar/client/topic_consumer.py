@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from magnetar.client.acknowledgement import (
-    AckGroup,
     encode_ack_id,
     encode_seek_target,
     plan_redeliveries,
 )
+from magnetar.client.acknowledger import Acknowledger
 from magnetar.client.attachment import Attachment
 from magnetar.client.connection import MESSAGE_BYTES_DEFAULT, Connection, Type
 from magnetar.client.delivery import CorruptEntry, EntryDecoder, count_permits
 from magnetar.client.encryption import ConsumerFailure
-from magnetar.client.error import CryptoError, PulsarError, PulsarTimeoutError, decode_refusal
+from magnetar.client.error import CryptoError, PulsarError, PulsarTimeoutError
 from magnetar.client.intake import Intake, select_messages
-from magnetar.client.interceptor import tell_acknowledged, tell_refused
+from magnetar.client.interceptor import tell_refused
 from magnetar.client.locksmith import make_opener
 from magnetar.client.message import Message
 from magnetar.client.message_id import EARLIEST, LATEST, MessageId
@@ -94,38 +94,40 @@ class TopicConsumer:
             ),
             self.redeliver,
         )
-        self._floor = settings.start
+        self._start = settings.start
+        self._last_taken: Message[Any] | None = None
+        self._threshold = settings.start
+        """What is before it was taken already, or is not wanted."""
         self._epoch = 0
         self._permits = 0
+        self._permits_least = max(1, settings.receiver_queue_size // 2)
         self._is_paused = False
         self._untaken = 0
-        self._acks = AckGroup(by_index=settings.batch_index_acks)
-        self._ack_timer: asyncio.TimerHandle | None = None
+        self._acknowledger = Acknowledger(
+            self._id, topic, settings, self._attachment, timeout=session.operation_timeout
+        )
         self._chunk_ids: dict[MessageId, tuple[MessageId, ...]] = {}
 
     async def open(self) -> None:
         await self._attachment.open()
 
-    def on_taken(self, message: Message[Any]) -> None:
-        """The application got a message: there is room for another."""
-        self._untaken -= 1
-        self._redeliveries.on_taken(message.id, message.redelivery_count)
-        if not self._settings.is_durable:
-            self._floor = Floor(message.id, is_included=False)
-        self._add_permits(1)
+    def on_taken(self, messages: Sequence[Message[Any]]) -> None:
+        """The application got these: there is room for as many."""
+        count = len(messages)
+        self._untaken -= count
+        if self._redeliveries.is_counting:
+            for message in messages:
+                self._redeliveries.on_taken(message.id, message.redelivery_count)
+        self._last_taken = messages[-1]
+        self._add_permits(count)
 
     async def acknowledge(self, id: MessageId) -> None:
         self._redeliveries.on_done((id,))
-        for each in self._chunk_ids.pop(id, (id,)):
-            self._acks.add(each)
-        tell_acknowledged(self._settings.interceptors, self.topic.full, (id,), is_cumulative=False)
-        await self._after_ack()
+        await self._acknowledger.add(id, self._chunk_ids.pop(id, (id,)))
 
     async def acknowledge_cumulative(self, id: MessageId) -> None:
         self._redeliveries.on_done_up_to(id)
-        self._acks.add_cumulative(id)
-        tell_acknowledged(self._settings.interceptors, self.topic.full, (id,), is_cumulative=True)
-        await self._after_ack()
+        await self._acknowledger.add_cumulative(id)
 
     def negative_acknowledge(self, id: MessageId, delay: float | None) -> None:
         """Ask for the message again, after a while."""
@@ -179,7 +181,7 @@ class TopicConsumer:
             body.message_publish_time = target
             floor = None if self._settings.is_durable else Floor(EARLIEST, is_included=True)
         self._start_over()
-        self._acks.clear()
+        self._acknowledger.group.clear()
         self._floor = floor
         generation = self.generation
         await connection.request(body, Type.SUCCESS, timeout=timeout)
@@ -219,10 +221,10 @@ class TopicConsumer:
         connection = await self._attachment.wait(timeout)
         body = CommandUnsubscribe(consumer_id=self._id, force=force)
         await connection.request(body, Type.SUCCESS, timeout=timeout)
-        self._acks.clear()
+        self._acknowledger.group.clear()
 
     async def close(self) -> None:
-        self._flush_acks()
+        self._acknowledger.flush()
         connection = self._attachment.close()
         self._cancel_timers()
         if connection is not None and connection.is_open:
@@ -243,13 +245,15 @@ class TopicConsumer:
         self._intake.put(command, entry)
 
     def _accept(self, command: CommandMessage, entry: bytes) -> None:
-        floor = self._floor
+        floor = self._threshold
+        if floor is not None and position_of(command.message_id) > floor.id.position:
+            floor = None  # nothing in this entry can be before it
         try:
             delivery = self._decoder.decode(
                 command,
                 entry,
                 now_ms=self._session.clock.now_ms(),
-                is_wanted=_always if floor is None else floor.wants,
+                is_wanted=None if floor is None else floor.wants,
             )
         except CorruptEntry as error:
             self._refuse(command, entry, error)
@@ -262,7 +266,7 @@ class TopicConsumer:
             return
         if command.ack_set and delivery.messages:
             unacknowledged = decode_ack_set(command.ack_set)
-            self._acks.on_delivered(delivery.messages[0].id.entry, unacknowledged)
+            self._acknowledger.group.on_delivered(delivery.messages[0].id.entry, unacknowledged)
         if delivery.chunk_ids:
             self._chunk_ids[delivery.chunk_ids[-1]] = delivery.chunk_ids
         messages = select_messages(self._settings, delivery.messages, self)
@@ -298,8 +302,7 @@ class TopicConsumer:
             if isinstance(error, PulsarTimeoutError | asyncio.CancelledError):
                 self._detach(connection)  # it may succeed after all, with nobody waiting
             raise
-        for command in self._acks.take(self._id):
-            connection.send_body(command)
+        self._acknowledger.send_all(connection)
         if self._is_paused:
             self._permits = self._settings.receiver_queue_size
         else:
@@ -319,6 +322,18 @@ class TopicConsumer:
         else:  # nothing was stored before it
             self._floor = Floor(EARLIEST, is_included=True)
 
+    @property
+    def _floor(self) -> Floor | None:
+        """Where a reader would start anew: where it began, or after what was taken last."""
+        if self._settings.is_durable or self._last_taken is None:
+            return self._start
+        return Floor(self._last_taken.id, is_included=False)
+
+    @_floor.setter
+    def _floor(self, floor: Floor | None) -> None:
+        self._start = floor
+        self._last_taken = None
+
     def _detach(self, connection: Connection) -> None:
         connection.remove_consumer(self._id)
         connection.tell(CommandCloseConsumer(consumer_id=self._id))
@@ -326,8 +341,9 @@ class TopicConsumer:
     def _start_over(self) -> int:
         """Make everything delivered so far void; returns how many messages were not taken yet."""
         dropped, self._untaken = self._untaken, 0
+        self._threshold = self._floor
         self.generation += 1
-        self._acks.forget_batches()
+        self._acknowledger.group.forget_batches()
         self._chunk_ids.clear()
         self._decoder.forget_chunks()
         self._redeliveries.clear()
@@ -337,37 +353,12 @@ class TopicConsumer:
 
     def _add_permits(self, count: int) -> None:
         self._permits += count
-        if self._is_paused or self._permits < max(1, self._settings.receiver_queue_size // 2):
+        if self._is_paused or self._permits < self._permits_least:
             return
         connection = self._attachment.connection
         if connection is not None:
             connection.send_body(CommandFlow(consumer_id=self._id, messagePermits=self._permits))
             self._permits = 0
-
-    async def _after_ack(self) -> None:
-        if self._settings.ack_receipts:
-            await self._confirm_acks()
-        elif self._settings.ack_group_time == 0 or len(self._acks) >= self._settings.ack_group_size:
-            self._flush_acks()
-        elif self._ack_timer is None and len(self._acks):
-            self._ack_timer = self._loop.call_later(self._settings.ack_group_time, self._flush_acks)
-
-    async def _confirm_acks(self) -> None:
-        timeout = self._session.operation_timeout
-        connection = await self._attachment.wait(timeout)
-        for command in self._acks.take(self._id):
-            answer = await connection.request(command, Type.ACK_RESPONSE, timeout=timeout)
-            if answer.HasField("error"):
-                raise decode_refusal(answer.error, answer.message)
-
-    def _flush_acks(self) -> None:
-        if self._ack_timer is not None:
-            self._ack_timer.cancel()
-            self._ack_timer = None
-        connection = self._attachment.connection
-        if connection is not None:
-            for command in self._acks.take(self._id):
-                connection.send_body(command)
 
     def _refuse(self, command: CommandMessage, entry: bytes, error: CorruptEntry) -> None:
         connection = self._attachment.connection
@@ -389,10 +380,4 @@ class TopicConsumer:
     def _cancel_timers(self) -> None:
         self._redeliveries.clear()
         self._intake.clear()
-        if self._ack_timer is not None:
-            self._ack_timer.cancel()
-            self._ack_timer = None
-
-
-def _always(id: MessageId) -> bool:
-    return True
+        self._acknowledger.cancel_timer()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, Generic, TypeVar
 
@@ -22,10 +23,10 @@ from magnetar.client.scalable.lane import MANAGED
 from magnetar.client.scalable.layout import LayoutWatch
 from magnetar.client.scalable.membership import Membership
 from magnetar.client.scalable.message import Message
-from magnetar.client.scalable.message_id import MessageId
 from magnetar.client.scalable.queue import plan_seats
 from magnetar.client.scalable.segment_consumer import SegmentConsumer, covers
 from magnetar.client.scalable.stream import plan_assigned
+from magnetar.client.scalable.trail import Mark
 from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, Floor
 from magnetar.client.topic_consumer import TopicConsumer
@@ -68,10 +69,14 @@ class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
         self._membership: Membership | None = None
         self._assigned: dict[SegmentId, Seat] | None = None
         self._places: dict[SegmentId, EntryId] = {}
-        """The last message received of each segment, or the one before the first to come."""
+        """The message before the first one to come of each segment."""
         self._ends: dict[SegmentId, EntryId] = {}
         self._finished: set[SegmentId] = set()
-        self._passed: dict[SegmentId, EntryId] = {}
+        self._taken: dict[SegmentId, Delivered[Any]] = {}
+        """The last message received of each segment."""
+        self._passed: dict[SegmentId, Delivered[Any]] = {}
+        """Those of them that the broker has not heard of."""
+        self._marks: dict[SegmentId, Mark] = {}
         self._first: frozenset[SegmentId] = frozenset()
         self._opened_at_ms = session.clock.now_ms()
         self._passing: asyncio.Task[None] | None = None
@@ -124,9 +129,13 @@ class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
         layout = self._watch.layout
         return Checkpoint(
             positions={
-                number: place for number, place in self._places.items() if number in layout.by_id
+                number: place for number, place in self._reached().items() if number in layout.by_id
             }
         )
+
+    def _reached(self) -> dict[SegmentId, EntryId]:
+        """The last message received of each segment, or the one before the first to come."""
+        return self._places | {number: message.id for number, message in self._taken.items()}
 
     async def seek(self, start: Checkpoint) -> None:
         """Go on from there; what waits to be received is dropped."""
@@ -160,19 +169,24 @@ class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
             self._passing.cancel()
         await self._leave()
 
-    def take(self, part: TopicConsumer, delivered: Delivered[Any]) -> Message[Any] | None:
-        number = SegmentId(delivered.origin)
+    def take(
+        self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]
+    ) -> Sequence[Message[Any]]:
+        last = delivered[-1]
+        number = SegmentId(last.origin)
         if self._attendance.parts.get(number) is not part:
-            return None
+            return ()
         assert isinstance(part, SegmentConsumer)
         part.on_taken(delivered)
-        self._places[number] = self._passed[number] = delivered.id
-        end = self._ends.get(number)
-        if part.is_emptied:
+        self._taken[number] = self._passed[number] = last
+        if part.has_reached_end and part.is_emptied:
             self._finish(number)
-        elif end is not None and covers(delivered.id, end):
+        elif number in self._ends and covers(last.id, self._ends[number]):
             self._session.scope.start(self._pass_on(), f"end of {part.topic}")
-        return Message(delivered, MessageId(number, delivered.id), self.topic)
+        mark = self._marks.get(number)
+        if mark is None:
+            mark = self._marks[number] = Mark(self.topic, number, names_topic=False)
+        return [Message(each, mark) for each in delivered]
 
     async def _leave(self) -> None:
         self._watch.close()
@@ -185,6 +199,7 @@ class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
     def _begin(self, layout: Layout) -> None:
         self._places = dict(self._start.positions)
         self._ends.clear()
+        self._taken.clear()
         self._passed.clear()
         self._first = frozenset(layout.by_id)
         self._opened_at_ms = self._session.clock.now_ms()
@@ -222,7 +237,7 @@ class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
         return at_ms
 
     def _floor(self, number: SegmentId) -> Floor:
-        place = self._places.get(number)
+        place = self._reached().get(number)
         if place is not None:
             return Floor(place, is_included=False)
         if self._start.is_latest and self._group is None and number in self._first:
@@ -296,7 +311,7 @@ class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
     async def _open_part(self, number: SegmentId, part: TopicConsumer) -> None:
         assert isinstance(part, SegmentConsumer)
         await part.open()
-        if number not in self._places:
+        if number not in self._reached():
             start_ms = self._start_ms(number)
             if start_ms is not None:
                 await part.seek_time(start_ms)
@@ -314,7 +329,7 @@ class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
         last = await part.last_message_id()
         if last is not None:
             self._ends[number] = last
-        place = self._places.get(number)
+        place = self._reached().get(number)
         if place is not None and place.entry_id >= 0:
             await part.acknowledge_cumulative(place)
 
@@ -358,7 +373,7 @@ class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
     async def _pass_on(self) -> None:
         """Tell the broker what was read: it forgets it, and says when a segment ends."""
         passed, self._passed = self._passed, {}
-        for number, entry in passed.items():
+        for number, message in passed.items():
             part = self._attendance.parts.get(number)
             if part is not None:
-                await part.acknowledge_cumulative(entry)
+                await part.acknowledge_cumulative(message.id)

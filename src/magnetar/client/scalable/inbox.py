@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections import deque
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, Self, TypeVar
 
+from magnetar.client.backlog import Backlog
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
 from magnetar.client.message import Message as Delivered
 from magnetar.client.scalable.message import Message, MessageBatch
@@ -18,15 +19,10 @@ T = TypeVar("T")
 class Source(Protocol):
     """A topic that delivers here."""
 
-    def take(self, part: TopicConsumer, delivered: Delivered[Any]) -> Message[Any] | None:
-        """The message for the application, which has it from now on; None for one that is void."""
-
-
-class _Waiting(NamedTuple):
-    source: Source
-    part: TopicConsumer
-    generation: int
-    delivered: Delivered[Any]
+    def take(
+        self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]
+    ) -> Sequence[Message[Any]]:
+        """The messages for the application, which has them from now on; none if they are void."""
 
 
 class Inbox(Generic[T]):
@@ -36,29 +32,38 @@ class Inbox(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._queue: deque[_Waiting] = deque()
+        self._backlog: Backlog[Source] = Backlog()
         self._arrived = asyncio.Event()
         self.failure: PulsarError | None = None
 
     def put(self, source: Source, part: TopicConsumer, messages: list[Delivered[Any]]) -> None:
-        generation = part.generation
-        self._queue.extend(_Waiting(source, part, generation, each) for each in messages)
+        self._backlog.put(source, part, messages)
         self._arrived.set()
 
     def take(self) -> Message[T] | None:
-        while self._queue:
-            source, part, generation, delivered = self._queue.popleft()
-            if part.generation == generation:
-                message = source.take(part, delivered)
-                if message is not None:
-                    return message
+        while (found := self._backlog.take_one()) is not None:
+            source, part, delivered = found
+            messages = source.take(part, (delivered,))
+            if messages:
+                return messages[0]
         if self.failure is not None:
             raise self.failure
         return None
 
+    def take_run(self, limit: int) -> Sequence[Message[T]]:
+        """Up to `limit` messages that came together; none when nothing is here."""
+        while (found := self._backlog.take_run(limit)) is not None:
+            source, part, delivered = found
+            messages = source.take(part, delivered)
+            if messages:
+                return messages
+        if self.failure is not None:
+            raise self.failure
+        return ()
+
     def drop(self, part: TopicConsumer) -> None:
         """The broker will deliver these elsewhere."""
-        self._queue = deque(each for each in self._queue if each.part is not part)
+        self._backlog.drop(part)
 
     async def wait(self, deadline: float | None) -> bool:
         """Until something may be there; False when the time is over."""
@@ -78,7 +83,7 @@ class Inbox(Generic[T]):
 
     def close(self, failure: AlreadyClosedError) -> None:
         self.failure = failure
-        self._queue.clear()
+        self._backlog.clear()
         self._arrived.set()
 
 
@@ -91,11 +96,16 @@ class Receiver(ABC, Generic[T]):
 
     async def receive(self, timeout: float | None = None) -> Message[T] | None:
         """The next message; None when there is none within `timeout` seconds."""
-        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
-        while True:
-            message = self.receive_nowait()
-            if message is not None or not await self._inbox.wait(deadline):
-                return message or self.receive_nowait()
+        message = self._inbox.take()
+        if message is None:
+            deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+            while message is None and await self._inbox.wait(deadline):
+                message = self._inbox.take()
+            if message is None:
+                message = self._inbox.take()
+        if message is not None:
+            self._received += 1
+        return message
 
     def receive_nowait(self) -> Message[T] | None:
         """A message that is here already, or None."""
@@ -113,15 +123,25 @@ class Receiver(ABC, Generic[T]):
         if max_messages < 1:
             raise ConfigurationError("max_messages must be above 0")
         first = await self.receive(timeout)
-        messages = [] if first is None else [first]
+        if first is None:
+            return MessageBatch(())
+        messages = [first]
         until = asyncio.get_running_loop().time() + linger
-        while messages and len(messages) < max_messages:
-            message = self.receive_nowait()
-            if message is not None:
-                messages.append(message)
+        while len(messages) < max_messages:
+            run = self._take_more(max_messages - len(messages))
+            if run:
+                messages += run
             elif linger <= 0 or not await self._inbox.wait(until):
                 break
+        self._received += len(messages) - 1
         return MessageBatch(messages)
+
+    def _take_more(self, limit: int) -> Sequence[Message[T]]:
+        """Why nothing more comes is for the next call to tell: this one has messages."""
+        try:
+            return self._inbox.take_run(limit)
+        except PulsarError:
+            return ()
 
     @abstractmethod
     async def close(self) -> None: ...

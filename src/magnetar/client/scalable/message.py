@@ -9,6 +9,7 @@ from typing import Generic, TypeVar, overload
 from magnetar.client.error import ConfigurationError
 from magnetar.client.message import Message as Delivered
 from magnetar.client.scalable.message_id import MessageId
+from magnetar.client.scalable.trail import Mark
 from magnetar.model.segment import SegmentId
 
 T = TypeVar("T")
@@ -17,12 +18,19 @@ T = TypeVar("T")
 class Message(Generic[T]):
     """`topic` is the scalable topic, whatever segment it came from. A tombstone has no `data`."""
 
-    __slots__ = ("_delivered", "id", "topic")
+    __slots__ = ("_delivered", "_mark")
 
-    def __init__(self, delivered: Delivered[T], id: MessageId, topic: str) -> None:
-        self.id = id
-        self.topic = topic
+    def __init__(self, delivered: Delivered[T], mark: Mark) -> None:
         self._delivered = delivered
+        self._mark = mark
+
+    @property
+    def id(self) -> MessageId:
+        return self._mark.identify(self._delivered)
+
+    @property
+    def topic(self) -> str:
+        return self._mark.title
 
     @property
     def value(self) -> T:
@@ -93,7 +101,7 @@ class Message(Generic[T]):
 
     @property
     def segment_id(self) -> SegmentId:
-        return self.id.segment_id
+        return self._mark.number
 
     def __repr__(self) -> str:
         return f"Message({self.id}, {self.topic}, key={self.key!r}, {self.size} bytes)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
@@ -19,6 +19,7 @@ from magnetar.client.scalable.lane import MANAGED
 from magnetar.client.scalable.layout import LayoutWatch
 from magnetar.client.scalable.message import Message
 from magnetar.client.scalable.message_id import MessageId
+from magnetar.client.scalable.trail import Mark
 from magnetar.client.scalable.transaction import refuse_transaction
 from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, InitialPosition
@@ -72,6 +73,7 @@ class QueueTopic:
         open_letterbox: Callable[[str], Awaitable[Letterbox]],
     ) -> None:
         self._session = session
+        self._marks: dict[SegmentId, Mark] = {}
         self._dead_letters: DeadLetters | None = None
         if dead_letter is not None:
             self._dead_letters = DeadLetters(
@@ -107,13 +109,17 @@ class QueueTopic:
         if self._dead_letters is not None:
             await self._dead_letters.close()
 
-    def take(self, part: TopicConsumer, delivered: Delivered[Any]) -> Message[Any] | None:
-        number = SegmentId(delivered.origin)
+    def take(
+        self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]
+    ) -> Sequence[Message[Any]]:
+        number = SegmentId(delivered[0].origin)
         if self.attendance.parts.get(number) is not part:
-            return None
+            return ()
         part.on_taken(delivered)
-        topic = self.topic if self._names_topic else None
-        return Message(delivered, MessageId(number, delivered.id, topic=topic), self.topic)
+        mark = self._marks.get(number)
+        if mark is None:
+            mark = self._marks[number] = Mark(self.topic, number, names_topic=self._names_topic)
+        return [Message(each, mark) for each in delivered]
 
     def _on_layout(self, view: LayoutView) -> None:
         self.attendance.want(plan_seats(self._watch.topic, view.layout))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -19,7 +19,9 @@ from magnetar.client.scalable.membership import Membership
 from magnetar.client.scalable.message import Message
 from magnetar.client.scalable.message_id import MessageId, Vector
 from magnetar.client.scalable.queue import plan_seats, settle_segment
+from magnetar.client.scalable.roster import Roster
 from magnetar.client.scalable.segment_consumer import SegmentConsumer
+from magnetar.client.scalable.trail import Trail
 from magnetar.client.scalable.transaction import refuse_transaction
 from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, SubscriptionType
@@ -61,16 +63,17 @@ class StreamTopic:
         topic: TopicName,
         settings: ConsumerSettings,
         inbox: Inbox[Any],
+        trail: Trail,
         *,
         create: bool,
         release_timeout: float | None,
         on_lost: Callable[[StreamTopic, PulsarError], None],
     ) -> None:
-        self.position: Vector = {}
-        """The last message that the application has got from each segment."""
         self._session = session
         self._settings = settings
         self._inbox = inbox
+        self._trail = trail
+        self._title = topic.full
         self._release_timeout = release_timeout
         self._on_lost = on_lost
         self._watch = LayoutWatch(session, topic, create=create, on_change=self._on_layout)
@@ -93,6 +96,7 @@ class StreamTopic:
     async def open(self) -> None:
         try:
             await self._watch.open()
+            self._title = self._watch.topic.full
             layout = self._watch.layout
             self._known = frozenset(layout.by_id)
             if layout.is_synthetic:
@@ -111,16 +115,17 @@ class StreamTopic:
         if self._membership is not None:
             self._membership.close()
 
-    def take(self, part: TopicConsumer, delivered: Delivered[Any]) -> Message[Any] | None:
-        number = SegmentId(delivered.origin)
+    def take(
+        self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]
+    ) -> Sequence[Message[Any]]:
+        number = SegmentId(delivered[0].origin)
         if self.attendance.parts.get(number) is not part:
-            return None
+            return ()
         part.on_taken(delivered)
-        self.position = {**self.position, number: delivered.id}
         if number in self._shared:
-            self._shared[number].append(delivered.id)
-        id = MessageId(number, delivered.id, self.position)
-        return Message(delivered, id, self.topic)
+            self._shared[number].extend(each.id for each in delivered)
+        mark = self._trail.step(self._title, number, delivered[-1])
+        return [Message(each, mark) for each in delivered]
 
     async def acknowledge(self, vector: Vector) -> None:
         """One command for each segment in which the application has come farther."""
@@ -130,7 +135,7 @@ class StreamTopic:
                 continue
             part = self.attendance.parts.get(number) or self.attendance.leaving.get(number)
             if part is None:
-                if number in self.position:
+                if self._trail.last_id(self.topic, number) is not None:
                     _log.warning("segment is not attached any more", topic=self.topic, id=entry)
                 continue
             self._acknowledged[number] = entry
@@ -143,7 +148,6 @@ class StreamTopic:
         self._progress.set()
 
     def forget_positions(self) -> None:
-        self.position = {}
         self._acknowledged.clear()
         self._ended.clear()
 
@@ -241,24 +245,27 @@ class StreamTopic:
         except TimeoutError:
             _log.warning("segment left with messages unacknowledged", topic=part.topic)
         await part.close()
-        self.position = {key: id for key, id in self.position.items() if key != number}
+        self._trail.forget(self.topic, number)
 
     def _is_settled(self, number: SegmentId) -> bool:
-        taken, done = self.position.get(number), self._acknowledged.get(number)
+        taken = self._trail.last_id(self.topic, number)
+        done = self._acknowledged.get(number)
         return taken is None or (done is not None and done >= taken)
 
 
 class AsyncStreamConsumer(SubscriptionConsumer[T, StreamTopic], Generic[T]):
     """Made by `client.stream_consumer`; an async context manager and iterator of messages."""
 
-    def receive_nowait(self) -> Message[T] | None:
-        """A message that is here already, or None."""
-        message = super().receive_nowait()
-        if message is not None and self._is_of_many:
-            vectors = {member.topic: member.position for member in self._roster.members}
-            id = message.id
-            message.id = MessageId(id.segment_id, id.entry, id.vector, message.topic, vectors)
-        return message
+    def __init__(
+        self,
+        session: Session,
+        settings: ConsumerSettings,
+        inbox: Inbox[T],
+        roster: Roster[StreamTopic],
+        trail: Trail,
+    ) -> None:
+        super().__init__(session, settings, inbox, roster)
+        self._trail = trail
 
     async def acknowledge_cumulative(
         self, message: Message[T] | MessageId, transaction: None = None
@@ -283,10 +290,7 @@ class AsyncStreamConsumer(SubscriptionConsumer[T, StreamTopic], Generic[T]):
             if member is not None:
                 await member.acknowledge(vector)
 
-    @property
-    def _is_of_many(self) -> bool:
-        return self._roster.is_of_many
-
     def _forget_positions(self) -> None:
+        self._trail.clear()
         for member in self._roster.members:
             member.forget_positions()
