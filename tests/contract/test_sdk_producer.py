@@ -340,9 +340,21 @@ def test_a_send_without_a_receipt_in_time_says_so(place: Place) -> None:
             client.producer(topic, batching=slow, send_timeout=1.0) as producer,
         ):
             await (await flushed(producer, b"the segment's producer is open after this"))
+            waiting = await producer.submit(b"x")  # for others, longer than it may
             with pytest.raises(PulsarTimeoutError):
-                await producer.send(b"x")
+                await waiting
             await producer.flush()
+
+    asyncio.run(body())
+
+
+def test_a_send_that_is_awaited_does_not_wait_for_others(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic()
+        slow = BatchingPolicy(max_delay=60)
+        async with place.client() as client, client.producer(topic, batching=slow) as producer:
+            async with asyncio.timeout(PATIENCE_S):
+                await producer.send(b"alone")
 
     asyncio.run(body())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,8 +18,10 @@ from magnetar.client.error import (
     PulsarError,
     PulsarTimeoutError,
     decode_refusal,
+    tell_cause,
 )
 from magnetar.client.greeting import make_connect, make_response
+from magnetar.client.outbox import Outbox
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.errors import ProtocolViolation
 from magnetar.runtime.task import TaskScope
@@ -36,6 +37,7 @@ from magnetar.wire.command import (
     pong,
 )
 from magnetar.wire.frame import FRAME_PADDING_BYTES, FrameDecoder
+from magnetar.wire.send import RECEIPT_HEAD, decode_receipt
 
 Type = BaseCommand.Type
 MESSAGE_BYTES_DEFAULT: Final = 5 * 1024 * 1024
@@ -72,6 +74,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._decoder = FrameDecoder(frame_bytes_max=MESSAGE_BYTES_DEFAULT + FRAME_PADDING_BYTES)
         self._transport: asyncio.Transport | None = None
+        self._outbox: Outbox | None = None
         self._connected: asyncio.Future[None] = self._loop.create_future()
         self._ended = asyncio.Event()
         self._request_ids = count()
@@ -107,7 +110,7 @@ class Connection(asyncio.Protocol):
         except PulsarError as error:
             connection.close(error)
         except OSError as error:
-            connection.close(ConnectError(f"Cannot connect to {address}: {_cause(error)}"))
+            connection.close(ConnectError(f"Cannot connect to {address}: {tell_cause(error)}"))
         except asyncio.CancelledError:
             connection.close(ConnectError(f"Connecting to {address} was given up"))
             raise
@@ -120,9 +123,9 @@ class Connection(asyncio.Protocol):
         return self.reason is None
 
     def send(self, frame: bytes) -> None:
-        """Write a whole frame; what is sent on a closed connection goes nowhere."""
-        if self.reason is None and self._transport is not None:
-            self._transport.write(frame)
+        """A whole frame; on a closed connection it goes nowhere."""
+        if self.reason is None and self._outbox is not None:
+            self._outbox.put(frame)
 
     def send_body(self, body: Any) -> None:
         self.send(encode_command(make_command(body)))
@@ -177,7 +180,8 @@ class Connection(asyncio.Protocol):
         self.reason = reason or ConnectError(f"The connection to {self.address} was closed")
         if self._keep_alive is not None:
             self._keep_alive.cancel()
-        if self._transport is not None:
+        if self._transport is not None and self._outbox is not None:
+            self._outbox.write()
             self._transport.close()
         if not self._connected.done():
             self._connected.set_result(None)
@@ -207,6 +211,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._outbox = Outbox(transport)
         if self.reason is not None:
             transport.close()
             return
@@ -215,7 +220,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._ended.set()
-        detail = f": {_cause(error)}" if error is not None else ""
+        detail = f": {tell_cause(error)}" if error is not None else ""
         self.close(ConnectError(f"{self.address} closed the connection{detail}"))
 
     def data_received(self, data: bytes) -> None:
@@ -223,7 +228,10 @@ class Connection(asyncio.Protocol):
         try:
             while self.reason is None and (frame := self._decoder.next_frame()) is not None:
                 self._is_ping_unanswered = False
-                self._dispatch(decode_command(frame.command), frame.body)
+                if frame.command.startswith(RECEIPT_HEAD):
+                    self._on_receipt(decode_receipt(frame.command), b"")
+                else:
+                    self._dispatch(decode_command(frame.command), frame.body)
         except ProtocolViolation as error:
             self.close(ConnectError(f"{self.address} broke the protocol: {error.sentence}"))
 
@@ -233,7 +241,7 @@ class Connection(asyncio.Protocol):
             handler(self, body_of(command), body)
         elif command.type in _ANSWERS:
             self._on_answer(command.type, body_of(command))
-        # Anything else is a push this client did not ask for: newer brokers may send some.
+        # Anything else is a push that nobody asked for: newer brokers may send some.
 
     def _on_answer(self, kind: int, answer: Any) -> None:
         request = self._requests.get(answer.request_id)
@@ -305,8 +313,7 @@ class Connection(asyncio.Protocol):
             producer.on_send_error(error)
 
     def _on_message(self, command: Any, entry: bytes) -> None:
-        consumer = self._consumers.get(command.consumer_id)
-        if consumer is not None:
+        if (consumer := self._consumers.get(command.consumer_id)) is not None:
             consumer.on_message(command, entry)
 
     def _on_close_producer(self, command: Any, _: bytes) -> None:
@@ -326,13 +333,11 @@ class Connection(asyncio.Protocol):
         return command.assignedBrokerServiceUrl or None
 
     def _on_active_change(self, change: Any, _: bytes) -> None:
-        consumer = self._consumers.get(change.consumer_id)
-        if consumer is not None:
+        if (consumer := self._consumers.get(change.consumer_id)) is not None:
             consumer.on_active_change(change.is_active)
 
     def _on_end_of_topic(self, command: Any, _: bytes) -> None:
-        consumer = self._consumers.get(command.consumer_id)
-        if consumer is not None:
+        if (consumer := self._consumers.get(command.consumer_id)) is not None:
             consumer.on_end_of_topic()
 
     def _on_layout(self, update: Any, _: bytes) -> None:
@@ -387,11 +392,3 @@ _ANSWERS: Final = frozenset(
         Type.WATCH_TOPIC_LIST_SUCCESS,
     }
 )
-
-
-def _cause(error: Exception) -> str:
-    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
-        if error.errno is not None and error.errno > 0:  # name resolution has numbers of its own
-            return os.strerror(error.errno).lower()
-        return (error.strerror or str(error)).lower()
-    return str(error) or type(error).__name__

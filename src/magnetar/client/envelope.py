@@ -11,33 +11,35 @@ from magnetar.client.publication import ProducerSettings
 from magnetar.client.quantity import parse_duration
 from magnetar.client.scalable.moment import to_ms
 from magnetar.client.send_option import SendOptions
+from magnetar.runtime.clock import Clock
 
 _KNOWN: Final = frozenset(SendOptions.__annotations__)
 
 
+NO_OPTIONS: Final = MessageOptions()
+
+
 def pack_message(
-    settings: ProducerSettings, topic: str, value: Any, options: SendOptions, *, now_ms: int
+    settings: ProducerSettings, topic: str, value: Any, options: SendOptions, clock: Clock
 ) -> tuple[bytes | None, MessageOptions]:
     """Encode the value, count times in ms, and let the interceptors see both."""
+    data = None if value is None else settings.schema.encode(value)
+    kept = None if value is None else settings.schema.encode_key(value)
+    if not options and kept is None and not settings.interceptors:
+        return data, NO_OPTIONS
     if not options.keys() <= _KNOWN:
         check_options("send", options, _KNOWN)
     if options.get("transaction") is not None:
         raise FeatureNotSupportedError("Transactions are not supported; send without one")
-    data: bytes | None = None
-    key = options.get("key")
-    if value is not None:
-        data = settings.schema.encode(value)
-        kept = settings.schema.encode_key(value)
-        key = key if kept is None else kept
     event_time, deliver_at = options.get("event_time"), options.get("deliver_at")
     deliver_after = options.get("deliver_after")
     deliver_at_ms = None if deliver_at is None else to_ms("deliver_at", deliver_at)
     if deliver_after is not None:
         if deliver_at is not None:
             raise ConfigurationError("Give one of deliver_after and deliver_at")
-        deliver_at_ms = now_ms + int(parse_duration("deliver_after", deliver_after) * 1000)
+        deliver_at_ms = clock.now_ms() + int(parse_duration("deliver_after", deliver_after) * 1000)
     packed = MessageOptions(
-        key=key,
+        key=options.get("key") if kept is None else kept,
         ordering_key=options.get("ordering_key"),
         properties=options.get("properties") or {},
         event_time_ms=None if event_time is None else to_ms("event_time", event_time),
@@ -52,7 +54,10 @@ def pack_message(
 
 def measure(data: bytes | None, options: MessageOptions) -> int:
     """Bytes that the message holds while it waits for its receipt."""
-    size = len(data or b"") + len(options.get("key") or b"")
+    size = 0 if data is None else len(data)
+    if not options:
+        return size
+    size += len(options.get("key") or b"") + len(options.get("ordering_key") or b"")
     properties = options.get("properties")
     if properties:
         size += sum(len(key) + len(text) for key, text in properties.items())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import ssl
 from collections.abc import Mapping
 from typing import Final
 
@@ -192,3 +194,12 @@ def decode_status(status: int, reason: str) -> AdminError:
     """Turn a REST refusal into the exception that names it."""
     kind = _BY_STATUS.get(status, AdminServerFailed if status >= 500 else AdminError)
     return kind(status, reason)
+
+
+def tell_cause(error: Exception) -> str:
+    """Why a connection failed, in a few words."""
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
+        if error.errno is not None and error.errno > 0:  # name resolution has numbers of its own
+            return os.strerror(error.errno).lower()
+        return (error.strerror or str(error)).lower()
+    return str(error) or type(error).__name__

@@ -13,9 +13,13 @@ from magnetar.model.position import LATEST as LATEST_POSITION
 from magnetar.model.position import Position
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(slots=True, order=True, unsafe_hash=True)
 class MessageId:
-    """Ordered inside one partition; `batch_index` is -1 for a message that is a whole entry."""
+    """Ordered inside one partition; `batch_index` is -1 for a message that is a whole entry.
+
+    Nobody may change one. That is not enforced, as it is elsewhere by `frozen`: to make a frozen
+    object takes four times as long, and every message has an id.
+    """
 
     ledger_id: int
     entry_id: int

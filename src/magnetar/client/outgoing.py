@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict
 
@@ -24,10 +24,12 @@ from magnetar.wire.command import (
 )
 from magnetar.wire.compression import compress
 from magnetar.wire.entry import encode_entry
+from magnetar.wire.send import encode_send
 
 _CHUNK_HEADROOM_BYTES = 512
 """Room that the metadata of a chunk takes from the message size, besides properties and key."""
 _TAG_BYTES = 16
+_NO_COMPRESSION = CompressionType.NONE
 _SEAL_HEADROOM_BYTES = 4096
 """Room for data keys wrapped for several readers."""
 
@@ -44,30 +46,28 @@ class MessageOptions(TypedDict, total=False):
     sequence_id: int | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Outgoing:
     """A message on its way; `sent` gets its id, or why there is none."""
 
     data: bytes | None
-    sequence_id: int
     sent: asyncio.Future[Any]
     key: str | bytes | None
-    ordering_key: bytes | None
-    properties: Mapping[str, str]
-    event_time_ms: int | None
-    deliver_at_ms: int | None
-    replicate_to: Sequence[str]
-
-    @property
-    def size(self) -> int:
-        size = len(self.data or b"") + len(self.key or "") + len(self.ordering_key or b"")
-        if self.properties:
-            size += sum(len(key) + len(value) for key, value in self.properties.items())
-        return size
+    options: MessageOptions
+    """What else was said about it."""
+    size: int
+    """Bytes that it holds while it waits for its receipt."""
+    sequence_id: int = -1
+    number: int = -1
+    """Where its call stands among all calls of the producer."""
+    expires_at: float = 0.0
 
     @property
     def is_batchable(self) -> bool:
-        return self.deliver_at_ms is None and not self.replicate_to
+        options = self.options
+        return not options or (
+            options.get("deliver_at_ms") is None and not options.get("replicate_to")
+        )
 
 
 @dataclass(slots=True)
@@ -117,20 +117,24 @@ class SendEncoder:
 
     def _encode_single(self, message: Outgoing, now_ms: int) -> list[PendingSend]:
         metadata = self._metadata(message.sequence_id, now_ms)
-        _describe(metadata, message)
+        if message.key is not None or message.options:
+            _describe(metadata, message)
         if message.data is None:
             metadata.null_value = True
-        if message.deliver_at_ms is not None:
-            metadata.deliver_at_time = message.deliver_at_ms
-        metadata.replicate_to.extend(message.replicate_to)
+        if message.options:
+            deliver_at_ms = message.options.get("deliver_at_ms")
+            if deliver_at_ms is not None:
+                metadata.deliver_at_time = deliver_at_ms
+            metadata.replicate_to.extend(message.options.get("replicate_to", ()))
         payload = self._compress(metadata, message.data or b"")
         size = len(payload) + (0 if self.sealer is None else _TAG_BYTES)
         bytes_max = self.message_bytes_max
         if self.settings.chunking and self.settings.chunk_bytes_max is not None:
             bytes_max = min(bytes_max, self.settings.chunk_bytes_max)
         if size <= bytes_max:
-            send = CommandSend(producer_id=self.producer_id, sequence_id=message.sequence_id)
-            return [_pending(send, metadata, self._seal(metadata, payload), (message,))]
+            entry = encode_entry(metadata, self._seal(metadata, payload))
+            frame = encode_send(self.producer_id, message.sequence_id, entry)
+            return [PendingSend(message.sequence_id, message.sequence_id, frame, (message,))]
         if not self.settings.chunking:
             raise InvalidMessageError(
                 f"A message of {size} bytes; the broker takes {bytes_max} in one piece,"
@@ -168,14 +172,7 @@ class SendEncoder:
         metadata.num_messages_in_batch = len(messages)
         metadata.highest_sequence_id = last.sequence_id
         _set_key(metadata, first)
-        singles = []
-        for message in messages:
-            single = SingleMessageMetadata(sequence_id=message.sequence_id)
-            _describe(single, message)
-            if message.data is None:
-                single.null_value = True
-            singles.append((single, message.data or b""))
-        payload = self._seal(metadata, self._compress(metadata, encode_batch(singles)))
+        payload = self._seal(metadata, self._compress(metadata, encode_batch(_singles(messages))))
         send = CommandSend(
             producer_id=self.producer_id,
             sequence_id=sequence_id,
@@ -194,7 +191,7 @@ class SendEncoder:
 
     def _compress(self, metadata: MessageMetadata, payload: bytes) -> bytes:
         compression = self.settings.compression
-        if compression == CompressionType.NONE:
+        if compression == _NO_COMPRESSION:
             return payload
         metadata.compression = compression
         metadata.uncompressed_size = len(payload)
@@ -204,11 +201,25 @@ class SendEncoder:
         return payload if self.sealer is None else self.sealer.seal(metadata, payload)
 
 
+def _singles(messages: Sequence[Outgoing]) -> Iterator[tuple[SingleMessageMetadata, bytes]]:
+    """What stands in front of each message; one object is used again for all of them."""
+    single = SingleMessageMetadata()
+    for message in messages:
+        single.Clear()
+        single.sequence_id = message.sequence_id
+        if message.key is not None or message.options:
+            _describe(single, message)
+        if message.data is None:
+            single.null_value = True
+        yield single, message.data or b""
+
+
 def part_by_key(messages: Sequence[Outgoing]) -> list[Sequence[Outgoing]]:
     """One batch for each key, in the order of their last messages."""
     groups: dict[str | bytes | None, list[Outgoing]] = {}
     for message in messages:
-        key = message.key if message.ordering_key is None else message.ordering_key
+        ordering_key = message.options.get("ordering_key")
+        key = message.key if ordering_key is None else ordering_key
         groups.setdefault(key, []).append(message)
     return sorted(groups.values(), key=lambda group: group[-1].sequence_id)
 
@@ -231,14 +242,18 @@ def _set_key(metadata: MessageMetadata | SingleMessageMetadata, message: Outgoin
         metadata.partition_key = format_key(message.key)
         if isinstance(message.key, bytes):
             metadata.partition_key_b64_encoded = True
-    if message.ordering_key is not None:
-        metadata.ordering_key = message.ordering_key
+    ordering_key = message.options.get("ordering_key")
+    if ordering_key is not None:
+        metadata.ordering_key = ordering_key
 
 
 def _describe(metadata: MessageMetadata | SingleMessageMetadata, message: Outgoing) -> None:
     _set_key(metadata, message)
-    if message.event_time_ms is not None:
-        metadata.event_time = message.event_time_ms
-    metadata.properties.extend(
-        KeyValue(key=key, value=value) for key, value in message.properties.items()
-    )
+    event_time_ms = message.options.get("event_time_ms")
+    if event_time_ms is not None:
+        metadata.event_time = event_time_ms
+    properties = message.options.get("properties")
+    if properties:
+        metadata.properties.extend(
+            KeyValue(key=key, value=value) for key, value in properties.items()
+        )

@@ -1,8 +1,7 @@
-"""SENDs that wait for their receipts, in order, and the room there is for more."""
+"""SENDs that wait for their receipts, in order."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Iterator
 
@@ -58,37 +57,3 @@ class PendingQueue:
         drained = list(self._sends)
         self._sends.clear()
         return drained
-
-
-class Room:
-    """How many more messages may wait; those who find none queue up first come, first served."""
-
-    def __init__(self, limit: int) -> None:
-        self._free = limit
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    def try_take(self) -> bool:
-        if self._free <= 0 or self._waiting:
-            return False
-        self._free -= 1
-        return True
-
-    async def take(self) -> None:
-        if self.try_take():
-            return
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
-        try:
-            await place
-        except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
-                self.give(1)  # the place was handed over and is not used
-            raise
-
-    def give(self, count: int) -> None:
-        self._free += count
-        while self._free > 0 and self._waiting:
-            place = self._waiting.popleft()
-            if not place.done():
-                self._free -= 1
-                place.set_result(None)

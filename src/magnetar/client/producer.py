@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final, Generic, Self, TypeVar, Unpack
 
+from magnetar.client.admission import Admission
 from magnetar.client.envelope import measure, pack_message
-from magnetar.client.error import AlreadyClosedError, QueueFullError
-from magnetar.client.interceptor import tell_sent
+from magnetar.client.error import AlreadyClosedError, PulsarTimeoutError
 from magnetar.client.message_id import MessageId
-from magnetar.client.outgoing import MessageOptions, format_key
+from magnetar.client.outgoing import Outgoing, format_key
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.send_option import SendOptions
 from magnetar.client.session import Session
@@ -39,6 +39,14 @@ class AsyncProducer(Generic[T]):
         self._parts: list[TopicProducer] = []
         self._turn = 0
         self._is_closed = False
+        self._loop = asyncio.get_running_loop()
+        self._admission = Admission(
+            session,
+            settings,
+            name=lambda: self._topic.full,
+            send=self._send,
+            explain=self._explain,
+        )
         self._growth: asyncio.Task[None] | None = None
 
     @property
@@ -63,7 +71,9 @@ class AsyncProducer(Generic[T]):
         """Attach to every partition; all or none."""
         count = await self._session.lookup.count_partitions(self._topic)
         names = [self._topic.partition(index) for index in range(count)] or [self._topic]
-        self._parts = [TopicProducer(self._session, name, self._settings) for name in names]
+        self._parts = [
+            TopicProducer(self._session, name, self._settings, self._admission) for name in names
+        ]
         try:
             for part in self._parts:
                 await part.open()
@@ -81,43 +91,47 @@ class AsyncProducer(Generic[T]):
 
         None is a tombstone: on a compacted topic it deletes what its key had.
         """
-        return await (await self.submit(value, **options))
+        return await self.begin_send(value, options)
+
+    def begin_send(self, value: T | None, options: SendOptions) -> asyncio.Future[MessageId]:
+        """As `send`, and not to be batched with others if none is on its way."""
+        message = self._make(value, options)
+        if self._admission.try_enter(message):
+            self._hurry()
+        else:
+            self._admission.enter_later(message)
+        return message.sent
+
+    def _hurry(self) -> None:
+        for part in self._parts:
+            part.hurry()
 
     async def submit(
         self, value: T | None, **options: Unpack[SendOptions]
     ) -> asyncio.Future[MessageId]:
         """Wait for room only, and return the future of the id: many sends on their way at once."""
-        data, packed = self._pack(value, options)
-        part = self._choose(packed.get("key"))
-        size = measure(data, packed)
-        memory = self._session.memory
-        await memory.take(size)
-        try:
-            await part.reserve()
-        except BaseException:
-            memory.give(size)
-            raise
-        return self._send(part, data, packed, size)
+        message = self._make(value, options)
+        if not self._admission.try_enter(message):
+            await self._admission.enter(message)
+        return message.sent
 
     def send_nowait(
         self, value: T | None, **options: Unpack[SendOptions]
     ) -> asyncio.Future[MessageId]:
         """Publish without waiting for anything; raises QueueFullError when too many wait."""
-        data, packed = self._pack(value, options)
-        part = self._choose(packed.get("key"))
-        size = measure(data, packed)
-        part.reserve_nowait()
-        if not self._session.memory.try_take(size):
-            part.release()
-            raise QueueFullError("The client's memory limit is reached")
-        return self._send(part, data, packed, size)
+        message = self._make(value, options)
+        if not self._admission.try_enter(message):
+            raise self._admission.full()
+        return message.sent
 
     async def flush(self) -> None:
         """Wait for the receipt of everything sent before."""
+        await self._settle(None)
+
+    async def _settle(self, timeout: float | None) -> None:
         for part in self._parts:
             part.flush_batch()
-        for part in self._parts:
-            await part.flush()
+        await self._admission.drain(timeout)
 
     async def close(self) -> None:
         """Flush and leave; a second close does nothing."""
@@ -126,6 +140,8 @@ class AsyncProducer(Generic[T]):
         self._is_closed = True
         if self._growth is not None:
             self._growth.cancel()
+        await self._settle(self._session.operation_timeout)
+        self._admission.close(AlreadyClosedError(f"The producer on {self._topic} is closed"))
         await self._close_parts()
         self._session.made.pop(self, None)
 
@@ -135,26 +151,18 @@ class AsyncProducer(Generic[T]):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _pack(self, value: T | None, options: SendOptions) -> tuple[bytes | None, MessageOptions]:
+    def _make(self, value: T | None, options: SendOptions) -> Outgoing:
         if self._is_closed:
             raise AlreadyClosedError(f"The producer on {self._topic} is closed")
-        now_ms = self._session.clock.now_ms()
-        return pack_message(self._settings, self.topic, value, options, now_ms=now_ms)
+        data, packed = pack_message(self._settings, self.topic, value, options, self._session.clock)
+        sent: asyncio.Future[MessageId] = self._loop.create_future()
+        return Outgoing(data, sent, packed.get("key"), packed, measure(data, packed))
 
-    def _send(
-        self, part: TopicProducer, data: bytes | None, packed: MessageOptions, size: int
-    ) -> asyncio.Future[MessageId]:
-        sent = part.send_reserved(data, packed)
-        interceptors = self._settings.interceptors
+    def _send(self, message: Outgoing) -> None:
+        self._choose(message.key).send_message(message, message.options.get("sequence_id"))
 
-        def on_done(done: asyncio.Future[MessageId]) -> None:
-            self._session.memory.give(size)
-            if interceptors and not done.cancelled():
-                error = done.exception()
-                tell_sent(interceptors, self.topic, None if error else done.result(), error)
-
-        sent.add_done_callback(on_done)
-        return sent
+    def _explain(self, message: Outgoing) -> PulsarTimeoutError:
+        return PulsarTimeoutError(f"No receipt from {self._topic} in time")
 
     def _choose(self, key: str | bytes | None) -> TopicProducer:
         count = len(self._parts)
@@ -172,7 +180,8 @@ class AsyncProducer(Generic[T]):
     async def _grow(self) -> None:
         count = await self._session.lookup.count_partitions(self._topic, create=False)
         for index in range(len(self._parts), count):
-            part = TopicProducer(self._session, self._topic.partition(index), self._settings)
+            name = self._topic.partition(index)
+            part = TopicProducer(self._session, name, self._settings, self._admission)
             await part.open()
             self._parts.append(part)
 

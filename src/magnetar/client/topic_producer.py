@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
+from magnetar.client.admission import Desk
 from magnetar.client.attachment import Attachment
 from magnetar.client.connection import MESSAGE_BYTES_DEFAULT, Connection, Type
 from magnetar.client.encryption import RENEWAL_S, Sealer
@@ -16,14 +17,13 @@ from magnetar.client.error import (
     NotAllowedError,
     PulsarError,
     PulsarTimeoutError,
-    QueueFullError,
     TopicTerminatedError,
     decode_refusal,
 )
 from magnetar.client.locksmith import make_sealer
 from magnetar.client.message_id import MessageId
-from magnetar.client.outgoing import MessageOptions, Outgoing, SendEncoder, part_by_key
-from magnetar.client.pending import PendingQueue, Room
+from magnetar.client.outgoing import Outgoing, SendEncoder, part_by_key
+from magnetar.client.pending import PendingQueue
 from magnetar.client.policy import BatchingPolicy
 from magnetar.client.publication import ProducerSettings as ProducerSettings
 from magnetar.client.publication import choose_schema, encode_producer
@@ -57,6 +57,7 @@ class TopicProducer:
         session: Session,
         topic: TopicName,
         settings: ProducerSettings,
+        desk: Desk,
         *,
         owner: ProducerOwner | None = None,
     ) -> None:
@@ -65,6 +66,7 @@ class TopicProducer:
         self.last_sequence_id = -1
         self._session = session
         self._settings = settings
+        self._desk = desk
         self._owner = owner
         self._id = session.next_producer_id()
         self._loop = asyncio.get_running_loop()
@@ -83,57 +85,16 @@ class TopicProducer:
         self._message_bytes_max = MESSAGE_BYTES_DEFAULT
         self._next_sequence_id = 0
         self._pending = PendingQueue()
-        self._room = Room(settings.max_pending_messages)
         self._batch: list[Outgoing] = []
         self._batch_bytes = 0
         self._batch_timer: asyncio.TimerHandle | None = None
         self._expiry_timer: asyncio.TimerHandle | None = None
         self._failure: PulsarError | None = None
-        self._unsent: set[asyncio.Future[MessageId]] = set()
+        self._hurry: asyncio.Handle | None = None
+        self._encoder = self._make_encoder()
 
     async def open(self) -> None:
         await self._attachment.open()
-
-    async def reserve(self) -> None:
-        """Wait until one more message may be pending."""
-        await self._room.take()
-        if self._failure is not None:
-            self._room.give(1)
-            raise self._failure
-
-    def reserve_nowait(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-        if not self._room.try_take():
-            limit = self._settings.max_pending_messages
-            raise QueueFullError(f"{limit} messages wait for their receipts already")
-
-    def release(self) -> None:
-        """Give a reserved place back unused."""
-        self._room.give(1)
-
-    def send_reserved(
-        self,
-        data: bytes | None,
-        options: MessageOptions,
-    ) -> asyncio.Future[MessageId]:
-        """Take a place reserved before; the future gets the id when the broker has stored it."""
-        sent: asyncio.Future[MessageId] = self._loop.create_future()
-        self._unsent.add(sent)
-        sent.add_done_callback(self._on_done)
-        message = Outgoing(
-            data,
-            -1,
-            sent,
-            options.get("key"),
-            options.get("ordering_key"),
-            options.get("properties", {}),
-            options.get("event_time_ms"),
-            options.get("deliver_at_ms"),
-            options.get("replicate_to", ()),
-        )
-        self.send_message(message, options.get("sequence_id"))
-        return sent
 
     def send_message(self, message: Outgoing, sequence_id: int | None) -> None:
         """Send with the next sequence id, or with one chosen by the application."""
@@ -142,10 +103,21 @@ class TopicProducer:
         batching = self._settings.batching
         size = message.size
         if batching is None or not message.is_batchable or size > batching.max_bytes:
-            self.flush_batch()
+            if self._batch:
+                self.flush_batch()
             self._send((message,))
         else:
             self._add_to_batch(message, size, batching)
+
+    def hurry(self) -> None:
+        """Somebody waits for the last message: do not let it wait for others if none is out."""
+        if self._batch and not len(self._pending) and self._hurry is None:
+            self._hurry = self._loop.call_soon(self._end_hurry)
+
+    def _end_hurry(self) -> None:
+        self._hurry = None
+        if self._failure is None:
+            self.flush_batch()
 
     def flush_batch(self) -> None:
         """Send what was collected, without waiting for more."""
@@ -159,16 +131,8 @@ class TopicProducer:
             for group in part_by_key(batch) if is_by_key else (batch,):
                 self._send(group)
 
-    async def flush(self, timeout: float | None = None) -> None:
-        """Send what was collected and wait for every receipt due until now."""
-        self.flush_batch()
-        if self._unsent:
-            await asyncio.wait(tuple(self._unsent), timeout=timeout)
-
     async def close(self) -> None:
-        """Flush, then leave; what is not confirmed by the operation timeout fails."""
-        if self._failure is None and self._attachment.connection is not None:
-            await self.flush(self._session.operation_timeout)
+        """Leave; what is not confirmed fails."""
         connection = self._attachment.close()
         self._finish(AlreadyClosedError(f"The producer on {self.topic} is closed"))
         self._leave()
@@ -198,11 +162,7 @@ class TopicProducer:
         self._leave()
         messages = [message for send in self._pending.drain() for message in send.messages]
         batch, self._batch = self._batch, []
-        return [message for message in (*messages, *batch) if not message.sent.done()]
-
-    def _on_done(self, sent: asyncio.Future[MessageId]) -> None:
-        self._unsent.discard(sent)
-        self._room.give(1)
+        return [*messages, *batch]
 
     def _add_to_batch(self, message: Outgoing, size: int, batching: BatchingPolicy) -> None:
         bytes_max = min(batching.max_bytes, self._message_bytes_max)
@@ -217,12 +177,29 @@ class TopicProducer:
 
     def _send(self, messages: Sequence[Outgoing]) -> None:
         if self._failure is not None:
-            _fail(messages, self._failure)
+            self._desk.fail(messages, self._failure)
             return
         if self._sealer is not None and self._loop.time() > self._sealed_at + RENEWAL_S:
             self._sealed_at = self._loop.time()
             self._session.scope.start(self._sealer.renew(), f"new data key for {self.topic}")
-        encoder = SendEncoder(
+        try:
+            sends = self._encoder.encode(messages, now_ms=self._session.clock.now_ms())
+        except InvalidMessageError as error:
+            self._desk.fail(messages, error)
+            return
+        connection = self._attachment.connection
+        timeout = self._settings.send_timeout
+        expires_at = self._loop.time() + timeout
+        for send in sends:
+            send.expires_at = expires_at
+            self._pending.append(send)
+            if connection is not None:
+                connection.send(send.frame)
+        if timeout > 0 and self._expiry_timer is None:
+            self._expiry_timer = self._loop.call_later(timeout, self._expire)
+
+    def _make_encoder(self) -> SendEncoder:
+        return SendEncoder(
             self._id,
             self.name,
             self._settings,
@@ -230,25 +207,13 @@ class TopicProducer:
             self._message_bytes_max,
             self._sealer,
         )
-        try:
-            sends = encoder.encode(messages, now_ms=self._session.clock.now_ms())
-        except InvalidMessageError as error:
-            _fail(messages, error)
-            return
-        connection = self._attachment.connection
-        timeout = self._settings.send_timeout
-        for send in sends:
-            send.expires_at = self._loop.time() + timeout
-            self._pending.append(send)
-            if connection is not None:
-                connection.send(send.frame)
-        if timeout > 0 and self._expiry_timer is None:
-            self._expiry_timer = self._loop.call_later(timeout, self._expire)
 
     def _expire(self) -> None:
         self._expiry_timer = None
         for send in self._pending.expire(self._loop.time()):
-            _fail(send.messages, PulsarTimeoutError(f"No receipt from {self.topic} in time"))
+            self._desk.fail(
+                send.messages, PulsarTimeoutError(f"No receipt from {self.topic} in time")
+            )
         next_expiry = self._pending.next_expiry
         if next_expiry is not None:
             self._expiry_timer = self._loop.call_at(next_expiry, self._expire)
@@ -286,6 +251,7 @@ class TopicProducer:
         self.name = answer.producer_name
         self._schema_version = answer.schema_version
         self._message_bytes_max = connection.message_bytes_max
+        self._encoder = self._make_encoder()
         if answer.HasField("topic_epoch"):
             self._topic_epoch = answer.topic_epoch
         if is_first:
@@ -313,21 +279,24 @@ class TopicProducer:
         if send is None:
             return
         self.last_sequence_id = max(self.last_sequence_id, send.highest_sequence_id)
-        position = position_of(receipt.message_id)
-        partition = self.topic.partition_index
-        count = len(send.messages)
-        for index, message in enumerate(send.messages):
-            if not message.sent.done():
-                batch = (index, count) if count > 1 else (-1, 0)
-                id = MessageId(*position, partition, *batch)
-                message.sent.set_result(id if self._owner is None else self._owner.identify(id))
+        if send.messages:
+            ledger_id, entry_id = position_of(receipt.message_id)
+            partition, count = self.topic.partition_index, len(send.messages)
+            if count == 1:
+                ids = [MessageId(ledger_id, entry_id, partition)]
+            else:
+                ids = [MessageId(ledger_id, entry_id, partition, n, count) for n in range(count)]
+            owner = self._owner
+            self._desk.confirm(
+                send.messages, ids if owner is None else [owner.identify(id) for id in ids]
+            )
 
     def on_send_error(self, error: CommandSendError) -> None:
         refusal = decode_refusal(error.error, error.message)
         if isinstance(refusal, NotAllowedError | InvalidMessageError):
             send = self._pending.refuse(error.sequence_id)
             if send is not None:
-                _fail(send.messages, refusal)
+                self._desk.fail(send.messages, refusal)
         elif isinstance(refusal, TopicTerminatedError):
             self._finish(refusal)
         else:
@@ -341,25 +310,19 @@ class TopicProducer:
             return
         self._failure = failure
         self._attachment.close()
-        for timer in (self._batch_timer, self._expiry_timer):
+        for timer in (self._batch_timer, self._expiry_timer, self._hurry):
             if timer is not None:
                 timer.cancel()
-        self._batch_timer = self._expiry_timer = None
+        self._batch_timer = self._expiry_timer = self._hurry = None
         if self._owner is not None:
             self._owner.on_finished(failure)
             return
         self._leave()
         batch, self._batch = self._batch, []
-        _fail(batch, failure)
+        self._desk.fail(batch, failure)
         for send in self._pending.drain():
-            _fail(send.messages, failure)
+            self._desk.fail(send.messages, failure)
 
     def _leave(self) -> None:
         if self._heard is not None:
             self._heard.remove_producer(self._id)
-
-
-def _fail(messages: Iterable[Outgoing], error: PulsarError) -> None:
-    for message in messages:
-        if not message.sent.done():
-            message.sent.set_exception(error)

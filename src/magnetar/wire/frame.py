@@ -26,14 +26,19 @@ class FrameDecoder:
 
     def __init__(self, *, frame_bytes_max: int) -> None:
         self._frame_bytes_max = frame_bytes_max
-        self._received = bytearray()
+        self._received: bytes | bytearray = b""
         self._start = 0
 
     def feed(self, data: bytes) -> None:
-        if self._start:  # once per read, not per frame: the cost stays linear
-            del self._received[: self._start]
-            self._start = 0
-        self._received += data
+        if self._start == len(self._received):  # as a rule a read ends with a frame
+            self._received = data
+        else:
+            if not isinstance(self._received, bytearray):
+                self._received = bytearray(memoryview(self._received)[self._start :])
+            elif self._start:  # once per read, not per frame: the cost stays linear
+                del self._received[: self._start]
+            self._received += data
+        self._start = 0
 
     def next_frame(self) -> Frame | None:
         """Return the next whole frame, or None until more is fed."""
@@ -52,7 +57,9 @@ class FrameDecoder:
             return None
         middle = start + 8 + command_size
         end = start + 4 + size
-        with memoryview(self._received) as view:
-            frame = Frame(bytes(view[start + 8 : middle]), bytes(view[middle:end]))
         self._start = end
-        return frame
+        received = self._received
+        if isinstance(received, bytes):
+            return Frame(received[start + 8 : middle], received[middle:end])
+        with memoryview(received) as view:
+            return Frame(bytes(view[start + 8 : middle]), bytes(view[middle:end]))

@@ -98,7 +98,7 @@ def test_batches_by_key_keep_each_key_together_and_sequence_ids_growing() -> Non
 
         def message(number: int, key: str | None, ordering: bytes | None = None) -> Outgoing:
             sent = loop.create_future()
-            return Outgoing(b"", number, sent, key, ordering, {}, None, None, ())
+            return Outgoing(b"", sent, key, {"ordering_key": ordering}, 0, number)
 
         keys = ["a", "b", "a", None, "b", "c", None]
         batch = [message(number, key) for number, key in enumerate(keys)]

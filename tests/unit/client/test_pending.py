@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from magnetar.client.outgoing import PendingSend
-from magnetar.client.pending import PendingQueue, Room
+from magnetar.client.pending import PendingQueue
 from magnetar.errors import ProtocolViolation
 
 
@@ -54,28 +52,3 @@ def test_what_is_too_old_is_taken_from_the_front() -> None:
     queue = queue_of(send(0, expires_at=1), send(1, expires_at=2), send(2, expires_at=3))
     assert [each.sequence_id for each in queue.expire(2)] == [0, 1]
     assert queue.next_expiry == 3
-
-
-def test_room_is_given_first_come_first_served_and_a_leaver_passes_it_on() -> None:
-    async def body() -> None:
-        room = Room(1)
-        assert room.try_take()
-        assert not room.try_take()
-        order: list[str] = []
-
-        async def wait(name: str) -> None:
-            await room.take()
-            order.append(name)
-
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(wait("first"))
-            leaver = tasks.create_task(wait("leaver"))
-            tasks.create_task(wait("last"))
-            await asyncio.sleep(0)
-            room.give(1)
-            await asyncio.sleep(0)
-            room.give(1)
-            leaver.cancel()
-        assert order == ["first", "last"]
-
-    asyncio.run(body())

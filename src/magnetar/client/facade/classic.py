@@ -48,7 +48,7 @@ class Producer(SyncHandle[AsyncProducer[T]], Generic[T]):
 
     def send(self, value: T | None, **options: Unpack[SendOptions]) -> MessageId:
         """Publish and return the id once the broker has stored it; None is a tombstone."""
-        return self._run(self._inner.send(value, **options))
+        return self._run_future(lambda: self._inner.begin_send(value, options))
 
     def submit(self, value: T | None, **options: Unpack[SendOptions]) -> Future[MessageId]:
         """Wait for room only, and return the future of the id: many sends on their way at once."""

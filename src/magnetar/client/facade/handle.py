@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -36,6 +37,9 @@ class SyncHandle(Generic[H]):
 
     def _run(self, body: Coroutine[Any, Any, T]) -> T:
         return self._loop.run(body)
+
+    def _run_future(self, begin: Callable[[], asyncio.Future[T]]) -> T:
+        return self._loop.run_future(begin)
 
     def _call(self, function: Callable[[], T]) -> T:
         return self._loop.call(function)

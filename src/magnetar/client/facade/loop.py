@@ -7,14 +7,67 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
-from typing import Any, Final, TypeVar
+from concurrent.futures import Future
+from typing import Any, Final, Generic, TypeVar
 
 from magnetar.client.error import AlreadyClosedError, ConfigurationError
 
 T = TypeVar("T")
 
 _STOP_S: Final = 5.0
+
+
+class _Call(Generic[T]):
+    """One call from another thread. Less than `run_coroutine_threadsafe` does, in half the time."""
+
+    __slots__ = ("_begin", "_inside", "_is_given_up", "_outcome", "ended")
+
+    def __init__(self, begin: Callable[[], asyncio.Future[T]]) -> None:
+        self._begin = begin
+        self._inside: asyncio.Future[T] | None = None
+        self._outcome: BaseException | None = None
+        self._is_given_up = False
+        self.ended = threading.Lock()
+        """Held until there is a result."""
+        self.ended.acquire()
+
+    @property
+    def is_begun(self) -> bool:
+        return self._inside is not None
+
+    def start(self) -> None:
+        """On the loop."""
+        try:
+            self._inside = self._begin()
+        # Whatever it is, it belongs to the caller.
+        except BaseException as error:
+            self._outcome = error
+            self.ended.release()
+            return
+        self._inside.add_done_callback(self._end)
+        if self._is_given_up:
+            self._inside.cancel()
+
+    def give_up(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_given_up = True
+        loop.call_soon_threadsafe(self._cancel)
+
+    def result(self) -> T:
+        if self._outcome is not None:
+            raise self._outcome
+        assert self._inside is not None
+        return self._inside.result()
+
+    def _end(self, inside: asyncio.Future[T]) -> None:
+        if inside.cancelled():
+            self._outcome = AlreadyClosedError("The client was closed meanwhile")
+        else:
+            self._outcome = inside.exception()
+        self.ended.release()
+
+    def _cancel(self) -> None:
+        if self._inside is not None:
+            self._inside.cancel()
 
 
 class BackgroundLoop:
@@ -48,14 +101,30 @@ class BackgroundLoop:
         except BaseException:
             body.close()
             raise
-        waiting = asyncio.run_coroutine_threadsafe(body, self._loop)
+        call = _Call(lambda: self._loop.create_task(body))
         try:
-            return waiting.result()
-        except CancelledError:
-            raise AlreadyClosedError("The client was closed meanwhile") from None
+            return self._wait(call)
+        finally:
+            if not call.is_begun:
+                body.close()
+
+    def run_future(self, begin: Callable[[], asyncio.Future[T]]) -> T:
+        """As `run`, for what needs no task of its own: `begin` runs on the loop at once."""
+        self.check()
+        return self._wait(_Call(begin))
+
+    def _wait(self, call: _Call[T]) -> T:
+        try:
+            self._loop.call_soon_threadsafe(call.start)
+            while not call.ended.acquire(timeout=_STOP_S):
+                if not self._thread.is_alive():
+                    raise AlreadyClosedError("The client was closed meanwhile")
+        except RuntimeError:
+            raise AlreadyClosedError("The client is closed") from None
         except BaseException:
-            waiting.cancel()  # what was done changes nothing; what was not, ends there too
+            call.give_up(self._loop)  # what was done changes nothing; what was not, ends there too
             raise
+        return call.result()
 
     def call(self, function: Callable[[], T]) -> T:
         """Call a function on the loop: what it touches belongs to the loop's thread."""

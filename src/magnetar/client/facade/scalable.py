@@ -77,7 +77,7 @@ class ScalableProducer(SyncHandle[AsyncScalableProducer[T]], Generic[T]):
 
     def send(self, value: T, **options: Unpack[SendOptions]) -> MessageId:
         """Publish, and return the id once the broker has stored it."""
-        return self._run(self._inner.send(value, **options))
+        return self._run_future(lambda: self._inner.begin_send(value, options))
 
     def submit(self, value: T, **options: Unpack[SendOptions]) -> Future[MessageId]:
         """Wait for room only, and return the future of the id: many sends on their way at once."""

@@ -14,13 +14,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+from magnetar.client.admission import Desk
 from magnetar.client.error import (
+    AlreadyClosedError,
     NotFoundError,
     PulsarError,
     TopicTerminatedError,
 )
 from magnetar.client.message_id import MessageId as EntryId
-from magnetar.client.outgoing import Outgoing
+from magnetar.client.outgoing import Outgoing, format_key
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.scalable.message_id import MessageId
 from magnetar.client.scalable.route import overlaps, span_of
@@ -33,21 +35,22 @@ MANAGED: Final = "__pulsar.v5.managed"
 """Marks clients of a regular topic that follow it when it becomes scalable."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Item(Outgoing):
     """A message with what is needed to send it again elsewhere."""
 
-    number: int = -1
-    """Where its call stands among all calls of the producer."""
-    route: str | None = None
-    """The key as it is hashed."""
-    chosen: int | None = None
-    """A sequence id that the application gave."""
-    held_bytes: int = 0
-    """What it takes of the client's memory limit."""
-    expires_at: float = 0.0
     lane: Lane | None = None
     """Where it waits or was sent."""
+
+    @property
+    def route(self) -> str | None:
+        """The key as it is hashed."""
+        return None if self.key is None else format_key(self.key)
+
+    @property
+    def chosen(self) -> int | None:
+        """A sequence id that the application gave."""
+        return self.options.get("sequence_id") if self.options else None
 
 
 class LaneOwner(Protocol):
@@ -71,6 +74,7 @@ class Lane:
         topic: TopicName,
         segment: Segment,
         settings: ProducerSettings,
+        desk: Desk,
         before: Iterable[Lane],
     ) -> None:
         self.segment = segment
@@ -78,6 +82,7 @@ class Lane:
         """Why the segment takes no more messages."""
         self._session = session
         self._owner = owner
+        self._desk = desk
         self._span = span_of(segment)
         self._blockers = {lane for lane in before if overlaps(lane._span, self._span)}
         self._waiting: list[Item] = []
@@ -91,7 +96,7 @@ class Lane:
         if segment.is_legacy:
             properties[MANAGED] = "true"
         own = replace(settings, name=f"{settings.name}-seg-{segment.id}", properties=properties)
-        self.producer = TopicProducer(session, segment.name_in(topic), own, owner=self)
+        self.producer = TopicProducer(session, segment.name_in(topic), own, desk, owner=self)
 
     def start(self) -> None:
         """Open on the side; what comes until then waits."""
@@ -141,8 +146,8 @@ class Lane:
 
     def fail(self, failure: PulsarError) -> None:
         """Nothing of what waits here will be sent."""
-        for item in self._take_waiting():
-            item.sent.set_exception(failure)
+        waiting, self._waiting = self._waiting, []
+        self._desk.fail(waiting, failure)
 
     def identify(self, id: EntryId) -> MessageId:
         return MessageId(self.segment.id, id)
@@ -209,6 +214,9 @@ class Lane:
     def _take_waiting(self) -> list[Item]:
         """In the order of the calls, although what earlier lanes handed on came later."""
         waiting, self._waiting = self._waiting, []
+        given_up = [each for each in waiting if each.sent.done()]
+        if given_up:
+            self._desk.fail(given_up, AlreadyClosedError("The caller has given it up"))
         return sorted((each for each in waiting if not each.sent.done()), key=_call_order)
 
 

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import total_ordering
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from magnetar.client.error import ConfigurationError
@@ -21,12 +22,13 @@ Vector: TypeAlias = Mapping[SegmentId, EntryId]
 """How far an application has come in each segment of one topic."""
 
 _NOWHERE: Final = SegmentId(-1)
+_NO_VECTOR: Final[Vector] = MappingProxyType({})
 _LONG: Final = struct.Struct(">q")
 _INT: Final = struct.Struct(">i")
 
 
 @total_ordering
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class MessageId:
     """Equal by segment and entry. Ordered inside one segment only: others have no order.
 
@@ -36,7 +38,7 @@ class MessageId:
 
     segment_id: SegmentId
     entry: EntryId
-    vector: Vector = field(default_factory=dict, compare=False, repr=False)
+    vector: Vector = field(default_factory=lambda: _NO_VECTOR, compare=False, repr=False)
     topic: str | None = field(default=None, compare=False)
     vectors: Mapping[str, Vector] | None = field(default=None, compare=False, repr=False)
     """The same for every topic, when a consumer has several."""

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, Generic, Self, TypeVar, Unpack
 
+from magnetar.client.admission import Admission
 from magnetar.client.envelope import measure, pack_message
 from magnetar.client.error import (
     AlreadyClosedError,
     ProducerFencedError,
     PulsarError,
     PulsarTimeoutError,
-    QueueFullError,
 )
-from magnetar.client.interceptor import tell_sent
-from magnetar.client.outgoing import format_key
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.scalable.lane import Item, Lane
 from magnetar.client.scalable.layout import LayoutWatch
@@ -83,19 +79,17 @@ class AsyncScalableProducer(Generic[T]):
         self._lanes: dict[SegmentId, Lane] = {}
         self._ending: list[Lane] = []
         self._turn = 0
-        self._calls = 0
         self._refresh_s = _REFRESH_FACTOR * session.policy.backoff_first
-        self._room = settings.max_pending_messages
-        self._entry: deque[tuple[Item, asyncio.Future[None]]] = deque()
-        self._vacated = asyncio.Event()
-        self._admitting: asyncio.Task[None] | None = None
-        self._unresolved: set[asyncio.Future[MessageId]] = set()
-        self._due: deque[Item] = deque()
-        self._due_timer: asyncio.TimerHandle | None = None
+        self._admission: Admission[Item] = Admission(
+            session,
+            settings,
+            name=lambda: self.topic,
+            send=self._route,
+            explain=self._explain,
+        )
         self._refresh_timer: asyncio.TimerHandle | None = None
         self._failure: PulsarError | None = None
         self._last_sequence_id = -1
-        self._sent = self._failed = 0
 
     @property
     def topic(self) -> str:
@@ -116,8 +110,10 @@ class AsyncScalableProducer(Generic[T]):
 
     @property
     def stats(self) -> ProducerStats:
-        pending = len(self._unresolved) + len(self._entry)
-        return ProducerStats(self._sent, self._failed, pending, tuple(sorted(self._lanes)))
+        admission = self._admission
+        return ProducerStats(
+            admission.sent, admission.failed, admission.pending, tuple(sorted(self._lanes))
+        )
 
     async def open(self) -> None:
         """Learn the layout; a producer that wants to be alone also takes every segment."""
@@ -137,35 +133,39 @@ class AsyncScalableProducer(Generic[T]):
 
         None is a tombstone: on a compacted topic it deletes what its key had.
         """
-        return await (await self.submit(value, **options))
+        return await self.begin_send(value, options)
 
     async def submit(
         self, value: T | None, **options: Unpack[SendOptions]
     ) -> asyncio.Future[MessageId]:
         """Wait for room only, and return the future of the id: many sends on their way at once."""
         item = self._make(value, options)
-        if self._try_enter(item):
-            return item.sent
-        if not self._waits_for_room:
-            raise self._full()
-        place: asyncio.Future[None] = self._loop.create_future()
-        self._entry.append((item, place))
-        if self._admitting is None or self._admitting.done():
-            self._admitting = self._session.scope.start(self._admit(), f"room on {self.topic}")
-        try:
-            await place
-        except asyncio.CancelledError:
-            item.sent.cancel()
-            raise
+        if not self._admission.try_enter(item):
+            await self._wait_for_room(item)
         return item.sent
+
+    def begin_send(self, value: T | None, options: SendOptions) -> asyncio.Future[MessageId]:
+        """As `send`, and not to be batched with others if none is on its way."""
+        item = self._make(value, options)
+        if self._admission.try_enter(item):
+            self._hurry(item)
+        elif self._waits_for_room:
+            self._admission.enter_later(item)
+        else:
+            raise self._admission.full()
+        return item.sent
+
+    def _hurry(self, item: Item) -> None:
+        if item.lane is not None:
+            item.lane.producer.hurry()
 
     def send_nowait(
         self, value: T | None, **options: Unpack[SendOptions]
     ) -> asyncio.Future[MessageId]:
         """Publish without waiting for anything; raises QueueFullError when too many wait."""
         item = self._make(value, options)
-        if not self._try_enter(item):
-            raise self._full()
+        if not self._admission.try_enter(item):
+            raise self._admission.full()
         return item.sent
 
     async def flush(self) -> None:
@@ -196,96 +196,24 @@ class AsyncScalableProducer(Generic[T]):
     def _make(self, value: T | None, options: SendOptions) -> Item:
         if self._failure is not None:
             raise self._failure
-        now_ms = self._session.clock.now_ms()
-        data, packed = pack_message(self._settings, self.topic, value, options, now_ms=now_ms)
-        key = packed.get("key")
-        return Item(
-            data,
-            -1,
-            self._loop.create_future(),
-            key,
-            packed.get("ordering_key"),
-            packed.get("properties", {}),
-            packed.get("event_time_ms"),
-            packed.get("deliver_at_ms"),
-            packed.get("replicate_to", ()),
-            route=None if key is None else format_key(key),
-            chosen=packed.get("sequence_id"),
-            held_bytes=measure(data, packed),
-        )
+        data, packed = pack_message(self._settings, self.topic, value, options, self._session.clock)
+        sent: asyncio.Future[MessageId] = self._loop.create_future()
+        return Item(data, sent, packed.get("key"), packed, measure(data, packed))
 
-    def _full(self) -> QueueFullError:
-        limit = self._settings.max_pending_messages
-        return QueueFullError(f"{limit} messages wait for their receipts already")
+    async def _wait_for_room(self, item: Item) -> None:
+        if not self._waits_for_room:
+            raise self._admission.full()
+        await self._admission.enter(item)
 
-    def _try_enter(self, item: Item) -> bool:
-        """Calls that wait enter first, in their order."""
-        if self._room <= 0 or self._entry or not self._session.memory.try_take(item.held_bytes):
-            return False
-        self._enter(item)
-        return True
-
-    async def _admit(self) -> None:
-        """Let those in who wait, one after the other, as room and memory come free."""
-        while self._entry:
-            item, place = self._entry[0]
-            if not place.done() and self._room <= 0:
-                self._vacated.clear()
-                await self._vacated.wait()
-                continue
-            if not place.done():
-                await self._session.memory.take(item.held_bytes)
-                if place.done():  # given up meanwhile
-                    self._session.memory.give(item.held_bytes)
-            self._entry.popleft()
-            if not place.done():
-                place.set_result(None)
-                self._enter(item)
-
-    def _enter(self, item: Item) -> None:
-        """Room and memory are taken; both come back when the send is resolved."""
-        self._room -= 1
-        self._calls += 1
-        item.number = self._calls
-        self._unresolved.add(item.sent)
-        item.sent.add_done_callback(partial(self._on_resolved, item.held_bytes))
-        timeout = self._settings.send_timeout
-        if timeout > 0:
-            item.expires_at = self._loop.time() + timeout
-            self._due.append(item)
-            if self._due_timer is None:
-                self._due_timer = self._loop.call_at(item.expires_at, self._expire)
-        self._choose(item.route).send(item)
-
-    def _on_resolved(self, held_bytes: int, sent: asyncio.Future[MessageId]) -> None:
-        self._unresolved.discard(sent)
-        self._room += 1
-        self._session.memory.give(held_bytes)
-        self._vacated.set()
-        error = None if sent.cancelled() else sent.exception()
-        if sent.cancelled() or error is not None:
-            self._failed += 1
-        else:
-            self._sent += 1
-        if self._settings.interceptors and not sent.cancelled():
-            id = None if error is not None else sent.result()
-            tell_sent(self._settings.interceptors, self.topic, id, error)
-        while self._due and self._due[0].sent.done():
-            self._due.popleft()
-
-    def _expire(self) -> None:
-        self._due_timer = None
-        now = self._loop.time()
-        while self._due and (self._due[0].sent.done() or self._due[0].expires_at <= now):
-            item = self._due.popleft()
-            if not item.sent.done():
-                seal = item.lane.seal if item.lane is not None else None
-                late = PulsarTimeoutError(f"No receipt from {self.topic} in time")
-                item.sent.set_exception(seal or late)
-        if self._due:
-            self._due_timer = self._loop.call_at(self._due[0].expires_at, self._expire)
+    def _explain(self, item: Item) -> PulsarError:
+        """Why it is late."""
+        seal = item.lane.seal if item.lane is not None else None
+        return seal or PulsarTimeoutError(f"No receipt from {self.topic} in time")
 
     # ------------------------------------------------------------------ routing
+
+    def _route(self, item: Item) -> None:
+        self._choose(item.route).send(item)
 
     def _choose(self, key: str | None) -> Lane:
         layout = self._watch.layout
@@ -311,7 +239,13 @@ class AsyncScalableProducer(Generic[T]):
 
     def _add_lane(self, segment: Segment) -> Lane:
         lane = Lane(
-            self._session, self, self._watch.topic, segment, self._settings, before=self._ending
+            self._session,
+            self,
+            self._watch.topic,
+            segment,
+            self._settings,
+            self._admission,
+            before=self._ending,
         )
         self._lanes[segment.id] = lane
         return lane
@@ -337,7 +271,7 @@ class AsyncScalableProducer(Generic[T]):
         self._forget(lane)
         for item in items:
             if not item.sent.done():
-                self._choose(item.route).send(item)
+                self._route(item)
         for other in (*self._lanes.values(), *self._ending):
             other.unblock(lane)
             other.flush()
@@ -371,30 +305,18 @@ class AsyncScalableProducer(Generic[T]):
     # ------------------------------------------------------------------ ending
 
     async def _settle(self, timeout: float | None) -> None:
-        pending = [*self._unresolved, *(item.sent for item, _ in self._entry)]
         for lane in self._lanes.values():
             lane.flush()
-        if pending:
-            await asyncio.wait(pending, timeout=timeout)
+        await self._admission.drain(timeout)
 
     async def _close_all(self) -> None:
-        for timer in (self._due_timer, self._refresh_timer):
-            if timer is not None:
-                timer.cancel()
+        if self._refresh_timer is not None:
+            self._refresh_timer.cancel()
         self._watch.close()
         failure = self._failure or AlreadyClosedError(f"The producer on {self.topic} is closed")
         lanes = (*self._lanes.values(), *self._ending)
         for lane in lanes:
             lane.fail(failure)
-        if self._admitting is not None:
-            self._admitting.cancel()
-        for item, place in self._entry:
-            if not place.done():
-                place.set_exception(failure)
-            item.sent.cancel()
-        self._entry.clear()
-        for sent in tuple(self._unresolved):
-            if not sent.done():
-                sent.set_exception(failure)
+        self._admission.close(failure)
         for lane in lanes:
             await lane.close()

@@ -35,7 +35,7 @@ TWINS = [
     (AsyncTableView, classic.TableView),
 ]
 # Methods that the client calls itself.
-INTERNAL = {"open", "take", "on_lane_ended", "on_lane_sealed", "on_lane_failed"}
+INTERNAL = {"open", "take", "begin_send", "on_lane_ended", "on_lane_sealed", "on_lane_failed"}
 BOTH = pytest.mark.parametrize(("ours", "twin"), TWINS, ids=lambda kind: kind.__name__)
 
 

@@ -1,0 +1,200 @@
+"""Messages on their way: how many there may be, and the end of each, once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from magnetar.client.error import PulsarError, QueueFullError
+from magnetar.client.interceptor import tell_sent
+from magnetar.client.outgoing import Outgoing
+from magnetar.client.publication import ProducerSettings
+from magnetar.client.session import Session
+
+M = TypeVar("M", bound=Outgoing)
+
+
+class Desk(Protocol):
+    """Where the end of a message is told."""
+
+    def confirm(self, messages: Sequence[Any], ids: Sequence[Any]) -> None:
+        """The broker has stored these."""
+
+    def fail(self, messages: Iterable[Any], error: PulsarError) -> None:
+        """Nobody will store these; those that have ended already are passed over."""
+
+
+class Admission(Generic[M]):
+    """Bounded by number for a producer and by bytes for its client; first come, first served.
+
+    A message takes its place when it enters and gives it back when it ends: confirmed, failed or
+    late. Places are counted here, not by callbacks of the futures: those cost more than a send.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        settings: ProducerSettings,
+        *,
+        name: Callable[[], str],
+        send: Callable[[M], None],
+        explain: Callable[[M], PulsarError],
+    ) -> None:
+        self.sent = 0
+        self.failed = 0
+        self._session = session
+        self._settings = settings
+        self._name = name
+        self._send = send
+        self._explain = explain
+        self._loop = asyncio.get_running_loop()
+        self._room = settings.max_pending_messages
+        self._number = 0
+        self._queue: deque[tuple[M, asyncio.Future[None] | None]] = deque()
+        """Who waits to enter, and perhaps a caller who waits for just that."""
+        self._vacated = asyncio.Event()
+        self._admitting: asyncio.Task[None] | None = None
+        self._entered: dict[M, None] = {}
+        """In the order of the calls; those that ended are gone."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def pending(self) -> int:
+        return len(self._entered) + len(self._queue)
+
+    def try_enter(self, message: M) -> bool:
+        """Calls that wait enter first, in their order."""
+        if self._room <= 0 or self._queue or not self._session.memory.try_take(message.size):
+            return False
+        self._enter(message)
+        return True
+
+    async def enter(self, message: M) -> None:
+        """Wait for room; giving up leaves nothing behind."""
+        place: asyncio.Future[None] = self._loop.create_future()
+        self._queue_up(message, place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            message.sent.cancel()
+            raise
+
+    def enter_later(self, message: M) -> None:
+        """As soon as there is room, while the caller waits for the end of the message."""
+        self._queue_up(message, None)
+
+    def _queue_up(self, message: M, place: asyncio.Future[None] | None) -> None:
+        self._queue.append((message, place))
+        if self._admitting is None or self._admitting.done():
+            self._admitting = self._session.scope.start(self._admit(), f"room on {self._name()}")
+
+    def full(self) -> QueueFullError:
+        """Why nothing may enter now."""
+        if self._room > 0:
+            return QueueFullError("The client's memory limit is reached")
+        limit = self._settings.max_pending_messages
+        return QueueFullError(f"{limit} messages wait for their receipts already")
+
+    def confirm(self, messages: Sequence[M], ids: Sequence[Any]) -> None:
+        size = count = 0
+        for message, id in zip(messages, ids, strict=True):
+            if self._entered.pop(message, message) is message:
+                continue  # it was too late
+            size += message.size
+            count += 1
+            if not message.sent.done():
+                message.sent.set_result(id)
+            if self._settings.interceptors:
+                tell_sent(self._settings.interceptors, self._name(), id, None)
+        self.sent += count
+        self._give_back(count, size)
+
+    def fail(self, messages: Iterable[M], error: PulsarError) -> None:
+        size = count = 0
+        for message in messages:
+            if self._entered.pop(message, message) is message:
+                continue
+            size += message.size
+            count += 1
+            if not message.sent.done():
+                message.sent.set_exception(error)
+            if self._settings.interceptors and not message.sent.cancelled():
+                tell_sent(self._settings.interceptors, self._name(), None, error)
+        self.failed += count
+        self._give_back(count, size)
+
+    async def drain(self, timeout: float | None) -> None:
+        """Until everything that was sent before has ended."""
+        waiting = [message.sent for message in self._entered]
+        waiting += [message.sent for message, _ in self._queue]
+        if waiting:
+            await asyncio.wait(waiting, timeout=timeout)
+
+    def close(self, failure: PulsarError) -> None:
+        """Whatever has not ended fails."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._admitting is not None:
+            self._admitting.cancel()
+        for message, place in self._queue:
+            if place is None:
+                if not message.sent.done():
+                    message.sent.set_exception(failure)
+                continue
+            if not place.done():
+                place.set_exception(failure)
+            message.sent.cancel()
+        self._queue.clear()
+        self.fail(tuple(self._entered), failure)
+
+    def _give_back(self, count: int, size: int) -> None:
+        if count:
+            self._room += count
+            self._session.memory.give(size)
+            self._vacated.set()
+
+    async def _admit(self) -> None:
+        """Let those in who wait, one after the other, as room and memory come free."""
+        while self._queue:
+            message, place = self._queue[0]
+            waiting = message.sent if place is None else place
+            if not waiting.done() and self._room <= 0:
+                self._vacated.clear()
+                await self._vacated.wait()
+                continue
+            if not waiting.done():
+                await self._session.memory.take(message.size)
+                if waiting.done():  # given up meanwhile
+                    self._session.memory.give(message.size)
+            self._queue.popleft()
+            if not waiting.done():
+                if place is not None:
+                    place.set_result(None)
+                self._enter(message)
+
+    def _enter(self, message: M) -> None:
+        """Room and memory are taken."""
+        self._room -= 1
+        self._number += 1
+        message.number = self._number
+        self._entered[message] = None
+        timeout = self._settings.send_timeout
+        if timeout > 0:
+            message.expires_at = self._loop.time() + timeout
+            if self._timer is None:
+                self._timer = self._loop.call_at(message.expires_at, self._expire)
+        self._send(message)
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        late = []
+        for message in self._entered:
+            if message.expires_at > now:
+                self._timer = self._loop.call_at(message.expires_at, self._expire)
+                break
+            late.append(message)
+        for message in late:
+            self.fail((message,), self._explain(message))
