@@ -169,8 +169,8 @@ class TopicConsumer:
         connection.send_body(body)
         self._add_permits(dropped)
 
-    async def seek(self, target: MessageId | int) -> None:
-        """Move to a message, which comes next, or to a publish time in ms."""
+    async def seek(self, target: MessageId | int, *, is_leaving: bool = False) -> None:
+        """Move to a message, which comes next, or to a publish time in ms; go on or leave then."""
         timeout = self._session.operation_timeout
         connection = await self._attachment.wait(timeout)
         body = CommandSeek(consumer_id=self._id)
@@ -185,6 +185,8 @@ class TopicConsumer:
         self._floor = floor
         generation = self.generation
         await connection.request(body, Type.SUCCESS, timeout=timeout)
+        if is_leaving:
+            return
         self.has_reached_end = False
         if self._attachment.connection is connection and self.generation == generation:
             # The broker did not send us away: come again, so that nothing older is on its way.

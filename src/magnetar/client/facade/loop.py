@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any, Final, Generic, TypeVar
 
 from magnetar.client.error import AlreadyClosedError, ConfigurationError
@@ -18,7 +18,7 @@ _STOP_S: Final = 5.0
 
 
 class _Call(Generic[T]):
-    """One call from another thread. Less than `run_coroutine_threadsafe` does, in half the time."""
+    """One call from another thread, which waits for the future that it begins."""
 
     __slots__ = ("_begin", "_inside", "_is_given_up", "_outcome", "ended")
 
@@ -30,10 +30,6 @@ class _Call(Generic[T]):
         self.ended = threading.Lock()
         """Held until there is a result."""
         self.ended.acquire()
-
-    @property
-    def is_begun(self) -> bool:
-        return self._inside is not None
 
     def start(self) -> None:
         """On the loop."""
@@ -101,19 +97,19 @@ class BackgroundLoop:
         except BaseException:
             body.close()
             raise
-        call = _Call(lambda: self._loop.create_task(body))
+        waiting = asyncio.run_coroutine_threadsafe(body, self._loop)
         try:
-            return self._wait(call)
-        finally:
-            if not call.is_begun:
-                body.close()
+            return waiting.result()
+        except CancelledError:
+            raise AlreadyClosedError("The client was closed meanwhile") from None
+        except BaseException:
+            waiting.cancel()  # what was done changes nothing; what was not, ends there too
+            raise
 
     def run_future(self, begin: Callable[[], asyncio.Future[T]]) -> T:
-        """As `run`, for what needs no task of its own: `begin` runs on the loop at once."""
+        """As `run`, in half the time, for what needs no task of its own: `begin` runs at once."""
         self.check()
-        return self._wait(_Call(begin))
-
-    def _wait(self, call: _Call[T]) -> T:
+        call = _Call(begin)
         try:
             self._loop.call_soon_threadsafe(call.start)
             while not call.ended.acquire(timeout=_STOP_S):

@@ -112,6 +112,41 @@ class Attendance:
         for part in self.parts.values():
             part.resume()
 
+    async def visit(
+        self,
+        seats: Mapping[SegmentId, Seat],
+        act: Callable[[TopicConsumer, bool], Awaitable[None]],
+    ) -> None:
+        """Do something on all of these segments: on the attached ones, and on others as a guest.
+
+        Nothing is done unless it can be done on all. Guests come first, and leave at once: what is
+        done on the attached ones may bring others here.
+        """
+        held = dict(self.parts)
+        guests: list[TopicConsumer] = []
+        try:
+            for number, seat in seats.items():
+                if number not in held:
+                    part = self._make(number, seat)
+                    part.pause()
+                    guests.append(part)
+                    try:
+                        await part.open()
+                    except NotFoundError:
+                        guests.remove(part)  # pruned meanwhile
+            for part in guests:
+                await act(part, True)
+                await part.close()
+            for part in held.values():
+                await act(part, False)
+        except ConsumerBusyError:
+            raise ConsumerBusyError(
+                f"Other consumers hold segments of {self._name}; close them first, or use"
+                " `magnetar admin subscriptions`, which reaches all segments"
+            ) from None
+        finally:
+            await asyncio.gather(*(part.close() for part in guests))
+
     def skip(self, number: SegmentId) -> None:
         """Its topic is gone: do not attach again while the layout still names it."""
         self.parts.pop(number, None)

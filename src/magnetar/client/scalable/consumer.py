@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
@@ -81,7 +80,10 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
             member.attendance.resume()
 
     async def seek(self, target: datetime | MessageId) -> None:
-        """Move to a time, or to `EARLIEST_ID` or `LATEST_ID`, in the segments it consumes."""
+        """Move the subscription to a time, or to `EARLIEST_ID` or `LATEST_ID`, in all segments.
+
+        Raises ConsumerBusyError while other consumers of a stream hold some of them.
+        """
         place: EntryId | int
         if isinstance(target, datetime):
             place = to_ms("target", target)
@@ -94,15 +96,26 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
                 "A subscription moves to a datetime, EARLIEST_ID or LATEST_ID; the id of one"
                 " message says nothing about other segments"
             )
-        for part in self._parts():
+
+        async def move(part: TopicConsumer, is_guest: bool) -> None:
             self._inbox.drop(part)
-            await part.seek(place)
+            await part.seek(place, is_leaving=is_guest)
+
+        for member in self._roster.members:
+            await member.attendance.visit(member.seats(), move)
         self._forget_positions()
 
     async def unsubscribe(self, *, force: bool = False) -> None:
-        """Delete the subscription in the segments it consumes, and close."""
-        for part in tuple(self._parts()):
+        """Delete the subscription in all segments, and close.
+
+        Raises ConsumerBusyError while it has other consumers; with `force` a queue's are sent away.
+        """
+
+        async def leave(part: TopicConsumer, is_guest: bool) -> None:
             await part.unsubscribe(force=force)
+
+        for member in self._roster.members:
+            await member.attendance.visit(member.seats(), leave)
         await self.close()
 
     async def close(self) -> None:
@@ -115,10 +128,6 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
 
     def _forget_positions(self) -> None:
         """Delivery starts elsewhere."""
-
-    def _parts(self) -> Iterator[TopicConsumer]:
-        for member in self._roster.members:
-            yield from tuple(member.attendance.parts.values())
 
 
 def id_of(message: Message[T] | MessageId) -> MessageId:

@@ -26,14 +26,14 @@ from magnetar.errors import ProtocolViolation
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import ConsumerAssignment, ConsumerKind, LayoutView
 from magnetar.runtime.log import Log
-from magnetar.wire.command import CommandScalableTopicSubscribe
+from magnetar.wire.command import CommandCloseConsumer, CommandScalableTopicSubscribe
 from magnetar.wire.layout import decode_assignment, encode_consumer_kind
 
 _log = Log(__name__)
 
 
 class Membership:
-    """Holds a connection of its own, for there is no other way to leave than to end it.
+    """Holds a connection of its own: a broker that knows no other way to leave sees its end.
 
     `on_assigned` hears each new assignment, `on_lost` that there will be none any more. After a
     loss it registers again under the same name, so that the group does not move.
@@ -190,4 +190,6 @@ class Membership:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.remove_listener(Type.SCALABLE_TOPIC_ASSIGNMENT_UPDATE, self._id)
+            if self._is_closed:  # for good: others need not wait whether we come back
+                connection.tell(CommandCloseConsumer(consumer_id=self._id))
             connection.close(AlreadyClosedError(f"{self._name} left {self._group}"))

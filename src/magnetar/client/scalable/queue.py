@@ -109,6 +109,9 @@ class QueueTopic:
         if self._dead_letters is not None:
             await self._dead_letters.close()
 
+    def seats(self) -> dict[SegmentId, Seat]:
+        return plan_seats(self._watch.topic, self._watch.layout)
+
     def take(
         self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]
     ) -> Sequence[Message[Any]]:

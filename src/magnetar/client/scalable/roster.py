@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from magnetar.client.error import AlreadyClosedError, PulsarError
-from magnetar.client.scalable.attendance import Attendance
+from magnetar.client.scalable.attendance import Attendance, Seat
 from magnetar.client.scalable.namespace import NamespaceWatch
 from magnetar.client.scalable.watch import make_backoff
 from magnetar.client.session import Session
 from magnetar.errors import InvalidName
 from magnetar.model.name import NamespaceName, TopicName, parse_topic
+from magnetar.model.segment import SegmentId
 from magnetar.runtime.log import Log
 
 _log = Log(__name__)
@@ -27,6 +28,9 @@ class Member(Protocol):
 
     @property
     def attendance(self) -> Attendance: ...
+
+    def seats(self) -> Mapping[SegmentId, Seat]:
+        """Every segment there is, whoever consumes it."""
 
     async def open(self) -> None: ...
 

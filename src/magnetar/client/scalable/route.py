@@ -15,6 +15,11 @@ _FINAL: Final = 1 << 30
 _LAST_LOW: Final = (5, 0, 0, 1)
 
 
+def is_apache(server_version: str) -> bool:
+    """Whether the broker is Apache Pulsar, any release of it."""
+    return _APACHE.match(server_version) is not None
+
+
 def decide_half(server_version: str) -> SegmentHash:
     """Apache Pulsar after 5.0.0-M1 places keys by the high half of a hash, others by the low."""
     found = _APACHE.match(server_version)

@@ -20,6 +20,7 @@ from magnetar.client.scalable.message import Message
 from magnetar.client.scalable.message_id import MessageId, Vector
 from magnetar.client.scalable.queue import plan_seats, settle_segment
 from magnetar.client.scalable.roster import Roster
+from magnetar.client.scalable.route import is_apache
 from magnetar.client.scalable.segment_consumer import SegmentConsumer
 from magnetar.client.scalable.trail import Trail
 from magnetar.client.scalable.transaction import refuse_transaction
@@ -27,6 +28,7 @@ from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, SubscriptionType
 from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.errors import InvalidName
+from magnetar.model.layout import Layout
 from magnetar.model.name import TopicDomain, TopicName, parse_topic
 from magnetar.model.scalable import ConsumerAssignment, ConsumerKind, LayoutView
 from magnetar.model.segment import SegmentId
@@ -50,11 +52,17 @@ def plan_assigned(assignment: ConsumerAssignment) -> dict[SegmentId, Seat]:
     return seats
 
 
+def name_for_controller(topic: TopicName, layout: Layout) -> TopicName:
+    """A regular topic goes by its own name, also when it becomes scalable later."""
+    return parse_topic(layout.active[0].legacy_topic).base if layout.is_synthetic else topic
+
+
 class StreamTopic:
     """The stream subscription of one topic: an exclusive consumer on each assigned segment.
 
-    A regular topic has no controller: there all consumers stand by on every partition, and the
-    broker serves one on each. When it becomes scalable they register with its controller.
+    The partitions of a regular topic are assigned as segments are. Apache Pulsar does not do that:
+    there all consumers stand by on every partition, and the broker serves one on each. When such a
+    topic becomes scalable they register with its controller.
     """
 
     def __init__(
@@ -99,7 +107,7 @@ class StreamTopic:
             self._title = self._watch.topic.full
             layout = self._watch.layout
             self._known = frozenset(layout.by_id)
-            if layout.is_synthetic:
+            if layout.is_synthetic and is_apache(self._watch.server_version):
                 await self.attendance.start(plan_seats(self._watch.topic, layout))
             else:
                 self._assigned = plan_assigned(await self._join(self._watch.view))
@@ -114,6 +122,9 @@ class StreamTopic:
         await self.attendance.close()
         if self._membership is not None:
             self._membership.close()
+
+    def seats(self) -> dict[SegmentId, Seat]:
+        return plan_seats(self._watch.topic, self._watch.layout)
 
     def take(
         self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]
@@ -154,7 +165,7 @@ class StreamTopic:
     async def _join(self, view: LayoutView) -> ConsumerAssignment:
         self._membership = Membership(
             self._session,
-            self._watch.topic,
+            name_for_controller(self._watch.topic, view.layout),
             self._settings.subscription,
             self._settings.name,
             ConsumerKind.STREAM,
@@ -164,9 +175,11 @@ class StreamTopic:
         return await self._membership.open(view)
 
     def _on_layout(self, view: LayoutView) -> None:
+        if self._membership is not None:
+            return  # what is assigned follows the layout
         if view.layout.is_synthetic:
             self.attendance.want(plan_seats(self._watch.topic, view.layout))
-        elif self._membership is None:
+        else:
             self._session.scope.start(self._become_scalable(view), f"join {self.topic}")
 
     async def _become_scalable(self, view: LayoutView) -> None:

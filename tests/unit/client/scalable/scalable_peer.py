@@ -50,6 +50,7 @@ class ScalablePeer:
         self.layout = Layout.initial(segments, now_ms=0)
         self.stored: dict[SegmentId, list[tuple[str, int]]] = defaultdict(list)
         """Key and number of each message, by segment."""
+        self.version = "scripted"
         self.sealed: set[SegmentId] = set()
         self.held: list[tuple[Line, Any, bytes]] = []
         """Sends that are neither stored nor refused yet, while `is_holding`."""
@@ -60,7 +61,7 @@ class ScalablePeer:
         self._producers: dict[tuple[int, int], SegmentId] = {}
         broker.on[Type.CONNECT] = lambda line, body, _: line.say(
             CommandConnected(
-                server_version="scripted",
+                server_version=self.version,
                 protocol_version=21,
                 feature_flags=FeatureFlags(supports_scalable_topics=True),
             )

@@ -334,9 +334,10 @@ def test_a_topic_that_is_gone_for_good_ends_the_consumer() -> None:
     asyncio.run(body())
 
 
-def test_a_regular_topic_that_becomes_scalable_is_consumed_on() -> None:
+def test_a_regular_topic_of_apache_pulsar_that_becomes_scalable_is_consumed_on() -> None:
     async def body() -> None:
         async with scalable_peer() as peer, peer.client() as client:
+            peer.version = "Pulsar Server5.0.0-M1"
             seats = Seats(peer)
             parts = [f"persistent://public/default/t-partition-{index}" for index in range(2)]
             peer.layout = Layout.synthetic(parts, now_ms=0)
@@ -366,5 +367,21 @@ def test_a_regular_topic_that_becomes_scalable_is_consumed_on() -> None:
                     seats.end(number)
                 peer.assign(0, 1, 2, 3)
                 await until(lambda: set(seats.held) == {0, 1, 2, 3})
+
+    asyncio.run(body())
+
+
+def test_one_that_leaves_says_so_and_one_that_is_cut_off_does_not() -> None:
+    async def body() -> None:
+        async with scalable_peer() as peer, peer.client() as client:
+            Seats(peer)
+            peer.assign(0)
+            async with client.stream_consumer(TOPIC, subscription="s", name="me"):
+                peer.registered[0][0].cut()
+                await until(lambda: len(peer.registered) == 2)
+                ids = [body.consumer_id for _, body in peer.registered]
+            closed = await peer.broker.until(Type.CLOSE_CONSUMER, 2)
+            # By the second registration, at its end.
+            assert [each.consumer_id for each in closed].count(ids[0]) == 1
 
     asyncio.run(body())
