@@ -15,10 +15,12 @@ from magnetar.errors import BucketsDiffer, RecordUnreadable
 from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.orphan import load_references, remove_orphans
 from magnetar.ledger.store import LedgerStore
+from magnetar.metadata.backends.zookeeper import ZookeeperStore
 from magnetar.metadata.store import ANY_VERSION, MetadataStore
 from magnetar.model.document import decode_document, encode_document
 from magnetar.model.name import NamespaceName, TopicDomain, parse_topic
 from magnetar.model.policy import Policies
+from magnetar.testing.zookeeper import shared_zookeeper
 from tests.contract.metadata_place import PLACES, Place
 from tests.unit.admin.assembly import OWNER, V2, Admin, admin_of_new_broker
 
@@ -351,3 +353,38 @@ def test_ledgers_in_use_are_found_in_their_buckets_when_a_crash_is_tidied_up(pla
         assert kept.properties["chain"] == f"{FULL}/nptopic1"
 
     run(place, 3, body)
+
+
+def test_the_shell_of_zookeeper_shows_the_tree_of_the_proposal() -> None:
+    server = shared_zookeeper()
+    url = server.new_url()
+    root = url.removeprefix(server.url)
+
+    async def main() -> None:
+        store = await ZookeeperStore.open(url)
+        async with broker(store, MemoryLedgerStore()) as admin:
+            await make_namespace(admin, 3)
+            await make_example(admin)
+            await asyncio.to_thread(look)
+        await store.close()
+
+    def look() -> None:
+        shown = server.shell("ls", "-R", f"{root}{CHAINS}").splitlines()
+        below = [line.removeprefix(root) for line in shown if line.startswith(f"{root}{CHAINS}/")]
+        assert below == [
+            f"{CHAINS}/persistent{rest}"
+            for rest in (
+                "",
+                "/$0",
+                "/$1",
+                "/$2",
+                "/$0/ptopic-partition-0",
+                "/$0/ptopic-partition-3",
+                "/$1/nptopic2",
+                "/$1/ptopic-partition-1",
+                "/$2/nptopic1",
+                "/$2/ptopic-partition-2",
+            )
+        ]
+
+    asyncio.run(main())

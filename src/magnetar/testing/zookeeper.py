@@ -42,7 +42,8 @@ class ZookeeperMissing(AssertionError):
 class ZookeeperServer:
     """Starts on entry and goes away on exit; port and data stay over `kill` and `restart`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, heap_mib: int = 128) -> None:
+        self._heap_mib = heap_mib
         self._home = Path(tempfile.mkdtemp(prefix="magnetar-zookeeper-"))
         (self.port,) = find_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
@@ -72,7 +73,12 @@ class ZookeeperServer:
         configuration.write_text(
             _CONFIGURATION.format(host=HOST, port=self.port, data=self._home / "data")
         )
-        options = ["-Xmx128m", "-Xms32m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        options = [
+            f"-Xmx{self._heap_mib}m",
+            "-Xms32m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+        ]
         # A test's data need not outlive the machine, only the server's own death.
         options += ["-Dzookeeper.forceSync=no", "-Djava.net.preferIPv4Stack=true"]
         command = [java, *options, "-cp", jars, _MAIN, str(configuration)]

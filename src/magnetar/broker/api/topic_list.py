@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.api.hash_range import bundle_of, check_range
 from magnetar.broker.api.record import load_policies
-from magnetar.broker.policy import is_system_topic
 from magnetar.broker.topic_tree import NAMES_AHEAD
 from magnetar.errors import BadRequest
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
 from magnetar.model.scalable import namespace_path
+from magnetar.rules.system import is_system_topic
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
