@@ -63,6 +63,11 @@ async def remove_backlog_quota(api: BrokerApi, call: Call) -> object:
 
 
 # Properties
+async def get_topic_policies_backend(api: BrokerApi, call: Call) -> object:
+    """What keeps the policies of the namespace's topics, and why."""
+    return await api.topic_policies.backend(call.namespace)
+
+
 async def get_properties(api: BrokerApi, call: Call) -> object:
     """The namespace's properties."""
     return await api.namespace_policies.properties(call.namespace)
@@ -234,6 +239,7 @@ TABLE.add(
 TABLE.add(
     "DELETE", "/backlogQuota", remove_backlog_quota, NAMESPACE_ADMIN, priority=P0, query=_KIND
 )
+TABLE.add("GET", "/topicPoliciesBackend", get_topic_policies_backend, NAMESPACE_ADMIN, priority=P2)
 TABLE.add("GET", "/properties", get_properties, TENANT_ADMIN, priority=P2)
 TABLE.add("PUT", "/properties", set_properties, TENANT_ADMIN, priority=P2, body=_PROPERTIES)
 TABLE.add("DELETE", "/properties", clear_properties, TENANT_ADMIN, priority=P2)

@@ -43,6 +43,7 @@ class Deduplicator:
         self._since_snapshot = 0
         self._snapshotting = False
         self._last = cursor.mark_delete
+        self._snapshot_at = topic.service.clock.monotonic()
 
     @classmethod
     async def open(cls, topic: PersistentTopic) -> Deduplicator:
@@ -118,6 +119,13 @@ class Deduplicator:
             self._snapshotting = True
             self._topic.service.tasks.start(self._snapshot(), name="dedup snapshot")
 
+    async def snapshot_if_due(self, now: float) -> None:
+        """By time, beside by number: what a quiet topic has had accepted is stored too."""
+        interval_s = self._topic.policy.dedup_snapshot_interval_s
+        is_due = 0 < interval_s <= now - self._snapshot_at
+        if is_due and self._since_snapshot and not self._snapshotting:
+            await self._snapshot()
+
     def on_failed(self, producer_name: str) -> None:
         """A write failed, and so did all the producer sent after it: it sends them again."""
         self._pushed.pop(producer_name, None)
@@ -125,6 +133,7 @@ class Deduplicator:
     async def _snapshot(self) -> None:
         """Store what is durable up to the last entry that was counted."""
         self._snapshotting = True
+        self._snapshot_at = self._topic.service.clock.monotonic()
         position = self._last
         try:
             self._since_snapshot = 0

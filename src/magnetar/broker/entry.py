@@ -28,6 +28,14 @@ def published_ms(entry: bytes) -> int:
     return 0 if metadata is None else metadata.publish_time
 
 
+def delay_ms(entry: bytes) -> int:
+    """How long after its publication an entry wants to be delivered; 0: at once."""
+    metadata = metadata_or_none(entry)
+    if metadata is None or not metadata.HasField("deliver_at_time"):
+        return 0
+    return metadata.deliver_at_time - metadata.publish_time
+
+
 def is_encrypted(entry: bytes) -> bool:
     metadata = metadata_or_none(entry)
     return metadata is not None and bool(metadata.encryption_keys)

@@ -241,6 +241,16 @@ class PolicyService:
             self._effective[base] = found
         return found
 
+    async def find_effective(self, name: TopicName) -> EffectivePolicy:
+        """For any topic, loaded here or not; as with `load`, policies need not be readable."""
+        base = policy_name(name)
+        if base in self._topics:
+            return self.effective(base)
+        namespace = await self._resources.namespaces.get(base.namespace)
+        (local, shared), is_certain = await self._recollection.load_or_recall(base)
+        found = decide_effective(local, shared, namespace, self._defaults)
+        return found if is_certain else plan_cautious(found)
+
     def forget(self, name: TopicName) -> None:
         """The topic is not loaded any more, nor any other partition of it."""
         base = policy_name(name)

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.dedup import Deduplicator, Verdict
+from magnetar.broker.entry import delay_ms
 from magnetar.broker.producer import PendingRun, Producer
 from magnetar.errors import (
     BrokerError,
@@ -54,6 +55,9 @@ class Publication:
                 return NotAllowed("Only a shadow topic accepts message ids")
             if run.command.txnid_most_bits or run.command.txnid_least_bits:
                 return TransactionsNotSupported("transactions are not supported by this broker")
+        limit_ms = topic.policy.delayed_delivery_max_delay_ms
+        if limit_ms > 0 and any(delay_ms(entry) > limit_ms for entry in run.entries):
+            return NotAllowed(f"Exceeds max allowed delivery delay of {limit_ms} milliseconds")
         return topic.refusal_of(run)
 
     def _append_once(self, producer: Producer, run: SendRun, dedup: Deduplicator) -> None:

@@ -219,6 +219,7 @@ class Service:
             roll_max_ms=policy.roll_max_ms,
             retention_ms=policy.retention_ms,
             retention_bytes=policy.retention_bytes,
+            cursor_writes_per_s=policy.persistence.managedLedgerMaxMarkDeleteRate,
         )
 
     async def may_create(self, name: TopicName) -> bool:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from magnetar.broker.access import ProducerSet
+from magnetar.broker.admission import Admission
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.entry import is_encrypted
 from magnetar.broker.limiter import RateLimiter
@@ -44,6 +45,7 @@ class Topic(ABC):
         self.chunks_in = Rate(now)
         self.publish_limiter: RateLimiter | None = None
         self.publish_limited_times = 0
+        self.admission = Admission()
 
     producers: ProducerSet
 

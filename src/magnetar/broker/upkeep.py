@@ -104,6 +104,8 @@ class Upkeep:
     async def _tick_topic(self, topic: AnyTopic) -> None:
         topic.tick(self._service.clock.monotonic())
         if isinstance(topic, PersistentTopic):
+            if topic.dedup is not None:
+                await topic.dedup.snapshot_if_due(self._service.clock.monotonic())
             if topic.quota_refusal is not None:
                 await self._check_quota(topic)  # producers that wait come back soon after it clears
             if topic.chain.is_open and topic.chain.is_trimmable:

@@ -125,7 +125,7 @@ class CursorLog:
         """The state has changed; write it when its time comes."""
         self.dirty = True
         if self._timer is None and not self._busy and not self._closed:
-            self._set_timer(self._home.pace.reserve(self._size))
+            self._set_timer(self._next_write_s())
 
     async def flush(self) -> None:
         """Return once the state as it is now is durable."""
@@ -363,7 +363,7 @@ class CursorLog:
         elif self._waiting:
             self._hasten()
         elif self.dirty:
-            self._set_timer(_RETRY_S if error else self._home.pace.reserve(self._size))
+            self._set_timer(_RETRY_S if error else self._next_write_s())
 
     def _refuse_waiting(self) -> None:
         refused, self._waiting = self._waiting, []
@@ -374,6 +374,12 @@ class CursorLog:
     def _silence(self) -> None:
         self._closed = True
         self._set_timer(None)
+
+    def _next_write_s(self) -> float:
+        """When the next write that nobody waits for is due."""
+        rate = self._home.policy().cursor_writes_per_s
+        place_s = self._home.pace.reserve(self._size)
+        return place_s if rate <= 0 else max(place_s, 1 / rate)
 
     def _set_timer(self, delay_s: float | None) -> None:
         if self._timer is not None:

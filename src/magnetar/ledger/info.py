@@ -119,5 +119,7 @@ class ChainPolicy:
     roll_max_ms: int = 240 * 60_000
     retention_ms: int = 0
     retention_bytes: int = 0
+    cursor_writes_per_s: float = 0
+    """How often a cursor that moves is written; not positive: as often as its pace allows."""
     cursor_entries_max: int = 50_000
     cursor_bytes_max: int = 64 * _MIB

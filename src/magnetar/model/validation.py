@@ -10,6 +10,8 @@ from magnetar.model.policy import (
     AutoTopicCreationOverride,
     BacklogQuota,
     BacklogQuotaType,
+    DelayedDeliveryPolicies,
+    InactiveTopicPolicies,
     PersistencePolicies,
     Policies,
     RetentionPolicies,
@@ -135,6 +137,23 @@ def check_partitions(count: int, *, partitions_max: int = 0) -> None:
 def check_not_negative(name: str, value: int | None) -> None:
     if value is not None and value < 0:
         raise PreconditionFailed(f"{name} must be 0 or more")
+
+
+def check_rate(name: str, *limits: int, period_s: int = 1) -> None:
+    """-1 does not bound; clients that leave the period out send 0."""
+    if min(limits) < -1 or period_s < 0:
+        raise PreconditionFailed(
+            f"Invalid {name}: a limit is -1 for none or else 0 or more, a period 0 s or more"
+        )
+
+
+def check_inactive_topic(policies: InactiveTopicPolicies) -> None:
+    check_not_negative("maxInactiveDurationSeconds", policies.maxInactiveDurationSeconds)
+
+
+def check_delayed_delivery(policies: DelayedDeliveryPolicies) -> None:
+    check_not_negative("tickTime", policies.tickTime)
+    check_not_negative("maxDeliveryDelayInMillis", policies.maxDeliveryDelayInMillis)
 
 
 def check_message_ttl(seconds: int | None) -> None:

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from magnetar.broker.api.record import load_policies
 from magnetar.broker.api.topic import check_exists
-from magnetar.broker.api.topic_setting import REPLICATION, TopicSetting
+from magnetar.broker.api.topic_setting import REPLICATION, TopicSetting, check_dispatch_rate
 from magnetar.errors import MethodNotAllowed, PreconditionFailed
-from magnetar.model.name import TopicName
+from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import (
     BacklogQuota,
     BacklogQuotaType,
@@ -84,6 +84,12 @@ class TopicPolicyApi:
             if is_global and cluster not in allowed:
                 raise PreconditionFailed(f"The namespace is not replicated to {cluster}")
 
+    async def backend(self, namespace: NamespaceName) -> Mapping[str, str]:
+        """What keeps the topic policies of a namespace, and why."""
+        await load_policies(self._service, namespace)
+        name, reason = await self._policies.describe_backend(namespace)
+        return {"backend": name, "reason": reason}
+
     async def delete(self, topic: TopicName) -> None:
         """Both scopes; also after the topic itself is gone."""
         self._check_may_have(topic)
@@ -133,6 +139,8 @@ class TopicPolicyApi:
         self, topic: TopicName, subscription: str, rate: DispatchRate | None, *, is_global: bool
     ) -> None:
         await self._check(topic)
+        if rate is not None:
+            check_dispatch_rate(rate, TopicPolicies(), self._service)
 
         def change(present: TopicPolicies) -> TopicPolicies:
             policies = dict(present.subscriptionPolicies)

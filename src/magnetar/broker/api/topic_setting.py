@@ -27,10 +27,13 @@ from magnetar.model.policy import (
 )
 from magnetar.model.schema import CompatibilityStrategy
 from magnetar.model.validation import (
+    check_delayed_delivery,
+    check_inactive_topic,
     check_max_message_size,
     check_message_ttl,
     check_not_negative,
     check_persistence,
+    check_rate,
     check_retention,
     check_retention_exceeds_quotas,
     check_subscription_expiration,
@@ -123,6 +126,32 @@ def _check_message_size(value: Any, applied: TopicPolicies, service: Service) ->
     check_max_message_size(value, broker_max=service.config.maxMessageSize)
 
 
+def check_dispatch_rate(value: Any, applied: TopicPolicies, service: Service) -> None:
+    check_rate(
+        "dispatch rate",
+        value.dispatchThrottlingRateInMsg,
+        value.dispatchThrottlingRateInByte,
+        period_s=value.ratePeriodInSecond,
+    )
+
+
+def _check_publish_rate(value: Any, applied: TopicPolicies, service: Service) -> None:
+    check_rate("publish rate", value.publishThrottlingRateInMsg, value.publishThrottlingRateInByte)
+
+
+def _check_subscribe_rate(value: Any, applied: TopicPolicies, service: Service) -> None:
+    limit, period_s = value.subscribeThrottlingRatePerConsumer, value.ratePeriodInSecond
+    check_rate("subscribe rate", limit, period_s=period_s)
+
+
+def _check_inactive(value: Any, applied: TopicPolicies, service: Service) -> None:
+    check_inactive_topic(value)
+
+
+def _check_delay(value: Any, applied: TopicPolicies, service: Service) -> None:
+    check_delayed_delivery(value)
+
+
 def _check_filters(value: Any, applied: TopicPolicies, service: Service) -> None:
     check_entry_filters(value)
 
@@ -144,14 +173,17 @@ REPLICATION: Final = _plain("replication", tuple[str, ...], "replicationClusters
 SETTINGS: Final[tuple[TopicSetting, ...]] = (
     _plain("retention", RetentionPolicies, "retentionPolicies", check=_check_retention),
     _plain("persistence", PersistencePolicies, check=_check_persistence),
-    _plain("dispatchRate", DispatchRate),
-    _plain("subscriptionDispatchRate", DispatchRate),
-    _plain("publishRate", PublishRate),
-    _plain("subscribeRate", SubscribeRate),
-    _plain("replicatorDispatchRate", DispatchRate),
-    _plain("inactiveTopicPolicies", InactiveTopicPolicies),
+    _plain("dispatchRate", DispatchRate, check=check_dispatch_rate),
+    _plain("subscriptionDispatchRate", DispatchRate, check=check_dispatch_rate),
+    _plain("publishRate", PublishRate, check=_check_publish_rate),
+    _plain("subscribeRate", SubscribeRate, check=_check_subscribe_rate),
+    _plain("replicatorDispatchRate", DispatchRate, check=check_dispatch_rate),
+    _plain("inactiveTopicPolicies", InactiveTopicPolicies, check=_check_inactive),
     DelayedDeliverySetting(
-        name="delayedDelivery", field="delayedDeliveryEnabled", body=DelayedDeliveryPolicies
+        name="delayedDelivery",
+        field="delayedDeliveryEnabled",
+        body=DelayedDeliveryPolicies,
+        check=_check_delay,
     ),
     _plain("offloadPolicies", dict[str, Any], check=_check_offload),
     _plain("messageTTL", Int32, "messageTTLInSeconds", in_query=True, check=_check_ttl),

@@ -78,6 +78,7 @@ async def _subscribe(connection: Connection, request: CommandSubscribe, creation
         await check_consumer(connection, name, request)
         topic = await connection.service.attach_topic(name, may_create=request.force_topic_creation)
         _check_policy(topic, kind)
+        _check_rate(connection, topic, request)
         await check_consumer_schema(topic, request)
         consumer = _make_consumer(connection, request, kind)
         await attach_reader(topic, consumer, request)
@@ -105,6 +106,12 @@ def _check_policy(topic: AnyTopic, kind: SubscriptionType) -> None:
     allowed = topic.policy.subscription_types_enabled
     if allowed and kind.label not in allowed:
         raise NotAllowed(f"Topic[{topic.name}] doesn't support {kind.label} sub type!")
+
+
+def _check_rate(connection: Connection, topic: AnyTopic, request: CommandSubscribe) -> None:
+    consumer = (connection.host, request.consumer_name, request.consumer_id)
+    now = connection.service.clock.monotonic()
+    topic.admission.check(topic.policy.subscribe_rate, consumer, now=now)
 
 
 def _make_consumer(

@@ -5,14 +5,10 @@ topic; what they say about each segment is in force there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from magnetar.broker.policy import PolicyService
 from magnetar.model.name import TopicName
 from magnetar.rules.drain import Retention
-
-_MINUTE_MS: Final = 60_000
-_MIB: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +21,13 @@ class Limits:
 
 
 async def load_limits(policies: PolicyService, topic: TopicName) -> Limits:
-    applied = await policies.get_applied(topic)
-    retention = applied.retentionPolicies
-    assert retention is not None, "the broker has a default"
-    time_min, size_mib = retention.retentionTimeInMinutes, retention.retentionSizeInMB
+    """Also while the topic's own policies cannot be read: then nothing is taken away."""
+    policy = await policies.find_effective(topic)
     return Limits(
         Retention(
-            None if time_min < 0 else time_min * _MINUTE_MS,
-            None if size_mib < 0 else size_mib * _MIB,
+            None if policy.retention_ms < 0 else policy.retention_ms,
+            None if policy.retention_bytes < 0 else policy.retention_bytes,
         ),
-        max(0, applied.maxSubscriptionsPerTopic or 0),
-        max(0, applied.subscriptionExpirationTimeInMinutes or 0),
+        policy.max_subscriptions,
+        policy.subscription_expiration_min,
     )

@@ -45,18 +45,19 @@ class Recollection:
         return local, shared
 
     async def load_or_recall(
-        self, topic: TopicName, listener: TopicPolicyListener
+        self, topic: TopicName, listener: TopicPolicyListener | None = None
     ) -> tuple[Pair, bool]:
         """The topic's policies and True, or what was known last and False; never waits long.
 
-        The listener is registered first, so that nothing falls between.
+        A listener is registered first, so that nothing falls between.
         """
         if not takes_policies(topic):
             return (None, None), True
         wait_s = min(_LOAD_S_MAX, self._config.topicPoliciesCacheInitTimeoutSeconds)
         try:
             async with asyncio.timeout(wait_s):
-                await self._topic_policies.register_listener_async(topic, listener)
+                if listener is not None:
+                    await self._topic_policies.register_listener_async(topic, listener)
                 return await self.load(topic), True
         except TimeoutError:
             reason = f"no answer within {wait_s} s"

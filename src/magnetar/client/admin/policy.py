@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from magnetar.client.admin.name import format_topic
+from magnetar.client.admin.name import format_namespace, format_topic
 from magnetar.client.admin.transport import Transport
 from magnetar.client.error import ConfigurationError
 
@@ -156,6 +156,12 @@ class TopicPolicyAdmin:
         policy = find_policy(TOPIC_POLICIES, key)
         query["isGlobal"] = is_global
         remove_policy(self._transport, _root(topic), policy, query)
+
+    def backend(self, namespace: str) -> Mapping[str, str]:
+        """What keeps the policies of a namespace's topics (`backend`), and why (`reason`)."""
+        path = f"admin/v2/namespaces/{format_namespace(namespace, 'topicPoliciesBackend')}"
+        found: Mapping[str, str] = self._transport.get(path)
+        return found
 
     def delete(self, topic: str) -> None:
         """Remove every setting of the topic; works even when the topic is gone."""
