@@ -1,0 +1,154 @@
+"""Topic policies that act on what clients do."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from magnetar.broker.admission import Admission
+from magnetar.broker.dedup import CURSOR_NAME
+from magnetar.broker.upkeep import Upkeep
+from magnetar.errors import NotAllowed
+from magnetar.model.name import parse_topic
+from magnetar.model.policy import PersistencePolicies, SubscribeRate
+from magnetar.rules.policy import RateLimit
+from magnetar.wire.command import (
+    BaseCommand,
+    CommandSubscribe,
+    MessageMetadata,
+    ServerError,
+)
+from tests.unit.broker.broker_place import Place, run, until
+from tests.unit.broker.traffic import Client
+
+TOPIC = "persistent://shop/eu/orders"
+
+
+async def set_policy(place: Place, topic: str = TOPIC, **fields: Any) -> None:
+    await place.service.policies.update(parse_topic(topic), lambda each: replace(each, **fields))
+
+
+def test_a_consumer_that_comes_too_often_is_refused_by_its_own_count() -> None:
+    async def body(place: Place) -> None:
+        topic = await place.topic(TOPIC)
+        rate = SubscribeRate(subscribeThrottlingRatePerConsumer=2, ratePeriodInSecond=30)
+        await set_policy(place, subscribeRate=rate)
+        peer = place.connect()
+
+        async def attach(number: int) -> int:
+            answer = await peer.subscribe(
+                TOPIC, "s", CommandSubscribe.Shared, consumer_id=number, permits=0
+            )
+            if answer.type == BaseCommand.SUCCESS:
+                await peer.close_consumer(number)
+            return int(answer.type)
+
+        assert [await attach(1) for _ in range(3)] == [
+            BaseCommand.SUCCESS,
+            BaseCommand.SUCCESS,
+            BaseCommand.ERROR,
+        ]
+        assert await attach(2) == BaseCommand.SUCCESS
+        place.clock.pass_s(15)
+        assert await attach(1) == BaseCommand.SUCCESS
+        assert await attach(1) == BaseCommand.ERROR
+        await set_policy(place, subscribeRate=None)
+        assert topic.policy.subscribe_rate is None
+        assert await attach(1) == BaseCommand.SUCCESS
+
+    run(body)
+
+
+def test_consumers_that_were_away_for_long_are_not_remembered_for_ever() -> None:
+    admission, rate = Admission(), RateLimit(1, 0, 30)
+    for number in range(10_001):
+        admission.check(rate, ("host", "name", number), now=0.0)
+    admission.check(rate, ("host", "name", 0), now=0.0)
+    with pytest.raises(NotAllowed):
+        admission.check(rate, ("host", "name", 10_000), now=0.0)
+
+
+def test_a_message_delayed_for_too_long_is_refused() -> None:
+    async def body(place: Place) -> None:
+        await place.topic(TOPIC)
+        await set_policy(place, delayedDeliveryMaxDelayInMillis=5000)
+        peer = Client(place.service)
+        await peer.produce(TOPIC)
+
+        def send(sequence: int, delay_ms: int | None) -> None:
+            metadata = MessageMetadata(producer_name="p", sequence_id=sequence, publish_time=1000)
+            if delay_ms is not None:
+                metadata.deliver_at_time = 1000 + delay_ms
+            peer.send_entry(metadata, b"x", sequence=sequence, num_messages=1)
+
+        for sequence, delay_ms in enumerate((None, 5000, 5001)):
+            send(sequence, delay_ms)
+        await until(lambda: peer.count(BaseCommand.SEND_RECEIPT) == 2)
+        await until(lambda: peer.count(BaseCommand.SEND_ERROR) == 1)
+        error = peer.received(BaseCommand.SEND_ERROR)[0].send_error
+        assert error.error == ServerError.NotAllowedError
+        assert error.message == "Exceeds max allowed delivery delay of 5000 milliseconds"
+        await set_policy(place, delayedDeliveryMaxDelayInMillis=None)
+        send(3, 10**9)
+        await until(lambda: peer.count(BaseCommand.SEND_RECEIPT) == 3)
+
+    run(body)
+
+
+def test_what_was_accepted_is_noted_after_the_interval_of_the_topic() -> None:
+    async def body(place: Place) -> None:
+        topic = await place.topic(TOPIC)
+        await set_policy(place, deduplicationEnabled=True, deduplicationSnapshotIntervalSeconds=60)
+        await until(lambda: topic.dedup is not None)
+        peer = place.connect()
+        await peer.produce(TOPIC, producer_name="p")
+        await peer.send(3)
+        upkeep = Upkeep(place.service)
+
+        def noted() -> dict[str, int]:
+            return dict(topic.chain.cursors[CURSOR_NAME].properties)
+
+        place.clock.pass_s(59)
+        await upkeep.tick()
+        assert noted() == {}
+        place.clock.pass_s(2)
+        await upkeep.tick()
+        assert noted() == {"p": 2}
+
+    run(body)
+
+
+def test_the_mark_delete_rate_bounds_how_often_cursors_are_written() -> None:
+    async def body(place: Place) -> None:
+        topic = await place.topic(TOPIC)
+        assert topic.chain.policy.cursor_writes_per_s <= 0
+        persistence = PersistencePolicies(
+            bookkeeperEnsemble=1,
+            bookkeeperWriteQuorum=1,
+            bookkeeperAckQuorum=1,
+            managedLedgerMaxMarkDeleteRate=0.5,
+        )
+        await set_policy(place, persistence=persistence)
+        assert topic.chain.policy == dataclasses.replace(
+            topic.chain.policy, cursor_writes_per_s=0.5
+        )
+
+    run(body)
+
+
+def test_the_policies_of_a_scalable_topic_reach_its_segments_at_once() -> None:
+    async def body(place: Place) -> None:
+        await place.service.scalable.create_topic(parse_topic("topic://shop/eu/sales"), segments=2)
+        segments = [
+            await place.service.attach_topic(parse_topic(f"segment://shop/eu/sales/{part}"))
+            for part in ("0000-7fff-0", "8000-ffff-1")
+        ]
+        await set_policy(place, "topic://shop/eu/sales", maxProducerPerTopic=3)
+        assert [segment.policy.max_producers for segment in segments] == [3, 3]
+        await place.service.policies.delete(parse_topic("topic://shop/eu/sales"))
+        assert [segment.policy.max_producers for segment in segments] == [0, 0]
+
+    run(body)
