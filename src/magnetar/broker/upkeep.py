@@ -269,6 +269,8 @@ class Upkeep:
         except ResourceBusy:
             return  # somebody came in the last moment
         log.info("inactive topic deleted", topic=topic.name.full)
+        if not topic.name.is_partition:
+            await self._service.policies.delete(topic.name)
         config = self._service.config
         if topic.name.is_partition and config.brokerDeleteInactivePartitionedTopicMetadataEnabled:
             await self._delete_partitioned(topic.name.base)
@@ -282,6 +284,7 @@ class Upkeep:
             if await self._service.topic_exists(name.partition(index)):
                 return
         await self._service.resources.partitioned.delete(name)
+        await self._service.policies.delete(name)
         log.info("inactive partitioned topic deleted", topic=name.full)
 
 

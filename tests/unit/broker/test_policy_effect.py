@@ -152,3 +152,22 @@ def test_the_policies_of_a_scalable_topic_reach_its_segments_at_once() -> None:
         assert [segment.policy.max_producers for segment in segments] == [0, 0]
 
     run(body)
+
+
+def test_a_topic_that_goes_because_nobody_uses_it_takes_its_policies_along() -> None:
+    async def body(place: Place) -> None:
+        service = place.service
+        await place.topic(TOPIC)
+        await set_policy(place, maxProducerPerTopic=3)
+        name = parse_topic("persistent://shop/eu/parted")
+        await service.resources.partitioned.create(name, 1)
+        await place.topic(name.partition(0).full)
+        await set_policy(place, name.full, maxProducerPerTopic=4)
+        place.clock.pass_s(3600)
+        await Upkeep(service).delete_inactive_topics()
+        for each in (parse_topic(TOPIC), name):
+            assert await service.policies.get(each) is None
+        events = parse_topic("persistent://shop/eu/__change_events")
+        assert await service.topic_exists(events)
+
+    run(body, brokerDeleteInactivePartitionedTopicMetadataEnabled=True)

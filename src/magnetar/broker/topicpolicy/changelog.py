@@ -28,7 +28,7 @@ from magnetar.model.position import EARLIEST, Position
 from magnetar.rules.system import change_events_of
 from magnetar.runtime.log import Log
 from magnetar.wire.command import MessageMetadata
-from magnetar.wire.entry import encode_entry
+from magnetar.wire.entry import decode_entry, encode_entry
 from magnetar.wire.policy_event import (
     EVENT_SCHEMA,
     Action,
@@ -57,18 +57,21 @@ class _Kept:
     namespace replays, few are of the topic that waits.
     """
 
-    __slots__ = ("_definition", "_event", "_key", "_value", "_where")
+    __slots__ = ("_definition", "_event", "_key", "_position", "_topic", "_value")
 
-    def __init__(self, key: str, value: bytes, definition: bytes, where: str) -> None:
+    def __init__(
+        self, key: str, value: bytes, definition: bytes, topic: TopicName, position: Position
+    ) -> None:
         self._key = key
         self._value = value
         self._definition = definition
-        self._where = where
+        self._topic = topic
+        self._position = position
         self._event: PolicyEvent | None = None
 
     def is_plain(self) -> bool:
         """Whether it replaces what was there, as events of today do."""
-        return self._definition == EVENT_SCHEMA.definition and self._value[:2] == _UPDATE_HEAD
+        return self._value[:2] == _UPDATE_HEAD and self._definition is EVENT_SCHEMA.definition
 
     def event(self) -> PolicyEvent | None:
         """Raise RecordUnreadable with the place; None when it is not about policies."""
@@ -76,8 +79,13 @@ class _Kept:
             try:
                 self._event = decode_event(self._key, self._value, self._definition)
             except RecordUnreadable as error:
-                raise RecordUnreadable(f"{self._where}: {error.sentence}") from None
+                where = _place(self._topic, self._position)
+                raise RecordUnreadable(f"{where}: {error.sentence}") from None
         return self._event
+
+
+def _place(topic: TopicName, position: Position) -> str:
+    return f"{topic.full} at {position.ledger_id}:{position.entry_id}"
 
 
 @dataclass(slots=True)
@@ -226,19 +234,34 @@ class ChangeLog:
     # ------------------------------------------------------------------ events
 
     async def _apply_entry(self, part: _Part, position: Position, entry: bytes) -> None:
-        where = f"{part.name.full} at {position.ledger_id}:{position.entry_id}"
         try:
-            metadata, messages = open_entry(entry)
+            metadata, payload = decode_entry(entry)
+            if not metadata.HasField("num_messages_in_batch"):  # as brokers write them
+                if metadata.HasField("partition_key"):  # an event always has one
+                    value = b"" if metadata.null_value else payload
+                    await self._apply_message(
+                        part, position, metadata, metadata.partition_key, value
+                    )
+                return
+            _, messages = open_entry(entry)
         except ProtocolViolation as error:
-            _log.error("entry is not an event", at=where, reason=error.sentence)
+            at = _place(part.name, position)
+            _log.error("entry is not an event", at=at, reason=error.sentence)
             return
         for message in messages:
             single = message.metadata
-            if single.compacted_out or not single.HasField("partition_key"):
-                continue  # an event always has a key
-            value = b"" if single.null_value else message.payload
-            definition = await self._definition_of(part.name, metadata)
-            self._apply(_Kept(single.partition_key, value, definition, where), single.partition_key)
+            if not single.compacted_out and single.HasField("partition_key"):
+                value = b"" if single.null_value else message.payload
+                await self._apply_message(part, position, metadata, single.partition_key, value)
+
+    async def _apply_message(
+        self, part: _Part, position: Position, metadata: MessageMetadata, key: str, value: bytes
+    ) -> None:
+        version = metadata.schema_version
+        definition = self._definitions.get((part.name, version))
+        if definition is None:
+            definition = await self._find_definition(part.name, version)
+        self._apply(_Kept(key, value, definition, part.name, position), key)
 
     def _apply(self, kept: _Kept, key: str) -> None:
         try:
@@ -272,17 +295,15 @@ class ChangeLog:
         if event is not None:
             self._told(event)
 
-    async def _definition_of(self, topic: TopicName, metadata: MessageMetadata) -> bytes:
-        """The schema the event was written with; today's when it does not say."""
-        version = metadata.schema_version
-        if len(version) != 8:
-            return EVENT_SCHEMA.definition
-        known = self._definitions.get((topic, version))
-        if known is None:
+    async def _find_definition(self, topic: TopicName, version: bytes) -> bytes:
+        """The schema an event was written with; today's when it does not say."""
+        definition = EVENT_SCHEMA.definition
+        if len(version) == 8:
             stored = await self._service.schemas.get(topic, int.from_bytes(version, "big"))
-            known = EVENT_SCHEMA.definition if stored is None else stored.schema.definition
-            self._definitions[topic, version] = known
-        return known
+            if stored is not None and stored.schema.definition != definition:
+                definition = stored.schema.definition
+        self._definitions[topic, version] = definition
+        return definition
 
     # ------------------------------------------------------------------ asking and writing
 

@@ -27,7 +27,7 @@ from magnetar.errors import BrokerError, NamespaceNotFound, NotAllowed
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import TopicPolicies
 from magnetar.model.segment import policy_name
-from magnetar.rules.system import change_events_of, takes_policies
+from magnetar.rules.system import CHANGE_EVENTS, change_events_of, takes_policies
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
 from magnetar.runtime.task import TaskScope
@@ -127,6 +127,15 @@ class SystemTopicPolicies(TopicPoliciesService):
         await self._scope.close()
         self._logs.clear()
         self._listeners.clear()
+
+    async def describe_backend(self, namespace: NamespaceName) -> tuple[str, str]:
+        assert self._markers is not None, "not started"
+        if await self._markers.has(namespace):
+            return self.name, f"{namespace} has {CHANGE_EVENTS}"
+        return self.name, (
+            f"{namespace} has no {CHANGE_EVENTS} yet; the configured {self.name} makes it with the"
+            " first policy"
+        )
 
     def check_change_events(self, namespace: NamespaceName) -> None:
         """It is this backend's own."""
