@@ -53,11 +53,13 @@ class Line(asyncio.Protocol):
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, host: str, port: int) -> AsyncIterator[Self]:
+    async def open(cls, host: str, port: int, *, token: str | None = None) -> AsyncIterator[Self]:
         loop = asyncio.get_running_loop()
         transport, line = await loop.create_connection(cls, host, port)
         try:
             hello = CommandConnect(client_version="bench", protocol_version=PROTOCOL_VERSION)
+            if token is not None:
+                hello.auth_method_name, hello.auth_data = "token", token.encode()
             transport.write(encode_command(make_command(hello)))
             await asyncio.wait_for(line._connected, ANSWER_S_MAX)
             yield line
