@@ -44,7 +44,7 @@ def grant(broker: MagnetarBroker, token: str) -> None:
 
 
 async def measure(
-    broker: MagnetarBroker, token: str | None, attaches: int, entries: int
+    broker: MagnetarBroker, token: str, attaches: int, entries: int
 ) -> dict[str, dict[str, float]]:
     rows: dict[str, dict[str, float]] = {}
     for warm, count in ((True, WARM), (False, attaches)):
@@ -81,7 +81,7 @@ def main() -> None:
         key = load_sign_key(secret_key=f"file://{secret}", private_key=None)
         for kind in ("off", "authentication", "authorization"):
             with MagnetarBroker(set=settings_of(kind, secret)) as broker:
-                token = None if kind == "off" else create_token("shop", key)
+                token = "" if kind == "off" else create_token("shop", key)
                 if kind == "authorization":
                     grant(broker, create_token("root", key))
                 results[kind] = asyncio.run(

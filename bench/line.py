@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -53,12 +54,14 @@ class Line(asyncio.Protocol):
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, host: str, port: int, *, token: str | None = None) -> AsyncIterator[Self]:
+    async def open(
+        cls, host: str, port: int, *, tls: ssl.SSLContext | None = None, token: str = ""
+    ) -> AsyncIterator[Self]:
         loop = asyncio.get_running_loop()
-        transport, line = await loop.create_connection(cls, host, port)
+        transport, line = await loop.create_connection(cls, host, port, ssl=tls)
         try:
             hello = CommandConnect(client_version="bench", protocol_version=PROTOCOL_VERSION)
-            if token is not None:
+            if token:
                 hello.auth_method_name, hello.auth_data = "token", token.encode()
             transport.write(encode_command(make_command(hello)))
             await asyncio.wait_for(line._connected, ANSWER_S_MAX)
@@ -92,14 +95,11 @@ class Line(asyncio.Protocol):
             )
         )
 
-    def encode_send(
-        self, producer_id: int, sequence_id: int, payload: bytes, *, key: str | None = None
-    ) -> bytes:
+    def encode_send(self, producer_id: int, sequence_id: int, payload: bytes) -> bytes:
         metadata = MessageMetadata(
             producer_name=self._names[producer_id],
             sequence_id=sequence_id,
             publish_time=time.time_ns() // 1_000_000,
-            partition_key=key,
         )
         command = make_command(CommandSend(producer_id=producer_id, sequence_id=sequence_id))
         return encode_payload_command(command, encode_entry(metadata, payload))

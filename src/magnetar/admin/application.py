@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
 from magnetar.admin.gate import check_access
+from magnetar.admin.origin import check_host, check_origin
 from magnetar.admin.request import Call, Request, decode_body, parse_query
 from magnetar.admin.response import Response, Stream, json_response, refusal
 from magnetar.admin.route import Route
@@ -24,9 +25,15 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
-BODY_BYTES_MAX: Final = 8 * 1024 * 1024
+_BODY_S_MAX: Final = 60
 CERTIFICATE_NAME: Final = "client_common_name"
 """What a scope's extension `tls` calls the common name of a verified client certificate."""
+_FOR_BROWSERS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+)
+"""What is served is what it says it is, stands in nobody's frame, and tells nobody its address."""
 _CHALLENGE: Final = (("www-authenticate", 'Bearer realm="magnetar"'),)
 _CHUNK_S_MAX: Final = 60
 
@@ -35,6 +42,10 @@ _log = Log(__name__)
 
 class BodyTooLarge(Exception):
     """More bytes than any call of this interface needs."""
+
+
+class BodyTooSlow(Exception):
+    """A client that sends a body drop by drop."""
 
 
 class Application:
@@ -54,6 +65,7 @@ class Application:
         path = bytes(scope["raw_path"]).decode("latin-1")
         method = str(scope["method"])
         try:
+            self._check_site(scope, method)
             found = self._router.find(method, path)
             caller = self._authenticate(found, scope)
             match found:
@@ -71,14 +83,23 @@ class Application:
         except BrokerError as error:
             return refusal(fault_of(error).status, error.sentence)
         except BodyTooLarge:
-            reason = f"The body is larger than {BODY_BYTES_MAX} bytes"
+            reason = f"The body is larger than {self._api.web.body_bytes_max} bytes"
             return refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
+        except BodyTooSlow:
+            reason = f"The body did not come within {_BODY_S_MAX} seconds"
+            return refusal(HTTPStatus.REQUEST_TIMEOUT, reason)
         # The edge: whatever else went wrong is a defect, told to the log whole and to the client
         # by its name, and never the end of the connection.
         except Exception as error:
             _log.error("request failed", error=error, method=method, path=path)
-            reason = f"Unexpected failure: {type(error).__name__}: {error}"
+            reason = f"Unexpected failure: {type(error).__name__}"
             return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
+
+    def _check_site(self, scope: Scope, method: str) -> None:
+        headers, names = _headers(scope), self._api.web.names
+        check_origin(method, headers)
+        if names is not None and scope.get("server"):
+            check_host(headers, str(scope["server"][0]), names)
 
     def _authenticate(self, found: Found | WrongMethod | None, scope: Scope) -> Caller:
         """Before anything is told, even that there is nothing; some pages are for everybody."""
@@ -91,11 +112,18 @@ class Application:
         certificate_name = scope.get("extensions", {}).get("tls", {}).get(CERTIFICATE_NAME)
         return self._api.authentication.authenticate(_headers(scope), certificate_name)
 
+    async def _read_body(self, receive: Receive) -> bytes:
+        try:
+            async with asyncio.timeout(_BODY_S_MAX):
+                return await _read_body(receive, self._api.web.body_bytes_max)
+        except TimeoutError:
+            raise BodyTooSlow from None
+
     async def _call(self, found: Found, request: Request, receive: Receive) -> Response | Stream:
         """Whoever may not make the call is told so before the body is read."""
         route = found.route
         await check_access(self._api, route.need, Call(request, found.parts))
-        request = replace(request, body=await _read_body(receive))
+        request = replace(request, body=await self._read_body(receive))
         payload = None
         if route.body is not None:
             payload = decode_body(request.body, route.body.schema)
@@ -126,7 +154,7 @@ def _make_request(scope: Scope, path: str, caller: Caller) -> Request:
     )
 
 
-async def _read_body(receive: Receive) -> bytes:
+async def _read_body(receive: Receive, bytes_max: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while True:
@@ -135,7 +163,7 @@ async def _read_body(receive: Receive) -> bytes:
             raise BadRequest("the client went away")
         chunk = message.get("body", b"")
         size += len(chunk)
-        if size > BODY_BYTES_MAX:
+        if size > bytes_max:
             raise BodyTooLarge
         chunks.append(chunk)
         if not message.get("more_body", False):
@@ -144,6 +172,7 @@ async def _read_body(receive: Receive) -> bytes:
 
 async def _send(send: Send, response: Response) -> None:
     headers = [(name.encode("latin-1"), _header(value)) for name, value in response.headers]
+    headers += _FOR_BROWSERS
     if response.content_type is not None:
         headers.append((b"content-type", response.content_type.encode("latin-1")))
     if response.status != HTTPStatus.NO_CONTENT:
@@ -157,7 +186,7 @@ async def _send_stream(send: Send, stream: Stream, *, path: str) -> None:
 
     So does a reader that takes nothing for a long time.
     """
-    headers = [(b"content-type", stream.content_type.encode("latin-1"))]
+    headers = [*_FOR_BROWSERS, (b"content-type", stream.content_type.encode("latin-1"))]
     await send({"type": "http.response.start", "status": int(HTTPStatus.OK), "headers": headers})
     try:
         async for chunk in stream.chunks:

@@ -6,13 +6,21 @@ from typing import assert_never
 
 from magnetar.admin.request import Call
 from magnetar.broker.api import BrokerApi
+from magnetar.errors import Forbidden, Unauthorized
 from magnetar.model.permission import Need, Scope, Target
 
 
 async def check_access(api: BrokerApi, need: Need, call: Call) -> None:
-    """Raise Unauthorized or Forbidden unless the caller may."""
-    if api.access.is_enabled:
-        await api.access.check(call.request.caller, need, target_of(need, call))
+    """Raise Unauthorized or Forbidden unless the caller may, TenantNotFound where nobody could."""
+    if not api.access.is_enabled:
+        return
+    target = target_of(need, call)
+    try:
+        await api.access.check(call.request.caller, need, target)
+    except (Forbidden, Unauthorized):
+        if target.tenant_name is not None and need.scope is not Scope.SUPER_USER:
+            await api.access.require_tenant(target.tenant_name)
+        raise
 
 
 def target_of(need: Need, call: Call) -> Target:

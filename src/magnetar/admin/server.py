@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final
+from functools import partial
+from typing import Final, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from magnetar.admin.application import CERTIFICATE_NAME, Application
+from magnetar.admin.application import Application
+from magnetar.admin.protocol import HttpProtocol
+from magnetar.broker.api.web import WebLimit
 from magnetar.errors import ServiceNotReady
-from magnetar.model.certificate import common_name
 from magnetar.runtime.task import TaskScope
 
 _BACKLOG: Final = 1024
 _SHUTDOWN_S_MAX: Final = 5
 _POLL_S: Final = 0.005
-_UPGRADE_WISH: Final = re.compile(rb"\r\nconnection:[^\r\n]*upgrade[^\r\n]*\r\n", re.IGNORECASE)
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -39,22 +38,6 @@ def open_socket(host: str, port: int) -> socket.socket:
     return listener
 
 
-class _HttpProtocol(HttpToolsProtocol):
-    def data_received(self, data: bytes) -> None:
-        """Pass over a wish to speak HTTP/2: a server may, but the parser would drop the body."""
-        if self.cycle is None or self.cycle.response_complete:
-            head, end, body = data.partition(b"\r\n\r\n")
-            if end:
-                data = _UPGRADE_WISH.sub(b"\r\n", head + b"\r\n") + b"\r\n" + body
-        super().data_received(data)
-
-    def on_message_begin(self) -> None:
-        """Say who the client is, as the TLS handshake verified it."""
-        super().on_message_begin()
-        certificate = self.transport.get_extra_info("peercert")
-        self.scope["extensions"] = {"tls": {CERTIFICATE_NAME: common_name(certificate)}}
-
-
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -64,7 +47,12 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def serving(
-    app: Application, host: str, port: int, *, tls: ssl.SSLContext | None = None
+    app: Application,
+    host: str,
+    port: int,
+    *,
+    limit: WebLimit,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[int]:
     """Answer requests until the end of the block; the value is the bound port.
 
@@ -76,7 +64,10 @@ async def serving(
         lifespan="off",
         access_log=False,
         log_config=None,
-        http=_HttpProtocol,
+        http=cast(
+            type[asyncio.Protocol], partial(HttpProtocol, header_bytes_max=limit.header_bytes_max)
+        ),
+        limit_concurrency=limit.requests_max,
         ws="none",
         server_header=False,
         date_header=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 import socket
 import ssl
@@ -18,6 +19,7 @@ from magnetar.admin.server import open_socket
 from magnetar.admin.server import serving as serving_http
 from magnetar.admin.table import make_application
 from magnetar.app.directory import holding
+from magnetar.app.exposure import check_exposure
 from magnetar.app.seed import seed_cluster
 from magnetar.app.tls import check_tls, open_broker_tls, open_web_tls
 from magnetar.broker.api import BrokerApi
@@ -75,6 +77,7 @@ async def serving(
         _log.warning("setting has no effect in this broker", key=name)
     clock = SystemClock()
     host = bind or settings.bindAddress or "127.0.0.1"
+    check_exposure(settings, host)
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(holding(data, clock))
         doors = _open_doors(settings, clock, host, port, web_port)
@@ -122,7 +125,9 @@ async def serving(
         application = make_application(api)
         for web, web_tls in ((doors.web_secure, doors.web_tls), (doors.web, None)):
             if web is not None:
-                await stack.enter_async_context(serving_http(application, host, web, tls=web_tls))
+                await stack.enter_async_context(
+                    serving_http(application, host, web, limit=api.web, tls=web_tls)
+                )
         yield Server(doors.port, doors.web or 0, service)
         service.closing = True
 
@@ -192,10 +197,13 @@ async def _highest_term(ledgers: LedgerStore) -> int:
 
 
 def _make_owner(settings: Configuration, host: str, doors: _Doors, term: int) -> Owner:
-    advertised = settings.advertisedAddress or (socket.gethostname() if host == "0.0.0.0" else host)
+    is_anywhere = host == "0.0.0.0"  # nosec B104
+    advertised = settings.advertisedAddress or (socket.gethostname() if is_anywhere else host)
+    # Certificates name hosts, seldom addresses.
+    named = "localhost" if advertised == "127.0.0.1" else advertised
 
-    def url(scheme: str, port: int | None) -> str:
-        return "" if port is None else f"{scheme}://{advertised}:{port}"
+    def url(scheme: str, port: int | None, at: str = advertised) -> str:
+        return "" if port is None else f"{scheme}://{at}:{port}"
 
     return Owner(
         broker_id=f"{advertised}:{doors.web if doors.web is not None else doors.web_secure}",
@@ -204,8 +212,8 @@ def _make_owner(settings: Configuration, host: str, doors: _Doors, term: int) ->
         term=term,  # type: ignore[arg-type]
         is_self=True,
         listeners=parse_listeners(settings.advertisedListeners),
-        service_url_tls=url("pulsar+ssl", _port_of(doors.secure)),
-        web_url_tls=url("https", doors.web_secure),
+        service_url_tls=url("pulsar+ssl", _port_of(doors.secure), named),
+        web_url_tls=url("https", doors.web_secure, named),
     )
 
 
@@ -242,6 +250,7 @@ def run(
     log_level: str = "info",
 ) -> int:
     """Run the broker until SIGTERM or SIGINT; return the exit code."""
+    os.umask(0o077)  # whatever the broker writes is its user's alone
     configure_logs(level=log_level, as_json=log_format == "json")
     options: dict[str, object] = {
         "data": data,

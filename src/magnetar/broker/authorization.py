@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from magnetar.broker.resource import Resources
-from magnetar.errors import BrokerError, InvalidConfiguration
+from magnetar.errors import BrokerError, InvalidConfiguration, TenantNotFound
 from magnetar.model.caller import Caller
 from magnetar.model.permission import Need, Scope, Target
 from magnetar.model.policy import Policies
@@ -46,6 +46,11 @@ class Authorization:
         if not self.is_enabled:
             return None
         return decide_access(caller, need, target, await self._grants(need, target))
+
+    async def require_tenant(self, tenant: str) -> None:
+        """Raise TenantNotFound; official clients expect to hear that first."""
+        if await self._resources.tenants.get(tenant) is None:
+            raise TenantNotFound("Tenant does not exist")
 
     async def _grants(self, need: Need, target: Target) -> Grants:
         super_users = frozenset(self._config.superUserRoles)

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from magnetar.broker.handshake import Handshake
 from magnetar.broker.scalable.attendance import Attendance
-from magnetar.errors import BrokerError, MagnetarError, ProtocolViolation, WireCode, fault_of
+from magnetar.errors import (
+    BrokerError,
+    MagnetarError,
+    NotAllowed,
+    ProtocolViolation,
+    WireCode,
+    fault_of,
+)
 from magnetar.model.caller import NOBODY
 from magnetar.model.certificate import common_name
 from magnetar.runtime.log import Log
@@ -40,6 +47,8 @@ log = Log(__name__)
 Handler: TypeAlias = Callable[["Connection", BaseCommand], Awaitable[None] | None]
 
 FRAME_PADDING: Final = 10 * 1024
+_FIRST_FRAME_BYTES_MAX: Final = 64 << 10
+"""What somebody may send who has not said who it is: credentials, no messages."""
 _WRITE_BUFFER_BYTES: Final = 1 << 20
 _UNSYNCED_BYTES_MAX: Final = 32 << 20
 """What one connection may have on its way to the disk before it is not read any more."""
@@ -82,7 +91,7 @@ class Connection(asyncio.Protocol):
         self._needed = 0
         self._out: list[bytes] = []
         self._flushing = False
-        self._frame_bytes_max = service.config.maxMessageSize + FRAME_PADDING
+        self._frame_bytes_max = _FIRST_FRAME_BYTES_MAX
         self._heard = False
         self._asked = False
         self._keep_alive: asyncio.TimerHandle | None = None
@@ -101,6 +110,13 @@ class Connection(asyncio.Protocol):
         self.certificate_name = common_name(transport.get_extra_info("peercert"))
         if self.service.closing:
             self.abort()
+            return
+        try:
+            self.service.ceiling.enter(self.host)
+        except NotAllowed as refusal:
+            log.info("connection refused", address=self.address, reason=refusal.sentence)
+            self.refuse(NO_REQUEST, refusal)
+            self.close()
             return
         self.service.connections.add(self)
         interval = self.service.config.keepAliveIntervalSeconds
@@ -149,7 +165,9 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         self._out.clear()
-        self.service.connections.discard(self)
+        if self in self.service.connections:
+            self.service.connections.remove(self)
+            self.service.ceiling.leave(self.host)
         if self._keep_alive is not None:
             self._keep_alive.cancel()
         self.handshake.close()
@@ -257,6 +275,8 @@ class Connection(asyncio.Protocol):
             if kind != BaseCommand.CONNECT:
                 raise ProtocolViolation("a command before CONNECT")
             self.handshake.on_connect(command.connect)
+            if self.handshake.is_done:
+                self._frame_bytes_max = self.service.config.maxMessageSize + FRAME_PADDING
             return
         if kind == BaseCommand.PING:
             self.send(_PONG)

@@ -12,6 +12,7 @@ from typing import Final
 from magnetar import __version__
 from magnetar.broker.authentication import make_authenticator
 from magnetar.broker.authorization import Authorization
+from magnetar.broker.ceiling import Ceiling
 from magnetar.broker.change import Change
 from magnetar.broker.connection import Connection
 from magnetar.broker.entry import count_safely
@@ -84,6 +85,7 @@ class Service:
         self.policies = policies
         self.schemas = schemas
         self.authorization = Authorization(config, resources)
+        self.ceiling = Ceiling(config)
         self.ownership = ownership
         self.owner = owner
         self.authentication = make_authenticator(config, clock)
@@ -139,8 +141,9 @@ class Service:
                 continue
             if self.closing:
                 raise ServiceNotReady("The broker is closing")
-            async with Change(self._changing, name.full):
-                return await self._open_topic(name, create=create, properties=properties)
+            with self.ceiling.loading():
+                async with Change(self._changing, name.full):
+                    return await self._open_topic(name, create=create, properties=properties)
 
     async def _open_topic(
         self, name: TopicName, *, create: bool, properties: Mapping[str, str] | None

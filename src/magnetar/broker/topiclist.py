@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from magnetar.errors import InvalidName, NotAllowed
+import re2
+
+from magnetar.errors import BrokerError, InvalidName, NotAllowed
 from magnetar.model.name import NamespaceName, parse_topic
 from magnetar.rules.system import is_system_topic
 from magnetar.wire.command import CommandWatchTopicUpdate, make_command
@@ -16,22 +18,48 @@ if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
 
 _SCHEME: Final = re.compile(r"\A(?:persistent|non-persistent|topic|segment)://")
+_PATTERN_BYTES_MAX: Final = 1 << 20
 
 
 def strip_scheme(text: str) -> str:
     return _SCHEME.sub("", text)
 
 
+def _make_options() -> re2.Options:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _PATTERN_BYTES_MAX
+    return options
+
+
+_LINEAR: Final = _make_options()
+
+
+def _explain(text: str) -> BrokerError:
+    try:
+        re.compile(strip_scheme(text))
+    except (re.error, OverflowError) as fault:
+        return InvalidName(f"Invalid pattern {text!r}: {fault}")
+    return NotAllowed(
+        f"The pattern {text!r} cannot be matched in bounded time: it looks ahead or back, or"
+        " repeats too much"
+    )
+
+
 class TopicPattern:
-    """Matches the whole name without its domain and partition suffix."""
+    """Matches the whole name without its domain and partition suffix.
+
+    The matching takes time in proportion to the name, whatever the pattern: what looks ahead or
+    back cannot be matched so, and is refused.
+    """
 
     def __init__(self, text: str, *, length_max: int) -> None:
         if len(text) > length_max:
             raise NotAllowed(f"Pattern longer than maximum: {length_max} characters are allowed")
         try:
-            self._pattern = re.compile(strip_scheme(text))
-        except re.error as fault:
-            raise InvalidName(f"Invalid pattern {text!r}: {fault}") from None
+            self._pattern = re2.compile(strip_scheme(text), _LINEAR)
+        except re2.error:
+            raise _explain(text) from None
 
     def matches(self, full: str) -> bool:
         return self._pattern.fullmatch(strip_scheme(parse_topic(full).base.full)) is not None

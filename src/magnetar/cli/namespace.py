@@ -8,6 +8,7 @@ from magnetar.cli.command import NAMESPACE, Argument, Flag, Options, Switch, Ver
 from magnetar.cli.value import join, parse_list, parse_pair
 
 _ROLE: Final = Flag(("-r", "--role"), "name of the role", required=True)
+_SUBSCRIPTION: Final = Flag(("-s", "--subscription"), "name of the subscription", required=True)
 _BUNDLE: Final = Flag(("-b", "--bundle"), "one bundle, as 0x00000000_0x40000000")
 _SYSTEM: Final = Switch(("-ist", "--include-system-topic"), "also the broker's own topics")
 _KEY: Final = Flag(("-k", "--key"), "name of the property", required=True)
@@ -124,6 +125,35 @@ VERBS: Final = (
         "take a role's permissions back",
         (NAMESPACE, _ROLE),
         lambda a, o: a.namespaces.revoke(o.namespace, o.role),
+        shows=False,
+    ),
+    Verb(
+        "subscription-permission",
+        "show which roles each subscription is kept for",
+        (NAMESPACE,),
+        lambda a, o: a.namespaces.subscription_permissions(o.namespace),
+    ),
+    Verb(
+        "grant-subscription-permission",
+        "keep a subscription for some roles",
+        (
+            NAMESPACE,
+            _SUBSCRIPTION,
+            Flag(
+                ("-r", "--roles"),
+                "names of the roles, with commas",
+                parse=parse_list,
+                required=True,
+            ),
+        ),
+        lambda a, o: a.namespaces.grant_subscription(o.namespace, o.subscription, o.roles),
+        shows=False,
+    ),
+    Verb(
+        "revoke-subscription-permission",
+        "take a subscription from a role",
+        (NAMESPACE, _SUBSCRIPTION, _ROLE),
+        lambda a, o: a.namespaces.revoke_subscription(o.namespace, o.subscription, o.role),
         shows=False,
     ),
     Verb(

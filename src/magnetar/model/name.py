@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote_plus
 from magnetar.errors import InvalidName
 
 _PART: Final = re.compile(r"[-=:.\w]+", re.ASCII)
+_RELATIVE: Final = (".", "..")
 _PARTITION: Final = re.compile(r"-partition-(0|[1-9][0-9]*)\Z")
 _PARTITION_INDEX_MAX: Final = 2**31 - 1
 
@@ -24,8 +25,11 @@ class TopicDomain(StrEnum):
 
 
 def is_valid_part(text: str) -> bool:
-    """Tell whether `text` may name a tenant, a namespace or a cluster."""
-    return _PART.fullmatch(text) is not None
+    """Tell whether `text` may name a tenant, a namespace or a cluster.
+
+    Not `.` and `..`: names become parts of paths, and some resolve these.
+    """
+    return _PART.fullmatch(text) is not None and text not in _RELATIVE
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ class TopicName:
     def __post_init__(self) -> None:
         if not self.local.strip():
             raise InvalidName("Topic name is not valid: the local part is blank")
+        if self.local in _RELATIVE:
+            raise InvalidName(f"Topic name is not valid: {self.local!r} is a step between folders")
 
     @cached_property
     def full(self) -> str:

@@ -9,7 +9,7 @@ nothing else.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, assert_never
 
 from magnetar.errors import BrokerError, Forbidden, InvalidName, Unauthorized
@@ -18,6 +18,7 @@ from magnetar.model.name import TopicDomain, TopicName
 from magnetar.model.permission import Need, Scope, Target
 from magnetar.model.policy import AuthAction, AuthPolicies, SubscriptionAuthMode
 from magnetar.model.segment import parse_segment
+from magnetar.rules.system import is_system_topic
 
 Permissions: TypeAlias = Mapping[str, Collection[AuthAction]]
 """What each role may do."""
@@ -61,6 +62,9 @@ def _decide_role(role: str, need: Need, target: Target, grants: Grants) -> Broke
         return _refuse(need, target, f"The role {role!r} is not a super-user")
     if role in grants.tenant_admins:
         return None
+    if target.topic is not None and is_system_topic(target.topic):
+        # Who writes to some of these sets policies, which no grant allows.
+        return _refuse(replace(need, actions=()), target, f"{target.topic} is the broker's own")
     if target.subscription and need.actions == (AuthAction.CONSUME,):
         reason = _check_subscription(role, target.subscription, grants)
         if reason is not None:

@@ -28,6 +28,7 @@ class Configuration:
     advertisedAddress: str
     advertisedListeners: str
     allowAclChangesOnNonExistentTopics: bool
+    allowUnauthenticatedAccess: bool
     allowAutoSubscriptionCreation: bool
     allowAutoTopicCreation: bool
     allowAutoTopicCreationType: str
@@ -58,6 +59,8 @@ class Configuration:
     brokerDeleteInactiveTopicsFrequencySeconds: int
     brokerDeleteInactiveTopicsMaxInactiveDurationSeconds: int | None
     brokerDeleteInactiveTopicsMode: str
+    brokerMaxConnections: int
+    brokerMaxConnectionsPerIp: int
     brokerServiceCompactionMonitorIntervalInSeconds: int
     brokerServiceCompactionThresholdInBytes: int
     brokerServicePort: int | None
@@ -86,6 +89,8 @@ class Configuration:
     exposeTopicLevelMetricsInPrometheus: bool
     forceDeleteNamespaceAllowed: bool
     forceDeleteTenantAllowed: bool
+    httpMaxRequestHeaderSize: int
+    httpMaxRequestSize: int
     isAllowAutoUpdateSchemaEnabled: bool
     isSchemaValidationEnforced: bool
     journalSyncData: bool
@@ -95,6 +100,9 @@ class Configuration:
     managedLedgerMaxLedgerRolloverTimeMinutes: int
     managedLedgerMaxSizePerLedgerMbytes: int
     managedLedgerMinLedgerRolloverTimeMinutes: int
+    maxConcurrentHttpRequests: int
+    maxConcurrentLookupRequest: int
+    maxConcurrentTopicLoadRequest: int
     maxConsumersPerSubscription: int
     maxConsumersPerTopic: int
     maxMessageSize: int

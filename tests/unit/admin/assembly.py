@@ -61,6 +61,8 @@ class Admin:
     service: Service
     api: BrokerApi
     settings: dict[str, Any] = field(default_factory=dict)
+    token: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     async def call(
         self,
@@ -82,6 +84,10 @@ class Admin:
             "path": raw_path,
             "headers": [(b"content-type", content_type.encode()), (b"accept", accept.encode())],
         }
+        headers = dict(self.headers)
+        if self.token is not None:
+            headers["authorization"] = f"Bearer {self.token}"
+        scope["headers"] += [(name.encode(), value.encode()) for name, value in headers.items()]
         sent: list[MutableMapping[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
@@ -91,9 +97,9 @@ class Admin:
             sent.append(message)
 
         await self.application(scope, receive, send)
-        headers = {key.decode(): value.decode() for key, value in sent[0]["headers"]}
+        told = {key.decode(): value.decode() for key, value in sent[0]["headers"]}
         body_sent = b"".join(message["body"] for message in sent[1:])
-        return Reply(sent[0]["status"], headers, body_sent)
+        return Reply(sent[0]["status"], told, body_sent)
 
     async def get(self, path: str) -> Reply:
         return await self.call("GET", path)

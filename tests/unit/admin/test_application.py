@@ -8,7 +8,6 @@ import urllib.request
 import pytest
 from openapi_spec_validator import validate
 
-from magnetar.admin.application import BODY_BYTES_MAX
 from magnetar.admin.server import serving
 from tests.unit.admin.assembly import V2, Admin, run
 
@@ -67,7 +66,7 @@ def test_what_is_known_and_not_served_says_so(method: str, path: str) -> None:
 
 def test_a_body_beyond_the_limit_is_refused() -> None:
     async def body(admin: Admin) -> None:
-        raw = b" " * (BODY_BYTES_MAX + 1)
+        raw = b" " * (admin.api.web.body_bytes_max + 1)
         reply = await admin.call("PUT", f"{V2}/namespaces/public/n", raw=raw)
         assert reply.status == 413
 
@@ -94,7 +93,7 @@ def test_it_is_served_over_http_until_the_block_ends() -> None:
                 with error:
                     return error.code, error.read()
 
-        async with serving(admin.application, "127.0.0.1", 0) as port:
+        async with serving(admin.application, "127.0.0.1", 0, limit=admin.api.web) as port:
             url = f"http://127.0.0.1:{port}"
             assert await asyncio.to_thread(fetch, f"{url}/admin/v2/clusters") == (
                 200,

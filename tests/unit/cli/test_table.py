@@ -174,6 +174,24 @@ def test_every_command_explains_itself(command: object, capsys: pytest.CaptureFi
             "/admin/v2/persistent/public/default/x/permissions/r",
             ["produce", "consume"],
         ),
+        (
+            "topics revoke-permission topic://t/n/x --role r",
+            "DELETE",
+            "/admin/v2/topic/t/n/x/permissions/r",
+            "",
+        ),
+        (
+            "namespaces grant-subscription-permission t/n -s audit --roles a,b",
+            "POST",
+            "/admin/v2/namespaces/t/n/permissions/subscription/audit",
+            ["a", "b"],
+        ),
+        (
+            "namespaces revoke-subscription-permission t/n -s audit --role a",
+            "DELETE",
+            "/admin/v2/namespaces/t/n/permissions/audit/a",
+            "",
+        ),
     ],
 )
 def test_a_verb_sends_what_its_flags_say(

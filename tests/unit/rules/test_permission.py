@@ -93,6 +93,19 @@ def test_a_grant_on_one_partition_or_segment_stays_there() -> None:
     assert not may(segment, X)
 
 
+@pytest.mark.parametrize("local", ["__change_events", "__change_events-partition-0"])
+def test_no_grant_reaches_the_topics_of_the_broker_itself(local: str) -> None:
+    """Who may write to them could set the policies of every topic."""
+    everything = AuthPolicies(
+        namespace_auth={"r": tuple(AuthAction)},
+        destination_auth={f"persistent://t/n/{local}": {"r": tuple(AuthAction)}},
+    )
+    for need in (TOPIC_PRODUCE, TOPIC_CONSUME, TOPIC_READ):
+        grants = Grants(auth=everything, tenant_admins=("boss",))
+        assert not may(grants, f"persistent://t/n/{local}", need)
+        assert may(grants, f"persistent://t/n/{local}", need, Caller("boss"))
+
+
 def test_produce_is_not_consume_and_either_lets_look() -> None:
     for held, other, denied in (
         (PRODUCE, CONSUME, TOPIC_CONSUME),

@@ -25,6 +25,7 @@ from magnetar.broker.api.tenant import TenantApi
 from magnetar.broker.api.topic import TopicApi
 from magnetar.broker.api.topic_list import TopicListApi
 from magnetar.broker.api.topic_policy import TopicPolicyApi
+from magnetar.broker.api.web import make_web_limit
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
@@ -35,6 +36,7 @@ class BrokerApi:
 
     def __init__(self, service: Service) -> None:
         self.access = service.authorization
+        self.web = make_web_limit(service)
         self.authentication = AuthenticationApi(service)
         self.clusters = ClusterApi(service)
         self.namespaces = NamespaceApi(service)

@@ -28,9 +28,10 @@ async def _lookup(connection: Connection, request: CommandLookupTopic) -> None:
     response = CommandLookupTopicResponse(request_id=request.request_id)
     try:
         name = parse_topic(request.topic)
-        await authorize(connection, BaseCommand.LOOKUP, topic=name)
-        await check_lookup(connection, name)
-        owner = await connection.service.ownership.owner_of(name)
+        with connection.service.ceiling.looking_up():
+            await authorize(connection, BaseCommand.LOOKUP, topic=name)
+            await check_lookup(connection, name)
+            owner = await connection.service.ownership.owner_of(name)
         address = owner.address_of(request.advertised_listener_name)
     except BrokerError as refusal:
         response.response = CommandLookupTopicResponse.Failed
@@ -60,11 +61,12 @@ async def _partitioned_metadata(
     response = CommandPartitionedTopicMetadataResponse(request_id=request.request_id)
     try:
         name = parse_topic(request.topic)
-        await authorize(connection, BaseCommand.PARTITIONED_METADATA, topic=name)
-        await check_partitions(connection, name)
-        response.partitions = await connection.service.partitions_of(
-            name, may_create=request.metadata_auto_creation_enabled
-        )
+        with connection.service.ceiling.looking_up():
+            await authorize(connection, BaseCommand.PARTITIONED_METADATA, topic=name)
+            await check_partitions(connection, name)
+            response.partitions = await connection.service.partitions_of(
+                name, may_create=request.metadata_auto_creation_enabled
+            )
         response.response = CommandPartitionedTopicMetadataResponse.Success
     except BrokerError as refusal:
         response.response = CommandPartitionedTopicMetadataResponse.Failed

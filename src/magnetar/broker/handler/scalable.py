@@ -17,6 +17,7 @@ from magnetar.errors import (
     NotAllowed,
     NotScalable,
     ServiceNotReady,
+    TooManyRequests,
     TopicNotFound,
     Unauthorized,
     WireCode,
@@ -37,7 +38,15 @@ from magnetar.wire.command import (
 )
 from magnetar.wire.layout import decode_consumer_kind, encode_assignment
 
-_NAMED = (NotAllowed, NotScalable, InvalidName, ServiceNotReady, Unauthorized, Forbidden)
+_NAMED = (
+    NotAllowed,
+    NotScalable,
+    InvalidName,
+    ServiceNotReady,
+    Unauthorized,
+    Forbidden,
+    TooManyRequests,
+)
 """Refusals that clients tell apart; every other one is unknown to them."""
 
 
@@ -73,6 +82,7 @@ def _open_layout(
     previous = connection.scalable.layouts.pop(request.session_id, None)
     if previous is not None:
         previous.close()
+    connection.scalable.check_room()
     session = LayoutSession(connection, request.session_id, name)
     connection.scalable.layouts[session.id] = session
     # Releases that make topics by looking them up always say whether they want it. Earlier ones
@@ -120,6 +130,7 @@ async def _subscribe(connection: Connection, request: CommandScalableTopicSubscr
             topic=name,
             subscription=request.subscription,
         )
+        connection.scalable.check_room()
         coordinator = await _find_coordinator(connection, name, request.subscription, kind)
         connection.scalable.groups[request.consumer_id] = coordinator
         assignment = await coordinator.register(
@@ -175,6 +186,7 @@ async def _watch(connection: Connection, request: CommandWatchScalableTopics) ->
         filters = {each.key: each.value for each in request.property_filters}
         namespace = parse_namespace(request.namespace)
         await authorize(connection, BaseCommand.WATCH_SCALABLE_TOPICS, namespace=namespace)
+        connection.scalable.check_room()
         watcher = NamespaceWatcher(connection, request.watch_id, namespace, filters)
         connection.scalable.namespaces[watcher.id] = watcher
         await watcher.start(request.current_hash if request.HasField("current_hash") else None)

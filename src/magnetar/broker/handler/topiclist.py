@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import Final
 
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler.permission import authorize
 from magnetar.broker.topiclist import TopicListWatcher, TopicPattern
-from magnetar.errors import BrokerError, NotAllowed
+from magnetar.errors import BrokerError, NotAllowed, TooManyRequests
 from magnetar.model.name import NamespaceName, TopicDomain, parse_namespace, parse_topic
 from magnetar.model.scalable import namespace_path
 from magnetar.rules.system import is_system_topic
@@ -22,6 +23,7 @@ from magnetar.wire.command import (
 )
 from magnetar.wire.topiclist import hash_topics
 
+_WATCHERS_MAX: Final = 1000
 _DOMAINS = {
     CommandGetTopicsOfNamespace.PERSISTENT: (TopicDomain.PERSISTENT,),
     CommandGetTopicsOfNamespace.NON_PERSISTENT: (TopicDomain.NON_PERSISTENT,),
@@ -58,13 +60,20 @@ async def _get_topics(connection: Connection, request: CommandGetTopicsOfNamespa
         and config.enableBrokerSideSubscriptionPatternEvaluation
         and len(request.topics_pattern) <= length_max
     ):
-        names = TopicPattern(request.topics_pattern, length_max=length_max).filter(names)
-        response.filtered = True
+        names, response.filtered = _filter(request.topics_pattern, names, length_max)
     response.topics_hash = hash_topics(names)
     response.changed = request.topics_hash != response.topics_hash
     if response.changed:
         response.topics.extend(names)
     connection.send_command(make_command(response))
+
+
+def _filter(text: str, names: list[str], length_max: int) -> tuple[list[str], bool]:
+    """The client filters itself what the broker will not: all names are told then."""
+    try:
+        return TopicPattern(text, length_max=length_max).filter(names), True
+    except NotAllowed:
+        return names, False
 
 
 def on_watch(connection: Connection, command: BaseCommand) -> Awaitable[None]:
@@ -83,6 +92,8 @@ async def _watch(connection: Connection, request: CommandWatchTopicList) -> None
     previous = connection.watchers.pop(request.watcher_id, None)
     if previous is not None:
         previous.close()
+    if len(connection.watchers) >= _WATCHERS_MAX:
+        raise TooManyRequests(f"One connection may watch {_WATCHERS_MAX} topic lists at once")
     watcher = TopicListWatcher(
         connection, request.watcher_id, namespace, pattern, service.watchers.discard
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from magnetar.errors import TooManyRequests
 from magnetar.model.name import TopicName
 
 if TYPE_CHECKING:
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
     from magnetar.broker.scalable.coordinator import Coordinator
     from magnetar.broker.scalable.session import LayoutSession
     from magnetar.broker.scalable.watch import NamespaceWatcher
+
+
+WATCHES_MAX: Final = 10_000
+"""Layouts, namespaces and groups of one connection, together."""
 
 
 class Attendance:
@@ -23,6 +28,11 @@ class Attendance:
         """Where consumers are registered, by consumer id."""
         self.strangers: set[TopicName] = set()
         """Topics that the client asked for by the name of the regular topic they were."""
+
+    def check_room(self) -> None:
+        """Raise TooManyRequests when the connection watches as much as one may."""
+        if len(self.layouts) + len(self.namespaces) + len(self.groups) >= WATCHES_MAX:
+            raise TooManyRequests(f"One connection may watch {WATCHES_MAX} things at once")
 
     def on_writable(self) -> None:
         for session in list(self.layouts.values()):

@@ -14,6 +14,7 @@ from magnetar.errors import (
     NamespaceNotFound,
     NotAllowed,
     TenantNotFound,
+    TooManyRequests,
     TopicNotFound,
     Unauthorized,
     fault_of,
@@ -34,7 +35,7 @@ log = Log(__name__)
 
 _RETRY_S: Final = 1.0
 _MISSING: Final = (TopicNotFound, NamespaceNotFound, TenantNotFound)
-_TOLD_AS_THEY_ARE: Final = (NotAllowed, Unauthorized)
+_TOLD_AS_THEY_ARE: Final = (NotAllowed, Unauthorized, TooManyRequests)
 
 
 class LayoutSession:

@@ -90,6 +90,18 @@ class NamespaceAdmin:
     def revoke(self, namespace: str, role: str) -> None:
         self._transport.delete(_path(namespace, "permissions", role))
 
+    def subscription_permissions(self, namespace: str) -> Grants:
+        """The roles that each subscription is kept for; one that is not named is for everybody."""
+        kept: Grants = self._transport.get(_path(namespace, "permissions", "subscription")) or {}
+        return kept
+
+    def grant_subscription(self, namespace: str, subscription: str, roles: Iterable[str]) -> None:
+        path = _path(namespace, "permissions", "subscription", subscription)
+        self._transport.post(path, [*roles])
+
+    def revoke_subscription(self, namespace: str, subscription: str, role: str) -> None:
+        self._transport.delete(_path(namespace, "permissions", subscription, role))
+
     def properties(self, namespace: str) -> dict[str, str]:
         found: dict[str, str] = self._transport.get(_path(namespace, "properties")) or {}
         return found

@@ -1,0 +1,71 @@
+"""Keeps pages of other sites from using a reader's browser to reach the broker.
+
+A browser tells with every change it asks for which page asks: a page of another site is refused.
+Reading needs no such word, since a page cannot see what it was not allowed to; unless the site's
+name was pointed at this machine after the page was loaded. Then the request is addressed to a name
+that is not this broker's: where nobody is asked for credentials, only its own names are answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from magnetar.errors import Forbidden
+
+_SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
+
+
+def check_origin(method: str, headers: Mapping[str, str]) -> None:
+    """Raise Forbidden for a change that a page of another site asks for."""
+    origin = headers.get("origin")
+    if origin is None or method in _SAFE:
+        return
+    if _authority(origin) != headers.get("host", "").lower():
+        raise Forbidden(f"A page of {origin!r} may not change anything here")
+
+
+def check_host(headers: Mapping[str, str], local_address: str, names: frozenset[str]) -> None:
+    """Raise Forbidden when a request that came in on this machine's own address calls the broker
+    by a name that is none of its own.
+    """
+    host = headers.get("host")
+    if host is None or not _is_loopback(local_address):
+        return
+    name = _name_of(host)
+    if not (_is_address(name) or name in names or name == "localhost"):
+        raise Forbidden(
+            f"The name {name!r} is not one of this broker's: set advertisedAddress to it,"
+            " or switch authentication on"
+        )
+
+
+def _authority(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:
+        return None
+
+
+def _name_of(host: str) -> str:
+    try:
+        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    """An address cannot be pointed elsewhere."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False

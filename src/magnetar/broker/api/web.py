@@ -1,0 +1,43 @@
+"""What the HTTP side of the broker takes, and the names it answers to."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+_BODY_BYTES_MAX: Final = 8 << 20
+"""More than any call of the interface needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebLimit:
+    header_bytes_max: int
+    body_bytes_max: int
+    requests_max: int | None
+    names: frozenset[str] | None
+    """What requests may call the broker; None where it asks for credentials and need not care."""
+
+
+def make_web_limit(service: Service) -> WebLimit:
+    config = service.config
+    is_open = not service.authentication.is_enabled
+    body_max = config.httpMaxRequestSize
+    return WebLimit(
+        header_bytes_max=config.httpMaxRequestHeaderSize,
+        body_bytes_max=body_max if body_max > 0 else _BODY_BYTES_MAX,
+        requests_max=config.maxConcurrentHttpRequests or None,
+        names=_names_of(service) if is_open else None,
+    )
+
+
+def _names_of(service: Service) -> frozenset[str]:
+    owner = service.owner
+    listeners = [address.url for address in owner.listeners.values()]
+    urls = [owner.service_url, owner.web_url, *listeners]
+    hosts = (urlsplit(url).hostname for url in urls if url)
+    return frozenset({socket.gethostname().lower(), *(host for host in hosts if host)})

@@ -1,0 +1,332 @@
+"""Every caller against every route and every command: allowed exactly where the table says."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from magnetar.admin.application import Application
+from magnetar.admin.request import Call
+from magnetar.admin.response import Response
+from magnetar.admin.route import Route
+from magnetar.admin.table import all_routes
+from magnetar.broker.api import BrokerApi
+from magnetar.broker.connection import Connection
+from magnetar.broker.handler import HANDLERS
+from magnetar.broker.handler.permission import NEEDS
+from magnetar.wire import command as wire
+from magnetar.wire.command import BaseCommand, ServerError, encode_payload_command
+from magnetar.wire.entry import encode_entry
+from magnetar.wire.jwt import SecretKey, sign_token
+from tests.hostile.permission_table import COMMANDS, KNOWN, Rule, Who, rule_of
+from tests.unit.admin.assembly import Admin, admin_of_new_broker
+from tests.unit.broker.broker_place import Wire
+
+KEY, OTHER_KEY = SecretKey(b"k" * 32), SecretKey(b"o" * 32)
+SETTINGS = {
+    "authenticationEnabled": "true",
+    "authenticationProviders": "token",
+    "tokenSecretKey": "data:;base64," + base64.b64encode(KEY.octets).decode(),
+    "authorizationEnabled": "true",
+    "superUserRoles": "root",
+}
+ROLES = {
+    Who.STRANGER: "stranger",
+    Who.PRODUCER: "producer",
+    Who.CONSUMER: "consumer",
+    Who.OTHER_ADMIN: "other-boss",
+    Who.ADMIN: "boss",
+    Who.SUPER: "root",
+}
+REACHED = 299
+TOPIC = "persistent://t/n/x"
+
+
+def token_of(who: Who) -> str | None:
+    if who is Who.NO_CREDENTIALS:
+        return None
+    if who is Who.WRONG:
+        return sign_token({"sub": "root"}, OTHER_KEY)
+    if who is Who.EXPIRED:
+        return sign_token({"sub": "root", "exp": 1_600_000_000}, KEY)
+    return sign_token({"sub": ROLES[who]}, KEY)
+
+
+TOKENS = {who: token_of(who) for who in Who}
+
+
+@asynccontextmanager
+async def secure_broker(**more: str) -> AsyncIterator[Admin]:
+    """Two tenants with their admins; in t/n one role may produce and another consume."""
+    async with admin_of_new_broker(**SETTINGS, **more) as admin:
+        root = replace(admin, token=TOKENS[Who.SUPER])
+        for tenant, boss in (("t", "boss"), ("other", "other-boss")):
+            info = {"adminRoles": [boss], "allowedClusters": ["standalone"]}
+            assert (await root.put(f"/admin/v2/tenants/{tenant}", info)).status == 204
+        boss = replace(admin, token=TOKENS[Who.ADMIN])
+        assert (await boss.put("/admin/v2/namespaces/t/n", {})).status == 204
+        grants = "/admin/v2/namespaces/t/n/permissions"
+        assert (await boss.post(f"{grants}/producer", ["produce"])).status == 204
+        assert (await boss.post(f"{grants}/consumer", ["consume"])).status == 204
+        assert (await boss.put("/admin/v2/persistent/t/n/x")).status == 204
+        yield admin
+
+
+# ---------------------------------------------------------------------- REST
+
+_PARTS = {"tenant": "t", "namespace": "n", "topic": "x", "subscription": "s"}
+
+
+def path_of(route: Route) -> str:
+    return re.sub(r"\{(\w+)\}", lambda found: _PARTS.get(found[1], "1"), route.path)
+
+
+async def reached(api: BrokerApi, call: Call) -> object:
+    return Response(REACHED)
+
+
+def test_every_route_lets_in_whom_the_table_says_and_nobody_else() -> None:
+    routes = all_routes()
+    rules: dict[str, Rule] = {}
+    for route in routes:
+        rule = rule_of(route.method, path_of(route))
+        assert rule is not None, f"no row for {route.method} {route.path}"
+        rules[route.operation + route.method] = rule
+
+    async def body() -> int:
+        cells = 0
+        async with secure_broker() as admin:
+            # The real checks; behind them a handler that only says that it was reached.
+            harmless = [replace(route, handler=reached, body=None) for route in routes]
+            behind = replace(admin, application=Application(admin.api, harmless))
+            for route in routes:
+                rule, path = rules[route.operation + route.method], path_of(route)
+                for who in Who:
+                    is_allowed = who in rule.allowed
+                    caller = replace(behind if is_allowed else admin, token=TOKENS[who])
+                    reply = await caller.call(route.method, path)
+                    status = rule.status if who in KNOWN else 401
+                    wanted = REACHED if is_allowed else status
+                    assert reply.status == wanted, (who, route.method, path, reply.body)
+                    cells += 1
+        return cells
+
+    print(f"\nREST: {len(routes)} routes x {len(Who)} callers = {asyncio.run(body())} cells")
+
+
+# ---------------------------------------------------------------------- the binary protocol
+
+
+class Peer:
+    def __init__(self, admin: Admin, token: str | None) -> None:
+        self.connection = Connection(admin.service, HANDLERS)
+        self.wire = Wire(self.connection)
+        self.connection.connection_made(self.wire)
+        connect = wire.CommandConnect(client_version="Test", protocol_version=21)
+        if token is not None:
+            connect.auth_method_name, connect.auth_data = "token", token.encode()
+        self.say(connect)
+
+    def say(self, body: Any) -> None:
+        self.connection.data_received(wire.encode_command(wire.make_command(body)))
+
+    async def ask(self, body: Any) -> list[BaseCommand]:
+        """Everything that comes back before all is quiet."""
+        await asyncio.sleep(0)  # what was said before is written
+        before = len(self.wire.received)
+        if isinstance(body, bytes):
+            self.connection.data_received(body)
+        else:
+            self.say(body)
+        for _ in range(40):
+            await asyncio.sleep(0)
+        return self.wire.received[before:]
+
+
+def code_of(command: BaseCommand) -> str | None:
+    body = wire.body_of(command)
+    for name in ("error", "error_code"):
+        if name in body.DESCRIPTOR.fields_by_name and body.HasField(name):
+            return str(ServerError.Name(getattr(body, name)))
+    return None
+
+
+PRODUCER = wire.CommandProducer(topic=TOPIC, producer_id=1, request_id=1)
+SUBSCRIBE = wire.CommandSubscribe(
+    topic=TOPIC,
+    subscription="s",
+    subType=wire.CommandSubscribe.Shared,
+    consumer_id=1,
+    request_id=1,
+)
+
+
+def send() -> bytes:
+    metadata = wire.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
+    command = wire.make_command(wire.CommandSend(producer_id=1, sequence_id=0, num_messages=1))
+    return encode_payload_command(command, encode_entry(metadata, b"x"))
+
+
+def transaction(kind: Any, **more: Any) -> Any:
+    return kind(request_id=2, **more)
+
+
+def bodies(token: str | None) -> dict[str, tuple[Any, Any]]:
+    """Of each command, what must come before it and the command itself."""
+    txn = {"txnid_least_bits": 1, "txnid_most_bits": 1}
+    consumer = {"consumer_id": 1, "request_id": 2}
+    first = wire.MessageIdData(ledgerId=1, entryId=0)
+    fresh = wire.AuthData(auth_method_name="token", auth_data=(token or "").encode())
+    return {
+        "CONNECT": (None, None),
+        "AUTH_RESPONSE": (None, wire.CommandAuthResponse(protocol_version=21, response=fresh)),
+        "PING": (None, wire.body_of(wire.ping())),
+        "PONG": (None, wire.body_of(wire.pong())),
+        "LOOKUP": (None, wire.CommandLookupTopic(topic=TOPIC, request_id=2)),
+        "PARTITIONED_METADATA": (
+            None,
+            wire.CommandPartitionedTopicMetadata(topic=TOPIC, request_id=2),
+        ),
+        "GET_SCHEMA": (None, wire.CommandGetSchema(topic=TOPIC, request_id=2)),
+        "GET_OR_CREATE_SCHEMA": (
+            None,
+            wire.CommandGetOrCreateSchema(
+                topic=TOPIC,
+                request_id=2,
+                schema=wire.Schema(name="s", type=wire.Schema.String, schema_data=b""),
+            ),
+        ),
+        "GET_TOPICS_OF_NAMESPACE": (
+            None,
+            wire.CommandGetTopicsOfNamespace(namespace="t/n", request_id=2),
+        ),
+        "WATCH_TOPIC_LIST": (
+            None,
+            wire.CommandWatchTopicList(
+                namespace="t/n", request_id=2, watcher_id=1, topics_pattern="t/n/.*"
+            ),
+        ),
+        "WATCH_TOPIC_LIST_CLOSE": (
+            None,
+            wire.CommandWatchTopicListClose(request_id=2, watcher_id=1),
+        ),
+        "PRODUCER": (None, PRODUCER),
+        "SEND": (PRODUCER, send()),
+        "CLOSE_PRODUCER": (PRODUCER, wire.CommandCloseProducer(producer_id=1, request_id=2)),
+        "SUBSCRIBE": (None, SUBSCRIBE),
+        "FLOW": (SUBSCRIBE, wire.CommandFlow(consumer_id=1, messagePermits=1)),
+        "ACK": (
+            SUBSCRIBE,
+            wire.CommandAck(consumer_id=1, ack_type=wire.CommandAck.Individual, message_id=[first]),
+        ),
+        "REDELIVER_UNACKNOWLEDGED_MESSAGES": (
+            SUBSCRIBE,
+            wire.CommandRedeliverUnacknowledgedMessages(consumer_id=1),
+        ),
+        "UNSUBSCRIBE": (SUBSCRIBE, wire.CommandUnsubscribe(**consumer)),
+        "CLOSE_CONSUMER": (SUBSCRIBE, wire.CommandCloseConsumer(**consumer)),
+        "SEEK": (SUBSCRIBE, wire.CommandSeek(**consumer, message_publish_time=1)),
+        "GET_LAST_MESSAGE_ID": (SUBSCRIBE, wire.CommandGetLastMessageId(**consumer)),
+        "CONSUMER_STATS": (SUBSCRIBE, wire.CommandConsumerStats(**consumer)),
+        "SCALABLE_TOPIC_LOOKUP": (
+            None,
+            wire.CommandScalableTopicLookup(session_id=1, topic=TOPIC),
+        ),
+        "SCALABLE_TOPIC_CLOSE": (None, wire.CommandScalableTopicClose(session_id=1)),
+        "SCALABLE_TOPIC_SUBSCRIBE": (
+            None,
+            wire.CommandScalableTopicSubscribe(
+                request_id=2,
+                topic=TOPIC,
+                subscription="s",
+                consumer_name="c",
+                consumer_id=2,
+                consumer_type=wire.ScalableConsumerType.STREAM,
+            ),
+        ),
+        "WATCH_SCALABLE_TOPICS": (
+            None,
+            wire.CommandWatchScalableTopics(watch_id=1, namespace="t/n"),
+        ),
+        "WATCH_SCALABLE_TOPICS_CLOSE": (None, wire.CommandWatchScalableTopicsClose(watch_id=1)),
+        "NEW_TXN": (None, transaction(wire.CommandNewTxn)),
+        "ADD_PARTITION_TO_TXN": (None, transaction(wire.CommandAddPartitionToTxn, **txn)),
+        "ADD_SUBSCRIPTION_TO_TXN": (None, transaction(wire.CommandAddSubscriptionToTxn, **txn)),
+        "END_TXN": (None, transaction(wire.CommandEndTxn, **txn)),
+        "END_TXN_ON_PARTITION": (None, transaction(wire.CommandEndTxnOnPartition, **txn)),
+        "END_TXN_ON_SUBSCRIPTION": (None, transaction(wire.CommandEndTxnOnSubscription, **txn)),
+        "TC_CLIENT_CONNECT_REQUEST": (
+            None,
+            transaction(wire.CommandTcClientConnectRequest, tc_id=0),
+        ),
+        "WATCH_TC_ASSIGNMENTS": (None, wire.CommandWatchTcAssignments(watch_id=1)),
+        "WATCH_TC_ASSIGNMENTS_CLOSE": (None, wire.CommandWatchTcAssignmentsClose(watch_id=1)),
+    }
+
+
+def is_refused(replies: list[BaseCommand]) -> bool:
+    return any(code_of(reply) == "AuthorizationError" for reply in replies)
+
+
+async def is_let_do(admin: Admin, name: str, token: str | None) -> bool:
+    """Whether the command, and what must come before it, was carried out."""
+    before, body = bodies(token)[name]
+    peer = Peer(admin, token)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    if not peer.connection.handshake.is_done or peer.wire.closed:
+        assert not [each for each in peer.wire.received if code_of(each) is None], "it was let in"
+        if body is not None:  # one that does not take no for an answer
+            assert await peer.ask(body) == []
+        return False
+    attached = True
+    if before is not None:
+        attached = not is_refused(await peer.ask(before))
+    replies = [] if body is None else await peer.ask(body)
+    if before is not None and not attached:
+        held = peer.connection
+        assert not held.producers and not held.consumers, f"{name}: something is attached"
+        done = [each for each in replies if code_of(each) is None]
+        assert all(each.type == BaseCommand.SUCCESS for each in done), (name, done)
+    is_done = attached and not is_refused(replies) and not peer.wire.closed
+    peer.wire.close()
+    return is_done
+
+
+def test_every_command_is_carried_out_for_whom_the_table_says_and_nobody_else() -> None:
+    async def body() -> int:
+        cells = 0
+        async with secure_broker() as admin:
+            for name, rule in COMMANDS.items():
+                for who in Who:
+                    is_done = await is_let_do(admin, name, TOKENS[who])
+                    assert is_done == (who in rule.allowed), (who, name)
+                    cells += 1
+        return cells
+
+    cells = asyncio.run(body())
+    print(f"\nbinary protocol: {len(COMMANDS)} commands x {len(Who)} callers = {cells} cells")
+
+
+# ---------------------------------------------------------------------- nothing is left out
+
+
+def test_every_command_that_a_client_may_send_has_a_row() -> None:
+    handled = {*HANDLERS, BaseCommand.CONNECT, BaseCommand.PING, BaseCommand.PONG, BaseCommand.SEND}
+    assert set(NEEDS) == handled
+    assert set(COMMANDS) == {BaseCommand.Type.Name(kind) for kind in handled}
+    assert set(bodies(None)) == set(COMMANDS)
+
+
+def test_every_route_has_a_need_and_the_table_needs_every_row() -> None:
+    from tests.hostile.permission_table import REST
+
+    calls = [f"{route.method} {path_of(route)}" for route in all_routes()]
+    assert all(route.need is not None for route in all_routes())
+    for pattern, _ in REST:
+        assert any(re.fullmatch(pattern, call) for call in calls), f"no route: {pattern}"
