@@ -24,6 +24,16 @@ def rss_mib(pid: int) -> float:
     raise LookupError(f"process {pid} shows no VmRSS")
 
 
+def peak_mib(pid: int, *, again: bool = False) -> float:
+    """The most memory the process had; `again` counts anew from here on."""
+    if again:
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise LookupError(f"process {pid} shows no VmHWM")
+
+
 def counters(admin_url: str, names: Sequence[str]) -> dict[str, float]:
     """The named Prometheus counters, each summed over its labels."""
     with urllib.request.urlopen(f"{admin_url}/metrics") as answer:

@@ -144,7 +144,7 @@ class TopicTree:
                 if last:
                     nodes, last = nodes[bisect_right(nodes, last) :], ""
                 for first in range(0, len(nodes), _NAMES_AT_ONCE):
-                    yield [prefix + _local(each) for each in nodes[first : first + _NAMES_AT_ONCE]]
+                    yield _names(prefix, nodes[first : first + _NAMES_AT_ONCE])
 
     # ------------------------------------------------------------------ the end of a namespace
 
@@ -181,5 +181,9 @@ class TopicTree:
             pass
 
 
-def _local(node: str) -> str:
-    return decode_local(node) if "%" in node or "+" in node else node
+def _names(prefix: str, nodes: Sequence[str]) -> list[str]:
+    """Full names of nodes; most have nothing to decode, and one look tells for all of them."""
+    joined = "".join(nodes)
+    if "%" not in joined and "+" not in joined:
+        return [prefix + node for node in nodes]
+    return [prefix + decode_local(node) for node in nodes]
