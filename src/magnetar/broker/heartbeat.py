@@ -35,6 +35,8 @@ async def append_entry(chain: Chain, entry: bytes) -> Position:
     done: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
 
     def on_durable(first: Position | None, failure: BrokerError | None) -> None:
+        if done.done():
+            return  # who asked did not wait for the answer
         if first is not None:
             done.set_result(first)
         else:

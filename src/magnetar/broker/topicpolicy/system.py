@@ -7,7 +7,8 @@ topic that asks, and only where the system topic exists; the first policy that i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -23,7 +24,7 @@ from magnetar.broker.topicpolicy.contract import (
     TopicPolicyListener,
 )
 from magnetar.broker.topicpolicy.marker import Markers
-from magnetar.errors import BrokerError, NamespaceNotFound, NotAllowed
+from magnetar.errors import BrokerError, NamespaceNotFound, NotAllowed, PoliciesUnavailable
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import TopicPolicies
 from magnetar.model.segment import policy_name
@@ -102,9 +103,10 @@ class SystemTopicPolicies(TopicPoliciesService):
             changed = structs.replace(change(present or TopicPolicies()), isGlobal=is_global)
             if changed == present:
                 return
-            if log is None:
-                log = await self._make_log(base.namespace)
-            await self._write(log, base, changed, is_global=is_global)
+            async with self._deadline(base.namespace):
+                if log is None:
+                    log = await self._make_log(base.namespace)
+                await self._write(log, base, changed, is_global=is_global)
 
     async def delete(self, topic: TopicName, *, keep_global: bool = False) -> None:
         base = policy_name(topic)
@@ -112,7 +114,8 @@ class SystemTopicPolicies(TopicPoliciesService):
             async with self._turn(base, is_global=is_global):
                 log = await self._find_log(base.namespace) if takes_policies(base) else None
                 if log is not None and log.has(base, is_global=is_global):
-                    await self._write(log, base, None, is_global=is_global)
+                    async with self._deadline(base.namespace):
+                        await self._write(log, base, None, is_global=is_global)
 
     def register_listener(self, topic: TopicName, listener: TopicPolicyListener) -> bool:
         self._listeners.add(policy_name(topic), listener)
@@ -145,6 +148,18 @@ class SystemTopicPolicies(TopicPoliciesService):
     @property
     def _timeout_s(self) -> float:
         return float(self._config.topicPoliciesCacheInitTimeoutSeconds)
+
+    @asynccontextmanager
+    async def _deadline(self, namespace: NamespaceName) -> AsyncIterator[None]:
+        """Of a write; one that was cut off may still come about, as with any lost answer."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                yield
+        except TimeoutError:
+            raise PoliciesUnavailable(
+                f"{change_events_of(namespace).full} did not take the change within"
+                f" {self._timeout_s:g} s"
+            ) from None
 
     def _turn(self, topic: TopicName, *, is_global: bool) -> asyncio.Lock:
         return self._turns.setdefault((topic, is_global), asyncio.Lock())

@@ -313,6 +313,18 @@ def test_an_event_that_cannot_be_read_concerns_its_topic_only(tmp_path: Path) ->
     run(body, tmp_path)
 
 
+def test_a_write_that_hangs_is_refused_in_time(tmp_path: Path) -> None:
+    async def body(shop: Shop) -> None:
+        shop.ledgers.hold_creates()
+        with pytest.raises(PoliciesUnavailable, match="did not take the change within 1 s"):
+            await shop.set(messageTTLInSeconds=1)
+        shop.ledgers.release_creates()
+        await shop.set(messageTTLInSeconds=2)
+        assert await shop.ttl() == 2
+
+    run(body, tmp_path, topicPoliciesCacheInitTimeoutSeconds=1)
+
+
 def test_a_write_that_fails_is_refused_and_the_next_one_works(tmp_path: Path) -> None:
     async def body(shop: Shop) -> None:
         await shop.set(messageTTLInSeconds=1)
