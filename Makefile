@@ -13,7 +13,7 @@ help:
 	@echo "make setup   create $(VENV) with all extras, at the locked versions"
 	@echo "make run     a standalone broker on 6650 and 8080, data in $(DATA)/"
 	@echo "make test    all tests (ARGS='-k name' chooses)"
-	@echo "make lint    formatter, linter, types, generated code"
+	@echo "make lint    formatter, linter, types, generated code, bandit, advisories"
 	@echo "make format  apply the formatter and the linter's safe fixes"
 	@echo "make bench   the quick measurements, and what else can be measured"
 	@echo "make demo    produce, kill -9, restart, consume: nothing lost"
@@ -48,6 +48,8 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src
 	$(BIN)/python tools/generate_pb.py --check
+	$(BIN)/bandit -q -c pyproject.toml -r src
+	$(BIN)/python tools/audit.py
 
 format: setup
 	$(BIN)/ruff check --fix .

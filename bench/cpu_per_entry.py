@@ -71,20 +71,26 @@ class Meter:
 
 async def measure(broker: MagnetarBroker, entries: int, size: int) -> dict[str, dict[str, float]]:
     async with Line.open("127.0.0.1", broker.port) as line:
-        await line.subscribe(1, TOPIC, SUBSCRIPTION)
-        await line.create_producer(1, TOPIC)
-        payload = b"x" * size
-        frames = [line.encode_send(1, number, payload) for number in range(WARM_ENTRIES + entries)]
-        await line.send_all(frames[:WARM_ENTRIES], window=2000, burst=250)
-        meter = Meter(broker.pid)
-        await line.send_all(frames[WARM_ENTRIES:], window=2000, burst=250)
-        produced = meter.read(entries)
-        reader = Reader(line, 1)
-        meter = Meter(broker.pid)
-        reader.start()
-        await line.await_messages(len(frames))
-        reader.acknowledge()
-        return {"produce": produced, "consume": meter.read(len(frames))}
+        return await measure_line(line, broker.pid, entries, size)
+
+
+async def measure_line(
+    line: Line, pid: int, entries: int, size: int
+) -> dict[str, dict[str, float]]:
+    await line.subscribe(1, TOPIC, SUBSCRIPTION)
+    await line.create_producer(1, TOPIC)
+    payload = b"x" * size
+    frames = [line.encode_send(1, number, payload) for number in range(WARM_ENTRIES + entries)]
+    await line.send_all(frames[:WARM_ENTRIES], window=2000, burst=250)
+    meter = Meter(pid)
+    await line.send_all(frames[WARM_ENTRIES:], window=2000, burst=250)
+    produced = meter.read(entries)
+    reader = Reader(line, 1)
+    meter = Meter(pid)
+    reader.start()
+    await line.await_messages(len(frames))
+    reader.acknowledge()
+    return {"produce": produced, "consume": meter.read(len(frames))}
 
 
 def main() -> None:
