@@ -8,7 +8,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, assert_never
 
 from magnetar.broker.authentication import Credential
-from magnetar.errors import Unauthenticated, WireCode
+from magnetar.errors import Unauthenticated, Unauthorized
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.rules.handshake import (
     Admit,
@@ -25,6 +25,7 @@ from magnetar.rules.handshake import (
     apply_check,
     apply_refusal,
     apply_response,
+    check_original,
     choose_judge,
 )
 from magnetar.runtime.log import Log
@@ -51,7 +52,6 @@ log = Log(__name__)
 
 REFRESH: Final = b"PulsarAuthRefresh"
 """What a challenge says that asks a connected client for fresh credentials."""
-_REFUSED: Final = "Failed to authenticate"
 _NO_METHOD: Final = "none"
 
 
@@ -78,7 +78,8 @@ class Handshake:
         connection.features = connect.feature_flags
         try:
             turn = self._judge(connect)
-        except Unauthenticated as refusal:
+            self._check_roles(turn[0].caller, is_proxy=bool(connect.proxy_version))
+        except (Unauthenticated, Unauthorized) as refusal:
             turn = self._refused(refusal)
         self._take(turn)
 
@@ -153,14 +154,22 @@ class Handshake:
             case _:
                 assert_never(judge)
 
+    def _check_roles(self, caller: Caller, *, is_proxy: bool) -> None:
+        proxy_roles = self._connection.service.authentication.proxy_roles
+        if proxy_roles is None:
+            return
+        check_original(caller, proxy_roles, may_repeat=False)
+        if is_proxy and caller.role not in proxy_roles:
+            raise Unauthorized("Only a proxy may give the version of a proxy")
+
     def _credential(self, data: bytes) -> Credential:
         return Credential(data=data, certificate_name=self._connection.certificate_name)
 
-    def _refused(self, refusal: Unauthenticated) -> Turn:
+    def _refused(self, refusal: Unauthenticated | Unauthorized) -> Turn:
         log.warning(
             "authentication failed", address=self._connection.address, reason=refusal.sentence
         )
-        return apply_refusal(self._credentials)
+        return apply_refusal(self._credentials, refusal)
 
     # ------------------------------------------------------------------ acting
 
@@ -179,8 +188,8 @@ class Handshake:
                 self._schedule()
             case Stay():
                 self._schedule()
-            case Refuse():
-                connection.send_command(error(NO_REQUEST, WireCode.AUTHENTICATION, _REFUSED))
+            case Refuse(code, sentence):
+                connection.send_command(error(NO_REQUEST, code, sentence))
                 connection.close()
             case Close(reason):
                 log.info("connection closed", address=connection.address, reason=reason)

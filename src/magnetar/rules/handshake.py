@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
-from magnetar.errors import ProtocolViolation, Unauthenticated
+from magnetar.errors import (
+    BrokerError,
+    ProtocolViolation,
+    Unauthenticated,
+    Unauthorized,
+    WireCode,
+    fault_of,
+)
 from magnetar.model.caller import NOBODY, Caller
 
 
@@ -62,6 +69,9 @@ class Stay:
 @dataclass(frozen=True, slots=True)
 class Refuse:
     """Tell the client, then close."""
+
+    code: WireCode = WireCode.AUTHENTICATION
+    sentence: str = "Failed to authenticate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +124,27 @@ def apply_admission(
     return admitted, Admit()
 
 
-def apply_refusal(now: Credentials) -> Turn:
-    """CONNECT or AUTH_RESPONSE, and what it brought is not good."""
-    return replace(now, stage=Stage.REFUSED), Refuse()
+def apply_refusal(now: Credentials, refusal: BrokerError) -> Turn:
+    """CONNECT or AUTH_RESPONSE, and what it brought is not good; the client learns no more."""
+    step = Refuse()
+    if isinstance(refusal, Unauthorized):
+        step = Refuse(fault_of(refusal).code, "Invalid roles.")
+    return replace(now, stage=Stage.REFUSED), step
+
+
+def check_original(caller: Caller, proxy_roles: Collection[str], *, may_repeat: bool) -> None:
+    """Raise Unauthorized unless a proxy, and nobody else, speaks for another who is none.
+
+    With `may_repeat` somebody may name himself, as clients do over HTTP.
+    """
+    original = caller.original_role
+    if caller.role in proxy_roles:
+        if original is None:
+            raise Unauthorized("A proxy must say whom it speaks for")
+        if original in proxy_roles:
+            raise Unauthorized("A proxy cannot speak for a proxy")
+    elif original is not None and not (may_repeat and original == caller.role):
+        raise Unauthorized("Only a proxy may speak for another")
 
 
 def apply_response(now: Credentials, fresh: Identity) -> Turn:

@@ -118,6 +118,7 @@ class Configuration:
     maxUnackedMessagesPerSubscription: int
     messageExpiryCheckIntervalInMinutes: int
     metadataStoreUrl: str
+    proxyRoles: tuple[str, ...]
     retentionCheckIntervalInSeconds: int
     scalableTopicAutoScaleEnabled: bool
     scalableTopicAutoScaleIntervalSeconds: int

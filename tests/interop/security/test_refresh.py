@@ -51,7 +51,7 @@ def respond(client: RawClient, token: str) -> None:
 
 
 def test_a_client_is_asked_once_and_then_cut_off(place: Place) -> None:
-    with connect(place, token_of("alice", lasts_s=1)) as client:
+    with connect(place, token_of("alice", lasts_s=2)) as client:
         assert client.receive().type == BaseCommand.CONNECTED
         asked = client.receive()
         assert asked.type == BaseCommand.AUTH_CHALLENGE
@@ -61,11 +61,11 @@ def test_a_client_is_asked_once_and_then_cut_off(place: Place) -> None:
 
 
 def test_fresh_credentials_keep_the_connection(place: Place) -> None:
-    with connect(place, token_of("alice", lasts_s=1)) as client:
+    with connect(place, token_of("alice", lasts_s=2)) as client:
         assert client.receive().type == BaseCommand.CONNECTED
         for _ in range(2):
             assert client.receive().type == BaseCommand.AUTH_CHALLENGE
-            respond(client, token_of("alice", lasts_s=1))
+            respond(client, token_of("alice", lasts_s=2))
         respond(client, token_of("alice"))
         client.send(CommandPing())
         while (found := client.receive().type) == BaseCommand.AUTH_CHALLENGE:
@@ -95,7 +95,7 @@ def test_credentials_that_prove_somebody_else_or_nothing_end_it(
 
 
 def test_a_client_that_cannot_refresh_is_cut_off_unasked(place: Place) -> None:
-    with connect(place, token_of("alice", lasts_s=1), can_refresh=False) as client:
+    with connect(place, token_of("alice", lasts_s=2), can_refresh=False) as client:
         assert client.receive().type == BaseCommand.CONNECTED
         assert client.receive_frame() is None
 

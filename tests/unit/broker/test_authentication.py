@@ -9,7 +9,7 @@ import pytest
 
 from magnetar.broker.authentication import Authenticator, Credential, make_authenticator
 from magnetar.client.token import create_token, make_key_pair
-from magnetar.errors import InvalidConfiguration, Unauthenticated
+from magnetar.errors import InvalidConfiguration, Unauthenticated, Unauthorized
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.runtime.configuration import Configuration
 from magnetar.wire.jwt import SecretKey, parse_private_key
@@ -132,6 +132,13 @@ def test_without_a_method_the_first_that_accepts_counts_and_then_the_anonymous_r
 def test_a_proxy_names_whom_it_speaks_for() -> None:
     headers = {**bearer(TOKEN), "x-original-principal": "bob"}
     assert build().authenticate_http(headers, None) == Caller("alice", "bob")
+    guarded = {"authorizationEnabled": True}
+    with pytest.raises(Unauthorized):
+        build(**guarded).authenticate_http(headers, None)
+    door = build(**guarded, proxyRoles="alice")
+    assert door.authenticate_http(headers, None) == Caller("alice", "bob")
+    with pytest.raises(Unauthorized):
+        door.authenticate_http(bearer(TOKEN), None)
 
 
 def test_public_keys_and_claims_are_configured_by_pulsars_names(tmp_path: Path) -> None:

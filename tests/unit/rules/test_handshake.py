@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.errors import ProtocolViolation, Unauthenticated
+from magnetar.errors import ProtocolViolation, Unauthenticated, Unauthorized, WireCode
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.rules.handshake import (
     Admit,
@@ -21,6 +21,7 @@ from magnetar.rules.handshake import (
     apply_check,
     apply_refusal,
     apply_response,
+    check_original,
     choose_judge,
 )
 
@@ -64,8 +65,36 @@ def test_nobody_connects_twice() -> None:
 
 def test_bad_credentials_are_the_end() -> None:
     for before in (Credentials(), admitted()):
-        now, step = apply_refusal(before)
+        now, step = apply_refusal(before, Unauthenticated("the token has expired"))
         assert (now.stage, step) == (Stage.REFUSED, Refuse())
+    _, step = apply_refusal(Credentials(), Unauthorized("Only a proxy may speak for another"))
+    assert step == Refuse(WireCode.AUTHORIZATION, "Invalid roles.")
+
+
+@pytest.mark.parametrize(
+    ("caller", "may_repeat", "is_good"),
+    [
+        (Caller("alice"), False, True),
+        (Caller("alice", "bob"), False, False),
+        (Caller("alice", "bob"), True, False),
+        (Caller("alice", "alice"), False, False),
+        (Caller("alice", "alice"), True, True),
+        (Caller("proxy", "alice"), False, True),
+        (Caller("proxy"), False, False),
+        (Caller("proxy", "proxy"), True, False),
+        (Caller("proxy", "other"), True, False),
+        (Caller("guest", "root", is_anonymous=True), False, False),
+    ],
+)
+def test_only_a_proxy_speaks_for_another_and_it_must(
+    caller: Caller, may_repeat: bool, is_good: bool
+) -> None:
+    try:
+        check_original(caller, {"proxy", "other"}, may_repeat=may_repeat)
+    except Unauthorized:
+        assert not is_good
+    else:
+        assert is_good
 
 
 @pytest.mark.parametrize(
@@ -127,7 +156,7 @@ def test_behind_a_proxy_the_clients_own_role_must_stay() -> None:
 
 
 def test_fresh_credentials_before_the_first_break_the_protocol() -> None:
-    refused, _ = apply_refusal(Credentials())
+    refused, _ = apply_refusal(Credentials(), Unauthenticated("no"))
     for now in (Credentials(), refused):
         with pytest.raises(ProtocolViolation):
             apply_response(now, Identity("alice"))

@@ -11,7 +11,7 @@ from magnetar.broker.authentication.provider import Credential, Provider
 from magnetar.broker.authentication.token import make_token_provider
 from magnetar.errors import InvalidConfiguration, Unauthenticated
 from magnetar.model.caller import NOBODY, Caller
-from magnetar.rules.handshake import Identity
+from magnetar.rules.handshake import Identity, check_original
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 
@@ -39,9 +39,12 @@ class Authenticator:
         is_enabled: bool = True,
         anonymous_role: str = "",
         is_strict: bool = False,
+        proxy_roles: frozenset[str] | None = None,
     ) -> None:
         self.is_enabled = is_enabled
         self.anonymous_role = anonymous_role
+        self.proxy_roles = proxy_roles
+        """Who may speak for others; None where nobody asks what anybody may do."""
         self._providers = providers
         self._clock = clock
         self._is_strict = is_strict
@@ -55,9 +58,16 @@ class Authenticator:
         return self._providers[method].authenticate(credential, now_ms=self._clock.now_ms())
 
     def authenticate_http(self, headers: Mapping[str, str], certificate_name: str | None) -> Caller:
-        """Who sends a request; a client may name its method, else the first that accepts counts."""
+        """Who sends a request, and for whom."""
         if not self.is_enabled:
             return NOBODY
+        caller = self._find_caller(headers, certificate_name)
+        if self.proxy_roles is not None:
+            check_original(caller, self.proxy_roles, may_repeat=True)
+        return caller
+
+    def _find_caller(self, headers: Mapping[str, str], certificate_name: str | None) -> Caller:
+        """A client may name its method, else the first that accepts counts."""
         original = headers.get(ORIGINAL_HEADER) or None
         credential = Credential(
             header=headers.get("authorization"), certificate_name=certificate_name
@@ -93,6 +103,7 @@ def make_authenticator(config: Configuration, clock: Clock) -> Authenticator:
         clock,
         anonymous_role=config.anonymousUserRole,
         is_strict=config.strictAuthMethod,
+        proxy_roles=frozenset(config.proxyRoles) if config.authorizationEnabled else None,
     )
 
 
