@@ -54,6 +54,7 @@ LIBRARY_ROOMS: Mapping[str, tuple[str, ...]] = {
 # Imports that stand inside a function on purpose, and why.
 LAZY: Mapping[str, str] = {
     "app/standalone.py": "uvloop is not there on every system",
+    "broker/authentication/authenticator.py": "most brokers need no provider, or one",
     "client/message_id.py": "the admin commands use ids and never meet the protocol",
     "client/locksmith.py": "cryptography comes with an extra",
     "client/schema/schema.py": "fastavro takes its time, and most clients have no Avro",

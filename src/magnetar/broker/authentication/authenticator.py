@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from magnetar.broker.authentication.basic import make_basic_provider
-from magnetar.broker.authentication.certificate import make_certificate_provider
 from magnetar.broker.authentication.provider import Credential, Provider
-from magnetar.broker.authentication.token import make_token_provider
 from magnetar.errors import InvalidConfiguration, Unauthenticated
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.rules.handshake import Identity, check_original
@@ -16,11 +13,7 @@ from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 
 _PACKAGE: Final = "org.apache.pulsar.broker.authentication."
-_MAKERS: Final[Mapping[str, Callable[[Configuration], Provider]]] = {
-    "tls": make_certificate_provider,
-    "token": make_token_provider,
-    "basic": make_basic_provider,
-}
+_METHODS: Final = ("tls", "token", "basic")
 _CLASSES: Final = {
     f"{_PACKAGE}AuthenticationProviderTls": "tls",
     f"{_PACKAGE}AuthenticationProviderToken": "token",
@@ -99,7 +92,7 @@ def make_authenticator(config: Configuration, clock: Clock) -> Authenticator:
             "authenticationEnabled needs authenticationProviders: some of tls, token, basic"
         )
     return Authenticator(
-        {method: _MAKERS[method](config) for method in methods},
+        {method: _make_provider(method, config) for method in methods},
         clock,
         anonymous_role=config.anonymousUserRole,
         is_strict=config.strictAuthMethod,
@@ -107,9 +100,25 @@ def make_authenticator(config: Configuration, clock: Clock) -> Authenticator:
     )
 
 
+def _make_provider(method: str, config: Configuration) -> Provider:
+    match method:
+        case "tls":
+            from magnetar.broker.authentication.certificate import make_certificate_provider
+
+            return make_certificate_provider(config)
+        case "token":
+            from magnetar.broker.authentication.token import make_token_provider
+
+            return make_token_provider(config)
+        case _:
+            from magnetar.broker.authentication.basic import make_basic_provider
+
+            return make_basic_provider(config)
+
+
 def _method_of(written: str) -> str:
     method = _CLASSES.get(written, written)
-    if method not in _MAKERS:
+    if method not in _METHODS:
         raise InvalidConfiguration(
             f"authenticationProviders: {written} is not one of tls, token, basic"
             " or Pulsar's class of the same"
