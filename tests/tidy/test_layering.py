@@ -55,6 +55,7 @@ LIBRARY_ROOMS: Mapping[str, tuple[str, ...]] = {
 LAZY: Mapping[str, str] = {
     "app/standalone.py": "uvloop is not there on every system",
     "broker/authentication/authenticator.py": "most brokers need no provider, or one",
+    "app/metadata.py": "kazoo comes with an extra",
     "client/message_id.py": "the admin commands use ids and never meet the protocol",
     "client/locksmith.py": "cryptography comes with an extra",
     "client/schema/schema.py": "fastavro takes its time, and most clients have no Avro",

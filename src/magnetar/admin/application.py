@@ -8,6 +8,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
+from magnetar.admin.elsewhere import find_elsewhere
 from magnetar.admin.gate import check_access
 from magnetar.admin.origin import check_host, check_origin
 from magnetar.admin.request import Call, Request, decode_body, parse_query
@@ -76,7 +77,10 @@ class Application:
                     reason = f"{method} is not allowed at {path}, only {names}"
                     return refusal(HTTPStatus.METHOD_NOT_ALLOWED, reason, (("allow", names),))
                 case Found():
-                    return await self._call(found, _make_request(scope, path, caller), receive)
+                    query = bytes(scope["query_string"]).decode("latin-1")
+                    return await self._call(
+                        found, _make_request(scope, path, caller), receive, query
+                    )
         except Unauthenticated as error:
             _log.warning("authentication failed", path=path, reason=error.sentence)
             return refusal(HTTPStatus.UNAUTHORIZED, error.sentence, _CHALLENGE)
@@ -119,10 +123,17 @@ class Application:
         except TimeoutError:
             raise BodyTooSlow from None
 
-    async def _call(self, found: Found, request: Request, receive: Receive) -> Response | Stream:
-        """Whoever may not make the call is told so before the body is read."""
-        route = found.route
-        await check_access(self._api, route.need, Call(request, found.parts))
+    async def _call(
+        self, found: Found, request: Request, receive: Receive, query: str
+    ) -> Response | Stream:
+        """Whoever may not make the call, or asks the wrong broker, is told so before the body is
+        read.
+        """
+        route, call = found.route, Call(request, found.parts)
+        await check_access(self._api, route.need, call)
+        elsewhere = await find_elsewhere(self._api, route, call, query)
+        if elsewhere is not None:
+            return elsewhere
         request = replace(request, body=await self._read_body(receive))
         payload = None
         if route.body is not None:

@@ -14,12 +14,12 @@ STATS_TABLE = Table("broker_stats", "/admin/v2/broker-stats")
 
 async def list_brokers(api: BrokerApi, call: Call) -> object:
     """Addresses of the brokers that serve."""
-    return api.brokers.list()
+    return await api.brokers.list()
 
 
 async def get_leader(api: BrokerApi, call: Call) -> object:
     """The broker that leads the cluster."""
-    return api.brokers.leader()
+    return await api.brokers.leader()
 
 
 async def get_version(api: BrokerApi, call: Call) -> object:

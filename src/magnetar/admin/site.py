@@ -28,7 +28,7 @@ _PAGE: Final = """<!doctype html>
 
 async def get_landing_page(api: BrokerApi, call: Call) -> object:
     """A page that says what runs here."""
-    version, broker = api.brokers.version, api.brokers.leader()["brokerId"]
+    version, broker = api.brokers.version, api.brokers.broker_id
     return text_response(_PAGE.format(version=escape(version), broker=escape(broker)), HTML)
 
 

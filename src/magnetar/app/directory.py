@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from magnetar.runtime.clock import Clock
 FORMAT_VERSION: Final = 1
 _LOCK: Final = "LOCK"
 _FORMAT: Final = "FORMAT"
+_IDENTITY: Final = "IDENTITY"
 _HOLDER: Final = re.compile(r"pid ([0-9]+) since ([0-9]+)\n")
 _STAMP: Final = re.compile(r"magnetar ([0-9]+)\n")
 
@@ -33,6 +35,21 @@ class DataDirectory:
     @property
     def ledger_folder(self) -> Path:
         return self.path / "ledgers"
+
+
+def load_identity(directory: DataDirectory) -> str | None:
+    """The name under which shared metadata knows the directory; None for one of its own."""
+    try:
+        return (directory.path / _IDENTITY).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return None
+
+
+def store_identity(directory: DataDirectory) -> str:
+    """Give the directory a name that no other has."""
+    identity = str(uuid.uuid4())
+    _store_durably(directory.path / _IDENTITY, f"{identity}\n")
+    return identity
 
 
 @contextmanager

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from magnetar.app.directory import FORMAT_VERSION, DataDirectory, inspecting, read_format
+from magnetar.app.directory import (
+    FORMAT_VERSION,
+    DataDirectory,
+    inspecting,
+    load_identity,
+    read_format,
+)
 from magnetar.broker.ownership import TERM_PATH
 from magnetar.broker.topic_tree import BucketCount
 from magnetar.errors import DataDirectoryRefused, InvalidName, LedgerCorrupt, RecordUnreadable
@@ -86,6 +92,12 @@ def examine_directory(path: Path) -> Diagnosis:
 def _examine_contents(directory: DataDirectory, diagnosis: Diagnosis) -> None:
     if not directory.metadata_file.exists() and not directory.ledger_folder.exists():
         diagnosis.seen.append("nothing was ever stored here")
+        return
+    if load_identity(directory) is not None:
+        _examine_ledgers(directory.ledger_folder, diagnosis)
+        diagnosis.notes.append(
+            "the metadata is on a store that brokers share; it was not looked at"
+        )
         return
     named = _examine_metadata(directory.metadata_file, diagnosis)
     ledgers = _examine_ledgers(directory.ledger_folder, diagnosis)

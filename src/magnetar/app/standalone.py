@@ -20,12 +20,20 @@ from magnetar.admin.server import serving as serving_http
 from magnetar.admin.table import make_application
 from magnetar.app.directory import holding
 from magnetar.app.exposure import check_exposure
+from magnetar.app.membership import join, settle_identity
+from magnetar.app.metadata import open_stores
 from magnetar.app.seed import seed_cluster
 from magnetar.app.tls import check_tls, open_broker_tls, open_web_tls
 from magnetar.broker.api import BrokerApi
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler import HANDLERS
-from magnetar.broker.ownership import Owner, SoleOwnership, parse_listeners, take_term
+from magnetar.broker.ownership import (
+    Owner,
+    Ownership,
+    SoleOwnership,
+    parse_listeners,
+    take_term,
+)
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
@@ -35,7 +43,6 @@ from magnetar.errors import InvalidConfiguration, MagnetarError
 from magnetar.ledger.backends.file import Disk, FilePolicy, open_file_store
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.store import LedgerStore
-from magnetar.metadata.backends.sqlite import SqliteStore
 from magnetar.runtime.clock import Clock, SystemClock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log, configure_logs
@@ -65,6 +72,7 @@ async def serving(
     bind: str | None = None,
     config: Path | None = None,
     overrides: Sequence[str] = (),
+    standalone: bool = True,
     disk: Disk | None = None,
     files: FilePolicy | None = None,
 ) -> AsyncIterator[Server]:
@@ -72,7 +80,7 @@ async def serving(
 
     `disk` and `files` are for tests: what the ledgers lie on, and how soon they are settled.
     """
-    settings = Configuration.load(config, overrides, standalone=True)
+    settings = Configuration.load(config, overrides, standalone=standalone)
     for name in settings.inert_settings():
         _log.warning("setting has no effect in this broker", key=name)
     clock = SystemClock()
@@ -82,15 +90,28 @@ async def serving(
         directory = stack.enter_context(holding(data, clock))
         doors = _open_doors(settings, clock, host, port, web_port)
         stack.callback(doors.close)
-        store = await SqliteStore.open(directory.metadata_file, clock=clock)
-        stack.push_async_callback(store.close)
+        stores = await open_stores(stack, settings, directory, clock)
+        store = stores.local
         ledgers = await open_file_store(
             directory.ledger_folder, sync=settings.journalSyncData, disk=disk, policy=files
         )
         stack.push_async_callback(ledgers.close)
-        resources = Resources(store, store, clock=clock)
-        term = await take_term(store, above=await _highest_term(ledgers))
-        owner = _make_owner(settings, host, doors, term)
+        resources = Resources(store, stores.configuration, clock=clock)
+        found = await ledgers.ledgers()
+        identity = await settle_identity(stores, directory, has_ledgers=bool(found))
+        above = await _highest_term(ledgers)
+        owner = _make_owner(settings, host, doors, await take_term(store, above=above))
+        ownership: Ownership = SoleOwnership(owner)
+        if identity is not None:
+            ownership = await join(
+                stack,
+                store,
+                owner,
+                identity,
+                next_term=lambda: take_term(store, above=above),
+                is_known=resources.namespaces.exists,
+                on_moved=lambda namespace: service.leave_namespace(namespace),
+            )
         await seed_cluster(resources, settings.clusterName or "standalone", owner)
         policies = PolicyService(resources, settings, clock=clock)
         stack.push_async_callback(policies.close)
@@ -104,14 +125,14 @@ async def serving(
             schemas=SchemaRegistry(
                 store, ledgers, clock, legacy_json=settings.schemaJsonAllowLegacyJacksonFormat
             ),
-            ownership=SoleOwnership(owner),
+            ownership=ownership,
             owner=owner,
             cache=EntryCache((settings.managedLedgerCacheSizeMB or _CACHE_MIB) * _MIB),
         )
         stack.push_async_callback(service.close)
         Upkeep(service).start()
         service.scalable.start()
-        service.tasks.start(service.sweep_ledgers(await ledgers.ledgers()), name="sweep ledgers")
+        service.tasks.start(service.sweep_ledgers(found), name="sweep ledgers")
         api = BrokerApi(service)
         await api.apply_stored_configuration()
         loop = asyncio.get_running_loop()
@@ -246,6 +267,7 @@ def run(
     bind: str | None,
     config: Path | None,
     overrides: Sequence[str],
+    standalone: bool = True,
     log_format: str = "text",
     log_level: str = "info",
 ) -> int:
@@ -259,6 +281,7 @@ def run(
         "bind": bind,
         "config": config,
         "overrides": overrides,
+        "standalone": standalone,
     }
     try:
         with asyncio.Runner(loop_factory=_new_loop) as runner:

@@ -48,6 +48,10 @@ class Owner:
 
 
 class Ownership(Protocol):
+    @property
+    def is_shared(self) -> bool:
+        """Whether other brokers may own topics of this cluster."""
+
     async def owner_of(self, topic: TopicName) -> Owner:
         """Raise NoOwner while ownership is moving."""
 
@@ -56,6 +60,8 @@ class SoleOwnership:
     """One broker that owns every topic. Its term grows with every start, so an older process is
     fenced.
     """
+
+    is_shared = False
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner

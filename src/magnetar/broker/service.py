@@ -159,6 +159,7 @@ class Service:
                 raise NotAllowed("Broker is not set to serve non-persistent topics")
             if not create:
                 raise TopicNotFound(f"Topic {name} not found")
+            await self.require_owner(name)
             topic, is_new = NonPersistentTopic(self, name, policy), True
         else:
             if not self.config.enablePersistentTopics:
@@ -177,8 +178,15 @@ class Service:
             self._tell_watchers(name, exists=True)
         return topic
 
-    async def _open_persistent(self, name: TopicName, policy: EffectivePolicy) -> PersistentTopic:
+    async def require_owner(self, name: TopicName) -> Owner:
+        """This broker, with the term under which it may write; others are asked by lookup."""
         owner = await self.ownership.owner_of(name)
+        if not owner.is_self:
+            raise ServiceNotReady(f"{name} is served by {owner.service_url}")
+        return owner
+
+    async def _open_persistent(self, name: TopicName, policy: EffectivePolicy) -> PersistentTopic:
+        owner = await self.require_owner(name)
         chain = await Chain.open(
             name.full,
             self.ledgers,
@@ -301,6 +309,18 @@ class Service:
         async with Change(self._changing, name.full):
             await topic.close()
             self._drop(topic)
+
+    def leave_namespace(self, namespace: NamespaceName) -> None:
+        """Close its topics, so that clients look them up again and they open under a new term."""
+        self.tasks.start(self._leave(namespace), name=f"leave {namespace}")
+
+    async def _leave(self, namespace: NamespaceName) -> None:
+        for topic in list(self.topics.values()):
+            if topic.name.namespace == namespace:
+                try:
+                    await self.unload_topic(topic.name)
+                except BrokerError as failure:
+                    log.error("topic did not close", topic=topic.name.full, reason=failure.sentence)
 
     def _drop(self, topic: AnyTopic) -> None:
         name = topic.name

@@ -52,6 +52,39 @@ ADMIN_PARTS: Final[tuple[Part, ...]] = (
 )
 
 
+SERVER: Final[tuple[Part, ...]] = (
+    Flag(
+        ("--data",),
+        "directory of all data (MAGNETAR_DATA, else ./data)",
+        parse=Path,
+        default=Path(os.environ.get("MAGNETAR_DATA", "data")),
+        variable="DIR",
+    ),
+    Flag(("--port",), "port of the binary protocol (6650)", parse=int),
+    Flag(("--web-port",), "port of the admin service (8080)", parse=int),
+    Flag(("--bind",), "address to listen on (bindAddress if configured, else 127.0.0.1)"),
+    Flag(("--config",), "configuration file", parse=Path, variable="FILE"),
+    Flag(
+        ("--set",),
+        "one configuration key; may be given again",
+        many=True,
+        variable="KEY=VALUE",
+    ),
+    Flag(
+        ("--metadata",),
+        "where metadata is kept: zk://host:port[,…]/chroot (metadataStoreUrl if configured)",
+        variable="URL",
+    ),
+    Flag(("--log-format",), "shape of log lines", choices=("text", "json"), default="text"),
+    Flag(
+        ("--log-level",),
+        "least important level to log",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+    ),
+)
+
+
 class Command(NamedTuple):
     name: str
     help: str
@@ -67,32 +100,13 @@ COMMANDS: Final[tuple[Command, ...]] = (
         "standalone",
         "run a broker with everything it needs in one process",
         "magnetar.cli.standalone",
-        parts=(
-            Flag(
-                ("--data",),
-                "directory of all data (MAGNETAR_DATA, else ./data)",
-                parse=Path,
-                default=Path(os.environ.get("MAGNETAR_DATA", "data")),
-                variable="DIR",
-            ),
-            Flag(("--port",), "port of the binary protocol (6650)", parse=int),
-            Flag(("--web-port",), "port of the admin service (8080)", parse=int),
-            Flag(("--bind",), "address to listen on (bindAddress if configured, else 127.0.0.1)"),
-            Flag(("--config",), "configuration file", parse=Path, variable="FILE"),
-            Flag(
-                ("--set",),
-                "one configuration key; may be given again",
-                many=True,
-                variable="KEY=VALUE",
-            ),
-            Flag(("--log-format",), "shape of log lines", choices=("text", "json"), default="text"),
-            Flag(
-                ("--log-level",),
-                "least important level to log",
-                choices=("debug", "info", "warning", "error"),
-                default="info",
-            ),
-        ),
+        parts=SERVER,
+    ),
+    Command(
+        "broker",
+        "run a broker that shares its metadata store with others",
+        "magnetar.cli.member",
+        parts=SERVER,
     ),
     Command(
         "admin",

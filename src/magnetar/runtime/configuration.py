@@ -117,6 +117,8 @@ class Configuration:
     maxUnackedMessagesPerConsumer: int
     maxUnackedMessagesPerSubscription: int
     messageExpiryCheckIntervalInMinutes: int
+    metadataStoreOperationTimeoutSeconds: int
+    metadataStoreSessionTimeoutMillis: int
     metadataStoreUrl: str
     proxyRoles: tuple[str, ...]
     retentionCheckIntervalInSeconds: int

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from magnetar.broker.service import Service
 
 DYNAMIC_PATH: Final = "/admin/configuration"
+BROKERS: Final = "/loadbalance/brokers"
+LEADER: Final = "/loadbalance/leader"
 _SUMMED: Final = {
     "brk_in_rate": "msgRateIn",
     "brk_in_tp_rate": "msgThroughputIn",
@@ -53,11 +55,23 @@ class BrokerSelfApi:
     def is_closing(self) -> bool:
         return self._service.closing
 
-    def list(self) -> Sequence[str]:
-        return [self._service.broker_id]
+    @property
+    def broker_id(self) -> str:
+        return self._service.broker_id
 
-    def leader(self) -> Mapping[str, str]:
-        return {"serviceUrl": self._service.web_url, "brokerId": self._service.broker_id}
+    async def list(self) -> Sequence[str]:
+        """This broker, and those that registered in the store it shares with them."""
+        registered = await self._service.store.children(BROKERS)
+        return sorted({self._service.broker_id, *registered})
+
+    async def leader(self) -> Mapping[str, str]:
+        record = await self._service.store.get(LEADER)
+        if record is None:
+            return {"serviceUrl": self._service.web_url, "brokerId": self._service.broker_id}
+        try:
+            return msgspec.json.decode(record.value, type=dict[str, str])
+        except msgspec.DecodeError as error:
+            raise RecordUnreadable(f"{LEADER}: {error}") from None
 
     async def check_health(self, broker_id: str | None = None) -> None:
         if broker_id not in (None, "", self._service.broker_id):

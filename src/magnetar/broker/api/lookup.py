@@ -9,7 +9,7 @@ from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.api.topic import check_namespace
 from magnetar.broker.scalable.guard import find_successor, migrated
 from magnetar.errors import TopicNotFound
-from magnetar.model.name import TopicDomain, TopicName
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
@@ -41,6 +41,16 @@ class LookupApi:
         }
         told = {name: each for name, each in urls.items() if each}
         return {"brokerId": owner.broker_id, **told, "brokerUrlSsl": ""}
+
+    @property
+    def is_shared(self) -> bool:
+        return self._service.ownership.is_shared
+
+    async def find_elsewhere(self, namespace: NamespaceName) -> str | None:
+        """The web address of the broker that owns a namespace, unless it is this one."""
+        any_topic = TopicName(TopicDomain.PERSISTENT, namespace, "any")
+        owner = await self._service.ownership.owner_of(any_topic)
+        return None if owner.is_self else owner.web_url or owner.web_url_tls
 
     async def _may_serve(self, topic: TopicName) -> bool:
         """Whether it exists in any form, or would come to be by attaching."""

@@ -95,6 +95,7 @@ class ScalableService:
             bucket_budget=self._service.config.scalableTopicEntryBucketBudget,
         )
         await self._check_creation(name)
+        await self._require_owner(name)
         await self.records.create(name, ScalableTopicMetadata(layout, dict(properties or {})))
         access = LocalSegments(self._service, name)
         await together(access.create(segment.ref, ()) for segment in layout.segments)
@@ -155,6 +156,7 @@ class ScalableService:
             if self._service.closing:
                 raise ServiceNotReady("The broker is closing")
             await self.records.require(name)
+            await self._require_owner(name)
             controller = self._controllers.get(name)
         if controller is None:
             controller = self._controllers[name] = Controller(
@@ -162,6 +164,12 @@ class ScalableService:
             )
         await controller.ready()
         return controller
+
+    async def _require_owner(self, name: TopicName) -> None:
+        """Segments and controller of a topic are with the one broker that owns its namespace."""
+        owner = await self._service.ownership.owner_of(name)
+        if not owner.is_self:
+            raise NoOwner(f"{name} is controlled by {owner.service_url}")
 
     def wake(self, topic: TopicName) -> None:
         """Somebody uses a topic: see to it that it has a controller, without waiting for it."""
@@ -200,10 +208,11 @@ class ScalableService:
         if not is_deleting:
             await self._wake(topic)
         elif topic not in self._controllers:
-            controller = self._controllers[topic] = Controller(
-                self._service, topic, self.records, on_end=self._on_end
-            )
             try:
+                await self._require_owner(topic)
+                controller = self._controllers[topic] = Controller(
+                    self._service, topic, self.records, on_end=self._on_end
+                )
                 await controller.ready()
             except (NoOwner, TopicNotFound):
                 pass  # another broker's, or deleted by now, as it should be
@@ -249,7 +258,14 @@ class ScalableService:
         leader = await self.records.load_controller(topic)
         if leader is not None and leader == json.dumps(self._service.broker_id).encode():
             return self._service.owner.address
-        return None
+        return await self._remote_controller(topic)
+
+    async def _remote_controller(self, topic: TopicName) -> BrokerAddress | None:
+        try:
+            owner = await self._service.ownership.owner_of(topic)
+        except NoOwner:
+            return None
+        return None if owner.is_self else owner.address
 
     async def resolve(
         self, name: TopicName, *, create_if_missing: bool

@@ -1,0 +1,388 @@
+"""Brokers that share one ZooKeeper: who owns what, and what holds when a part of it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pulsar
+import pytest
+
+from magnetar.app.doctor import examine_directory
+from magnetar.app.standalone import Server, serving
+from magnetar.broker.lease import home_path, lease_path
+from magnetar.errors import DataDirectoryRefused, InvalidConfiguration, StoreUnavailable
+from magnetar.metadata.backends.zookeeper import ZookeeperStore
+from magnetar.metadata.store import ABSENT
+from magnetar.model.name import parse_namespace
+from magnetar.testing import BrokerFailed, MagnetarBroker
+from magnetar.testing.zookeeper import ZookeeperServer, shared_zookeeper
+
+LONG_S = 60.0
+TOPIC = "persistent://public/default/orders"
+DEFAULT = parse_namespace("public/default")
+
+
+def broker_on(url: str, **settings: str | int) -> MagnetarBroker:
+    return MagnetarBroker(set=settings, arguments=["--metadata", url])
+
+
+@pytest.fixture(scope="module")
+def mortal() -> Iterator[ZookeeperServer]:
+    with ZookeeperServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[MagnetarBroker, MagnetarBroker]]:
+    url = shared_zookeeper().new_url()
+    with broker_on(url) as first, broker_on(url) as second:
+        yield first, second
+
+
+def ask(broker: MagnetarBroker, method: str, path: str, body: object = None) -> tuple[int, Any]:
+    """One request, no redirect followed; a redirect answers with where it leads."""
+    connection = http.client.HTTPConnection("127.0.0.1", broker.web_port, timeout=LONG_S)
+    try:
+        headers = {"content-type": "application/json"}
+        text = None if body is None else json.dumps(body)
+        connection.request(method, f"/admin/v2/{path}", text, headers)
+        response = connection.getresponse()
+        content = response.read()
+        if response.status == 307:
+            return 307, response.headers["location"]
+        return response.status, json.loads(content) if content[:1] in (b"{", b"[") else content
+    finally:
+        connection.close()
+
+
+def find_owner(broker: MagnetarBroker, topic: str) -> str:
+    connection = http.client.HTTPConnection("127.0.0.1", broker.web_port, timeout=LONG_S)
+    try:
+        connection.request("GET", "/lookup/v2/topic/" + topic.replace("://", "/"))
+        return str(json.loads(connection.getresponse().read())["brokerId"])
+    finally:
+        connection.close()
+
+
+def id_of(broker: MagnetarBroker) -> str:
+    return f"127.0.0.1:{broker.web_port}"
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LONG_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.01)
+
+
+class Publisher:
+    """Sends numbers one after the other and keeps those that were acknowledged."""
+
+    def __init__(self, url: str) -> None:
+        logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        self._client = pulsar.Client(url, logger=logger, operation_timeout_seconds=60)
+        self._producer = self._client.create_producer(TOPIC, send_timeout_millis=60_000)
+        self._stop = threading.Event()
+        self.acknowledged: list[int] = []
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            self._producer.send(str(number).encode())
+            self.acknowledged.append(number)
+            number += 1
+
+    def more(self, count: int = 20) -> None:
+        """Wait for that many further acknowledgements."""
+        goal = len(self.acknowledged) + count
+        until(lambda: len(self.acknowledged) >= goal)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(LONG_S)
+
+    def close(self) -> None:
+        self.stop()
+        self._client.close()
+
+
+def read_all(url: str) -> list[int]:
+    """Every number once; what was sent again after a broken connection may be there twice."""
+    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    client = pulsar.Client(url, logger=logger, operation_timeout_seconds=60)
+    try:
+        reader = client.create_reader(TOPIC, pulsar.MessageId.earliest)
+        numbers = set()
+        while reader.has_message_available():
+            numbers.add(int(reader.read_next(30_000).data()))
+        return sorted(numbers)
+    finally:
+        client.close()
+
+
+def test_brokers_know_each_other_and_one_leads(pair: tuple[MagnetarBroker, ...]) -> None:
+    expected = sorted(id_of(each) for each in pair)
+    for broker in pair:
+        assert ask(broker, "GET", "brokers/standalone") == (200, expected)
+    leaders = {ask(broker, "GET", "brokers/leaderBroker")[1]["brokerId"] for broker in pair}
+    assert len(leaders) == 1
+    assert leaders <= set(expected)
+
+
+def test_a_topic_is_served_by_one_broker_and_found_through_any(
+    pair: tuple[MagnetarBroker, ...],
+) -> None:
+    first, second = pair
+    publisher = Publisher(first.service_url)
+    publisher.more()
+    publisher.close()
+    owner = find_owner(first, TOPIC)
+    assert find_owner(second, TOPIC) == owner
+    other = second if owner == id_of(first) else first
+    path = "persistent/public/default/orders/stats"
+    assert ask(other, "GET", f"{path}?x=%2F") == (307, f"http://{owner}/admin/v2/{path}?x=%2F")
+    assert read_all(other.service_url) == publisher.acknowledged
+
+
+def test_brokers_that_race_for_new_namespaces_never_both_get_one(
+    pair: tuple[MagnetarBroker, ...],
+) -> None:
+    names = [f"race-{index}" for index in range(12)]
+    for name in names:
+        assert ask(pair[0], "PUT", f"namespaces/public/{name}")[0] == 204
+
+    def create(broker: MagnetarBroker, name: str) -> int:
+        return ask(broker, "PUT", f"persistent/public/{name}/topic")[0]
+
+    with ThreadPoolExecutor(8) as threads:
+        wanted = [(broker, name) for name in names for broker in pair]
+        made = dict(zip(wanted, threads.map(lambda each: create(*each), wanted), strict=True))
+    for name in names:
+        topic = f"persistent://public/{name}/topic"
+        owners = {find_owner(broker, topic) for broker in pair}
+        assert len(owners) == 1
+        statuses = sorted(made[broker, name] for broker in pair)
+        assert statuses == [204, 307], statuses
+
+
+def test_brokers_that_race_on_one_policy_lose_no_update(
+    pair: tuple[MagnetarBroker, ...],
+) -> None:
+    assert ask(pair[0], "PUT", "namespaces/public/policies")[0] == 204
+
+    def set_property(index: int) -> int:
+        path = f"namespaces/public/policies/property/key-{index}/{index}"
+        return ask(pair[index % 2], "PUT", path)[0]
+
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(set_property, range(24))) == {204}
+    expected = {f"key-{index}": str(index) for index in range(24)}
+    path = "namespaces/public/policies/properties"
+    until(lambda: all(ask(broker, "GET", path)[1] == expected for broker in pair))
+
+
+def test_a_killed_broker_takes_its_topics_back_and_nobody_else_does(tmp_path: Path) -> None:
+    url = shared_zookeeper().new_url()
+    with broker_on(url) as first, broker_on(url) as second:
+        publisher = Publisher(first.service_url)
+        publisher.more()
+        first.crash()
+        path = "persistent/public/default/orders/stats"
+        status, _ = ask(second, "GET", path)
+        assert status in (307, 503)  # the dead broker's session has not ended, or has just
+        first.start()
+        assert find_owner(second, TOPIC) == id_of(first)
+        publisher.more()
+        publisher.close()
+        assert read_all(second.service_url) == publisher.acknowledged
+
+
+def test_an_expired_session_is_taken_up_again_under_a_higher_term_and_nothing_is_lost(
+    tmp_path: Path,
+) -> None:
+    server = shared_zookeeper()
+    url = server.new_url()
+
+    async def body() -> None:
+        async with running(tmp_path / "data", url) as broker:
+            store = broker.service.store
+            assert isinstance(store, ZookeeperStore)
+            publisher = await asyncio.to_thread(Publisher, broker.service.service_url)
+            await asyncio.to_thread(publisher.more)
+            before = await load_lease(store)
+            await asyncio.to_thread(server.expire, store.session)
+            async with asyncio.timeout(LONG_S):
+                while (lease := await load_lease(store)) is None or lease == before:
+                    await asyncio.sleep(0.01)
+            assert before is not None
+            assert lease["term"] > before["term"]
+            assert {**lease, "term": 0} == {**before, "term": 0}
+            await asyncio.to_thread(publisher.more)
+            await asyncio.to_thread(publisher.close)
+            numbers = await asyncio.to_thread(read_all, broker.service.service_url)
+            assert numbers == publisher.acknowledged
+            topic = broker.service.topics[TOPIC]
+            ledger = topic.chain.last_position.ledger_id
+            assert (await broker.service.ledgers.describe(ledger)).term == lease["term"]
+
+    asyncio.run(body())
+
+
+async def load_lease(store: ZookeeperStore) -> dict[str, Any] | None:
+    record = await store.get(lease_path(DEFAULT))
+    return None if record is None else json.loads(record.value)
+
+
+def running(data: Path, url: str, *overrides: str) -> Any:
+    chosen = [f"metadataStoreUrl={url}", *overrides]
+    return serving(data=data, port=0, web_port=0, bind="127.0.0.1", overrides=chosen)
+
+
+def test_loaded_topics_go_on_while_zookeeper_hangs_or_is_dead(mortal: ZookeeperServer) -> None:
+    settings = {"metadataStoreOperationTimeoutSeconds": 1}
+    with broker_on(mortal.new_url(), **settings) as broker:
+        publisher = Publisher(broker.service_url)
+        publisher.more()
+        mortal.pause()
+        try:
+            publisher.more()
+            began = time.monotonic()
+            status, answer = ask(broker, "PUT", "namespaces/public/new")
+            assert (status, "did not answer within 1 s" in str(answer)) == (503, True)
+            assert time.monotonic() - began < LONG_S / 2
+            publisher.more()
+        finally:
+            mortal.resume()
+        mortal.kill()
+        publisher.more()
+        mortal.start()
+        until(lambda: ask(broker, "PUT", "namespaces/public/new")[0] in (204, 409))
+        publisher.more()
+        publisher.close()
+        assert read_all(broker.service_url) == publisher.acknowledged
+
+
+def test_local_and_configuration_stores_may_be_two(tmp_path: Path) -> None:
+    local, shared = shared_zookeeper().new_url(), shared_zookeeper().new_url()
+
+    async def body() -> None:
+        async with running(tmp_path, local, f"configurationMetadataStoreUrl={shared}"):
+            pass
+        local_store = await ZookeeperStore.open(local)
+        shared_store = await ZookeeperStore.open(shared)
+        assert await shared_store.exists("/admin/policies/public/default")
+        assert not await local_store.exists("/admin/policies")
+        assert await local_store.exists("/magnetar/directories")
+        assert not await shared_store.exists("/magnetar")
+        await local_store.close()
+        await shared_store.close()
+
+    asyncio.run(body())
+
+
+def test_a_directory_and_metadata_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    server = shared_zookeeper()
+
+    async def fill(server: Server) -> None:
+        await asyncio.to_thread(
+            lambda: Publisher(server.service.service_url).close()  # at least one message
+        )
+
+    async def body() -> None:
+        own, shared = tmp_path / "own", tmp_path / "shared"
+        async with serving(data=own, port=0, web_port=0, bind="127.0.0.1") as broker:
+            await fill(broker)
+        with pytest.raises(DataDirectoryRefused, match=r"its metadata in .*metadata\.db"):
+            async with running(own, server.new_url()):
+                pass
+        async with running(shared, server.new_url()) as broker:
+            await fill(broker)
+        diagnosis = examine_directory(shared)
+        assert diagnosis.faults == []
+        assert "the metadata is on a store that brokers share" in diagnosis.notes[-1]
+        with pytest.raises(DataDirectoryRefused, match="does not know"):
+            async with running(shared, server.new_url()):
+                pass
+        with pytest.raises(DataDirectoryRefused, match="shared store"):
+            async with serving(data=shared, port=0, web_port=0, bind="127.0.0.1"):
+                pass
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("url", ["etcd://a:1", "zk://"])
+def test_a_store_that_cannot_be_is_refused_by_name(tmp_path: Path, url: str) -> None:
+    async def body() -> None:
+        with pytest.raises(InvalidConfiguration, match=url):
+            async with running(tmp_path, url):
+                pass
+
+    asyncio.run(body())
+
+
+def test_a_missing_server_is_told_at_start(tmp_path: Path) -> None:
+    async def body() -> None:
+        with pytest.raises(StoreUnavailable, match="No ZooKeeper answers at 127"):
+            async with running(
+                tmp_path, "zk://127.0.0.1:9", "metadataStoreOperationTimeoutSeconds=1"
+            ):
+                pass
+
+    asyncio.run(body())
+
+
+def test_a_home_is_written_once(tmp_path: Path) -> None:
+    """A namespace whose home is another directory is not taken, however long that one is away."""
+    url = shared_zookeeper().new_url()
+
+    async def body() -> None:
+        async with running(tmp_path / "other", url):
+            pass
+        store = await ZookeeperStore.open(url)
+        await store.put(home_path(DEFAULT), b"somewhere else", expect=ABSENT)
+        async with running(tmp_path / "data", url) as broker:
+            with pytest.raises(pulsar.PulsarException):
+                await asyncio.to_thread(_produce_once, broker.service.service_url)
+            assert TOPIC not in broker.service.topics
+        await store.close()
+
+    asyncio.run(body())
+
+
+def _produce_once(url: str) -> None:
+    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    client = pulsar.Client(url, logger=logger, operation_timeout_seconds=2)
+    try:
+        client.create_producer(TOPIC).send(b"x")
+    finally:
+        client.close()
+
+
+def test_the_broker_command_wants_a_shared_store(tmp_path: Path) -> None:
+    url = shared_zookeeper().new_url()
+
+    class Member(MagnetarBroker):
+        def command(self) -> list[str]:
+            return [word if word != "standalone" else "broker" for word in super().command()]
+
+    assert os.environ.get("MAGNETAR_DATA") is None
+    with Member(arguments=["--metadata", url], set={"clusterName": "north"}) as broker:
+        assert ask(broker, "GET", "clusters") == (200, ["north"])
+        assert ask(broker, "GET", "brokers/north") == (200, [id_of(broker)])
+    alone = Member()
+    try:
+        with pytest.raises(BrokerFailed, match="--metadata zk://host:port/chroot"):
+            alone.start()
+    finally:
+        alone.close()
