@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
+import uvloop
 from kazoo.client import KazooClient
 
 from magnetar.metadata.backends.zookeeper import ZookeeperStore
@@ -72,7 +74,13 @@ async def measure_store(url: str, count: int, window: int) -> dict[str, float]:
     return rates
 
 
+def mean_rate(rates: dict[str, float]) -> float:
+    """Of one operation of each kind after the other."""
+    return len(STEPS) / sum(1 / rates[step] for step in STEPS)
+
+
 def main() -> None:
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=2_000)
     parser.add_argument("--rounds", type=int, default=3)
@@ -85,16 +93,18 @@ def main() -> None:
             for round_ in range(options.rounds + 1):
                 root = f"/bench-{window}-{round_}"
                 kazoo_rates = measure_bare(server.hosts, f"{root}/bare", options.records, window)
-                own_rates = asyncio.run(
-                    measure_store(f"{server.url}{root}/own", options.records, window)
-                )
+                with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                    own_rates = runner.run(
+                        measure_store(f"{server.url}{root}/own", options.records, window)
+                    )
                 if round_ == 0:
                     continue  # the server's code warms up
                 for step in STEPS:
                     bare[step] = max(bare.get(step, 0.0), kazoo_rates[step])
                     ours[step] = max(ours.get(step, 0.0), own_rates[step])
             name = "one by one" if window == 1 else f"{window} at a time"
-            for step in STEPS:
+            bare["all"], ours["all"] = mean_rate(bare), mean_rate(ours)
+            for step in (*STEPS, "all"):
                 ratio = ours[step] / bare[step]
                 print(f"{name:>14} {step:>8} {bare[step]:9.0f} {ours[step]:9.0f} {ratio:6.2f}")
 

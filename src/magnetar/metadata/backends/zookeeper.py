@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -213,6 +213,7 @@ class ZookeeperStore:
 
     def on_event(self, kind: int, node: str, told_by: Hush | None, hushed: bool) -> None:
         """Tell a change as the contract has it; called by the link, in order."""
+        self._tree.on_event(kind, node)
         path = self._tree.path_of(node)
         if path is None or path == ROOT:
             return
@@ -231,6 +232,7 @@ class ZookeeperStore:
     def on_turn(self, state: str) -> None:
         """The connection came or went; called by the link, in order."""
         self._turn += 1
+        self._tree.forget()
         if is_connected(state):
             watching = self._link.ask(watch_below(self._tree.place(ROOT)))
             turn = self._turn
@@ -269,14 +271,21 @@ class ZookeeperStore:
             self._session_gone = True
             self._watchers.tell_session(SessionEvent.SESSION_LOST)
 
-    def _ask(self, request: Request, hush: Hush | None = None) -> Awaitable[Any]:
+    def _ask(
+        self,
+        request: Request,
+        hush: Hush | None = None,
+        note: Callable[[Any], None] | None = None,
+    ) -> Awaitable[Any]:
         if self._ready.is_set():
-            return self._link.ask(request, hush)
-        return self._ask_later(request, hush)
+            return self._link.ask(request, hush, note)
+        return self._ask_later(request, hush, note)
 
-    async def _ask_later(self, request: Request, hush: Hush | None) -> Any:
+    async def _ask_later(
+        self, request: Request, hush: Hush | None, note: Callable[[Any], None] | None
+    ) -> Any:
         await self._wait_for_connection()
-        return await self._link.ask(request, hush)
+        return await self._link.ask(request, hush, note)
 
     async def _wait_for_connection(self) -> None:
         patience_s = min(_PATIENCE_S, self._deadline_s)

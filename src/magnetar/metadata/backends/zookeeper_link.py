@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -60,6 +61,7 @@ class Reply:
     future: asyncio.Future[Any]
     deadline: float
     hush: Hush | None = None
+    note: Callable[[Any], None] | None = None
     here: bool = False
     value: Any = None
     error: Exception | None = None
@@ -169,8 +171,16 @@ class Link:
         self._client.stop()
         self._client.close()
 
-    def ask(self, request: Request, hush: Hush | None = None) -> asyncio.Future[Any]:
+    def ask(
+        self,
+        request: Request,
+        hush: Hush | None = None,
+        note: Callable[[Any], None] | None = None,
+    ) -> asyncio.Future[Any]:
         """Send with what else is asked in this turn of the loop.
+
+        `note` is called with the answer in its place among the events, which a caller that awaits
+        it is not.
 
         The answer is what the request reads, one of kazoo's exceptions about a node, or
         StoreUnavailable.
@@ -178,7 +188,7 @@ class Link:
         if len(self._outstanding) >= _OUTSTANDING_MAX:
             raise StoreUnavailable("Too many metadata requests are waiting")
         future: asyncio.Future[Any] = self._loop.create_future()
-        reply = Reply(self, future, self._loop.time() + self.deadline_s, hush)
+        reply = Reply(self, future, self._loop.time() + self.deadline_s, hush, note)
         if not self._outgoing:
             self._loop.call_soon(self._flush)
         self._outgoing.append((request, reply))
@@ -220,6 +230,8 @@ class Link:
                 inbox.popleft()
                 if item.hush is not None:
                     self._drop_claims(item, item.hush)
+                if item.note is not None and item.error is None:
+                    item.note(item.value)
                 item.resolve()
             else:
                 inbox.popleft()

@@ -10,7 +10,8 @@ sequences are counted in a subtree of their own that no listing shows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+import functools
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
@@ -41,11 +42,17 @@ from magnetar.metadata.store import ABSENT, ANY_VERSION
 COUNTERS: Final = "/.magnetar-sequence"
 _SYSTEM: Final = "zookeeper"
 _TRIES_MAX: Final = 64
+_NOTED_MAX: Final = 10_000
 _WINDOW: Final = 1_000
 
 
 class Asker(Protocol):
-    def __call__(self, request: Request, hush: Hush | None = None) -> Awaitable[Any]:
+    def __call__(
+        self,
+        request: Request,
+        hush: Hush | None = None,
+        note: Callable[[Any], None] | None = None,
+    ) -> Awaitable[Any]:
         """Send the request when this is called, or when a lost connection is back."""
 
 
@@ -57,6 +64,9 @@ class ZookeeperTree:
         self._ask = asker
         self._growing: dict[str, asyncio.Future[None]] = {}
         self._counting: dict[str, asyncio.Lock] = {}
+        self._children: dict[str, int] = {}
+        """How many nodes are below some, kept by the events; a deletion that leaves others behind
+        need not look whether its parent has become useless."""
 
     def place(self, path: str) -> str:
         """The node of a path."""
@@ -71,6 +81,26 @@ class ZookeeperTree:
         if first == _SYSTEM or path.startswith(COUNTERS) or not path.startswith("/"):
             return None
         return path
+
+    def on_event(self, kind: int, node: str) -> None:
+        """A node came, went or changed; in order with the answers."""
+        if not self._children or kind == ask.CHANGED:
+            return
+        if kind == ask.DELETED:
+            self._children.pop(node, None)
+        above = parent_of(node)
+        if above in self._children:
+            self._children[above] += 1 if kind == ask.CREATED else -1
+
+    def forget(self) -> None:
+        """Events may have been missed."""
+        self._children.clear()
+
+    def _note_children(self, node: str, state: Node | None) -> None:
+        if len(self._children) >= _NOTED_MAX:
+            self._children.clear()
+        if state is not None:
+            self._children[node] = state.children
 
     async def make_root(self) -> None:
         for node in reversed(tuple(lineage_of(self._root or ROOT))):
@@ -264,26 +294,23 @@ class ZookeeperTree:
         if expect == ABSENT:
             raise VersionConflict(f"A record cannot be deleted at version {expect}")
         version = ask.ANY if expect == ANY_VERSION else expect
-        parent = parent_of(path)
-        deleting = self._ask(ask.delete(self.place(path), version))
-        looking = self._ask(ask.look(self.place(parent)))  # the same round trip
         try:
-            await deleting
+            await self._ask(ask.delete(self.place(path), version))
         except NoNodeError:
             raise RecordNotFound(f"No record at {path}") from None
         except NotEmptyError:
             raise RecordNotEmpty(f"{path} has children") from None
         except BadVersionError:
             raise VersionConflict(f"Version of {path} is not {expect}") from None
-        finally:
-            node: Node | None = await looking
-        if parent != ROOT and await self._prune(parent, node):
-            await self._prune_above(parent)
+        if not self._children.get(self.place(parent_of(path))):
+            await self._prune_above(path)
 
     async def _prune_above(self, path: str) -> None:
         parent = parent_of(path)
         while parent != ROOT:
-            if not await self._prune(parent, await self._ask(ask.look(self.place(parent)))):
+            place = self.place(parent)
+            note = functools.partial(self._note_children, place)
+            if not await self._prune(parent, await self._ask(ask.look(place), None, note)):
                 return
             parent = parent_of(parent)
 
