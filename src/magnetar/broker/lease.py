@@ -182,9 +182,12 @@ class NamespaceOwnership:
         record = await self._store.get(path)
         try:
             if record is not None:
-                # Of a session of ours that ended or will: nobody else may be at the directory.
-                if _decode(path, record.value).directory.encode() != self._directory:
+                found = _decode(path, record.value)
+                if found.directory.encode() != self._directory:
                     raise NoOwner(f"The lease of {namespace} does not name its home")
+                if found.term > me.term:
+                    raise NoOwner(f"A copy of this directory was started later and has {namespace}")
+                # Of a session of ours that ended, or will.
                 await self._store.delete(path, expect=record.stat.version)
             await self._store.put(path, self._encode(me), expect=ABSENT, ephemeral=True)
         except (RecordNotFound, VersionConflict):
@@ -195,9 +198,15 @@ class NamespaceOwnership:
 
     async def _revalidate(self) -> None:
         lost = []
-        for namespace in tuple(self._leases):
-            record = await self._store.get(lease_path(namespace))
-            if record is None or not record.stat.created_by_self:
+        for namespace, held in tuple(self._leases.items()):
+            path = lease_path(namespace)
+            record = await self._store.get(path)
+            if record is not None and _decode(path, record.value).term > held.term:
+                # A copy of the directory, started later: the higher term has it.
+                del self._leases[namespace]
+                _log.error("lease lost to a copy of this directory", namespace=str(namespace))
+                self._on_moved(namespace)
+            elif record is None or not record.stat.created_by_self:
                 lost.append(namespace)
         if not lost:
             return
