@@ -301,6 +301,9 @@ class ZookeeperTree:
         except NotEmptyError:
             raise RecordNotEmpty(f"{path} has children") from None
         except BadVersionError:
+            node: Node | None = await self._ask(ask.look(self.place(path)))
+            if node is not None and node.is_bare and node.children:
+                raise RecordNotEmpty(f"{path} has children") from None
             raise VersionConflict(f"Version of {path} is not {expect}") from None
         if not self._children.get(self.place(parent_of(path))):
             await self._prune_above(path)
