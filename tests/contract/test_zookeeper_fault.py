@@ -129,7 +129,7 @@ def test_a_server_that_hangs_ends_calls_at_their_deadline_and_no_later_write_app
     mortal: ZookeeperServer,
 ) -> None:
     async def body() -> None:
-        store = await ZookeeperStore.open(mortal.new_url(), deadline_s=1.0)
+        store = await ZookeeperStore.open(mortal.new_url(), deadline_s=4.0)
         await store.put("/a", b"one", expect=ABSENT)
         mortal.pause()
         try:
@@ -155,7 +155,7 @@ def test_a_server_that_hangs_ends_calls_at_their_deadline_and_no_later_write_app
 
 def test_closing_without_a_server_ends(mortal: ZookeeperServer) -> None:
     async def body() -> None:
-        store = await ZookeeperStore.open(mortal.new_url(), deadline_s=1.0)
+        store = await ZookeeperStore.open(mortal.new_url(), deadline_s=4.0)
         mortal.kill()
         async with asyncio.timeout(LONG_S):
             await store.close()
