@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from magnetar.client.admin.service import AdminClient as Admin
+    from magnetar.client.admin.twin import AsyncAdmin as AsyncAdmin
     from magnetar.client.authentication import Authentication as Authentication
     from magnetar.client.authentication import BasicAuthentication as BasicAuthentication
     from magnetar.client.authentication import TlsAuthentication as TlsAuthentication
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from magnetar.client.encryption import KeyProvider as KeyProvider
     from magnetar.client.encryption import PemKeys as PemKeys
     from magnetar.client.encryption import ProducerEncryption as ProducerEncryption
+    from magnetar.client.error import AdminError as AdminError
     from magnetar.client.error import AlreadyClosedError as AlreadyClosedError
     from magnetar.client.error import AuthenticationError as AuthenticationError
     from magnetar.client.error import AuthorizationError as AuthorizationError
@@ -80,11 +83,20 @@ if TYPE_CHECKING:
     from magnetar.client.schema.shape import AvroType as AvroType
     from magnetar.client.subscription import SubscriptionType as SubscriptionType
     from magnetar.client.table_view import AsyncTableView as AsyncTableView
+    from magnetar.client.telemetry import PrometheusTelemetry as PrometheusTelemetry
+    from magnetar.client.telemetry import Telemetry as Telemetry
     from magnetar.client.tls import TlsPolicy as TlsPolicy
+    from magnetar.client.tracing import OpenTelemetry as OpenTelemetry
 
 __version__ = "0.1.0"
 
 _HOMES = {  # the module, and the name there if it is another
+    "Admin": "client.admin.service:AdminClient",
+    "AsyncAdmin": "client.admin.twin",
+    "AdminError": "client.error",
+    "OpenTelemetry": "client.tracing",
+    "PrometheusTelemetry": "client.telemetry",
+    "Telemetry": "client.telemetry",
     "AlreadyClosedError": "client.error",
     "AsyncCheckpointConsumer": "client.scalable.checkpoint_consumer",
     "AsyncConsumer": "client.consumer",
@@ -159,7 +171,10 @@ _HOMES = {  # the module, and the name there if it is another
 __all__ = [
     "EARLIEST_ID",
     "LATEST_ID",
+    "Admin",
+    "AdminError",
     "AlreadyClosedError",
+    "AsyncAdmin",
     "AsyncCheckpointConsumer",
     "AsyncConsumer",
     "AsyncProducer",
@@ -201,12 +216,14 @@ __all__ = [
     "MessageId",
     "NotAllowedError",
     "NotFoundError",
+    "OpenTelemetry",
     "PemKeys",
     "Producer",
     "ProducerBusyError",
     "ProducerEncryption",
     "ProducerFencedError",
     "ProducerInterceptor",
+    "PrometheusTelemetry",
     "PulsarClient",
     "PulsarError",
     "PulsarTimeoutError",
@@ -220,6 +237,7 @@ __all__ = [
     "StreamConsumer",
     "SubscriptionType",
     "TableView",
+    "Telemetry",
     "TlsAuthentication",
     "TlsPolicy",
     "TokenAuthentication",

@@ -171,11 +171,15 @@ def test_a_dead_letter_topic_gets_its_first_subscription_with_the_first_letter(
     asyncio.run(body())
 
 
+@pytest.mark.parametrize("kind", KINDS_OF_TOPIC)
 def test_a_message_put_aside_comes_again_through_the_retry_topic_then_is_buried(
-    place: Place,
+    place: Place, kind: str
 ) -> None:
     async def body() -> None:
-        topic = new_name()
+        topic = pick_topic(place, kind)
+        if kind == "scalable":
+            for name in ("dead", "retry"):
+                place.admin.scalable_topics.create(f"{topic}-{name}")
         policy = DeadLetterPolicy(1, topic=f"{topic}-dead", retry_topic=f"{topic}-retry")
         async with place.client() as client:
             graves = await open_queue(client, f"{topic}-dead")
@@ -195,9 +199,12 @@ def test_a_message_put_aside_comes_again_through_the_retry_topic_then_is_buried(
     asyncio.run(body())
 
 
-def test_putting_aside_without_a_retry_topic_is_refused_with_what_to_write(place: Place) -> None:
+@pytest.mark.parametrize("kind", KINDS_OF_TOPIC)
+def test_putting_aside_without_a_retry_topic_is_refused_with_what_to_write(
+    place: Place, kind: str
+) -> None:
     async def body() -> None:
-        topic = new_name()
+        topic = pick_topic(place, kind)
         async with place.client() as client:
             consumer = await open_queue(client, topic)
             producer = await open_producer(client, topic)

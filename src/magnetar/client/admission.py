@@ -107,7 +107,7 @@ class Admission(Generic[M]):
             if not message.sent.done():
                 message.sent.set_result(id)
             if self._settings.interceptors:
-                tell_sent(self._settings.interceptors, self._name(), id, None)
+                tell_sent(self._settings.interceptors, self._name(), message.options, id, None)
         self.sent += count
         self._give_back(count, size)
 
@@ -121,7 +121,7 @@ class Admission(Generic[M]):
             if not message.sent.done():
                 message.sent.set_exception(error)
             if self._settings.interceptors and not message.sent.cancelled():
-                tell_sent(self._settings.interceptors, self._name(), None, error)
+                tell_sent(self._settings.interceptors, self._name(), message.options, None, error)
         self.failed += count
         self._give_back(count, size)
 

@@ -62,7 +62,7 @@ class AsyncClassic:
     ) -> Opening[AsyncProducer[Any]]:
         """A producer on a topic, which the broker creates if it is missing and may be."""
         given = ProducerOptions(**options)  # type: ignore[typeddict-item]
-        settings = build_producer(schema, given)
+        settings = self._session.watch_producer(build_producer(schema, given))
         words = {str(known): known for known in KeyHash}
         hashing = choose("hashing", given.get("hashing", KeyHash.JAVA_STRING), words)
         parsed = parse_regular(topic)
@@ -119,7 +119,8 @@ class AsyncClassic:
         retries = self._make_retries(policy, topics, subscription)
         if policy is not None and policy.retry_topic is not None:
             topics.append(parse_regular(policy.retry_topic))
-        settings = build_consumer(subscription, schema, given, dead_letters)
+        built = build_consumer(subscription, schema, given, dead_letters)
+        settings = self._session.watch_consumer(built)
         interval = parse_duration(
             "pattern_interval", given.get("pattern_interval", 60.0), least=0.001
         )

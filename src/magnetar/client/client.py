@@ -10,6 +10,7 @@ from magnetar.client.address import parse_addresses
 from magnetar.client.authentication import Authentication, NoAuthentication
 from magnetar.client.classic import AsyncClassic
 from magnetar.client.error import AlreadyClosedError, FeatureNotSupportedError, PulsarError
+from magnetar.client.greeting import parse_description
 from magnetar.client.lookup import Lookup
 from magnetar.client.memory import MEMORY_BYTES_DEFAULT, MemoryLimit
 from magnetar.client.opening import Opening
@@ -34,11 +35,13 @@ from magnetar.client.scalable.option import (
 )
 from magnetar.client.scalable.producer import AsyncScalableProducer
 from magnetar.client.scalable.queue import AsyncQueueConsumer, QueueTopic
+from magnetar.client.scalable.retry import plan_retries
 from magnetar.client.scalable.roster import Roster
 from magnetar.client.scalable.stream import AsyncStreamConsumer, StreamTopic
 from magnetar.client.scalable.trail import Trail
 from magnetar.client.schema.schema import Schema
 from magnetar.client.session import Session
+from magnetar.client.telemetry import Telemetry
 from magnetar.client.tls import TlsPolicy
 from magnetar.model.name import TopicName
 from magnetar.runtime.clock import Clock, SystemClock
@@ -62,6 +65,9 @@ class AsyncPulsarClient:
         connection: ConnectionPolicy | None = None,
         tls: TlsPolicy | ssl.SSLContext | None = None,
         memory_limit: Size = MEMORY_BYTES_DEFAULT,
+        listener_name: str | None = None,
+        description: str | None = None,
+        telemetry: Telemetry | None = None,
         clock: Clock | None = None,
     ) -> None:
         policy = connection or ConnectionPolicy()
@@ -72,10 +78,15 @@ class AsyncPulsarClient:
             authentication=authentication or NoAuthentication(),
             policy=policy,
             tls=tls,
+            description=parse_description(description),
         )
-        lookup = Lookup(pool, clock=chosen_clock, policy=policy, timeout=timeout)
+        lookup = Lookup(
+            pool, clock=chosen_clock, policy=policy, timeout=timeout, listener=listener_name or ""
+        )
         memory = MemoryLimit(parse_size("memory_limit", memory_limit))
-        self._session = Session(pool, lookup, chosen_clock, policy, timeout, memory=memory)
+        self._session = Session(
+            pool, lookup, chosen_clock, policy, timeout, memory=memory, telemetry=telemetry
+        )
         self._classic = AsyncClassic(self._session)
         self._is_closed = False
 
@@ -103,7 +114,8 @@ class AsyncPulsarClient:
     ) -> Opening[AsyncScalableProducer[Any]]:
         """A producer on a scalable topic, or on a regular one that may become scalable."""
         given = ScalableProducerOptions(**options)  # type: ignore[typeddict-item]
-        settings, routing, waits_for_room = build_scalable_producer(schema, given)
+        built, routing, waits_for_room = build_scalable_producer(schema, given)
+        settings = self._session.watch_producer(built)
         parsed = parse_scalable(topic)
 
         async def open() -> AsyncScalableProducer[Any]:
@@ -155,7 +167,8 @@ class AsyncPulsarClient:
         `namespace` whose properties match.
         """
         given = StreamOptions(**options)  # type: ignore[typeddict-item]
-        settings, release_timeout = build_stream(subscription, schema, given)
+        built, release_timeout = build_stream(subscription, schema, given)
+        settings = self._session.watch_consumer(built)
         topics, chosen = choose_target(topic, namespace)
 
         async def open() -> AsyncStreamConsumer[Any]:
@@ -226,9 +239,14 @@ class AsyncPulsarClient:
         On a topic, on several, or on all of a `namespace` whose properties match.
         """
         given = QueueOptions(**options)  # type: ignore[typeddict-item]
-        settings = build_queue(subscription, schema, given)
+        settings = self._session.watch_consumer(build_queue(subscription, schema, given))
         topics, chosen = choose_target(topic, namespace)
-        policy = given.get("dead_letter")
+        topics, policy, retries = plan_retries(
+            given.get("dead_letter"),
+            topics,
+            subscription,
+            open_letterbox=lambda target: self.producer(target, batching=False),
+        )
 
         async def open() -> AsyncQueueConsumer[Any]:
             self._check_open()
@@ -249,7 +267,7 @@ class AsyncPulsarClient:
             roster = Roster(
                 self._session, make, topics=topics, namespace=chosen, filters=property_filters
             )
-            consumer = AsyncQueueConsumer(self._session, settings, inbox, roster)
+            consumer = AsyncQueueConsumer(self._session, settings, inbox, roster, retries)
             await consumer.open()
             return consumer
 
@@ -287,7 +305,7 @@ class AsyncPulsarClient:
     ) -> Opening[AsyncCheckpointConsumer[Any]]:
         """A reader whose place the application keeps; members of a `group` share the segments."""
         given = CheckpointOptions(**options)  # type: ignore[typeddict-item]
-        settings = build_checkpoint(schema, given)
+        settings = self._session.watch_consumer(build_checkpoint(schema, given))
         parsed = parse_scalable(topic)
 
         async def open() -> AsyncCheckpointConsumer[Any]:

@@ -60,6 +60,7 @@ class Connection(asyncio.Protocol):
         authentication: Authentication,
         policy: ConnectionPolicy,
         proxy_to: str | None,
+        description: str,
     ) -> None:
         self.address = address
         self.message_bytes_max = MESSAGE_BYTES_DEFAULT
@@ -69,6 +70,7 @@ class Connection(asyncio.Protocol):
         self._authentication = authentication
         self._policy = policy
         self._proxy_to = proxy_to
+        self._description = description
         self._credentials = b""
         self._tasks = TaskScope("connection")
         self._loop = asyncio.get_running_loop()
@@ -94,9 +96,10 @@ class Connection(asyncio.Protocol):
         policy: ConnectionPolicy,
         tls: ssl.SSLContext | None = None,
         proxy_to: str | None = None,
+        description: str = "",
     ) -> Connection:
         """Connect and shake hands; `proxy_to` names the broker behind a proxy, as host:port."""
-        connection = cls(address, authentication, policy, proxy_to)
+        connection = cls(address, authentication, policy, proxy_to, description)
         context = (tls or ssl.create_default_context()) if address.secure else None
         try:
             async with asyncio.timeout(policy.connection_timeout):
@@ -216,7 +219,8 @@ class Connection(asyncio.Protocol):
             transport.close()
             return
         data, self._credentials = self._credentials, b""
-        self.send_body(make_connect(self._authentication.method, data, self._proxy_to))
+        method, proxy_to = self._authentication.method, self._proxy_to
+        self.send_body(make_connect(method, data, proxy_to, self._description))
 
     def connection_lost(self, error: Exception | None) -> None:
         self._ended.set()

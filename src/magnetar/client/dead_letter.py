@@ -13,6 +13,7 @@ from magnetar.runtime.task import TaskScope
 if TYPE_CHECKING:
     from magnetar.client.message import Message
     from magnetar.client.message_id import MessageId
+    from magnetar.client.scalable.message import Message as ScalableMessage
     from magnetar.client.send_option import SendOptions
 
 _log = Log(__name__)
@@ -111,7 +112,9 @@ class DeadLetters:
         return self._letterbox
 
 
-def copy_options(message: Message[Any], added: Mapping[str, str]) -> SendOptions:
+def copy_options(
+    message: Message[Any] | ScalableMessage[Any], added: Mapping[str, str]
+) -> SendOptions:
     """What to say about a copy; what the message said before wins over `added`."""
     key: str | bytes | None = message.key
     if message.key is not None and message.key.encode() != message.key_bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from magnetar import __version__
+from magnetar.client.error import ConfigurationError
 from magnetar.wire.command import (
     PROTOCOL_VERSION,
     AuthData,
@@ -16,9 +17,21 @@ from magnetar.wire.command import (
 CLIENT_VERSION: Final = f"Magnetar-Python-v{__version__}"
 
 
-def make_connect(method: str, data: bytes, proxy_to: str | None) -> CommandConnect:
+DESCRIPTION_CHARS_MAX: Final = 64
+
+
+def parse_description(text: str | None) -> str:
+    """What an application calls itself, as brokers list it behind the version of the client."""
+    if text is not None and len(text) > DESCRIPTION_CHARS_MAX:
+        raise ConfigurationError(f"description is at most {DESCRIPTION_CHARS_MAX} characters long")
+    return text or ""
+
+
+def make_connect(
+    method: str, data: bytes, proxy_to: str | None, description: str = ""
+) -> CommandConnect:
     connect = CommandConnect(
-        client_version=CLIENT_VERSION,
+        client_version=f"{CLIENT_VERSION}-{description}" if description else CLIENT_VERSION,
         protocol_version=PROTOCOL_VERSION,
         auth_method_name=method,
         auth_data=data,

@@ -31,6 +31,12 @@ class ProducerInterceptor:
     def on_sent(self, topic: str, id: Any, error: BaseException | None) -> None:
         """The broker confirmed the message, or it failed."""
 
+    def on_ended(
+        self, topic: str, options: MessageOptions, id: Any, error: BaseException | None
+    ) -> None:
+        """The same for those who want to know which: with what `before_send` returned."""
+        self.on_sent(topic, id, error)
+
 
 class ConsumerInterceptor:
     """Override what is of interest; the rest does nothing."""
@@ -81,10 +87,14 @@ def tell_refused(interceptors: Sequence[ConsumerInterceptor], topic: str, id: Me
 
 
 def tell_sent(
-    interceptors: Sequence[ProducerInterceptor], topic: str, id: Any, error: BaseException | None
+    interceptors: Sequence[ProducerInterceptor],
+    topic: str,
+    options: MessageOptions,
+    id: Any,
+    error: BaseException | None,
 ) -> None:
     for interceptor in interceptors:
         try:
-            interceptor.on_sent(topic, id, error)
+            interceptor.on_ended(topic, options, id, error)
         except Exception as failure:
             _log.error("interceptor failed", error=failure, topic=topic)

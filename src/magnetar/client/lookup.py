@@ -35,8 +35,16 @@ class Location(NamedTuple):
 
 class Lookup:
     def __init__(
-        self, pool: ConnectionPool, *, clock: Clock, policy: ConnectionPolicy, timeout: float
+        self,
+        pool: ConnectionPool,
+        *,
+        clock: Clock,
+        policy: ConnectionPolicy,
+        timeout: float,
+        listener: str = "",
     ) -> None:
+        self._listener = listener
+        """Which of a broker's addresses to be told."""
         self._pool = pool
         self._clock = clock
         self._policy = policy
@@ -48,7 +56,11 @@ class Lookup:
         authoritative = False
         for _ in range(_REDIRECTS_MAX):
             answer: CommandLookupTopicResponse = await connection.request(
-                CommandLookupTopic(topic=topic.full, authoritative=authoritative),
+                CommandLookupTopic(
+                    topic=topic.full,
+                    authoritative=authoritative,
+                    advertised_listener_name=self._listener or None,
+                ),
                 Type.LOOKUP_RESPONSE,
                 timeout=self._timeout,
             )

@@ -79,6 +79,8 @@ class ConsumerOptions(TypedDict, total=False):
     processing_timeout_backoff: BackoffPolicy | None
     dead_letter: DeadLetterPolicy | None
     read_compacted: bool
+    replicate_subscription_state: bool
+    """False; True lets geo-replication carry the subscription along."""
     properties: Mapping[str, str] | None
     subscription_properties: Mapping[str, str] | None
     encryption: ConsumerEncryption | None
@@ -152,6 +154,7 @@ def build_consumer(
         ),
         processing_timeout_backoff=options.get("processing_timeout_backoff"),
         read_compacted=options.get("read_compacted", False),
+        replicate_subscription_state=options.get("replicate_subscription_state", False),
         properties=options.get("properties") or {},
         subscription_properties=options.get("subscription_properties") or {},
         schema=schema,

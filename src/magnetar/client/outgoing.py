@@ -44,6 +44,8 @@ class MessageOptions(TypedDict, total=False):
     deliver_at_ms: int | None
     replicate_to: Sequence[str]
     sequence_id: int | None
+    context: Mapping[Any, Any]
+    """What interceptors keep from a send to its end; nobody else reads it."""
 
 
 @dataclass(slots=True, eq=False)

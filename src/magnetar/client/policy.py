@@ -4,36 +4,64 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import partial
 
 from magnetar.client.error import ConfigurationError
-from magnetar.client.quantity import Duration, parse_duration
+from magnetar.client.quantity import Duration, Size, parse_duration, parse_size
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class ConnectionPolicy:
-    connection_timeout: float = 10.0
-    keep_alive: float = 30.0
-    backoff_first: float = 0.1
-    backoff_most: float = 60.0
+    """Seconds, or timedeltas; what is read from it is seconds."""
 
-    def __post_init__(self) -> None:
+    connection_timeout: float
+    keep_alive: float
+    backoff_first: float
+    backoff_most: float
+
+    def __init__(
+        self,
+        connection_timeout: Duration = 10.0,
+        keep_alive: Duration = 30.0,
+        backoff_first: Duration = 0.1,
+        backoff_most: Duration = 60.0,
+    ) -> None:
+        put = partial(object.__setattr__, self)
+        put("connection_timeout", parse_duration("connection_timeout", connection_timeout))
+        put("keep_alive", parse_duration("keep_alive", keep_alive))
+        put("backoff_first", parse_duration("backoff_first", backoff_first))
+        put("backoff_most", parse_duration("backoff_most", backoff_most))
         if min(self.connection_timeout, self.keep_alive, self.backoff_first) <= 0:
             raise ConfigurationError("Timeouts and delays of a connection must be above 0")
         if self.backoff_most < self.backoff_first:
             raise ConfigurationError("backoff_most must not be below backoff_first")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class BatchingPolicy:
-    """A batch is sent when it is full by count or size, or `max_delay` seconds after it began."""
+    """A batch is sent when it is full by count or size, or `max_delay` seconds after it began.
 
-    max_delay: float = 0.001
-    max_messages: int = 1000
-    max_bytes: int = 128 * 1024
-    by_key: bool = False
-    """Messages of one key only in each batch, so that Key_Shared consumers can part them."""
+    With `by_key`, messages of one key only in each batch, so that Key_Shared consumers can part
+    them. What is read from it is seconds and bytes.
+    """
 
-    def __post_init__(self) -> None:
+    max_delay: float
+    max_messages: int
+    max_bytes: int
+    by_key: bool
+
+    def __init__(
+        self,
+        max_delay: Duration = 0.001,
+        max_messages: int = 1000,
+        max_bytes: Size = 128 * 1024,
+        by_key: bool = False,
+    ) -> None:
+        put = partial(object.__setattr__, self)
+        put("max_delay", parse_duration("max_delay", max_delay))
+        put("max_messages", max_messages)
+        put("max_bytes", parse_size("max_bytes", max_bytes))
+        put("by_key", by_key)
         if self.max_delay <= 0 or self.max_messages < 1 or self.max_bytes < 1:
             raise ConfigurationError("The limits of a batch must be above 0")
 
@@ -73,7 +101,7 @@ class DeadLetterPolicy:
     """A message delivered more than `max_redeliveries` + 1 times goes to another topic instead.
 
     Without `topic` its name is the topic's with `-DLQ`; a classic consumer puts the subscription in
-    between. `retry_topic` is where a classic consumer's `reconsume_later` puts messages.
+    between. `retry_topic` is where `reconsume_later` puts messages.
     """
 
     max_redeliveries: int

@@ -23,7 +23,9 @@ class ConnectionPool:
         authentication: Authentication,
         policy: ConnectionPolicy,
         tls: Tls | None,
+        description: str = "",
     ) -> None:
+        self._description = description
         self._service = service
         self._authentication = authentication
         self._policy = policy
@@ -85,6 +87,7 @@ class ConnectionPool:
             policy=self._policy,
             tls=tls,
             proxy_to=proxy_to,
+            description=self._description,
         )
         if self._is_closed:
             connection.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from magnetar.client.dead_letter import (
     DELAY_TIME,
@@ -15,7 +15,9 @@ from magnetar.client.dead_letter import (
     copy_options,
 )
 from magnetar.client.message import Message
+from magnetar.client.scalable.message import Message as ScalableMessage
 
+Letter: TypeAlias = Message[Any] | ScalableMessage[Any]
 OpenLetterbox = Callable[[str], Awaitable[Letterbox]]
 
 
@@ -38,7 +40,7 @@ class RetryLetters:
         self._open_letterbox = open_letterbox
         self._letterboxes: dict[str, Letterbox] = {}
 
-    async def put_aside(self, message: Message[Any], delay: float) -> None:
+    async def put_aside(self, message: Letter, delay: float) -> None:
         """Returns once the copy is stored; the caller acknowledges the original then."""
         attempts = _count(message) + 1
         origin = {
@@ -68,6 +70,6 @@ class RetryLetters:
             await letterbox.close()
 
 
-def _count(message: Message[Any]) -> int:
+def _count(message: Letter) -> int:
     text = message.properties.get(RECONSUME_TIMES, "0")
     return int(text) if text.isdigit() else 0

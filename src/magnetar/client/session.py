@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Protocol
 
@@ -10,7 +10,10 @@ from magnetar.client.lookup import Lookup
 from magnetar.client.memory import MemoryLimit
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.client.pool import ConnectionPool
+from magnetar.client.publication import ProducerSettings
 from magnetar.client.schema.book import SchemaBook
+from magnetar.client.subscription import ConsumerSettings
+from magnetar.client.telemetry import Telemetry
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.task import TaskScope
 
@@ -33,6 +36,7 @@ class Session:
     scope: TaskScope = field(default_factory=lambda: TaskScope("client"))
     memory: MemoryLimit = field(default_factory=MemoryLimit)
     """What may wait for receipts, all producers together."""
+    telemetry: Telemetry | None = None
     schemas: SchemaBook = field(init=False)
     _producer_ids: count[int] = field(default_factory=count)
     _consumer_ids: count[int] = field(default_factory=count)
@@ -43,6 +47,19 @@ class Session:
         self.schemas = SchemaBook(
             self.pool, clock=self.clock, policy=self.policy, timeout=self.operation_timeout
         )
+
+    def watch_producer(self, settings: ProducerSettings) -> ProducerSettings:
+        """The settings with the client's telemetry behind the application's interceptors."""
+        if self.telemetry is None:
+            return settings
+        added = self.telemetry.watch_producer()
+        return replace(settings, interceptors=(*settings.interceptors, added))
+
+    def watch_consumer(self, settings: ConsumerSettings) -> ConsumerSettings:
+        if self.telemetry is None:
+            return settings
+        added = self.telemetry.watch_consumer(settings.subscription)
+        return replace(settings, interceptors=(*settings.interceptors, added))
 
     def next_producer_id(self) -> int:
         return next(self._producer_ids)

@@ -93,6 +93,7 @@ class ConsumerSettings:
     processing_timeout_backoff: BackoffPolicy | None = None
     """How much longer a message that was delivered before may take."""
     read_compacted: bool = False
+    replicate_subscription_state: bool = False
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
@@ -136,6 +137,8 @@ def encode_subscribe(
         metadata=_pairs(settings.properties.items()),
         subscription_properties=_pairs(settings.subscription_properties.items()),
     )
+    if settings.replicate_subscription_state:
+        body.replicate_subscription_state = True
     if settings.initial_position is InitialPosition.EARLIEST:
         body.initialPosition = CommandSubscribe.Earliest
     if floor is not None and not settings.is_durable:

@@ -72,11 +72,11 @@ class NamespaceAdmin:
         policy = find_policy(NAMESPACE_POLICIES, key)
         return self._transport.get(f"{_path(namespace)}/{policy.reading}")
 
-    def set_policy(self, namespace: str, key: str, value: Any, **query: Any) -> None:
+    def set_policy(self, /, namespace: str, key: str, value: Any, **query: Any) -> None:
         policy = find_policy(NAMESPACE_POLICIES, key)
         write_policy(self._transport, _path(namespace), policy, value, query)
 
-    def remove_policy(self, namespace: str, key: str, **query: Any) -> None:
+    def remove_policy(self, /, namespace: str, key: str, **query: Any) -> None:
         policy = find_policy(NAMESPACE_POLICIES, key)
         remove_policy(self._transport, _path(namespace), policy, query)
 

@@ -146,13 +146,13 @@ class TopicPolicyAdmin:
         return self._transport.get(f"{_root(topic)}/{policy.reading}", query)
 
     def set(
-        self, topic: str, key: str, value: Any, *, is_global: bool = False, **query: Any
+        self, /, topic: str, key: str, value: Any, *, is_global: bool = False, **query: Any
     ) -> None:
         policy = find_policy(TOPIC_POLICIES, key)
         query["isGlobal"] = is_global
         write_policy(self._transport, _root(topic), policy, value, query)
 
-    def remove(self, topic: str, key: str, *, is_global: bool = False, **query: Any) -> None:
+    def remove(self, /, topic: str, key: str, *, is_global: bool = False, **query: Any) -> None:
         policy = find_policy(TOPIC_POLICIES, key)
         query["isGlobal"] = is_global
         remove_policy(self._transport, _root(topic), policy, query)

@@ -29,6 +29,7 @@ from magnetar.client.scalable.option import (
     Topics,
 )
 from magnetar.client.schema.schema import Schema
+from magnetar.client.telemetry import Telemetry
 from magnetar.client.tls import TlsPolicy
 
 T = TypeVar("T")
@@ -50,6 +51,9 @@ class PulsarClient:
         connection: ConnectionPolicy | None = None,
         tls: TlsPolicy | ssl.SSLContext | None = None,
         memory_limit: Size = MEMORY_BYTES_DEFAULT,
+        listener_name: str | None = None,
+        description: str | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._inner = AsyncPulsarClient(
             service_url,
@@ -58,6 +62,9 @@ class PulsarClient:
             connection=connection,
             tls=tls,
             memory_limit=memory_limit,
+            listener_name=listener_name,
+            description=description,
+            telemetry=telemetry,
         )
         inner = self._inner
         self._loop = BackgroundLoop(lambda: inner.close(immediate=True))

@@ -185,6 +185,10 @@ class QueueConsumer(SyncSubscription[AsyncQueueConsumer[T], T], Generic[T]):
         """Ask for the message again after `delay`, or as the consumer's backoff says."""
         self._call(lambda: self._inner.negative_acknowledge(message, delay))
 
+    def reconsume_later(self, message: Message[T], delay: Duration) -> None:
+        """Put the message aside: it comes again through the retry topic, `delay` later."""
+        self._run(self._inner.reconsume_later(message, delay))
+
     @contextmanager
     def processing(self, message: Message[T]) -> Iterator[Message[T]]:
         """Acknowledge when the body ends well; ask for the message again when it raises."""

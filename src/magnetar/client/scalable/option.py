@@ -79,6 +79,8 @@ class StreamOptions(TypedDict, total=False):
     ack_receipts: bool
     """False; True waits until the broker has stored an acknowledgement."""
     read_compacted: bool
+    replicate_subscription_state: bool
+    """False; True lets geo-replication carry the subscription along."""
     release_timeout: Duration | None
     """None; how long a segment that moves away waits for its last acknowledgement."""
     properties: Mapping[str, str] | None
@@ -109,6 +111,8 @@ class QueueOptions(TypedDict, total=False):
     processing_timeout: Duration
     """0 never asks again by itself."""
     processing_timeout_backoff: BackoffPolicy | None
+    replicate_subscription_state: bool
+    """False; True lets geo-replication carry the subscription along."""
     dead_letter: DeadLetterPolicy | None
     properties: Mapping[str, str] | None
     subscription_properties: Mapping[str, str] | None

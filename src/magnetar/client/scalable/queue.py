@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from magnetar.client.dead_letter import DeadLetters, Letterbox
-from magnetar.client.error import PulsarError
+from magnetar.client.error import ConfigurationError, PulsarError
 from magnetar.client.message import Message as Delivered
 from magnetar.client.policy import DeadLetterPolicy
 from magnetar.client.quantity import Duration, parse_duration
+from magnetar.client.retry_letter import RetryLetters
 from magnetar.client.scalable.attendance import Attendance, Seat
 from magnetar.client.scalable.consumer import SubscriptionConsumer, id_of
 from magnetar.client.scalable.inbox import Inbox
@@ -19,6 +20,7 @@ from magnetar.client.scalable.lane import MANAGED
 from magnetar.client.scalable.layout import LayoutWatch
 from magnetar.client.scalable.message import Message
 from magnetar.client.scalable.message_id import MessageId
+from magnetar.client.scalable.roster import Roster
 from magnetar.client.scalable.trail import Mark
 from magnetar.client.scalable.transaction import refuse_transaction
 from magnetar.client.session import Session
@@ -147,6 +149,17 @@ class QueueTopic:
 class AsyncQueueConsumer(SubscriptionConsumer[T, QueueTopic], Generic[T]):
     """Made by `client.queue_consumer`; an async context manager and iterator of messages."""
 
+    def __init__(
+        self,
+        session: Session,
+        settings: ConsumerSettings,
+        inbox: Inbox[T],
+        roster: Roster[QueueTopic],
+        retries: RetryLetters | None,
+    ) -> None:
+        super().__init__(session, settings, inbox, roster)
+        self._retries = retries
+
     async def acknowledge(self, message: Message[T] | MessageId, transaction: None = None) -> None:
         """The message is done. With `ack_receipts` returns once the broker has stored that."""
         refuse_transaction(transaction)
@@ -164,6 +177,24 @@ class AsyncQueueConsumer(SubscriptionConsumer[T, QueueTopic], Generic[T]):
         if part is not None:
             seconds = None if delay is None else parse_duration("delay", delay)
             part.negative_acknowledge(id.entry, seconds)
+
+    async def reconsume_later(self, message: Message[T], delay: Duration) -> None:
+        """Put the message aside: it comes again through the retry topic, `delay` later.
+
+        Once it came more than `max_redeliveries` times, it goes to the dead-letter topic instead.
+        """
+        if self._retries is None:
+            raise ConfigurationError(
+                "reconsume_later needs dead_letter=DeadLetterPolicy(..., retry_topic=...)"
+            )
+        await self._retries.put_aside(message, parse_duration("delay", delay))
+        await self.acknowledge(message)
+
+    async def close(self) -> None:
+        """Send what is acknowledged and leave; unacknowledged messages go to other consumers."""
+        await super().close()
+        if self._retries is not None:
+            await self._retries.close()
 
     @asynccontextmanager
     async def processing(self, message: Message[T]) -> AsyncIterator[Message[T]]:

@@ -1,0 +1,85 @@
+"""What a client counts and traces, and that it costs nothing unless it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from magnetar import (
+    AsyncPulsarClient,
+    InvalidMessageError,
+    OpenTelemetry,
+    PrometheusTelemetry,
+    PulsarClient,
+)
+from magnetar.testing import MagnetarBroker
+from tests.contract.sdk_place import Place, take
+from tests.contract.sdk_regular import KINDS_OF_TOPIC, open_producer, open_queue, pick_topic
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_TOPIC)
+def test_what_is_sent_received_and_acknowledged_is_counted(place: Place, kind: str) -> None:
+    async def body() -> None:
+        telemetry = PrometheusTelemetry()
+        topic = pick_topic(place, kind)
+        async with place.client(telemetry=telemetry) as client:
+            consumer = await open_queue(client, topic)
+            producer = await open_producer(client, topic, batching=False)
+            for _ in range(3):
+                await producer.send(b"four")
+            with pytest.raises(InvalidMessageError):
+                await producer.send(b"x" * 6_000_000)
+            messages = await take(consumer, 3)
+            await consumer.acknowledge(messages[0])
+            consumer.negative_acknowledge(messages[1])
+        lines = telemetry.render().splitlines()
+        of = f'{{topic="{topic}"}}'
+        here = f'{{topic="{topic}",subscription="s"}}'
+        assert f"magnetar_client_sent_messages_total{of} 3" in lines
+        assert f"magnetar_client_sent_bytes_total{of} 12" in lines
+        assert f"magnetar_client_send_failures_total{of} 1" in lines
+        assert f"magnetar_client_send_seconds_count{of} 3" in lines
+        assert f"magnetar_client_received_messages_total{here} 3" in lines
+        assert f"magnetar_client_received_bytes_total{here} 12" in lines
+        assert f"magnetar_client_acknowledged_total{here} 1" in lines
+        assert f"magnetar_client_refused_total{here} 1" in lines
+
+    asyncio.run(body())
+
+
+def test_a_trace_goes_from_the_sender_to_the_receiver(magnetar_broker: MagnetarBroker) -> None:
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    with PulsarClient(magnetar_broker.service_url, telemetry=OpenTelemetry(provider)) as client:
+        topic = "persistent://public/default/traced"
+        with (
+            client.classic.subscribe(topic, "s") as consumer,
+            client.classic.create_producer(topic) as producer,
+            provider.get_tracer("test").start_as_current_span("work"),
+        ):
+            id = producer.send(b"x", properties={"mine": "kept"})
+            message = consumer.receive(20)
+            assert message is not None
+            assert message.properties["mine"] == "kept" and "traceparent" in message.properties
+            with pytest.raises(InvalidMessageError):
+                producer.send(b"x" * 6_000_000)
+    sent, received, failed, work = spans.get_finished_spans()
+    assert (sent.kind, received.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
+    assert sent.attributes is not None and sent.attributes["messaging.message.id"] == str(id)
+    assert received.parent is not None and received.parent.span_id == sent.context.span_id
+    assert failed.status.status_code is StatusCode.ERROR and work.name == "work"
+
+
+def test_a_client_without_telemetry_has_nobody_to_tell(magnetar_broker: MagnetarBroker) -> None:
+    async def body() -> None:
+        async with AsyncPulsarClient(magnetar_broker.service_url) as client:
+            producer = await client.classic.create_producer("persistent://public/default/quiet")
+            assert producer._settings.interceptors == ()
+
+    asyncio.run(body())
