@@ -50,6 +50,7 @@ lint: setup
 	$(BIN)/python tools/generate_pb.py --check
 	$(BIN)/bandit -q -c pyproject.toml -r src
 	$(BIN)/python tools/audit.py
+	$(BIN)/python tools/generate_reference.py --check
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -15,7 +15,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 RUN_TIME = PROJECT["dependencies"]
 EXTRAS: Mapping[str, list[str]] = PROJECT["optional-dependencies"]
 # Where the name to import is not the name to install.
-IMPORT_NAMES = {"protobuf": "google", "google-re2": "re2"}
+IMPORT_NAMES = {
+    "protobuf": "google",
+    "google-re2": "re2",
+    "opentelemetry-api": "opentelemetry",
+}
 # Needed without an import of ours.
 USED_BY_OTHERS = {"h11": "uvicorn", "httptools": "uvicorn"}
 

@@ -1,0 +1,187 @@
+"""Write docs/reference.md: every public name of the client, with what it takes and does.
+
+python tools/generate_reference.py           write the page
+python tools/generate_reference.py --check   fail when it is not what would be written
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import inspect
+import re
+import sys
+import textwrap
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import magnetar
+
+PAGE = Path(__file__).parent.parent / "docs" / "reference.md"
+HEAD = """\
+# Reference
+
+Every public name of the client, written by `tools/generate_reference.py` from the code.
+[Public names](api.md) is the short list; [the Python client](sdk.md) and
+[consumers](consumers.md) are the guides.
+"""
+_MODULE = re.compile(
+    r"\b(?:magnetar|typing|collections|datetime|asyncio|builtins)(?:\.[a-z_]+)*\.(?=\w)"
+)
+
+INTERNAL = {"open", "take", "begin_send", "on_lane_ended", "on_lane_sealed", "on_lane_failed"}
+"""Methods that the client calls itself."""
+
+
+def tell(thing: Any) -> str:
+    """The docstring as one piece of Markdown, without what `dataclass` and others make up."""
+    text = inspect.cleandoc(thing.__doc__ or "")
+    return "" if text.startswith(f"{getattr(thing, '__name__', '')}(") else text
+
+
+def spell(function: Any, *, drops_self: bool) -> str:
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return "()"
+    parameters = list(signature.parameters.values())
+    if drops_self and parameters and parameters[0].name in ("self", "cls", "group"):
+        parameters = parameters[1:]
+    text = str(signature.replace(parameters=parameters))
+    text = re.sub(r"<[A-Za-z_.]*\.?([A-Za-z_]+)(?:\.[A-Z_]+)?(?:: [^>]*| object[^>]*)?>", "…", text)
+    return _MODULE.sub("", text).replace("'", "")
+
+
+def members(kind: type[Any]) -> Iterator[tuple[str, Any]]:
+    seen = set()
+    for base in kind.__mro__:
+        if not base.__module__.startswith("magnetar"):
+            continue
+        for name, value in vars(base).items():
+            if not name.startswith("_") and name not in seen | INTERNAL:
+                seen.add(name)
+                yield name, value
+
+
+def write_member(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, property):
+        assert value.fget is not None
+        result = inspect.signature(value.fget).return_annotation
+        yield f"- `{name}` → `{_MODULE.sub('', str(result))}`. {_line(tell(value))}".rstrip()
+    elif isinstance(value, classmethod | staticmethod):
+        function = value.__func__
+        text = spell(function, drops_self=isinstance(value, classmethod))
+        yield f"- `{name}{text}`. {_line(tell(function))}".rstrip()
+    elif inspect.isfunction(value):
+        start = "await " if inspect.iscoroutinefunction(value) else ""
+        yield f"- `{start}{name}{spell(value, drops_self=True)}`. {_line(tell(value))}".rstrip()
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def write_fields(kind: type[Any]) -> Iterator[str]:
+    """Annotated names of a dataclass or TypedDict, each with the text under it."""
+    notes = field_notes(kind)
+    for name, hint in inspect.get_annotations(kind).items():
+        if not name.startswith("_") and "ClassVar" not in str(hint):
+            yield f"- `{name}: {_MODULE.sub('', str(hint))}`. {notes.get(name, '')}".rstrip()
+
+
+def field_notes(kind: type[Any]) -> dict[str, str]:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    except OSError:
+        return {}
+    body = tree.body[0]
+    assert isinstance(body, ast.ClassDef)
+    notes = {}
+    for field, note in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(note, ast.Expr):
+            target, value = field.target, note.value
+            if isinstance(target, ast.Name) and isinstance(value, ast.Constant):
+                notes[target.id] = _line(str(value.value))
+    return notes
+
+
+def write_class(name: str, kind: type[Any]) -> Iterator[str]:
+    yield f"### `{name}`\n"
+    if (text := tell(kind)) and not text.startswith("str("):
+        yield f"{text}\n"
+    if issubclass(kind, BaseException):
+        bases = ", ".join(f"`{base.__name__}`" for base in kind.__bases__)
+        yield f"A kind of {bases}.\n"
+        return
+    if issubclass(kind, enum.Enum):
+        yield "One of " + ", ".join(f"`{each.value}`" for each in kind) + ".\n"
+        return
+    constructor = vars(kind).get("__init__")
+    is_made_by_users = name in ("AsyncPulsarClient", "PulsarClient") or "policy" in kind.__module__
+    if constructor is not None and is_made_by_users:
+        yield f"`{name}{spell(constructor, drops_self=True)}`\n"
+    lines = [*write_fields(kind)] if hasattr(kind, "__dataclass_fields__") else []
+    for member, value in members(kind):
+        if member not in getattr(kind, "__dataclass_fields__", {}):
+            lines += write_member(member, value)
+    if lines:
+        yield "\n".join(lines) + "\n"
+
+
+def option_kinds() -> dict[str, type[Any]]:
+    from magnetar.client import option, send_option
+    from magnetar.client.scalable import option as scalable
+
+    return {
+        "client.producer": scalable.ScalableProducerOptions,
+        "client.stream_consumer": scalable.StreamOptions,
+        "client.queue_consumer": scalable.QueueOptions,
+        "client.checkpoint_consumer": scalable.CheckpointOptions,
+        "producer.send": send_option.SendOptions,
+        "client.classic.create_producer": option.ProducerOptions,
+        "client.classic.subscribe": option.ConsumerOptions,
+        "client.classic.reader": option.ReaderOptions,
+    }
+
+
+def write_admin() -> Iterator[str]:
+    """The groups of the admin client; the asyncio one has the same, to be awaited."""
+    for group, value in vars(magnetar.Admin()).items():
+        if not group.startswith("_"):
+            yield f"### `admin.{group}`\n"
+            lines = [
+                line for name, each in members(type(value)) for line in write_member(name, each)
+            ]
+            yield "\n".join(lines) + "\n"
+
+
+def render() -> str:
+    parts = [HEAD, "## Names\n"]
+    for name in sorted(magnetar.__all__):
+        value = getattr(magnetar, name)
+        origin = typing.get_origin(value) or value
+        if inspect.isclass(origin):
+            parts += write_class(name, origin)
+        elif name != "__version__":
+            parts.append(f"### `{name}`\n\n`{value!r}`\n")
+    parts.append("## Keywords\n")
+    for name, kind in option_kinds().items():
+        parts += (f"### Keywords of `{name}`\n", "\n".join(write_fields(kind)) + "\n")
+    parts.append("## Administration\n")
+    parts += write_admin()
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def main() -> None:
+    text = render()
+    if "--check" in sys.argv[1:]:
+        if PAGE.read_text() != text:
+            raise SystemExit("docs/reference.md is not what tools/generate_reference.py writes")
+        return
+    PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
