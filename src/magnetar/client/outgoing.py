@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypedDict
 from magnetar.client.encryption import Sealer
 from magnetar.client.error import InvalidMessageError
 from magnetar.client.policy import BatchingPolicy
+from magnetar.rules.route import bucket_hash, bucket_index
 from magnetar.wire.batch import encode_batch
 from magnetar.wire.chunk import plan_chunks, stamp_chunk
 from magnetar.wire.command import (
@@ -99,6 +100,9 @@ class SendSettings(Protocol):
     @property
     def chunk_bytes_max(self) -> int | None: ...
 
+    @property
+    def bucket_splits(self) -> tuple[int, ...]: ...
+
 
 @dataclass(frozen=True, slots=True)
 class SendEncoder:
@@ -167,13 +171,17 @@ class SendEncoder:
     def _encode_batch(self, messages: Sequence[Outgoing], now_ms: int) -> PendingSend:
         first, last = messages[0], messages[-1]
         batching = self.settings.batching
-        # Batches by key interleave: only their last ids grow from one to the next.
-        is_by_key = batching is not None and batching.by_key
-        sequence_id = last.sequence_id if is_by_key else first.sequence_id
+        # Batches by key or bucket interleave: only their last ids grow from one to the next.
+        splits = self.settings.bucket_splits
+        is_parted = bool(splits) or (batching is not None and batching.by_key)
+        sequence_id = last.sequence_id if is_parted else first.sequence_id
         metadata = self._metadata(sequence_id, now_ms)
         metadata.num_messages_in_batch = len(messages)
         metadata.highest_sequence_id = last.sequence_id
         _set_key(metadata, first)
+        if splits and self.sealer is None:
+            hashes = [_hash_bucket(message) for message in messages]
+            metadata.entry_hash_min, metadata.entry_hash_max = min(hashes), max(hashes)
         payload = self._seal(metadata, self._compress(metadata, encode_batch(_singles(messages))))
         send = CommandSend(
             producer_id=self.producer_id,
@@ -214,6 +222,24 @@ def _singles(messages: Sequence[Outgoing]) -> Iterator[tuple[SingleMessageMetada
         if message.data is None:
             single.null_value = True
         yield single, message.data or b""
+
+
+def part_batch(settings: SendSettings, messages: Sequence[Outgoing]) -> list[Sequence[Outgoing]]:
+    """What goes into one entry each; what is of one key stays in its order."""
+    if settings.batching is not None and settings.batching.by_key:
+        return part_by_key(messages)
+    if not settings.bucket_splits:
+        return [messages]
+    groups: dict[int, list[Outgoing]] = {}
+    for message in messages:
+        bucket = bucket_index(settings.bucket_splits, _hash_bucket(message))
+        groups.setdefault(bucket, []).append(message)
+    return sorted(groups.values(), key=lambda group: group[-1].sequence_id)
+
+
+def _hash_bucket(message: Outgoing) -> int:
+    key = message.key.encode() if isinstance(message.key, str) else message.key
+    return bucket_hash(ordering_key=message.options.get("ordering_key"), key=key)
 
 
 def part_by_key(messages: Sequence[Outgoing]) -> list[Sequence[Outgoing]]:

@@ -41,6 +41,8 @@ class ProducerSettings:
     schema: Schema[Any] = Schema.BYTES
     encryption: ProducerEncryption | None = None
     interceptors: tuple[ProducerInterceptor, ...] = ()
+    bucket_splits: tuple[int, ...] = ()
+    """Where the entry buckets 1 and up of the segment begin: no batch is of two buckets."""
     initial_subscription: str | None = None
     """Made with the topic, so that the first message has a reader."""
 

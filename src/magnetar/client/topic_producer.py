@@ -22,7 +22,7 @@ from magnetar.client.error import (
 )
 from magnetar.client.locksmith import make_sealer
 from magnetar.client.message_id import MessageId
-from magnetar.client.outgoing import Outgoing, SendEncoder, part_by_key
+from magnetar.client.outgoing import Outgoing, SendEncoder, part_batch
 from magnetar.client.pending import PendingQueue
 from magnetar.client.policy import BatchingPolicy
 from magnetar.client.publication import ProducerSettings as ProducerSettings
@@ -126,9 +126,7 @@ class TopicProducer:
             self._batch_timer = None
         if self._batch:
             batch, self._batch, self._batch_bytes = self._batch, [], 0
-            batching = self._settings.batching
-            is_by_key = batching is not None and batching.by_key
-            for group in part_by_key(batch) if is_by_key else (batch,):
+            for group in part_batch(self._settings, batch):
                 self._send(group)
 
     async def close(self) -> None:

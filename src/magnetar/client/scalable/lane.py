@@ -95,7 +95,12 @@ class Lane:
         properties = dict(settings.properties)
         if segment.is_legacy:
             properties[MANAGED] = "true"
-        own = replace(settings, name=f"{settings.name}-seg-{segment.id}", properties=properties)
+        own = replace(
+            settings,
+            name=f"{settings.name}-seg-{segment.id}",
+            properties=properties,
+            bucket_splits=segment.bucket_splits,
+        )
         self.producer = TopicProducer(session, segment.name_in(topic), own, desk, owner=self)
 
     def start(self) -> None:
