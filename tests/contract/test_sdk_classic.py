@@ -99,7 +99,8 @@ def test_a_table_view_holds_the_latest_value_of_each_key(place: Place, partition
     asyncio.run(body())
 
 
-def test_a_pattern_follows_the_topics_of_its_namespace(place: Place) -> None:
+@pytest.mark.parametrize("interval", [0.1, 600.0], ids=["by looking", "by push"])
+def test_a_pattern_follows_the_topics_of_its_namespace(place: Place, interval: float) -> None:
     async def body() -> None:
         prefix = f"p-{uuid.uuid4().hex[:8]}"
         async with place.client() as client:
@@ -109,7 +110,7 @@ def test_a_pattern_follows_the_topics_of_its_namespace(place: Place) -> None:
                 None,
                 "s",
                 pattern=f"public/default/{prefix}-.*",
-                pattern_interval=0.1,
+                pattern_interval=interval,
                 initial_position="earliest",
             )
             await first.send(b"1")

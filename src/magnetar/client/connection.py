@@ -307,13 +307,11 @@ class Connection(asyncio.Protocol):
         self.send(encode_command(pong()))
 
     def _on_receipt(self, receipt: Any, _: bytes) -> None:
-        producer = self._producers.get(receipt.producer_id)
-        if producer is not None:
+        if (producer := self._producers.get(receipt.producer_id)) is not None:
             producer.on_receipt(receipt)
 
     def _on_send_error(self, error: Any, _: bytes) -> None:
-        producer = self._producers.get(error.producer_id)
-        if producer is not None:
+        if (producer := self._producers.get(error.producer_id)) is not None:
             producer.on_send_error(error)
 
     def _on_message(self, command: Any, entry: bytes) -> None:
@@ -353,6 +351,9 @@ class Connection(asyncio.Protocol):
     def _on_namespace(self, update: Any, _: bytes) -> None:
         self._tell(Type.WATCH_SCALABLE_TOPICS_UPDATE, update.watch_id, update)
 
+    def _on_topics(self, update: Any, _: bytes) -> None:
+        self._tell(Type.WATCH_TOPIC_UPDATE, update.watcher_id, update)
+
     def _tell(self, kind: int, id: int, body: Any) -> None:
         listener = self._listeners.get((kind, id))
         if listener is not None:
@@ -379,6 +380,7 @@ _HANDLERS: Final[Mapping[int, Callable[[Connection, Any, bytes], None]]] = {
     Type.SCALABLE_TOPIC_UPDATE: Connection._on_layout,
     Type.SCALABLE_TOPIC_ASSIGNMENT_UPDATE: Connection._on_assignment,
     Type.WATCH_SCALABLE_TOPICS_UPDATE: Connection._on_namespace,
+    Type.WATCH_TOPIC_UPDATE: Connection._on_topics,
 }
 _ANSWERS: Final = frozenset(
     {

@@ -16,6 +16,7 @@ from magnetar.client.retry_letter import RetryLetters
 from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings
 from magnetar.client.topic_consumer import TopicConsumer
+from magnetar.client.topic_watch import TopicWatch
 from magnetar.model.name import TopicName
 from magnetar.runtime.log import Log
 
@@ -50,6 +51,10 @@ class AsyncConsumer(Generic[T]):
         self._arrived = asyncio.Event()
         self._failure: PulsarError | None = None
         self._growth: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._watch: TopicWatch | None = None
+        if pattern is not None:
+            self._watch = TopicWatch(session, pattern, self._changed.set)
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -81,9 +86,8 @@ class AsyncConsumer(Generic[T]):
             raise
         self._session.made[self] = None
         if self._pattern is not None or any(self._partitions.values()):
-            interval = PARTITION_CHECK_S if self._pattern is None else self._pattern.interval
-            self._growth = self._session.scope.periodic(
-                interval, self._grow, f"topics of {self.subscription}"
+            self._growth = self._session.scope.start(
+                self._follow(), f"topics of {self.subscription}"
             )
 
     async def receive(self, timeout: float | None = None) -> Message[T] | None:
@@ -214,6 +218,8 @@ class AsyncConsumer(Generic[T]):
         self._backlog.clear()
         if self._growth is not None:
             self._growth.cancel()
+        if self._watch is not None:
+            self._watch.close()
         await self._close_parts()
         self._session.made.pop(self, None)
         if self._settings.dead_letters is not None:
@@ -289,6 +295,23 @@ class AsyncConsumer(Generic[T]):
     def _fail(self, failure: PulsarError) -> None:
         self._failure = failure
         self._arrived.set()
+
+    async def _follow(self) -> None:
+        """Look for topics and partitions now and then, and when the broker says that some came."""
+        interval = PARTITION_CHECK_S if self._pattern is None else self._pattern.interval
+        while True:
+            if self._watch is not None:
+                await self._watch.ensure()
+            try:
+                async with asyncio.timeout(interval):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass  # time to look
+            self._changed.clear()
+            try:
+                await self._grow()
+            except PulsarError as error:
+                _log.warning("topics not found", subscription=self.subscription, reason=error)
 
     async def _grow(self) -> None:
         if self._pattern is not None:

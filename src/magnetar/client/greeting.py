@@ -38,6 +38,7 @@ def make_connect(
         feature_flags=FeatureFlags(
             supports_auth_refresh=True,
             supports_broker_entry_metadata=True,
+            supports_topic_watchers=True,
             supports_get_partitioned_metadata_without_auto_creation=True,
         ),
     )
