@@ -41,7 +41,8 @@ PB_DOORS = ("wire/command.py", "wire/schema.py", "wire/storage.py")
 # The rooms that may know a heavy or optional library.
 LIBRARY_ROOMS: Mapping[str, tuple[str, ...]] = {
     "pyspark": ("spark",),
-    "pyarrow": ("spark",),
+    "pyarrow": ("spark", "client"),
+    "numpy": ("spark", "client"),
     "pandas": ("spark",),
     "numpy": ("spark",),
     "kazoo": ("metadata", "testing"),

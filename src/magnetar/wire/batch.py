@@ -52,7 +52,7 @@ def _is_text_valid(metadata: SingleMessageMetadata) -> bool:
     )
 
 
-def _parse_single(data: bytes) -> SingleMessageMetadata:
+def decode_single(data: bytes) -> SingleMessageMetadata:
     try:
         metadata = SingleMessageMetadata.FromString(data)
     except DecodeError:
@@ -75,7 +75,7 @@ def decode_batch(payload: bytes, count: int) -> list[BatchMessage]:
         metadata_end = metadata_start + _SIZE.unpack_from(payload, start)[0]
         if metadata_end > len(payload):
             raise ProtocolViolation(f"a batch of {count} ends inside message {len(messages)}")
-        metadata = _parse_single(payload[metadata_start:metadata_end])
+        metadata = decode_single(payload[metadata_start:metadata_end])
         end = metadata_end + metadata.payload_size
         if end > len(payload):
             raise ProtocolViolation(f"a batch of {count} ends inside message {len(messages)}")
@@ -112,7 +112,7 @@ def split_batch(payload: bytes, count: int) -> BatchParts:
                     continue
             if last > total:
                 break
-            metadata = _parse_single(payload[first:last])
+            metadata = decode_single(payload[first:last])
             start = last + metadata.payload_size
             if metadata.compacted_out:
                 compacted.add(index)

@@ -1,0 +1,372 @@
+"""From stored entries to Arrow columns: what `client.delivery` does, without a message object.
+
+`ColumnDecoder` takes entries as they stand in a ledger or come over the wire and gives record
+batches. The columns are those of `COLUMNS`; whoever names fewer pays for fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from magnetar.client.walk import NONE, Numbers, Places, Row, walk_batch
+from magnetar.errors import MagnetarError, ProtocolViolation
+from magnetar.wire.batch import decode_single
+from magnetar.wire.chunk import Reassembly, is_chunk
+from magnetar.wire.command import MessageMetadata, SingleMessageMetadata
+from magnetar.wire.compression import decompress
+from magnetar.wire.entry import decode_entry, decode_key, verify_checksum
+
+INSTANT: Final = pa.timestamp("us", tz="UTC")
+COLUMNS: Final[dict[str, pa.DataType]] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "properties": pa.map_(pa.string(), pa.string()),
+    "ledger": pa.int64(),
+    "entry": pa.int64(),
+    "batch_index": pa.int32(),
+    "publish_time": INSTANT,
+    "event_time": INSTANT,
+    "sequence_id": pa.int64(),
+    "producer": pa.string(),
+    "schema_version": pa.int64(),
+}
+_CHUNKED_BYTES_MAX: Final = 1024 * 1024 * 1024
+_UNFINISHED_MAX: Final = 100
+
+
+class EntryUnreadable(MagnetarError):
+    """A stored entry that is no message: damaged, or written by what is no Pulsar client."""
+
+
+class ChunkUnbegun(MagnetarError):
+    """The entry ends a message whose first chunks were not given."""
+
+
+@dataclass(slots=True)
+class _Entries:
+    """One row an entry, and how many messages each gave."""
+
+    counts: list[int] = field(default_factory=list)
+    ledgers: list[int] = field(default_factory=list)
+    entries: list[int] = field(default_factory=list)
+    publish_ms: list[int] = field(default_factory=list)
+    sequences: list[int] = field(default_factory=list)
+    firsts: list[int] = field(default_factory=list)
+    """The batch index of the first message; -1 for an entry that is one message."""
+    producers: list[str] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+
+
+class ColumnDecoder:
+    """Add entries in their order, take a batch when there is enough."""
+
+    def __init__(
+        self,
+        columns: Collection[str] = COLUMNS,
+        *,
+        payload_bytes_max: int = _CHUNKED_BYTES_MAX,
+        checks: bool = True,
+    ) -> None:
+        """Without `checks` the entries' checksums are taken for verified."""
+        unknown = [each for each in columns if each not in COLUMNS]
+        assert not unknown, unknown
+        self._columns = tuple(each for each in COLUMNS if each in columns)
+        self._payload_bytes_max = payload_bytes_max
+        self._checks = checks
+        self._chunks: Reassembly[tuple[int, int]] = Reassembly(
+            messages_max=_UNFINISHED_MAX,
+            message_bytes_max=payload_bytes_max,
+            bytes_max=payload_bytes_max,
+        )
+        self._clear()
+
+    def _clear(self) -> None:
+        self.rows = 0
+        self.size = 0
+        """Bytes of payload since the last batch was taken."""
+        self._entries = _Entries()
+        self._payloads: list[bytes] = []
+        self._places: list[Places] = []
+        self._bases: list[int] = []
+        self._keys: dict[int, bytes | None] = {}
+        self._events: dict[int, int] = {}
+        self._sequences: dict[int, int] = {}
+        self._properties: dict[int, list[tuple[str, str]]] = {}
+        self._null_values: list[int] = []
+        self._dropped: list[int] = []
+
+    def add(
+        self, ledger: int, entry: int, data: bytes, *, start: int = 0, end: int | None = None
+    ) -> None:
+        """Take one entry; of a batch only the messages from `start` up to `end`.
+
+        Raise EntryUnreadable, or ChunkUnbegun, with nothing changed.
+        """
+        try:
+            if self._checks and not verify_checksum(data):
+                raise ProtocolViolation("checksum mismatch")
+            metadata, payload = decode_entry(data)
+            if is_chunk(metadata) and not metadata.encryption_keys:
+                whole = self._join(metadata, payload, (ledger, entry))
+                if whole is None:
+                    return
+                payload = whole
+            if not metadata.encryption_keys and metadata.compression:
+                payload = decompress(
+                    metadata.compression,
+                    payload,
+                    metadata.uncompressed_size,
+                    bytes_max=self._payload_bytes_max,
+                )
+            is_batch = metadata.HasField("num_messages_in_batch") and not metadata.encryption_keys
+            if metadata.HasField("marker_type"):
+                return
+            if is_batch:
+                self._add_batch(ledger, entry, metadata, payload, start, end)
+            elif start <= 0 and (end is None or end > 0):
+                self._add_single(ledger, entry, metadata, payload)
+        except ProtocolViolation as error:
+            raise EntryUnreadable(
+                f"entry {ledger}:{entry} cannot be read: {error.sentence}"
+            ) from None
+
+    def add_unreadable(self, ledger: int, entry: int) -> None:
+        """A row that says only where it stands."""
+        metadata = MessageMetadata(producer_name="", sequence_id=0, publish_time=0, null_value=True)
+        self._add_single(ledger, entry, metadata, b"")
+
+    def take(self) -> pa.RecordBatch:
+        """What was added since the last time, as one batch."""
+        arrays = [self._build(name) for name in self._columns]
+        batch = pa.RecordBatch.from_arrays(
+            arrays, schema=pa.schema([(name, COLUMNS[name]) for name in self._columns])
+        )
+        if self._dropped:
+            kept = np.ones(self.rows, dtype=bool)
+            kept[self._dropped] = False
+            batch = batch.filter(pa.array(kept))
+        self._clear()
+        return batch
+
+    # ------------------------------------------------------------------ adding
+
+    def _join(
+        self, metadata: MessageMetadata, payload: bytes, place: tuple[int, int]
+    ) -> bytes | None:
+        whole = self._chunks.add(metadata, payload, place, now_ms=0)
+        dropped = self._chunks.take_dropped()
+        if whole is not None:
+            return whole.payload
+        if place in dropped and metadata.chunk_id == metadata.num_chunks_from_msg - 1:
+            raise ChunkUnbegun(f"entry {place[0]}:{place[1]} ends a message that began before")
+        return None
+
+    def _add_entry(
+        self, ledger: int, entry: int, metadata: MessageMetadata, first: int, count: int
+    ) -> None:
+        entries = self._entries
+        entries.counts.append(count)
+        entries.ledgers.append(ledger)
+        entries.entries.append(entry)
+        entries.publish_ms.append(metadata.publish_time)
+        entries.sequences.append(metadata.sequence_id)
+        entries.firsts.append(first)
+        entries.producers.append(metadata.producer_name)
+        version = metadata.schema_version
+        entries.versions.append(int.from_bytes(version, "big", signed=True) if version else NONE)
+        self.rows += count
+
+    def _add_payload(self, payload: bytes, places: Places) -> None:
+        self._bases.append(self.size)
+        self._payloads.append(payload)
+        self._places.append(places)
+        self.size += len(payload)
+
+    def _add_single(
+        self, ledger: int, entry: int, metadata: MessageMetadata, payload: bytes
+    ) -> None:
+        row = self.rows
+        self._describe(row, metadata)
+        table = np.array([[NONE], [NONE], [0], [len(payload)], [NONE], [NONE]])
+        self._add_payload(payload, Places(table, {}))
+        self._add_entry(ledger, entry, metadata, -1, 1)
+
+    def _add_batch(
+        self,
+        ledger: int,
+        entry: int,
+        metadata: MessageMetadata,
+        payload: bytes,
+        start: int,
+        end: int | None,
+    ) -> None:
+        places = walk_batch(payload, metadata.num_messages_in_batch)
+        odd = {row: decode_single(payload[a:b]) for row, (a, b) in places.odd.items()}
+        count = places.table.shape[1]
+        first, last = max(0, start), count if end is None else min(end, count)
+        if first >= last:
+            return
+        base = self.rows - first
+        for row, single in odd.items():
+            if first <= row < last:
+                self._describe(base + row, single)
+                if single.HasField("sequence_id"):
+                    self._sequences[base + row] = single.sequence_id
+                if single.compacted_out:
+                    self._dropped.append(base + row)
+        if (first, last) != (0, count):
+            places = Places(places.table[:, first:last], {})
+        self._add_payload(payload, places)
+        self._add_entry(ledger, entry, metadata, first, last - first)
+
+    def _describe(self, row: int, own: MessageMetadata | SingleMessageMetadata) -> None:
+        """What is not read from the columns of a walk."""
+        if own.HasField("partition_key"):
+            is_base64 = own.partition_key_b64_encoded
+            self._keys[row] = decode_key(own.partition_key, is_base64=is_base64)
+        if own.event_time:
+            self._events[row] = own.event_time
+        if own.properties:
+            self._properties[row] = [(pair.key, pair.value) for pair in own.properties]
+        if own.null_value:
+            self._null_values.append(row)
+
+    # ------------------------------------------------------------------ building
+
+    def _build(self, name: str) -> pa.Array:
+        entries = self._entries
+        match name:
+            case "key":
+                return self._build_keys()
+            case "value":
+                return self._build_values()
+            case "properties":
+                return self._build_properties()
+            case "ledger":
+                return self._repeat(entries.ledgers)
+            case "entry":
+                return self._repeat(entries.entries)
+            case "batch_index":
+                return self._build_indexes()
+            case "publish_time":
+                return _instants(self._spread(entries.publish_ms))
+            case "event_time":
+                return self._build_events()
+            case "sequence_id":
+                return self._build_sequences()
+            case "producer":
+                return self._repeat_texts(entries.producers)
+            case _:
+                versions = self._spread(entries.versions)
+                return pa.array(versions, mask=versions == NONE)
+
+    def _spread(self, values: list[int]) -> Numbers:
+        return np.repeat(np.array(values, dtype=np.int64), self._entries.counts)
+
+    def _repeat(self, values: list[int]) -> pa.Array:
+        return pa.array(self._spread(values))
+
+    def _repeat_texts(self, texts: list[str]) -> pa.Array:
+        known = {text: index for index, text in enumerate(dict.fromkeys(texts))}
+        indexes = self._spread([known[text] for text in texts])
+        return pa.array(list(known), pa.string()).take(pa.array(indexes))
+
+    def _column(self, row: Row, *, moved: bool) -> Numbers:
+        """A row of all tables; `moved` to where the payloads stand when they are joined."""
+        if not self._places:
+            return np.empty(0, np.int64)
+        if not moved:
+            return np.concatenate([places.table[row] for places in self._places])
+        pairs = zip(self._places, self._bases, strict=True)
+        return np.concatenate([places.table[row] + base for places, base in pairs])
+
+    def _slices(self, starts: Numbers, ends: Numbers) -> pa.Array:
+        """The bytes from each start to its end: the even ones of slices that lie side by side."""
+        count = len(starts)
+        if count == 0:
+            return pa.array([], pa.binary())
+        edges = np.empty(2 * count, dtype=np.int32)
+        edges[0::2] = starts
+        edges[1::2] = ends
+        data = self._payloads[0] if len(self._payloads) == 1 else b"".join(self._payloads)
+        buffers = [None, pa.py_buffer(edges), pa.py_buffer(data)]
+        sliced = pa.Array.from_buffers(pa.binary(), 2 * count - 1, buffers)
+        return sliced.take(pa.array(np.arange(0, 2 * count - 1, 2)))
+
+    def _build_keys(self) -> pa.Array:
+        starts = self._column(Row.KEY_START, moved=False)
+        missing = starts == NONE
+        if missing.all() and not self._keys:
+            return pa.nulls(self.rows, pa.binary())
+        values = self._column(Row.VALUE_START, moved=True)
+        starts = np.where(missing, values, self._column(Row.KEY_START, moved=True))
+        ends = np.where(missing, values, self._column(Row.KEY_END, moved=True))
+        return _patch(self._slices(starts, ends), missing, self._keys)
+
+    def _build_values(self) -> pa.Array:
+        values = self._slices(
+            self._column(Row.VALUE_START, moved=True), self._column(Row.VALUE_END, moved=True)
+        )
+        missing = np.zeros(self.rows, dtype=bool)
+        missing[self._null_values] = True
+        return _patch(values, missing, {})
+
+    def _build_properties(self) -> pa.Array:
+        counts = np.zeros(self.rows + 1, dtype=np.int32)
+        for row, pairs in self._properties.items():
+            counts[row + 1] = len(pairs)
+        ordered = [pair for row in sorted(self._properties) for pair in self._properties[row]]
+        return pa.MapArray.from_arrays(
+            pa.array(np.cumsum(counts, dtype=np.int32)),
+            pa.array([key for key, _ in ordered], pa.string()),
+            pa.array([value for _, value in ordered], pa.string()),
+        )
+
+    def _build_indexes(self) -> pa.Array:
+        counts = np.array(self._entries.counts, dtype=np.int64)
+        firsts = np.array(self._entries.firsts, dtype=np.int64)
+        steps = np.arange(self.rows) - np.repeat(np.cumsum(counts) - counts, counts)
+        return pa.array((np.repeat(firsts, counts) + steps).astype(np.int32))
+
+    def _build_events(self) -> pa.Array:
+        events = self._column(Row.EVENT_TIME, moved=False)
+        for row, event in self._events.items():
+            events[row] = event
+        return _instants(events, mask=events <= 0)
+
+    def _build_sequences(self) -> pa.Array:
+        sequences = self._column(Row.SEQUENCE_ID, moved=False)
+        for row, sequence in self._sequences.items():
+            sequences[row] = sequence
+        missing = sequences == NONE
+        if missing.any():
+            # Numbered from the entry's own, as clients do that leave the rest out.
+            indexes = np.maximum(self._build_indexes().to_numpy(), 0)
+            sequences = np.where(
+                missing, self._spread(self._entries.sequences) + indexes, sequences
+            )
+        return pa.array(sequences)
+
+
+def _patch(
+    column: pa.Array, missing: npt.NDArray[np.bool_], known: dict[int, bytes | None]
+) -> pa.Array:
+    if known:
+        listed: list[Any] = column.to_pylist()
+        for row in np.flatnonzero(missing):
+            listed[row] = known.get(int(row))
+        return pa.array(listed, column.type)
+    if not missing.any():
+        return column
+    present = pa.array(np.where(missing, 0, np.arange(len(column))), mask=missing)
+    return column.take(present)
+
+
+def _instants(values_ms: Numbers, *, mask: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    return pa.array(values_ms * 1000, pa.int64(), mask=mask).cast(INSTANT)
