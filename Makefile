@@ -32,7 +32,7 @@ run: setup
 # What fails while two workers and their brokers share the machine is run once more, alone: whoever fails
 # alone has failed.
 test: setup java-clients zookeeper
-	$(BIN)/python -m pytest -q -n 2 $(ARGS) || \
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(ARGS) || \
 	  $(BIN)/python -m pytest -q -n 0 --last-failed --last-failed-no-failures none $(ARGS)
 
 # Some tests run Apache Pulsar's Java clients; their jars are resolved once.

@@ -1,34 +1,63 @@
-"""One local Spark session for all tests of the pipeline."""
+"""One local Spark session for all tests of the pipeline: a JVM takes its time to start."""
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+
+from magnetar.client.admin import AdminClient
+from magnetar.spark import make_session
+from magnetar.testing import MagnetarBroker
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+Read = Callable[..., DataFrame]
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    places = {
+        "spark.local.dir": str(tmp_path_factory.mktemp("spark-local")),
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse")),
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        session = (
-            SparkSession.builder.appName("tests")
-            .master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.session.timeZone", "UTC")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.local.dir", str(tmp_path_factory.mktemp("spark-local")))
-            .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("spark-warehouse")))
-            .getOrCreate()
-        )
-        session.sparkContext.setLogLevel("ERROR")
+        session = make_session(master="local[2]", name="tests", settings=SETTINGS | places)
+        session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def admin(magnetar_broker: MagnetarBroker) -> Iterator[AdminClient]:
+    with AdminClient(magnetar_broker.admin_url) as client:
+        yield client
+
+
+@pytest.fixture
+def read(spark: SparkSession, magnetar_broker: MagnetarBroker) -> Read:
+    """A batch query over the session's broker."""
+
+    def load(**options: Any) -> DataFrame:
+        return (
+            spark.read.format("magnetar")
+            .option("serviceUrl", magnetar_broker.service_url)
+            .option("adminUrl", magnetar_broker.admin_url)
+            .options(**options)
+            .load()
+        )
+
+    return load

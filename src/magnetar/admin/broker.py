@@ -22,6 +22,11 @@ async def get_leader(api: BrokerApi, call: Call) -> object:
     return await api.brokers.leader()
 
 
+async def get_ledger_files(api: BrokerApi, call: Call) -> object:
+    """The directory of the ledgers, for readers on the same machine."""
+    return api.brokers.ledger_files()
+
+
 async def get_version(api: BrokerApi, call: Call) -> object:
     """The version this broker runs."""
     return text_response(api.brokers.version)
@@ -99,6 +104,8 @@ async def get_load_report(api: BrokerApi, call: Call) -> object:
 TABLE.add("GET", "", list_brokers, SUPER_USER)
 TABLE.add("GET", "/{cluster}", list_brokers, SUPER_USER, operation="list_brokers_of_cluster")
 TABLE.add("GET", "/leaderBroker", get_leader, SUPER_USER)
+# Whoever reads the files reads every topic.
+TABLE.add("GET", "/ledger-files", get_ledger_files, SUPER_USER)
 TABLE.add("GET", "/version", get_version, AUTHENTICATED, produces=TEXT)
 TABLE.add(
     "GET",

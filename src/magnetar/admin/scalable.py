@@ -120,6 +120,19 @@ async def get_segment(api: BrokerApi, call: Call) -> object:
     return await api.scalable_stats.segment(call.topic, _segment(call))
 
 
+async def get_segment_log(api: BrokerApi, call: Call) -> object:
+    """The log behind one segment: ledgers and cursors."""
+    return await api.scalable_stats.internal(call.topic, _segment(call))
+
+
+async def get_last_sequence(api: BrokerApi, call: Call) -> object:
+    """The highest sequence id that one segment, sealed or not, has stored of a producer."""
+    producer = call.query("producer")
+    if not producer:
+        raise BadRequest("producer is needed: its name")
+    return await api.scalable_stats.last_sequence(call.topic, _segment(call), producer)
+
+
 async def get_load(api: BrokerApi, call: Call) -> object:
     """What each active segment carries."""
     return await api.scalable_stats.load(call.topic)
@@ -302,6 +315,9 @@ def _make_table(area: str, spelling: str) -> Table:
     table.add("GET", f"{ONE}/stats", get_stats, TOPIC_READ, priority=P0)
     table.add("GET", f"{ONE}/segments", get_segments, TOPIC_READ)
     table.add("GET", SEGMENT, get_segment, TOPIC_READ)
+    table.add("GET", f"{SEGMENT}/internalStats", get_segment_log, TOPIC_READ)
+    sequence = (Query("producer", str),)
+    table.add("GET", f"{SEGMENT}/lastSequenceId", get_last_sequence, TOPIC_PRODUCE, query=sequence)
     table.add("GET", f"{ONE}/load", get_load, TOPIC_READ)
     table.add("GET", f"{ONE}/explain", explain, TOPIC_READ)
     table.add("GET", f"{ONE}/decisions", get_decisions, TOPIC_READ)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ssl
+import uuid
 from collections.abc import Mapping
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from magnetar.client.address import parse_addresses
 from magnetar.client.authentication import Authentication, NoAuthentication
 from magnetar.client.classic import AsyncClassic
+from magnetar.client.entry_reader import AsyncEntryReader
 from magnetar.client.error import AlreadyClosedError, FeatureNotSupportedError, PulsarError
 from magnetar.client.greeting import parse_description
 from magnetar.client.lookup import Lookup
 from magnetar.client.memory import MEMORY_BYTES_DEFAULT, MemoryLimit
+from magnetar.client.message_id import EARLIEST, MessageId
 from magnetar.client.opening import Opening
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.client.pool import ConnectionPool
@@ -20,6 +23,7 @@ from magnetar.client.quantity import Duration, Size, parse_duration, parse_size
 from magnetar.client.scalable.checkpoint import Checkpoint
 from magnetar.client.scalable.checkpoint_consumer import AsyncCheckpointConsumer
 from magnetar.client.scalable.inbox import Inbox
+from magnetar.client.scalable.lane import MANAGED
 from magnetar.client.scalable.layout import AsyncLayoutChanges, parse_scalable
 from magnetar.client.scalable.option import (
     CheckpointOptions,
@@ -43,7 +47,7 @@ from magnetar.client.schema.schema import Schema
 from magnetar.client.session import Session
 from magnetar.client.telemetry import Telemetry
 from magnetar.client.tls import TlsPolicy
-from magnetar.model.name import TopicName
+from magnetar.model.name import TopicDomain, TopicName, parse_topic
 from magnetar.runtime.clock import Clock, SystemClock
 
 T = TypeVar("T")
@@ -315,6 +319,38 @@ class AsyncPulsarClient:
             )
             await consumer.open()
             return consumer
+
+        return Opening(open)
+
+    def entry_reader(
+        self,
+        topic: str,
+        *,
+        start: MessageId = EARLIEST,
+        window: Size = "32MB",
+        paused: bool = False,
+    ) -> Opening[AsyncEntryReader]:
+        """Stored entries as they are, of one topic, partition or segment; for bulk readers.
+
+        A `paused` one answers questions only.
+        """
+        name = parse_topic(topic)
+        window_bytes = parse_size("window", window)
+
+        async def open() -> AsyncEntryReader:
+            self._check_open()
+            reader = AsyncEntryReader(
+                self._session,
+                name,
+                name=f"reader-{uuid.uuid4().hex[:10]}",
+                start=start,
+                window_bytes=window_bytes,
+                properties={} if name.domain is TopicDomain.SEGMENT else {MANAGED: "true"},
+            )
+            if paused:
+                reader.pause()
+            await reader.open()
+            return reader
 
         return Opening(open)
 

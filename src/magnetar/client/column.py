@@ -78,7 +78,7 @@ class ColumnDecoder:
         assert not unknown, unknown
         self._columns = tuple(each for each in COLUMNS if each in columns)
         self._payload_bytes_max = payload_bytes_max
-        self._checks = checks
+        self.checks = checks
         self._chunks: Reassembly[tuple[int, int]] = Reassembly(
             messages_max=_UNFINISHED_MAX,
             message_bytes_max=payload_bytes_max,
@@ -109,7 +109,7 @@ class ColumnDecoder:
         Raise EntryUnreadable, or ChunkUnbegun, with nothing changed.
         """
         try:
-            if self._checks and not verify_checksum(data):
+            if self.checks and not verify_checksum(data):
                 raise ProtocolViolation("checksum mismatch")
             metadata, payload = decode_entry(data)
             if is_chunk(metadata) and not metadata.encryption_keys:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from magnetar.errors import BrokerError
@@ -86,6 +87,10 @@ class LedgerStore(Protocol):
 
     async def ledgers(self) -> tuple[LedgerId, ...]:
         """All that exist, ascending."""
+
+    @property
+    def directory(self) -> Path | None:
+        """Where other processes of this machine find settled ledgers; None when nowhere."""
 
     @property
     def queued_bytes(self) -> int:

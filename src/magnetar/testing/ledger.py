@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from magnetar.errors import BrokerError, LedgerSealed, StoreClosed
 from magnetar.ledger.store import Appended, LedgerInfo, LedgerStore, LedgerWriter
@@ -138,6 +139,10 @@ class FaultyLedgerStore:
 
     async def ledgers(self) -> tuple[LedgerId, ...]:
         return await self._inner.ledgers()
+
+    @property
+    def directory(self) -> Path | None:
+        return self._inner.directory
 
     @property
     def queued_bytes(self) -> int:

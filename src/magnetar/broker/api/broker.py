@@ -73,6 +73,17 @@ class BrokerSelfApi:
         except msgspec.DecodeError as error:
             raise RecordUnreadable(f"{LEADER}: {error}") from None
 
+    def ledger_files(self) -> Mapping[str, Any]:
+        """Where this broker's ledgers lie, for readers on the same machine: they find the same
+        directory, by its numbers, or it is another one.
+        """
+        directory = self._service.ledgers.directory
+        if directory is None:
+            raise NotFound("The ledgers of this broker are not in files")
+        place = directory.resolve()
+        status = place.stat()
+        return {"directory": str(place), "device": status.st_dev, "inode": status.st_ino}
+
     async def check_health(self, broker_id: str | None = None) -> None:
         if broker_id not in (None, "", self._service.broker_id):
             raise NotFound(f"There is no broker {broker_id}")

@@ -10,6 +10,7 @@ from magnetar.broker.api.scalable_subscription import describe_subscription
 from magnetar.broker.api.subscription import SubscriptionApi
 from magnetar.broker.api.topic import StatsOptions, TopicApi
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.errors import PreconditionFailed
 from magnetar.model.name import TopicName
 from magnetar.model.position import Position
 from magnetar.model.scalable import SegmentLoad, SubscriptionRecord
@@ -83,6 +84,25 @@ class ScalableStatsApi:
         segment = (await self._service.scalable.metadata(topic)).layout.get(number)
         stats = await self._topics.stats(segment.name_in(topic), StatsOptions())
         return {**self._describe_segment(topic, segment), **stats}
+
+    async def internal(self, topic: TopicName, number: SegmentId) -> Mapping[str, Any]:
+        """The log behind one segment: ledgers and cursors."""
+        return (await self._load(topic, number)).internal_stats()
+
+    async def last_sequence(self, topic: TopicName, number: SegmentId, producer: str) -> int:
+        """The highest sequence id stored of a producer's name, -1 for none; also when the segment
+        is sealed and takes no producers any more.
+        """
+        live = await self._load(topic, number)
+        if live.dedup is None:
+            raise PreconditionFailed(f"Deduplication is not enabled on {live.name}")
+        return live.dedup.last_sequence(producer)
+
+    async def _load(self, topic: TopicName, number: SegmentId) -> PersistentTopic:
+        segment = (await self._service.scalable.metadata(topic)).layout.get(number)
+        live = await self._service.load_topic(segment.name_in(topic))
+        assert isinstance(live, PersistentTopic), "segments keep what they are sent"
+        return live
 
     async def load(self, topic: TopicName) -> Mapping[str, Any]:
         """What each active segment carries now, and what was last reported of it."""

@@ -27,6 +27,11 @@ class BrokerAdmin:
         owned: Document = self._transport.get(path)
         return owned
 
+    def ledger_files(self) -> Document:
+        """Where the broker's ledgers lie; for whoever is on the same machine."""
+        found: Document = self._transport.get(f"{_ROOT}/ledger-files")
+        return found
+
     def version(self) -> str:
         answer = self._transport.call("GET", f"{_ROOT}/version")
         return answer.body.decode().strip().strip('"')

@@ -79,6 +79,18 @@ class ScalableAdmin:
         found: Document = self._transport.get(_path(topic, "segments", segment))
         return found
 
+    def segment_internal_stats(self, topic: str, segment: int) -> Document:
+        """Ledgers and cursors of one segment."""
+        path = _path(topic, "segments", segment, "internalStats")
+        found: Document = self._transport.get(path)
+        return found
+
+    def last_sequence_id(self, topic: str, segment: int, producer: str) -> int:
+        """The highest that one segment, sealed or not, has stored of a producer; -1 for none."""
+        path = _path(topic, "segments", segment, "lastSequenceId")
+        found: int = self._transport.get(path, {"producer": producer})
+        return found
+
     def load(self, topic: str) -> dict[str, Document]:
         found: dict[str, Document] = self._transport.get(_path(topic, "load"))
         return found

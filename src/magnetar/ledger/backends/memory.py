@@ -59,6 +59,10 @@ class MemoryWriter:
         return EntryId(len(self._ledger.entries) - 1)
 
     @property
+    def directory(self) -> None:
+        return None
+
+    @property
     def queued_bytes(self) -> int:
         return sum(sum(map(len, entries)) for entries, _ in self._queue)
 

@@ -209,6 +209,10 @@ class FileLedgerStore:
         await self._loop.run_in_executor(None, self._reader.close)
 
     @property
+    def directory(self) -> Path:
+        return self._root
+
+    @property
     def queued_bytes(self) -> int:
         return self._journal.queued_bytes
 

@@ -1,0 +1,374 @@
+"""The options of source and sink, parsed and checked; every refusal is a sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+from magnetar.client.error import ConfigurationError
+from magnetar.client.quantity import parse_size
+from magnetar.errors import InvalidName, MagnetarError
+from magnetar.model.name import TopicDomain, TopicName, parse_namespace, parse_topic
+from magnetar.spark.admission import Limits
+from magnetar.spark.slice import KeyOrder
+
+E = TypeVar("E", bound=StrEnum)
+
+
+class InvalidOption(MagnetarError):
+    """An option that cannot be, or two that cannot be together."""
+
+
+class ValueFormat(StrEnum):
+    BYTES = "bytes"
+    SCHEMA = "schema"
+    """Typed as the schema that is registered for the topic says."""
+
+
+class BadValue(StrEnum):
+    FAIL = "fail"
+    NULL = "null"
+
+
+class DirectRead(StrEnum):
+    AUTO = "auto"
+    NEVER = "never"
+
+
+class Options:
+    """Reads options by name, whatever their case, and remembers which were asked for."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = {key.lower(): value for key, value in given.items()}
+        self._known: set[str] = set()
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        self._known.add(name.lower())
+        value = self._given.get(name.lower(), default)
+        return value if value is None else str(value).strip()
+
+    def need(self, name: str, example: str) -> str:
+        value = self.text(name)
+        if not value:
+            raise InvalidOption(
+                f'The option {name} is needed, such as .option("{name}", "{example}")'
+            )
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = (self.text(name) or str(default)).lower()
+        if value not in ("true", "false"):
+            raise InvalidOption(f"{name} is true or false, not {value!r}")
+        return value == "true"
+
+    def number(self, name: str, default: int | None = None, *, least: int = 1) -> int | None:
+        value = self.text(name)
+        if value is None:
+            return default
+        if not value.isdecimal() or int(value) < least:
+            raise InvalidOption(f"{name} is a number from {least} on, not {value!r}")
+        return int(value)
+
+    def size(self, name: str, default: int | None = None) -> int | None:
+        value = self.text(name)
+        if value is None:
+            return default
+        try:
+            found = parse_size(name, value)
+        except ConfigurationError as error:
+            raise InvalidOption(error.sentence) from None
+        if found == 0:
+            raise InvalidOption(f"{name} must be above 0")
+        return found
+
+    def seconds(self, name: str, default: float) -> float:
+        value = self.text(name)
+        return default if value is None else parse_seconds(name, value)
+
+    def choice(self, name: str, kind: type[E], default: E) -> E:
+        value = self.text(name)
+        if value is None:
+            return default
+        try:
+            return kind(value.lower())
+        except ValueError:
+            raise InvalidOption(f"{name} is {_either(kind)}, not {value!r}") from None
+
+    def prefixed(self, prefix: str) -> dict[str, str]:
+        found = {k: v for k, v in self._given.items() if k.startswith(prefix.lower())}
+        self._known.update(found)
+        return {key[len(prefix) :]: value for key, value in found.items()}
+
+    def together(self, *names: str) -> None:
+        """Refuse any two of these."""
+        there = [name for name in names if name.lower() in self._given]
+        if len(there) > 1:
+            raise InvalidOption(
+                f"{there[0]} and {there[1]} contradict each other; give one of them"
+            )
+
+    def check_known(self) -> None:
+        unknown = sorted(set(self._given) - self._known - {"path"})
+        if unknown:
+            raise InvalidOption(
+                f"There is no option {unknown[0]}; see docs/spark.md for those there are"
+            )
+
+
+def _either(kind: type[StrEnum]) -> str:
+    return " or ".join(member.value for member in kind)
+
+
+_SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|seconds?|minutes?|hours?)?")
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_seconds(name: str, text: str) -> float:
+    found = _SECONDS.fullmatch(text.strip().lower())
+    if found is None:
+        raise InvalidOption(f"{name} is a time such as '500ms', '30s' or '15m', not {text!r}")
+    unit = found[2] or "s"
+    return float(found[1]) * _UNITS[unit if unit == "ms" else unit[0]]
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """Where the broker is and who asks."""
+
+    service_url: str
+    admin_url: str
+    token: str | None = None
+    timeout_s: float = 60.0
+
+
+def parse_broker(options: Options) -> Broker:
+    return Broker(
+        options.need("serviceUrl", "pulsar://localhost:6650"),
+        options.need("adminUrl", "http://localhost:8080").rstrip("/"),
+        options.text("token"),
+        options.seconds("operationTimeout", 60.0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which topics: those named, or those of a namespace that match."""
+
+    topics: tuple[str, ...] = ()
+    namespace: str | None = None
+    pattern: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_selection(options: Options) -> Selection:
+    options.together("topic", "topics", "topicPattern", "namespace")
+    properties = _parse_pairs(options.text("propertyFilters") or "")
+    named = options.text("topic") or options.text("topics")
+    pattern, namespace = options.text("topicPattern"), options.text("namespace")
+    if properties and namespace is None:
+        raise InvalidOption(
+            "propertyFilters choose among the topics of a namespace; give namespace too"
+        )
+    if named:
+        names = [each.strip() for each in named.split(",") if each.strip()]
+        return Selection(tuple(dict.fromkeys(topic_key(name) for name in names)))
+    if pattern:
+        return _parse_pattern(pattern)
+    if namespace:
+        try:
+            return Selection(namespace=str(parse_namespace(namespace)), properties=properties)
+        except InvalidName as error:
+            raise InvalidOption(error.sentence) from None
+    raise InvalidOption("Name what to read with topic, topics, topicPattern or namespace")
+
+
+def parse_name(text: str) -> TopicName:
+    try:
+        name = parse_topic(text)
+    except InvalidName as error:
+        raise InvalidOption(error.sentence) from None
+    if name.domain is TopicDomain.NON_PERSISTENT:
+        raise InvalidOption(f"{name} keeps nothing that could be read later")
+    if name.domain is TopicDomain.SEGMENT:
+        raise InvalidOption(f"{name} is one segment; name the topic:// it belongs to")
+    return name
+
+
+def topic_key(text: str) -> str:
+    """The name without its domain, which a migration changes."""
+    name = parse_name(text)
+    return f"{name.namespace}/{name.local}"
+
+
+def _parse_pattern(pattern: str) -> Selection:
+    plain = re.sub(r"^(persistent|topic)://", "", pattern)
+    parts = plain.split("/", 2)
+    if len(parts) != 3:
+        raise InvalidOption(
+            f"topicPattern is tenant/namespace/<regular expression>, not {pattern!r}"
+        )
+    try:
+        re.compile(parts[2])
+        return Selection(namespace=str(parse_namespace("/".join(parts[:2]))), pattern=parts[2])
+    except (re.error, InvalidName) as error:
+        raise InvalidOption(f"topicPattern {pattern!r} cannot be used: {error}") from None
+
+
+def _parse_pairs(text: str) -> dict[str, str]:
+    pairs = {}
+    for each in filter(None, (part.strip() for part in text.split(","))):
+        key, equals, value = each.partition("=")
+        if not equals:
+            raise InvalidOption(f"propertyFilters are key=value, joined by commas, not {each!r}")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+class Edge(StrEnum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where reading begins or ends: an edge, a time, or stated places."""
+
+    edge: Edge | None = None
+    at_ms: int | None = None
+    stated: Mapping[str, Any] | None = None
+    """By topic; under "" for the only topic there is."""
+
+
+def parse_bound(options: Options, offsets: str, time: str, default: Edge) -> Bound:
+    options.together(offsets, time)
+    moment = options.text(time)
+    if moment is not None:
+        return Bound(at_ms=parse_moment(time, moment))
+    text = options.text(offsets)
+    if text is None:
+        return Bound(default)
+    if text.lower() in list(Edge):
+        return Bound(Edge(text.lower()))
+    return _parse_stated(offsets, text)
+
+
+def _parse_stated(name: str, text: str) -> Bound:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    match document:
+        case {"at": str() as moment}:
+            return Bound(at_ms=parse_moment(name, moment))
+        case {"start": "earliest" | "latest" as edge}:
+            return Bound(Edge(edge))
+        case {"positions": dict()}:
+            return Bound(stated={"": document})
+        case dict() if document:
+            keyed = {k if k == "hold" else topic_key(k): v for k, v in document.items()}
+            return Bound(stated={k: v for k, v in keyed.items() if k != "hold"})
+        case _:
+            raise InvalidOption(
+                f"{name} is earliest, latest, a checkpoint's JSON or JSON by topic, not {text!r}"
+            )
+
+
+def parse_moment(name: str, text: str) -> int:
+    """Milliseconds since 1970, or a time as ISO 8601 writes it; without a zone it is UTC."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidOption(
+            f"{name} is a time such as 2026-01-31T12:00:00Z or milliseconds, not {text!r}"
+        ) from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    broker: Broker
+    selection: Selection
+    start: Bound
+    end: Bound
+    limits: Limits
+    key_order: KeyOrder
+    value_format: ValueFormat
+    bad_value: BadValue
+    direct_read: DirectRead
+    fail_on_loss: bool
+    columns: tuple[str, ...]
+    task_bytes: int
+    tasks_max: int
+    batch_rows: int
+    batch_bytes: int
+    window_bytes: int
+    hold: bool
+    hold_name: str | None
+
+
+def parse_source(given: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
+    options = Options(given)
+    limits = Limits(
+        options.number("maxMessagesPerTrigger"),
+        options.size("maxBytesPerTrigger"),
+        options.number("minMessagesPerTrigger"),
+        options.seconds("maxTriggerDelay", 900.0),
+    )
+    if limits.messages_min and limits.messages_max and limits.messages_min > limits.messages_max:
+        raise InvalidOption(
+            "minMessagesPerTrigger is above maxMessagesPerTrigger: nothing could be read"
+        )
+    if limits.messages_min is None and options.text("maxTriggerDelay") is not None:
+        raise InvalidOption(
+            "maxTriggerDelay bounds the wait for minMessagesPerTrigger; give that too"
+        )
+    if is_stream:
+        for name in ("endingOffsets", "endingTime"):
+            if options.text(name) is not None:
+                raise InvalidOption(
+                    f"{name} ends a batch query; a streaming one ends by trigger(availableNow=True)"
+                )
+    hold_name = options.text("holdName")
+    hold = options.flag("hold", default=True)
+    if hold_name and not hold:
+        raise InvalidOption(
+            "holdName names the hold that hold=false switches off; give one of them"
+        )
+    parsed = SourceOptions(
+        broker=parse_broker(options),
+        selection=parse_selection(options),
+        start=parse_bound(
+            options,
+            "startingOffsets",
+            "startingTime",
+            Edge.LATEST if is_stream else Edge.EARLIEST,
+        ),
+        end=parse_bound(options, "endingOffsets", "endingTime", Edge.LATEST),
+        limits=limits,
+        key_order=options.choice("keyOrder", KeyOrder, KeyOrder.SEGMENT),
+        value_format=options.choice("valueFormat", ValueFormat, ValueFormat.BYTES),
+        bad_value=options.choice("badValue", BadValue, BadValue.FAIL),
+        direct_read=options.choice("directRead", DirectRead, DirectRead.AUTO),
+        fail_on_loss=options.flag("failOnDataLoss", default=True),
+        columns=_parse_columns(options.text("columns")),
+        task_bytes=options.size("taskBytes", 64 << 20) or 1,
+        tasks_max=options.number("maxTasks", 1000) or 1,
+        batch_rows=options.number("batchRows", 50_000) or 1,
+        batch_bytes=options.size("batchBytes", 16 << 20) or 1,
+        window_bytes=options.size("windowBytes", 32 << 20) or 1,
+        hold=hold,
+        hold_name=hold_name,
+    )
+    options.check_known()
+    return parsed
+
+
+def _parse_columns(text: str | None) -> tuple[str, ...]:
+    return tuple(each.strip() for each in (text or "").split(",") if each.strip())

@@ -1,0 +1,258 @@
+"""What a query reads next, and in which tasks: pure decisions over what the broker has told.
+
+A child segment is planned only when the last entry of each of its parents was read in an earlier
+batch, so that the messages of one key never stand in an earlier batch than those before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from magnetar.errors import MagnetarError
+from magnetar.spark.offset import BEFORE_ALL, Offset, Place, TopicOffset
+from magnetar.spark.stretch import (
+    LedgerSize,
+    Span,
+    count_bytes,
+    count_entries,
+    end_of,
+    settle_place,
+    spans_between,
+)
+
+
+class DataLost(MagnetarError):
+    """Messages that the query had not read are gone."""
+
+
+class OffsetForeign(MagnetarError):
+    """The offset was written for another topic than the one that is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentView:
+    """One segment as it is now. `topic` is what a reader attaches to."""
+
+    id: int
+    topic: str
+    ledgers: tuple[LedgerSize, ...] = ()
+    parents: tuple[int, ...] = ()
+    is_sealed: bool = False
+    messages_per_entry: float = 1.0
+    last: Place | None = None
+    """Given where ledgers cannot be counted: the last entry."""
+
+    @property
+    def end(self) -> Place:
+        return end_of(self.ledgers) if self.last is None else self.last
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """`name` is the key of its offset, `label` what rows say."""
+
+    name: str
+    label: str
+    segments: tuple[SegmentView, ...]
+    next: int = 0
+    """No segment with this number or a higher one exists yet."""
+
+    @property
+    def by_id(self) -> Mapping[int, SegmentView]:
+        return {segment.id: segment for segment in self.segments}
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Entries of a segment that are gone: those after one place and before another."""
+
+    topic: str
+    segment: int
+    after: Place
+    before: Place | None
+
+    def __str__(self) -> str:
+        start = "its beginning" if self.after == BEFORE_ALL else f"{self.after.position}"
+        end = "its end" if self.before is None else f"{self.before.position}"
+        return f"segment {self.segment} of {self.topic}, after {start} and before {end}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What could be read of one segment now."""
+
+    topic: str
+    segment: SegmentView
+    after: Place
+    through: Place
+    spans: tuple[Span, ...]
+
+    @property
+    def entries(self) -> int:
+        return count_entries(self.spans)
+
+    @property
+    def size(self) -> int:
+        return count_bytes(self.segment.ledgers, self.spans)
+
+    @property
+    def messages(self) -> float:
+        return self.entries * self.segment.messages_per_entry
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """All that could be read now, and what cannot be read any more."""
+
+    pending: tuple[Pending, ...]
+    gaps: tuple[Gap, ...] = ()
+    skipped: Mapping[tuple[str, int], Place] = field(default_factory=dict)
+    """Where reading goes on behind a gap."""
+
+
+def find_gap(view: TopicView, segment: SegmentView, after: Place, *, is_held: bool) -> Gap | None:
+    """What was trimmed after the last place that was read.
+
+    Of a ledger that is gone nobody knows where it ended. While the query's hold stands, it went
+    because all of it was read.
+    """
+    ledgers = [each.ledger for each in segment.ledgers]
+    if after == BEFORE_ALL or segment.last is not None or not ledgers or after.ledger in ledgers:
+        return None
+    if after.ledger > ledgers[-1]:
+        raise OffsetForeign(
+            f"The offset says that segment {segment.id} of {view.name} was read up to"
+            f" {after.position}, and its last ledger is {ledgers[-1]}: the offset belongs to"
+            " another topic of this name"
+        )
+    following = next(each for each in ledgers if each > after.ledger)
+    return None if is_held else Gap(view.name, segment.id, after, Place(following, 0))
+
+
+def is_made_anew(read: TopicOffset, view: TopicView) -> bool:
+    """Whether the topic was deleted since and another one made under its name."""
+    return view.next < read.next or any(
+        segment.id in read.ended and not segment.is_sealed for segment in view.segments
+    )
+
+
+def plan_outlook(
+    read: TopicOffset, view: TopicView, goal: TopicView | None, *, is_held: bool = False
+) -> Outlook:
+    """Every segment whose parents are read; up to the ends of `goal`, when there is one."""
+    present = view.by_id
+    gaps: list[Gap] = []
+    if is_made_anew(read, view):
+        gaps = [Gap(view.name, number, place, None) for number, place in read.places.items()]
+        read = TopicOffset()
+    else:
+        gaps = [
+            Gap(view.name, number, read.place(number), None)
+            for number in range(view.next)
+            if number not in present
+            and number not in read.ended
+            and (number in read.places or 0 < read.next <= number)
+        ]
+    limits = None if goal is None else goal.by_id
+    pending = []
+    skipped: dict[tuple[str, int], Place] = {}
+    for segment in view.segments:
+        if segment.id in read.ended or (limits is not None and segment.id not in limits):
+            continue
+        if any(p in present and p not in read.ended for p in segment.parents):
+            continue
+        after = read.place(segment.id)
+        gap = find_gap(view, segment, after, is_held=is_held)
+        if gap is not None:
+            gaps.append(gap)
+            after = Place(gap.before.ledger, -1) if gap.before is not None else segment.end
+            skipped[view.name, segment.id] = after
+        through = segment.end if limits is None else min_place(segment.end, limits[segment.id].end)
+        spans = tuple(_spans(segment, after, through))
+        if spans or segment.is_sealed or gap is not None:
+            pending.append(Pending(view.name, segment, after, through, spans))
+    return Outlook(tuple(pending), tuple(gaps), skipped)
+
+
+def min_place(one: Place, other: Place) -> Place:
+    return one if one.sort_key <= other.sort_key else other
+
+
+def _spans(segment: SegmentView, after: Place, through: Place) -> list[Span]:
+    if segment.last is None:
+        return spans_between(segment.ledgers, after, through)
+    return spans_between(_guess_ledgers(through), after, through)
+
+
+def _guess_ledgers(through: Place) -> list[LedgerSize]:
+    """Where ledgers cannot be counted, only the last one is known."""
+    if through == BEFORE_ALL:
+        return []
+    return [LedgerSize(through.ledger, through.entry + 1)]
+
+
+def apply_reads(
+    read: TopicOffset, view: TopicView, outlook: Outlook, ends: Mapping[int, Place]
+) -> TopicOffset:
+    """The offset after reading each pending segment up to its end in `ends`."""
+    if is_made_anew(read, view):
+        read = TopicOffset()
+    places = dict(read.places)
+    ended = set(read.ended)
+    sizes: dict[int, int] = {}
+    present = view.by_id
+    for gap in outlook.gaps:
+        if gap.segment not in present:
+            ended.add(gap.segment)
+    for pending in outlook.pending:
+        segment = pending.segment
+        through = ends.get(segment.id, pending.after)
+        spans = _spans(segment, pending.after, through)
+        if spans:
+            sizes[segment.id] = count_bytes(segment.ledgers, spans)
+        if segment.is_sealed and through.sort_key >= segment.end.sort_key:
+            ended.add(segment.id)
+            places[segment.id] = through
+        elif through != BEFORE_ALL:
+            places[segment.id] = settle_place(segment.ledgers, through)
+    # What is read to the end and gone needs no place any more.
+    kept = {number: place for number, place in places.items() if number in present}
+    gone = {number for number in ended if number not in present and number < view.next}
+    forgotten = {number for number in gone if _is_behind(number, present)}
+    following = view.next if is_made_anew(read, view) else max(read.next, view.next)
+    return TopicOffset(kept, frozenset(ended - forgotten), following, sizes)
+
+
+def _is_behind(number: int, present: Mapping[int, SegmentView]) -> bool:
+    """Whether no segment names it as a parent any more."""
+    return all(number not in segment.parents for segment in present.values())
+
+
+def start_latest(view: TopicView) -> TopicOffset:
+    """After everything there is now."""
+    ended = frozenset(segment.id for segment in view.segments if segment.is_sealed)
+    places = {
+        segment.id: settle_place(segment.ledgers, segment.end)
+        for segment in view.segments
+        if segment.end != BEFORE_ALL
+    }
+    return TopicOffset(places, ended, view.next)
+
+
+def explain_loss(gaps: Sequence[Gap]) -> str:
+    told = "; ".join(map(str, gaps[:5])) + ("; …" if len(gaps) > 5 else "")
+    return (
+        f"Messages were deleted before they were read: {told}. Set failOnDataLoss to false to go on"
+        " behind them, and keep more with the retention policy or the query's hold"
+    )
+
+
+def check_same_topic(offset: Offset, names: Sequence[str]) -> None:
+    """Refuse a Spark checkpoint that was written by a query on other topics."""
+    if offset.topics and names and not set(offset.topics) & set(names):
+        there, here = ", ".join(sorted(offset.topics)), ", ".join(sorted(names))
+        raise OffsetForeign(
+            f"The checkpoint was written for {there} and the query reads {here};"
+            " use another checkpointLocation, or the topic the checkpoint belongs to"
+        )

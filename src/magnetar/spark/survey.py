@@ -1,0 +1,265 @@
+"""What the broker tells a planner: topics, their segments, and how far each reaches.
+
+Ledgers and their sizes come over the admin interface. Apache Pulsar has none for segments of
+scalable topics: there the last message is asked for over the wire, and nothing is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Self
+
+from magnetar.client.admin import AdminClient
+from magnetar.client.authentication import TokenAuthentication
+from magnetar.client.client import AsyncPulsarClient
+from magnetar.client.column import ColumnDecoder, EntryUnreadable
+from magnetar.client.error import AdminError, AdminNotFound, NotFoundError
+from magnetar.client.message_id import MessageId
+from magnetar.errors import MagnetarError
+from magnetar.model.layout import Layout
+from magnetar.model.name import parse_topic
+from magnetar.model.segment import HashRange, Segment, SegmentId, SegmentState
+from magnetar.spark.offset import BEFORE_ALL, Place
+from magnetar.spark.option import Broker, Selection
+from magnetar.spark.plan import SegmentView, TopicView
+from magnetar.spark.stretch import LedgerSize
+
+_PROBES: Final = 3
+
+
+class TopicMissing(MagnetarError):
+    """There is no such topic, or there is none any more."""
+
+
+def make_client(broker: Broker) -> AsyncPulsarClient:
+    """Inside a running loop."""
+    token = broker.token
+    return AsyncPulsarClient(
+        broker.service_url,
+        authentication=None if token is None else TokenAuthentication(token),
+        operation_timeout=broker.timeout_s,
+    )
+
+
+class Survey:
+    """Holds a connection of each kind, made when first needed; for one thread."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.admin = AdminClient(broker.admin_url, token=broker.token, timeout=broker.timeout_s)
+        self._runner: asyncio.Runner | None = None
+        self._client: AsyncPulsarClient | None = None
+        self._batch_sizes: dict[tuple[str, int], float] = {}
+        self._is_counting = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.admin.close()
+        if self._runner is not None:
+            if self._client is not None:
+                self._runner.run(self._client.close())
+                self._client = None
+            self._runner.close()
+            self._runner = None
+
+    def run(self, body: Any) -> Any:
+        """Run a coroutine function of the client."""
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(self._call(body))
+
+    async def _call(self, body: Any) -> Any:
+        if self._client is None:
+            self._client = make_client(self._broker)
+        return await body(self._client)
+
+    # ------------------------------------------------------------------ which topics
+
+    def topics(self, selection: Selection) -> list[str]:
+        """Names without a domain, in order."""
+        if selection.topics:
+            return list(selection.topics)
+        assert selection.namespace is not None
+        found = set(
+            self.admin.scalable_topics.list(
+                selection.namespace, properties=dict(selection.properties) or None
+            )
+        )
+        if not selection.properties:
+            found |= set(self.admin.topics.list_partitioned(selection.namespace))
+            found |= set(self.admin.topics.list(selection.namespace, domain="persistent"))
+        names = set()
+        for text in found:
+            name = parse_topic(text)
+            base = name.base if name.is_partition else name
+            if name.is_persistent or text.startswith("topic://"):
+                names.add(f"{base.namespace}/{base.local}")
+        if selection.pattern is not None:
+            pattern = re.compile(selection.pattern)
+            names = {each for each in names if pattern.fullmatch(each.split("/", 2)[2])}
+        return sorted(each for each in names if not each.split("/", 2)[2].startswith("__"))
+
+    # ------------------------------------------------------------------ one topic
+
+    def view(self, name: str, *, counts_messages: bool = False) -> TopicView:
+        """The segments first, then how far each reaches: one that is sealed grows no more."""
+        layout = self.layout(name)
+        if layout is None:
+            view = self._view_regular(name)
+        else:
+            view = self._view_scalable(name, layout)
+        if counts_messages:
+            segments = tuple(self._with_batch_size(each) for each in view.segments)
+            view = replace(view, segments=segments)
+        return view
+
+    def layout(self, name: str) -> Layout | None:
+        """None for a regular topic."""
+        try:
+            return parse_layout(self.admin.scalable_topics.metadata(name))
+        except AdminNotFound:
+            return None
+
+    def _view_regular(self, name: str) -> TopicView:
+        full = parse_topic(f"persistent://{name}")
+        try:
+            count = int(self.admin.topics.partitioned_metadata(full.full).get("partitions", 0))
+            parts = [full.partition(index).full for index in range(count)] or [full.full]
+            segments = tuple(
+                self._segment(index, part, lambda part=part: self.admin.topics.internal_stats(part))
+                for index, part in enumerate(parts)
+            )
+        except AdminNotFound:
+            raise TopicMissing(f"There is no topic {name}") from None
+        return TopicView(name, full.full, segments, len(segments))
+
+    def _view_scalable(self, name: str, layout: Layout) -> TopicView:
+        full = parse_topic(f"topic://{name}")
+        segments = []
+        for each in layout.segments:
+            made = self._segment(
+                each.id,
+                each.name_in(full).full,
+                lambda each=each: self.admin.scalable_topics.segment_internal_stats(name, each.id),
+            )
+            parents = tuple(int(parent) for parent in each.parents)
+            segments.append(replace(made, parents=parents, is_sealed=each.is_sealed))
+        return TopicView(name, full.full, tuple(segments), int(layout.next_id))
+
+    def _segment(self, number: int, topic: str, ask: Any) -> SegmentView:
+        if self._is_counting:
+            try:
+                return SegmentView(number, topic, parse_ledgers(ask()))
+            except AdminError as error:
+                if topic.startswith("persistent://") and isinstance(error, AdminNotFound):
+                    if self._exists(topic):
+                        return SegmentView(number, topic)
+                    raise
+                if not topic.startswith("segment://"):
+                    raise
+                self._is_counting = False
+        return SegmentView(number, topic, last=self.last_place(topic))
+
+    def _exists(self, partition: str) -> bool:
+        """A partition that nobody has used yet is not there, though its topic is."""
+        return parse_topic(partition).is_partition
+
+    # ------------------------------------------------------------------ questions over the wire
+
+    def last_place(self, topic: str) -> Place:
+        async def ask(client: AsyncPulsarClient) -> MessageId | None:
+            async with client.entry_reader(topic, paused=True) as reader:
+                return await reader.last_message_id()
+
+        try:
+            found = self.run(ask)
+        except NotFoundError:
+            raise TopicMissing(f"There is no topic {topic}") from None
+        return BEFORE_ALL if found is None else Place(found.ledger_id, found.entry_id)
+
+    def place_before(self, segment: SegmentView, at_ms: int) -> Place:
+        """The last entry before those published at that time or later."""
+        topic = segment.topic
+
+        async def ask(client: AsyncPulsarClient) -> MessageId:
+            async with client.entry_reader(topic, paused=True) as reader:
+                return await reader.find_time(at_ms)
+
+        found = self.run(ask)
+        return Place(found.ledger_id, found.entry_id)
+
+    def _with_batch_size(self, segment: SegmentView) -> SegmentView:
+        """How many messages an entry holds: the most of a few in its last ledger."""
+        ledgers = [each for each in segment.ledgers if each.entries]
+        if not ledgers:
+            return segment
+        newest = ledgers[-1]
+        key = (segment.topic, newest.ledger)
+        if key not in self._batch_sizes:
+            step = max(1, newest.entries // _PROBES)
+            places = [MessageId(newest.ledger, each) for each in range(0, newest.entries, step)]
+            self._batch_sizes[key] = max(self._probe(segment.topic, each) for each in places)
+        return replace(segment, messages_per_entry=self._batch_sizes[key])
+
+    def _probe(self, topic: str, place: MessageId) -> int:
+        async def ask(client: AsyncPulsarClient) -> int:
+            decoder = ColumnDecoder(("entry",))
+            async with client.entry_reader(topic, start=place, window=1) as reader:
+                entry = (await reader.take(self._broker.timeout_s))[0]
+                try:
+                    decoder.add(*entry)
+                except EntryUnreadable:
+                    return 1
+            return max(1, decoder.rows)
+
+        count: int = self.run(ask)
+        return count
+
+
+def parse_layout(document: Mapping[str, Any]) -> Layout:
+    """The layout that the admin interface tells."""
+    segments = tuple(_parse_segment(each) for each in document["segments"].values())
+    ordered = tuple(sorted(segments, key=lambda each: each.id))
+    return Layout(int(document["epoch"]), SegmentId(int(document["nextSegmentId"])), ordered)
+
+
+def _parse_segment(document: Mapping[str, Any]) -> Segment:
+    span = document["hashRange"]
+    sealed_ms = int(document.get("sealedAtMs", -1))
+    sealed_epoch = int(document.get("sealedAtEpoch", -1))
+    return Segment(
+        SegmentId(int(document["segmentId"])),
+        HashRange(int(span["start"]), int(span["end"])),
+        SegmentState(document["state"]),
+        parents=tuple(SegmentId(int(each)) for each in document.get("parentIds", ())),
+        children=tuple(SegmentId(int(each)) for each in document.get("childIds", ())),
+        created_at_ms=int(document.get("createdAtMs", 0)),
+        sealed_at_epoch=None if sealed_epoch < 0 else sealed_epoch,
+        sealed_at_ms=None if sealed_ms < 0 else sealed_ms,
+        legacy_topic=document.get("legacyTopicName") or "",
+    )
+
+
+def parse_ledgers(stats: Mapping[str, Any]) -> tuple[LedgerSize, ...]:
+    """The ledgers of a log; the newest counts up to the last entry that is confirmed."""
+    last_ledger, _, last_entry = str(stats.get("lastConfirmedEntry", "-1:-1")).partition(":")
+    ledgers = []
+    for each in stats.get("ledgers", ()):
+        ledger, entries, size = int(each["ledgerId"]), int(each["entries"]), int(each["size"])
+        if ledger == int(last_ledger) and int(last_entry) + 1 > entries:
+            entries = int(last_entry) + 1
+            size = max(size, int(stats.get("currentLedgerSize", 0)))
+        ledgers.append(LedgerSize(ledger, entries, size))
+    return tuple(sorted(ledgers))
+
+
+def total_bytes(views: Sequence[TopicView]) -> int:
+    return sum(each.size for view in views for part in view.segments for each in part.ledgers)

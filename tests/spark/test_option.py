@@ -1,0 +1,92 @@
+"""Options: what is refused, and in which words."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.spark.option import Edge, InvalidOption, KeyOrder, parse_moment, parse_source
+
+BASE = {"serviceUrl": "pulsar://h:6650", "adminUrl": "http://h:8080", "topic": "t"}
+
+
+def refusal(*, is_stream: bool = False, **given: str) -> str:
+    with pytest.raises(InvalidOption) as caught:
+        parse_source(BASE | given, is_stream=is_stream)
+    return caught.value.sentence
+
+
+def test_names_may_be_written_in_any_case_and_domain() -> None:
+    parsed = parse_source({k.upper(): v for k, v in BASE.items()}, is_stream=False)
+    assert parsed.selection.topics == ("public/default/t",)
+    assert parsed.start.edge is Edge.EARLIEST and parsed.key_order is KeyOrder.SEGMENT
+    assert parse_source(BASE, is_stream=True).start.edge is Edge.LATEST
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"topics": "a,b"}, "topic and topics"),
+        ({"startingOffsets": "latest", "startingTime": "5"}, "startingOffsets and startingTime"),
+        (
+            {"minMessagesPerTrigger": "10", "maxMessagesPerTrigger": "5"},
+            "minMessagesPerTrigger is above maxMessagesPerTrigger",
+        ),
+        ({"hold": "false", "holdName": "x"}, "holdName names the hold that hold=false"),
+        ({"maxTriggerDelay": "5m"}, "maxTriggerDelay bounds the wait for minMessagesPerTrigger"),
+        ({"propertyFilters": "a=b"}, "propertyFilters choose among the topics of a namespace"),
+    ],
+)
+def test_contradictory_options_are_refused_by_both_names(one: dict[str, str], other: str) -> None:
+    assert other in refusal(**one)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"keyOrder": "global"}, "keyOrder is segment or none"),
+        ({"failOnDataLoss": "maybe"}, "failOnDataLoss is true or false"),
+        ({"maxMessagesPerTrigger": "0"}, "maxMessagesPerTrigger is a number from 1 on"),
+        ({"maxBytesPerTrigger": "many"}, "64MB"),
+        ({"startingTime": "yesterday"}, "startingTime is a time such as"),
+        ({"startingOffsets": "{}"}, "startingOffsets is earliest, latest"),
+        ({"maxMesagesPerTrigger": "5"}, "There is no option maxmesagespertrigger"),
+        ({"topic": "non-persistent://public/default/x"}, "keeps nothing"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_what_would_be_right(
+    given: dict[str, str], told: str
+) -> None:
+    assert told in refusal(**given)
+
+
+def test_what_is_needed_is_named_with_an_example() -> None:
+    with pytest.raises(InvalidOption, match=r'\.option\("serviceUrl", "pulsar://localhost:6650"\)'):
+        parse_source({}, is_stream=False)
+
+
+def test_an_end_is_for_batch_queries() -> None:
+    assert "availableNow" in refusal(is_stream=True, endingOffsets="latest")
+
+
+def test_times_are_utc_unless_they_say_so() -> None:
+    assert parse_moment("x", "1970-01-01T00:00:01") == 1000
+    assert parse_moment("x", "1970-01-01T01:00:01+01:00") == 1000
+    assert parse_moment("x", "1234") == 1234
+
+
+def test_a_checkpoint_or_json_by_topic_is_a_start() -> None:
+    parsed = parse_source(
+        BASE | {"startingOffsets": '{"positions": {"0": "1:2:-1:-1"}}'}, is_stream=False
+    )
+    assert parsed.start.stated == {"": {"positions": {"0": "1:2:-1:-1"}}}
+    by_topic = '{"topic://public/default/t": {"positions": {}}}'
+    parsed = parse_source(BASE | {"startingOffsets": by_topic}, is_stream=False)
+    assert parsed.start.stated == {"public/default/t": {"positions": {}}}
+
+
+def test_a_pattern_names_its_namespace() -> None:
+    given = {k: v for k, v in BASE.items() if k != "topic"}
+    parsed = parse_source(given | {"topicPattern": "public/default/orders-.*"}, is_stream=False)
+    assert (parsed.selection.namespace, parsed.selection.pattern) == ("public/default", "orders-.*")
+    with pytest.raises(InvalidOption, match="tenant/namespace"):
+        parse_source(given | {"topicPattern": "orders"}, is_stream=False)
