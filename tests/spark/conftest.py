@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from magnetar.client.admin import AdminClient
 from magnetar.spark import make_session
@@ -24,8 +23,6 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
-Read = Callable[..., DataFrame]
-
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -35,7 +32,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        session = make_session(master="local[2]", name="tests", settings=SETTINGS | places)
+        session = make_session(master="local[2,3]", name="tests", settings=SETTINGS | places)
         session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
@@ -48,16 +45,10 @@ def admin(magnetar_broker: MagnetarBroker) -> Iterator[AdminClient]:
 
 
 @pytest.fixture
-def read(spark: SparkSession, magnetar_broker: MagnetarBroker) -> Read:
-    """A batch query over the session's broker."""
-
-    def load(**options: Any) -> DataFrame:
-        return (
-            spark.read.format("magnetar")
-            .option("serviceUrl", magnetar_broker.service_url)
-            .option("adminUrl", magnetar_broker.admin_url)
-            .options(**options)
-            .load()
-        )
-
-    return load
+def connection(magnetar_broker: MagnetarBroker) -> dict[str, str]:
+    """The options that say where the session's broker is."""
+    return {
+        "serviceUrl": magnetar_broker.service_url,
+        "adminUrl": magnetar_broker.admin_url,
+        "operationTimeout": "20s",
+    }

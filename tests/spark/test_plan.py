@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -135,7 +136,7 @@ def test_a_segment_that_came_and_went_unseen_is_a_gap() -> None:
 
 def test_trimmed_ledgers_are_a_gap_that_says_from_where_to_where() -> None:
     view = topic(segment(0, (5, 10), (6, 2)))
-    gap = find_gap(view, view.segments[0], Place(3, 4), is_held=False)
+    gap = find_gap(view, view.segments[0], Place(3, 4))
     assert gap == Gap(NAME, 0, Place(3, 4), Place(5, 0))
     assert "after 3:4 and before 5:0" in explain_loss([gap])
     outlook = plan_outlook(TopicOffset({0: Place(3, 4)}, frozenset(), 1), view, None)
@@ -143,8 +144,10 @@ def test_trimmed_ledgers_are_a_gap_that_says_from_where_to_where() -> None:
 
 
 def test_under_a_hold_a_trimmed_ledger_was_read_to_its_end() -> None:
-    view = topic(segment(0, (5, 10)))
-    assert find_gap(view, view.segments[0], Place(3, 4), is_held=True) is None
+    held = replace(segment(0, (5, 10)), cursors=frozenset({"h"}))
+    view = topic(held)
+    assert find_gap(view, held, Place(3, 4), hold="h") is None
+    assert find_gap(view, held, Place(3, 4), hold="other") is not None
 
 
 def test_the_end_of_a_full_ledger_is_told_by_the_next_one() -> None:
@@ -152,13 +155,13 @@ def test_the_end_of_a_full_ledger_is_told_by_the_next_one() -> None:
     assert settle_place(ledgers, Place(1, 9)) == Place(3, -1)
     assert settle_place(ledgers, Place(1, 8)) == Place(1, 8)
     trimmed = topic(segment(0, (3, 4)))
-    assert find_gap(trimmed, trimmed.segments[0], Place(3, -1), is_held=False) is None
+    assert find_gap(trimmed, trimmed.segments[0], Place(3, -1)) is None
 
 
 def test_an_offset_beyond_the_end_belongs_to_another_topic() -> None:
     view = topic(segment(0, (5, 10)))
     with pytest.raises(OffsetForeign, match="another topic"):
-        find_gap(view, view.segments[0], Place(7, 1), is_held=False)
+        find_gap(view, view.segments[0], Place(7, 1))
 
 
 def test_a_topic_made_anew_is_a_gap_and_is_read_from_its_start() -> None:

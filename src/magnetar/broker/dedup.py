@@ -85,6 +85,11 @@ class Deduplicator:
     def last_sequence(self, producer_name: str) -> int:
         return self._persisted.get(producer_name, -1)
 
+    def is_settled(self, producer_name: str) -> bool:
+        """Whether nothing of the name is on its way to the disk."""
+        persisted = self._persisted.get(producer_name, -1)
+        return self._pushed.get(producer_name, -1) <= persisted
+
     def judge(self, producer_name: str, run: SendRun) -> list[Verdict]:
         """One verdict an entry; what is accepted counts as handed to the disk from here on."""
         if _is_exempt(run):

@@ -13,6 +13,7 @@ from magnetar.client.classic import AsyncClassic
 from magnetar.client.entry_reader import AsyncEntryReader
 from magnetar.client.error import AlreadyClosedError, FeatureNotSupportedError, PulsarError
 from magnetar.client.greeting import parse_description
+from magnetar.client.hold import move_hold
 from magnetar.client.lookup import Lookup
 from magnetar.client.memory import MEMORY_BYTES_DEFAULT, MemoryLimit
 from magnetar.client.message_id import EARLIEST, MessageId
@@ -39,6 +40,7 @@ from magnetar.client.scalable.option import (
 )
 from magnetar.client.scalable.producer import AsyncScalableProducer
 from magnetar.client.scalable.queue import AsyncQueueConsumer, QueueTopic
+from magnetar.client.scalable.resumable import AsyncResumableProducer
 from magnetar.client.scalable.retry import plan_retries
 from magnetar.client.scalable.roster import Roster
 from magnetar.client.scalable.stream import AsyncStreamConsumer, StreamTopic
@@ -351,6 +353,31 @@ class AsyncPulsarClient:
                 reader.pause()
             await reader.open()
             return reader
+
+        return Opening(open)
+
+    async def hold(self, topic: str, subscription: str, through: MessageId | None) -> bool:
+        """Keep what stands after a message, of one topic, partition or segment, from being
+        deleted; False when there is no such topic.
+        """
+        self._check_open()
+        return await move_hold(self._session, parse_topic(topic), subscription, through)
+
+    def resumable_producer(
+        self, topic: str, *, schema: Schema[Any] = Schema.BYTES, **options: Any
+    ) -> Opening[AsyncResumableProducer[Any]]:
+        """A producer whose numbered messages are stored once, however often they are sent."""
+        given = ScalableProducerOptions(**options)  # type: ignore[typeddict-item]
+        settings, routing, waits_for_room = build_scalable_producer(schema, given)
+        parsed = parse_scalable(topic)
+
+        async def open() -> AsyncResumableProducer[Any]:
+            self._check_open()
+            producer: AsyncResumableProducer[Any] = AsyncResumableProducer(
+                self._session, parsed, settings, routing, waits_for_room=waits_for_room
+            )
+            await producer.open()
+            return producer
 
         return Opening(open)
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from magnetar.client.arrow import INSTANT, make_flags, make_instants, make_numbers, make_texts
 from magnetar.client.walk import NONE, Numbers, Places, Row, walk_batch
 from magnetar.errors import MagnetarError, ProtocolViolation
 from magnetar.wire.batch import decode_single
@@ -22,7 +23,6 @@ from magnetar.wire.command import MessageMetadata, SingleMessageMetadata
 from magnetar.wire.compression import decompress
 from magnetar.wire.entry import decode_entry, decode_key, verify_checksum
 
-INSTANT: Final = pa.timestamp("us", tz="UTC")
 COLUMNS: Final[dict[str, pa.DataType]] = {
     "key": pa.binary(),
     "value": pa.binary(),
@@ -150,7 +150,7 @@ class ColumnDecoder:
         if self._dropped:
             kept = np.ones(self.rows, dtype=bool)
             kept[self._dropped] = False
-            batch = batch.filter(pa.array(kept))
+            batch = batch.filter(make_flags(kept))
         self._clear()
         return batch
 
@@ -253,9 +253,9 @@ class ColumnDecoder:
             case "entry":
                 return self._repeat(entries.entries)
             case "batch_index":
-                return self._build_indexes()
+                return make_numbers(self._indexes().astype(np.int32))
             case "publish_time":
-                return _instants(self._spread(entries.publish_ms))
+                return make_instants(self._spread(entries.publish_ms))
             case "event_time":
                 return self._build_events()
             case "sequence_id":
@@ -264,18 +264,18 @@ class ColumnDecoder:
                 return self._repeat_texts(entries.producers)
             case _:
                 versions = self._spread(entries.versions)
-                return pa.array(versions, mask=versions == NONE)
+                return make_numbers(versions, missing=versions == NONE)
 
     def _spread(self, values: list[int]) -> Numbers:
         return np.repeat(np.array(values, dtype=np.int64), self._entries.counts)
 
     def _repeat(self, values: list[int]) -> pa.Array:
-        return pa.array(self._spread(values))
+        return make_numbers(self._spread(values))
 
     def _repeat_texts(self, texts: list[str]) -> pa.Array:
         known = {text: index for index, text in enumerate(dict.fromkeys(texts))}
         indexes = self._spread([known[text] for text in texts])
-        return pa.array(list(known), pa.string()).take(pa.array(indexes))
+        return make_texts(list(known)).take(make_numbers(indexes))
 
     def _column(self, row: Row, *, moved: bool) -> Numbers:
         """A row of all tables; `moved` to where the payloads stand when they are joined."""
@@ -290,14 +290,14 @@ class ColumnDecoder:
         """The bytes from each start to its end: the even ones of slices that lie side by side."""
         count = len(starts)
         if count == 0:
-            return pa.array([], pa.binary())
+            return pa.nulls(0, pa.binary())
         edges = np.empty(2 * count, dtype=np.int32)
         edges[0::2] = starts
         edges[1::2] = ends
         data = self._payloads[0] if len(self._payloads) == 1 else b"".join(self._payloads)
         buffers = [None, pa.py_buffer(edges), pa.py_buffer(data)]
         sliced = pa.Array.from_buffers(pa.binary(), 2 * count - 1, buffers)
-        return sliced.take(pa.array(np.arange(0, 2 * count - 1, 2)))
+        return sliced.take(make_numbers(np.arange(0, 2 * count - 1, 2)))
 
     def _build_keys(self) -> pa.Array:
         starts = self._column(Row.KEY_START, moved=False)
@@ -323,22 +323,22 @@ class ColumnDecoder:
             counts[row + 1] = len(pairs)
         ordered = [pair for row in sorted(self._properties) for pair in self._properties[row]]
         return pa.MapArray.from_arrays(
-            pa.array(np.cumsum(counts, dtype=np.int32)),
-            pa.array([key for key, _ in ordered], pa.string()),
-            pa.array([value for _, value in ordered], pa.string()),
+            make_numbers(np.cumsum(counts, dtype=np.int32)),
+            make_texts([key for key, _ in ordered]),
+            make_texts([value for _, value in ordered]),
         )
 
-    def _build_indexes(self) -> pa.Array:
+    def _indexes(self) -> Numbers:
         counts = np.array(self._entries.counts, dtype=np.int64)
         firsts = np.array(self._entries.firsts, dtype=np.int64)
         steps = np.arange(self.rows) - np.repeat(np.cumsum(counts) - counts, counts)
-        return pa.array((np.repeat(firsts, counts) + steps).astype(np.int32))
+        return np.repeat(firsts, counts) + steps
 
     def _build_events(self) -> pa.Array:
         events = self._column(Row.EVENT_TIME, moved=False)
         for row, event in self._events.items():
             events[row] = event
-        return _instants(events, mask=events <= 0)
+        return make_instants(events, missing=events <= 0)
 
     def _build_sequences(self) -> pa.Array:
         sequences = self._column(Row.SEQUENCE_ID, moved=False)
@@ -347,11 +347,11 @@ class ColumnDecoder:
         missing = sequences == NONE
         if missing.any():
             # Numbered from the entry's own, as clients do that leave the rest out.
-            indexes = np.maximum(self._build_indexes().to_numpy(), 0)
+            indexes = np.maximum(self._indexes(), 0)
             sequences = np.where(
                 missing, self._spread(self._entries.sequences) + indexes, sequences
             )
-        return pa.array(sequences)
+        return make_numbers(sequences)
 
 
 def _patch(
@@ -364,9 +364,5 @@ def _patch(
         return pa.array(listed, column.type)
     if not missing.any():
         return column
-    present = pa.array(np.where(missing, 0, np.arange(len(column))), mask=missing)
+    present = make_numbers(np.arange(len(column)), missing=missing)
     return column.take(present)
-
-
-def _instants(values_ms: Numbers, *, mask: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    return pa.array(values_ms * 1000, pa.int64(), mask=mask).cast(INSTANT)

@@ -77,7 +77,7 @@ def plan_slices(
     for segment in view.segments:
         after, through = start.place(segment.id), end.place(segment.id)
         if through.entry < 0 and through != BEFORE_ALL:
-            through = _end_before(segment, through)
+            through = end_before(segment, through)
         if through == BEFORE_ALL or through.sort_key <= after.sort_key:
             continue
         piece = Slice(view.label, segment.id, segment.topic, after, through)
@@ -93,7 +93,7 @@ def plan_slices(
     return slices
 
 
-def _end_before(segment: SegmentView, place: Place) -> Place:
+def end_before(segment: SegmentView, place: Place) -> Place:
     """A place before the first entry of a ledger, told by the ledger before it."""
     before = [each for each in segment.ledgers if each.ledger < place.ledger and each.entries]
     return Place(before[-1].ledger, before[-1].entries - 1) if before else BEFORE_ALL

@@ -42,6 +42,8 @@ class SegmentView:
     messages_per_entry: float = 1.0
     last: Place | None = None
     """Given where ledgers cannot be counted: the last entry."""
+    cursors: frozenset[str] = frozenset()
+    """The subscriptions that keep what they have not acknowledged."""
 
     @property
     def end(self) -> Place:
@@ -111,7 +113,9 @@ class Outlook:
     """Where reading goes on behind a gap."""
 
 
-def find_gap(view: TopicView, segment: SegmentView, after: Place, *, is_held: bool) -> Gap | None:
+def find_gap(
+    view: TopicView, segment: SegmentView, after: Place, *, hold: str | None = None
+) -> Gap | None:
     """What was trimmed after the last place that was read.
 
     Of a ledger that is gone nobody knows where it ended. While the query's hold stands, it went
@@ -127,7 +131,9 @@ def find_gap(view: TopicView, segment: SegmentView, after: Place, *, is_held: bo
             " another topic of this name"
         )
     following = next(each for each in ledgers if each > after.ledger)
-    return None if is_held else Gap(view.name, segment.id, after, Place(following, 0))
+    return (
+        None if hold in segment.cursors else Gap(view.name, segment.id, after, Place(following, 0))
+    )
 
 
 def is_made_anew(read: TopicOffset, view: TopicView) -> bool:
@@ -138,7 +144,7 @@ def is_made_anew(read: TopicOffset, view: TopicView) -> bool:
 
 
 def plan_outlook(
-    read: TopicOffset, view: TopicView, goal: TopicView | None, *, is_held: bool = False
+    read: TopicOffset, view: TopicView, goal: TopicView | None, *, hold: str | None = None
 ) -> Outlook:
     """Every segment whose parents are read; up to the ends of `goal`, when there is one."""
     present = view.by_id
@@ -163,7 +169,7 @@ def plan_outlook(
         if any(p in present and p not in read.ended for p in segment.parents):
             continue
         after = read.place(segment.id)
-        gap = find_gap(view, segment, after, is_held=is_held)
+        gap = find_gap(view, segment, after, hold=hold)
         if gap is not None:
             gaps.append(gap)
             after = Place(gap.before.ledger, -1) if gap.before is not None else segment.end
@@ -227,6 +233,16 @@ def apply_reads(
 def _is_behind(number: int, present: Mapping[int, SegmentView]) -> bool:
     """Whether no segment names it as a parent any more."""
     return all(number not in segment.parents for segment in present.values())
+
+
+def find_lost_segments(read: TopicOffset, until: TopicOffset, view: TopicView) -> list[Gap]:
+    """Segments that a planned batch has and the topic has no more."""
+    present = view.by_id
+    return [
+        Gap(view.name, number, read.place(number), None)
+        for number, place in until.places.items()
+        if number not in present and place.sort_key > read.place(number).sort_key
+    ]
 
 
 def start_latest(view: TopicView) -> TopicOffset:

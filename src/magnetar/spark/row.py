@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -19,6 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from magnetar.client.arrow import make_numbers, make_texts
 from magnetar.spark.option import InvalidOption
 from magnetar.spark.slice import Slice
 
@@ -43,8 +45,9 @@ COLUMN_TYPES: Final[dict[str, DataType]] = {
     "schema_version": LongType(),
 }
 
-Decode = Callable[[pa.Array, pa.Array | None, Slice], pa.Array]
-"""Values, their schema versions and where they come from, to typed values."""
+Decode = Callable[[pa.RecordBatch, Slice], pa.Array]
+"""The typed values of a batch."""
+Finish = Callable[[pa.RecordBatch, Slice], pa.RecordBatch]
 
 
 def make_schema(columns: Sequence[str], value: DataType) -> StructType:
@@ -69,26 +72,24 @@ def check_schema(schema: StructType) -> None:
             raise InvalidOption(f"The column {each.name} is {expected} and cannot be changed")
 
 
-def make_finish(
-    schema: StructType, decode: Decode | None
-) -> Callable[[pa.RecordBatch, Slice], pa.RecordBatch]:
+def make_finish(schema: StructType, decode: Decode | None) -> Finish:
     """What turns decoded columns into the batches that Spark expects, exactly."""
     arrow = to_arrow_schema(schema, timezone="UTC")
 
     def finish(batch: pa.RecordBatch, piece: Slice) -> pa.RecordBatch:
         arrays = []
+        zeros = make_numbers(np.zeros(batch.num_rows, np.int64))
         for field in arrow:
             match field.name:
                 case "topic":
-                    column = pa.repeat(pa.scalar(piece.label, pa.string()), batch.num_rows)
+                    column = make_texts([piece.label]).take(zeros)
                 case "segment":
-                    column = pa.repeat(pa.scalar(piece.segment, pa.int64()), batch.num_rows)
+                    column = make_numbers(np.full(batch.num_rows, piece.segment))
                 case "message_id":
                     parts = [batch.column(name) for name in ("ledger", "entry", "batch_index")]
                     column = pa.StructArray.from_arrays(parts, fields=list(field.type))
                 case "value" if decode is not None:
-                    versions = batch.column("schema_version")
-                    column = decode(batch.column("value"), versions, piece)
+                    column = decode(batch, piece)
                 case name:
                     column = batch.column(name)
             arrays.append(column if column.type == field.type else column.cast(field.type))

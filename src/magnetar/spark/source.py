@@ -1,30 +1,31 @@
-"""The data source: `spark.read.format("magnetar")` and `spark.readStream.format("magnetar")`."""
+"""The data source: `format("magnetar")` for reading and writing, in batches and in streams."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import BinaryType, StructType
+from pyspark.sql.types import BinaryType, DataType, StructType
 
-from magnetar.client.error import AdminError
 from magnetar.spark.bound import plan_slices, resolve_bound
-from magnetar.spark.file import LedgerFiles, parse_files
-from magnetar.spark.option import DirectRead, SourceOptions, parse_source
+from magnetar.spark.option import SourceOptions, ValueFormat, parse_source
 from magnetar.spark.plan import DataLost, explain_loss, find_gap
-from magnetar.spark.row import check_schema, make_finish, make_schema
+from magnetar.spark.reading import Task, find_files, make_reading
+from magnetar.spark.row import check_schema, make_schema
+from magnetar.spark.sink import TopicStreamWriter, TopicWriter
+from magnetar.spark.sink_option import parse_sink
 from magnetar.spark.slice import Slice, plan_tasks
+from magnetar.spark.stream import TopicStreamReader
 from magnetar.spark.survey import Survey
-from magnetar.spark.task import Reading, column_names, read_task
-
-
-@dataclass
-class Task(InputPartition):
-    """What one Spark task reads."""
-
-    slices: tuple[Slice, ...]
+from magnetar.spark.task import read_task
+from magnetar.spark.value import (
+    RegisteredSchema,
+    ValueReader,
+    choose_schema,
+    column_type,
+    load_schema,
+)
 
 
 class MagnetarSource(DataSource):
@@ -35,21 +36,51 @@ class MagnetarSource(DataSource):
         return "magnetar"
 
     def schema(self) -> StructType:
+        # Whether it is a batch or a stream is not known yet: what differs is checked later.
         options = parse_source(self.options, is_stream=False)
-        return make_schema(options.columns, BinaryType())
+        kind: DataType = BinaryType()
+        if options.value_format is ValueFormat.SCHEMA:
+            kind = column_type(_find_schema(options))
+        return make_schema(options.columns, kind)
 
     def reader(self, schema: StructType) -> TopicReader:
-        check_schema(schema)
-        return TopicReader(parse_source(self.options, is_stream=False), schema)
+        options = parse_source(self.options, is_stream=False)
+        return TopicReader(options, schema, _make_values(options, schema))
+
+    def streamReader(self, schema: StructType) -> TopicStreamReader:
+        options = parse_source(self.options, is_stream=True)
+        return TopicStreamReader(options, schema, _make_values(options, schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> TopicWriter:
+        return TopicWriter(parse_sink(self.options, is_stream=False), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> TopicStreamWriter:
+        return TopicStreamWriter(parse_sink(self.options, is_stream=True), schema)
+
+
+def _find_schema(options: SourceOptions) -> RegisteredSchema:
+    with Survey(options.broker) as survey:
+        names = survey.topics(options.selection)
+        return choose_schema({name: load_schema(survey.admin, name) for name in names})
+
+
+def _make_values(options: SourceOptions, schema: StructType) -> ValueReader | None:
+    check_schema(schema)
+    if options.value_format is ValueFormat.BYTES or "value" not in schema.fieldNames():
+        return None
+    wanted = schema["value"].dataType
+    return ValueReader(options.broker, _find_schema(options), wanted, options.bad_value)
 
 
 class TopicReader(DataSourceReader):
     """A batch query: everything between two bounds, as it is when the query is planned."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(
+        self, options: SourceOptions, schema: StructType, values: ValueReader | None
+    ) -> None:
         self._options = options
         self._schema = schema
-        self._files: LedgerFiles | None = None
+        self._values = values
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
@@ -57,51 +88,27 @@ class TopicReader(DataSourceReader):
         with Survey(options.broker) as survey:
             for name in survey.topics(options.selection):
                 slices += _plan_topic(survey, name, options)
-            self._files = find_files(survey, options)
+            files = find_files(survey, options)
         tasks = plan_tasks(
             slices,
             order=options.key_order,
             task_bytes=options.task_bytes,
             tasks_max=options.tasks_max,
         )
-        return [Task(each) for each in tasks] or [Task(())]
+        return [Task(each, files) for each in tasks] or [Task(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Task)
-        reading = make_reading(self._options, self._schema, self._files)
-        return read_task(reading, partition.slices, make_finish(self._schema, None))
+        reading, finish = make_reading(self._options, self._schema, partition.files, self._values)
+        return read_task(reading, partition.slices, finish)
 
 
 def _plan_topic(survey: Survey, name: str, options: SourceOptions) -> list[Slice]:
     view = survey.view(name)
     layout = survey.layout(name)
-
     start = resolve_bound(options.start, view, layout, survey.place_before)
     end = resolve_bound(options.end, view, layout, survey.place_before)
-    gaps = [find_gap(view, each, start.place(each.id), is_held=False) for each in view.segments]
+    gaps = [find_gap(view, each, start.place(each.id)) for each in view.segments]
     if options.fail_on_loss and any(gaps):
         raise DataLost(explain_loss([each for each in gaps if each is not None]))
     return plan_slices(view, start, end)
-
-
-def find_files(survey: Survey, options: SourceOptions) -> LedgerFiles | None:
-    """Where the broker's ledgers lie, if it says so; a task sees whether it is on that machine."""
-    if options.direct_read is DirectRead.NEVER:
-        return None
-    try:
-        return parse_files(survey.admin.brokers.ledger_files())
-    except AdminError:
-        return None
-
-
-def make_reading(options: SourceOptions, schema: StructType, files: LedgerFiles | None) -> Reading:
-    return Reading(
-        options.broker,
-        column_names(schema.fieldNames()),
-        options.fail_on_loss,
-        options.bad_value,
-        options.batch_rows,
-        options.batch_bytes,
-        options.window_bytes,
-        files,
-    )

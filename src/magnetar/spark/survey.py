@@ -157,7 +157,9 @@ class Survey:
     def _segment(self, number: int, topic: str, ask: Any) -> SegmentView:
         if self._is_counting:
             try:
-                return SegmentView(number, topic, parse_ledgers(ask()))
+                stats = ask()
+                cursors = frozenset(stats.get("cursors", ()))
+                return SegmentView(number, topic, parse_ledgers(stats), cursors=cursors)
             except AdminError as error:
                 if topic.startswith("persistent://") and isinstance(error, AdminNotFound):
                     if self._exists(topic):

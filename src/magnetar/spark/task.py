@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -26,17 +26,15 @@ from magnetar.spark.file import LedgerFiles, open_span
 from magnetar.spark.offset import BEFORE_ALL
 from magnetar.spark.option import BadValue, Broker
 from magnetar.spark.plan import DataLost
+from magnetar.spark.row import Finish
 from magnetar.spark.slice import Slice
 from magnetar.spark.stretch import Span
 from magnetar.spark.survey import make_client, parse_ledgers
+from magnetar.spark.value import ValueUnreadable
 
 _LOOK_BACK: Final = (64, 4096)
 _PATIENCE: Final = 3
 """How often nothing may come, each time for a third of the operation timeout."""
-
-
-class ValueUnreadable(MagnetarError):
-    """A message that cannot be decoded, with where it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +240,6 @@ def _skip(spans: deque[Span], entry: StoredEntry) -> int:
     if not spans:
         return 0
     return max(spans[0].first, entry.entry if spans[0].ledger == entry.ledger else 0)
-
-
-Finish = Callable[[pa.RecordBatch, Slice], pa.RecordBatch]
 
 
 def read_task(

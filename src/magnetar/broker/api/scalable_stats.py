@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from magnetar.broker.api.autoscale import AutoScaleApi
 from magnetar.broker.api.scalable_subscription import describe_subscription
 from magnetar.broker.api.subscription import SubscriptionApi
 from magnetar.broker.api.topic import StatsOptions, TopicApi
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.errors import PreconditionFailed
+from magnetar.errors import PreconditionFailed, ServiceNotReady
 from magnetar.model.name import TopicName
 from magnetar.model.position import Position
 from magnetar.model.scalable import SegmentLoad, SubscriptionRecord
@@ -21,6 +22,9 @@ from magnetar.wire.scalable import format_load
 if TYPE_CHECKING:
     from magnetar.broker.scalable.controller import Controller
     from magnetar.broker.service import Service
+
+_SETTLING_S: Final = 0.01
+_SETTLING_STEPS: Final = 1000
 
 
 class ScalableStatsApi:
@@ -94,9 +98,13 @@ class ScalableStatsApi:
         is sealed and takes no producers any more.
         """
         live = await self._load(topic, number)
-        if live.dedup is None:
-            raise PreconditionFailed(f"Deduplication is not enabled on {live.name}")
-        return live.dedup.last_sequence(producer)
+        for _ in range(_SETTLING_STEPS):
+            if live.dedup is None:
+                raise PreconditionFailed(f"Deduplication is not enabled on {live.name}")
+            if live.dedup.is_settled(producer):
+                return live.dedup.last_sequence(producer)
+            await asyncio.sleep(_SETTLING_S)
+        raise ServiceNotReady(f"{live.name} is still storing what {producer} sent")
 
     async def _load(self, topic: TopicName, number: SegmentId) -> PersistentTopic:
         segment = (await self._service.scalable.metadata(topic)).layout.get(number)

@@ -70,6 +70,11 @@ def read_generic(definition: bytes, data: bytes) -> Any:
     return _read(data, parse_definition(definition), None)
 
 
+def read_resolved(data: bytes, writer: Any, reader: Any) -> Any:
+    """What was written with one parsed definition, as another has it."""
+    return _read(data, writer, None if writer is reader else reader)
+
+
 @lru_cache(maxsize=256)
 def parse_definition(definition: bytes) -> Any:
     try:

@@ -1,0 +1,198 @@
+"""Rows to messages: what becomes of the columns of a DataFrame that is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from magnetar.spark.option import InvalidOption
+from magnetar.spark.sink_option import SinkFormat, SinkOptions
+
+_OWN: Final = ("key", "value", "properties", "event_time", "topic")
+_PLAIN: Final[Mapping[type[DataType], str]] = {
+    BooleanType: "boolean",
+    ByteType: "int",
+    ShortType: "int",
+    IntegerType: "int",
+    LongType: "long",
+    FloatType: "float",
+    DoubleType: "double",
+    StringType: "string",
+    BinaryType: "bytes",
+}
+
+
+class Outbound(NamedTuple):
+    """One message to write; ordered by its content."""
+
+    topic: str
+    key: bytes
+    value: Any
+    properties: tuple[tuple[str, str], ...]
+    event_time_ms: int
+    has_key: bool
+
+
+def check_columns(schema: StructType, options: SinkOptions) -> None:
+    """Refuse a DataFrame that cannot be written, before anything is."""
+    names = schema.fieldNames()
+    types = {each.name: each.dataType for each in schema.fields}
+    if options.topic is None and "topic" not in names:
+        raise InvalidOption("Name the topic to write to: by the option topic or a column topic")
+    if options.format is SinkFormat.BYTES:
+        if "value" not in names:
+            raise InvalidOption(
+                "The DataFrame has no column value; choose valueFormat json or avro"
+            )
+        extra = [name for name in names if name not in _OWN]
+        if extra:
+            raise InvalidOption(
+                f"The column {extra[0]} is none of {', '.join(_OWN)}; drop it, or choose"
+                " valueFormat json or avro to write it as part of the value"
+            )
+        if not isinstance(types["value"], StringType | BinaryType):
+            raise InvalidOption(
+                f"The column value is {types['value'].simpleString()}; valueFormat bytes takes"
+                " binary or string, and json or avro take the rest"
+            )
+    _check_type(types, "key", StringType | BinaryType, "string or binary")
+    _check_type(types, "topic", StringType, "string")
+    _check_type(types, "event_time", TimestampType, "timestamp")
+    _check_type(types, "properties", MapType, "map<string,string>")
+
+
+def _check_type(types: Mapping[str, DataType], name: str, kind: Any, told: str) -> None:
+    if name in types and not isinstance(types[name], kind):
+        raise InvalidOption(f"The column {name} is {told}, not {types[name].simpleString()}")
+
+
+def value_type(schema: StructType) -> StructType:
+    """What is written as the value: the column of this name, or all that have no other meaning."""
+    for each in schema.fields:
+        if each.name == "value":
+            if isinstance(each.dataType, StructType):
+                return each.dataType
+            return StructType([each])
+    return StructType([each for each in schema.fields if each.name not in _OWN])
+
+
+def make_definition(record: StructType, name: str = "Row") -> str:
+    """The Avro record of a struct; every field may be null."""
+    return json.dumps(_record(record, name))
+
+
+def _record(record: StructType, name: str) -> dict[str, Any]:
+    if not record.fields:
+        raise InvalidOption("There is no column to write as the value")
+    fields = [
+        {
+            "name": each.name,
+            "type": ["null", _avro(each.dataType, f"{name}_{each.name}")],
+            "default": None,
+        }
+        for each in record.fields
+    ]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def _avro(kind: DataType, name: str) -> Any:
+    match kind:
+        case StructType():
+            return _record(kind, name)
+        case ArrayType():
+            return {"type": "array", "items": ["null", _avro(kind.elementType, name)]}
+        case MapType():
+            return {"type": "map", "values": ["null", _avro(kind.valueType, name)]}
+        case TimestampType():
+            return {"type": "long", "logicalType": "timestamp-micros"}
+        case TimestampNTZType():
+            return {"type": "long", "logicalType": "local-timestamp-micros"}
+        case DateType():
+            return {"type": "int", "logicalType": "date"}
+        case _ if type(kind) in _PLAIN:
+            return _PLAIN[type(kind)]
+        case _:
+            raise InvalidOption(
+                f"{kind.simpleString()} has no place in a schema; cast the column {name} first"
+            )
+
+
+def read_rows(batch: pa.RecordBatch, options: SinkOptions) -> Iterator[Outbound]:
+    """The messages of a batch, in the order of its rows."""
+    count = batch.num_rows
+    names = batch.schema.names
+
+    def column(name: str, default: Any = None) -> list[Any]:
+        return batch.column(name).to_pylist() if name in names else [default] * count
+
+    events = [0] * count
+    if "event_time" in names:
+        instants = batch.column("event_time").cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+        events = [0 if each is None else each // 1000 for each in instants.to_pylist()]
+    values = _values(batch, options)
+    rows = zip(column("topic"), column("key"), values, column("properties"), events, strict=True)
+    for topic, key, value, properties, event in rows:
+        target = topic or options.topic
+        if target is None:
+            raise InvalidOption("A row has no topic, and the option topic names none for it")
+        yield Outbound(
+            target,
+            b"" if key is None else key.encode() if isinstance(key, str) else bytes(key),
+            value,
+            tuple(
+                sorted((properties or {}).items())
+                if isinstance(properties, dict)
+                else sorted(properties or ())
+            ),
+            event,
+            key is not None,
+        )
+
+
+def _values(batch: pa.RecordBatch, options: SinkOptions) -> list[Any]:
+    if options.format is SinkFormat.BYTES:
+        values = batch.column("value").to_pylist()
+        return [each.encode() if isinstance(each, str) else each for each in values]
+    names = batch.schema.names
+    if "value" in names and pa.types.is_struct(batch.column("value").type):
+        listed: list[Any] = _plain(batch.column("value")).to_pylist()
+        return listed
+    chosen = ["value"] if "value" in names else [name for name in names if name not in _OWN]
+    columns = [_plain(batch.column(name)) for name in chosen]
+    rows: list[Any] = pa.RecordBatch.from_arrays(columns, names=chosen).to_pylist()
+    return rows
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Times as numbers, the way schemas count them."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("us", tz=kind.tz)).cast(pa.int64())
+    if pa.types.is_date(kind):
+        return column.cast(pa.int32())
+    if pa.types.is_struct(kind):
+        parts = [_plain(column.field(index)) for index in range(kind.num_fields)]
+        names = [kind.field(index).name for index in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(parts, names, mask=column.is_null())
+    return column

@@ -1,0 +1,229 @@
+"""Streaming queries: offsets over the segments, one micro-batch after another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from magnetar.spark.admission import Limits, admit, is_too_little
+from magnetar.spark.bound import plan_slices, resolve_bound
+from magnetar.spark.file import LedgerFiles
+from magnetar.spark.hold import Hold, name_hold
+from magnetar.spark.offset import Offset, Place, TopicOffset, format_offset, parse_offset
+from magnetar.spark.option import SourceOptions
+from magnetar.spark.plan import (
+    DataLost,
+    Outlook,
+    TopicView,
+    apply_reads,
+    check_same_topic,
+    explain_loss,
+    find_lost_segments,
+    plan_outlook,
+    start_latest,
+)
+from magnetar.spark.reading import Task, find_files, make_reading
+from magnetar.spark.slice import Slice, plan_tasks
+from magnetar.spark.survey import Survey, TopicMissing
+from magnetar.spark.task import read_task
+from magnetar.spark.value import ValueReader
+
+
+class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Planning runs in one process for the life of a query; tasks get a copy without it."""
+
+    def __init__(
+        self, options: SourceOptions, schema: StructType, values: ValueReader | None
+    ) -> None:
+        self._options = options
+        self._schema = schema
+        self._values = values
+        self._survey: Survey | None = None
+        self._hold: Hold | None = None
+        self._views: dict[str, TopicView] = {}
+        self._goal: Mapping[str, TopicView] | None = None
+        self._files: LedgerFiles | None = None
+        self._waiting_since: float | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_survey": None, "_hold": None, "_views": {}, "_goal": None}
+
+    # ------------------------------------------------------------------ offsets
+
+    def initialOffset(self) -> dict[str, Any]:
+        options = self._options
+        hold = (options.hold_name or name_hold()) if options.hold else None
+        topics = {}
+        for name, view in self._look().items():
+            layout = self._asking.layout(name)
+            find_time = self._asking.place_before
+            topics[name] = resolve_bound(options.start, view, layout, find_time)
+        offset = Offset(topics, hold)
+        self._move_hold(offset)
+        return format_offset(offset)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        limits = self._options.limits
+        if limits.messages_max is not None:
+            return ReadMaxRows(limits.messages_max)
+        if limits.bytes_max is not None:
+            return ReadMaxBytes(limits.bytes_max)
+        if limits.messages_min is not None:
+            return ReadMinRows(limits.messages_min)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._goal = dict(self._look(is_known=True))
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        if not self._views:
+            return None
+        return format_offset(Offset({name: start_latest(v) for name, v in self._views.items()}))
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        read = parse_offset(start)
+        views = self._look(is_known=True)
+        check_same_topic(read, self._names)
+        outlooks = {name: self._outlook(read, view) for name, view in views.items()}
+        self._check_loss(outlooks.values())
+        pending = [each for outlook in outlooks.values() for each in outlook.pending]
+        limits = Limits() if isinstance(limit, ReadAllAvailable) else self._options.limits
+        if self._goal is None and is_too_little(pending, limits, waited_s=self._waited_s()):
+            return start
+        ends: dict[str, dict[int, Place]] = {name: {} for name in views}
+        for each, end in zip(pending, admit(pending, limits), strict=True):
+            ends[each.topic][each.segment.id] = end
+        topics = dict(read.topics)
+        for name, view in views.items():
+            topics[name] = apply_reads(read.of(name), view, outlooks[name], ends[name])
+        if _is_same(read, topics):
+            return start
+        self._waiting_since = None
+        return format_offset(Offset(topics, read.hold))
+
+    # ------------------------------------------------------------------ tasks
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        before, after = parse_offset(start), parse_offset(end)
+        slices: list[Slice] = []
+        for name, until in after.topics.items():
+            if until.places == before.of(name).places:
+                continue
+            view = self._view_for(name, until)
+            if view is None:
+                continue
+            lost = find_lost_segments(before.of(name), until, view)
+            if lost and self._options.fail_on_loss:
+                raise DataLost(explain_loss(lost))
+            slices += plan_slices(view, before.of(name), until, sized=True)
+        if self._files is None:
+            self._files = find_files(self._asking, self._options)
+        tasks = plan_tasks(
+            slices,
+            order=self._options.key_order,
+            task_bytes=self._options.task_bytes,
+            tasks_max=self._options.tasks_max,
+        )
+        return [Task(each, self._files) for each in tasks] or [Task(())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Task)
+        reading, finish = make_reading(self._options, self._schema, partition.files, self._values)
+        return read_task(reading, partition.slices, finish)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._move_hold(parse_offset(end))
+
+    def stop(self) -> None:
+        if self._survey is not None:
+            self._survey.close()
+            self._survey = None
+
+    # ------------------------------------------------------------------ what the broker says
+
+    @property
+    def _asking(self) -> Survey:
+        if self._survey is None:
+            self._survey = Survey(self._options.broker)
+        return self._survey
+
+    def _look(self, *, is_known: bool = False) -> Mapping[str, TopicView]:
+        """Every topic as it is now; one that the query knows and that is gone is lost data, or
+        left out.
+        """
+        self._names = self._asking.topics(self._options.selection)
+        views = {}
+        counts = self._options.limits.counts_messages
+        for name in self._names:
+            try:
+                views[name] = self._asking.view(name, counts_messages=counts)
+            except TopicMissing as error:
+                if not is_known:
+                    raise
+                if self._options.fail_on_loss:
+                    raise DataLost(
+                        f"{error.sentence} any more, and the query has not read it to the end."
+                        " Set failOnDataLoss to false to go on without it"
+                    ) from None
+        self._views = views
+        return views
+
+    def _outlook(self, read: Offset, view: TopicView) -> Outlook:
+        goal = None if self._goal is None else self._goal.get(view.name)
+        if self._goal is not None and goal is None:
+            return Outlook(())
+        return plan_outlook(read.of(view.name), view, goal, hold=read.hold)
+
+    def _check_loss(self, outlooks: Any) -> None:
+        gaps = [gap for outlook in outlooks for gap in outlook.gaps]
+        if gaps and self._options.fail_on_loss:
+            raise DataLost(explain_loss(gaps))
+
+    def _view_for(self, name: str, until: TopicOffset) -> TopicView | None:
+        """What was seen when the batch was planned, or, by a later driver, what is there now."""
+        seen = self._views.get(name)
+        if seen is not None and seen.next >= until.next:
+            return seen
+        try:
+            return self._asking.view(name)
+        except TopicMissing as error:
+            if self._options.fail_on_loss:
+                raise DataLost(f"{error.sentence} any more") from None
+            return None
+
+    def _waited_s(self) -> float:
+        now = time.monotonic()
+        if self._waiting_since is None:
+            self._waiting_since = now
+        return now - self._waiting_since
+
+    def _move_hold(self, offset: Offset) -> None:
+        if offset.hold is None or not self._options.hold:
+            return
+        if self._hold is None or self._hold.name != offset.hold:
+            self._hold = Hold(self._asking, offset.hold)
+        for name, read in offset.topics.items():
+            view = self._views.get(name)
+            if view is not None:
+                self._hold.take(view, read)
+
+
+def _is_same(read: Offset, topics: Mapping[str, TopicOffset]) -> bool:
+    """Whether nothing was read and nothing has ended."""
+    return all(
+        (read.of(name).places, read.of(name).ended) == (each.places, each.ended)
+        for name, each in topics.items()
+    )

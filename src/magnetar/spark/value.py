@@ -1,0 +1,314 @@
+"""Typed values: what the schema registered for a topic says about its bytes.
+
+The schema that is registered when the query is defined decides the type of the column. A message
+that was written with another version is resolved to it: Avro by its rules, JSON by field names;
+what cannot be resolved is a bad value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from magnetar.client.admin import AdminClient
+from magnetar.client.error import AdminError, SchemaError
+from magnetar.client.schema.avro import parse_definition, read_resolved
+from magnetar.client.schema.primitive import BY_TYPE
+from magnetar.errors import MagnetarError
+from magnetar.model.schema import SchemaType, parse_schema_type
+from magnetar.spark.option import BadValue, Broker, InvalidOption
+from magnetar.spark.slice import Slice
+
+_PRIMITIVES: Final[Mapping[SchemaType, DataType]] = {
+    SchemaType.STRING: StringType(),
+    SchemaType.BOOLEAN: BooleanType(),
+    SchemaType.INT8: ByteType(),
+    SchemaType.INT16: ShortType(),
+    SchemaType.INT32: IntegerType(),
+    SchemaType.INT64: LongType(),
+    SchemaType.FLOAT: FloatType(),
+    SchemaType.DOUBLE: DoubleType(),
+    SchemaType.DATE: TimestampType(),
+    SchemaType.TIME: TimestampType(),
+    SchemaType.TIMESTAMP: TimestampType(),
+    SchemaType.INSTANT: TimestampType(),
+    SchemaType.LOCAL_DATE: DateType(),
+    SchemaType.LOCAL_DATE_TIME: TimestampNTZType(),
+    SchemaType.BYTES: BinaryType(),
+    SchemaType.NONE: BinaryType(),
+}
+_WIDE: Final = {
+    SchemaType.INT8: ">i1",
+    SchemaType.INT16: ">i2",
+    SchemaType.INT32: ">i4",
+    SchemaType.INT64: ">i8",
+    SchemaType.FLOAT: ">f4",
+    SchemaType.DOUBLE: ">f8",
+}
+_AVRO: Final[Mapping[str, DataType]] = {
+    "null": StringType(),
+    "boolean": BooleanType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "bytes": BinaryType(),
+    "string": StringType(),
+}
+_LOGICAL: Final[Mapping[str, DataType]] = {
+    "date": DateType(),
+    "timestamp-millis": TimestampType(),
+    "timestamp-micros": TimestampType(),
+    "local-timestamp-millis": TimestampNTZType(),
+    "local-timestamp-micros": TimestampNTZType(),
+}
+
+
+class ValueUnreadable(MagnetarError):
+    """A message that cannot be decoded, with where it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    kind: SchemaType
+    definition: str = ""
+
+    @property
+    def is_struct(self) -> bool:
+        return self.kind in (SchemaType.JSON, SchemaType.AVRO)
+
+
+def load_schema(
+    admin: AdminClient, topic: str, version: int | None = None
+) -> RegisteredSchema | None:
+    """The newest schema of a topic, or one version; None when it has none."""
+    try:
+        document = admin.schemas.get(f"persistent://{topic}", version=version)
+    except AdminError as error:
+        if error.status == 404:
+            return None
+        raise
+    return RegisteredSchema(parse_schema_type(document["type"]), document.get("data") or "")
+
+
+def choose_schema(schemas: Mapping[str, RegisteredSchema | None]) -> RegisteredSchema:
+    """The one schema of all topics; raise when they have none, or not the same."""
+    missing = [name for name, schema in schemas.items() if schema is None]
+    if missing:
+        raise InvalidOption(
+            f"valueFormat is schema, and no schema is registered for {missing[0]};"
+            " read it with valueFormat bytes"
+        )
+    known = {name: schema for name, schema in schemas.items() if schema is not None}
+    if len(set(known.values())) > 1:
+        one, other = list(known)[:2]
+        raise InvalidOption(
+            f"valueFormat is schema, and {one} and {other} have different schemas;"
+            " read them in two queries, or with valueFormat bytes"
+        )
+    schema = next(iter(known.values()))
+    if not schema.is_struct and schema.kind not in _PRIMITIVES:
+        raise InvalidOption(
+            f"A schema of type {schema.kind.name} has no column type;"
+            " read it with valueFormat bytes"
+        )
+    return schema
+
+
+def column_type(schema: RegisteredSchema) -> DataType:
+    if not schema.is_struct:
+        return _PRIMITIVES[schema.kind]
+    return avro_type(json.loads(schema.definition), is_logical=schema.kind is SchemaType.AVRO)
+
+
+def avro_type(
+    definition: Any, *, is_logical: bool, named: Mapping[str, Any] | None = None
+) -> DataType:
+    """The Spark type of an Avro type; the definitions of JSON schemas are Avro too."""
+    known = dict(named or {})
+
+    def convert(each: Any) -> DataType:
+        return avro_type(each, is_logical=is_logical, named=known)
+
+    match definition:
+        case str() if definition in _AVRO:
+            return _AVRO[definition]
+        case str():
+            if known.get(definition) is None:
+                raise InvalidOption(
+                    f"The schema's type {definition} contains itself, which no column can;"
+                    " read it with valueFormat bytes"
+                )
+            return convert(known[definition])
+        case list():
+            kinds = [each for each in definition if each != "null"]
+            if len(kinds) != 1:
+                raise InvalidOption(
+                    "The schema has a union of several types, which no column can hold;"
+                    " read it with valueFormat bytes"
+                )
+            return convert(kinds[0])
+        case {"logicalType": "decimal", "precision": int() as precision} if is_logical:
+            return DecimalType(precision, int(definition.get("scale", 0)))
+        case {"logicalType": str() as logical} if is_logical and logical in _LOGICAL:
+            return _LOGICAL[logical]
+        case {"type": "record", "fields": list() as fields}:
+            known[definition.get("name", "")] = None
+            made = [StructField(each["name"], convert(each["type"])) for each in fields]
+            return StructType(made)
+        case {"type": "enum"}:
+            return StringType()
+        case {"type": "fixed"}:
+            return BinaryType()
+        case {"type": "array", "items": items}:
+            return ArrayType(convert(items))
+        case {"type": "map", "values": values}:
+            return MapType(StringType(), convert(values))
+        case {"type": inner}:
+            return convert(inner)
+        case _:
+            raise InvalidOption(f"The schema has a part that is not Avro: {definition!r}")
+
+
+@dataclass
+class ValueReader:
+    """Decodes columns of bytes; holds values only until a task asks for another version."""
+
+    broker: Broker
+    schema: RegisteredSchema
+    wanted: DataType
+    bad_value: BadValue
+    _writers: dict[int, RegisteredSchema | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._arrow = to_arrow_type(self.wanted, timezone="UTC")
+
+    def decode(self, batch: pa.RecordBatch, piece: Slice) -> pa.Array:
+        values = batch.column("value")
+        try:
+            return self._decode_all(values, batch, piece)
+        except (SchemaError, pa.ArrowException, TypeError, ValueError, OverflowError):
+            return self._decode_singly(values, batch, piece)
+
+    def _decode_all(self, values: pa.Array, batch: pa.RecordBatch, piece: Slice) -> pa.Array:
+        kind = self.schema.kind
+        if kind is SchemaType.JSON:
+            return pa.array(_parse_json(values), self._arrow)
+        if kind is SchemaType.STRING:
+            return values.cast(pa.string()).cast(self._arrow)
+        if kind in _WIDE and not values.null_count:
+            return _parse_numbers(values, _WIDE[kind]).cast(self._arrow)
+        return pa.array([*self._read_rows(values, batch, piece)], self._arrow)
+
+    def _read_rows(self, values: pa.Array, batch: pa.RecordBatch, piece: Slice) -> Any:
+        read = self._reader(piece)
+        versions = batch.column("schema_version").to_pylist()
+        for data, version in zip(values.to_pylist(), versions, strict=True):
+            yield None if data is None else read(data, version)
+
+    def _decode_singly(self, values: pa.Array, batch: pa.RecordBatch, piece: Slice) -> pa.Array:
+        """One after the other, to find those that cannot be read."""
+        read = self._reader(piece)
+        versions = batch.column("schema_version").to_pylist()
+        found: list[Any] = []
+        for row, data in enumerate(values.to_pylist()):
+            try:
+                value = None if data is None else read(data, versions[row])
+                pa.array([value], self._arrow)
+            except (SchemaError, pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                if self.bad_value is BadValue.FAIL:
+                    raise self._unreadable(batch, piece, row, error) from None
+                value = None
+            found.append(value)
+        return pa.array(found, self._arrow)
+
+    def _unreadable(
+        self, batch: pa.RecordBatch, piece: Slice, row: int, error: Exception
+    ) -> ValueUnreadable:
+        ledger, entry = batch.column("ledger")[row], batch.column("entry")[row]
+        index = batch.column("batch_index")[row]
+        return ValueUnreadable(
+            f"{piece.label}, segment {piece.segment}, message {ledger}:{entry}:{index} is no"
+            f" {self.schema.kind.name} of the registered schema: {error}. Set badValue to null to"
+            " get a row without a value instead"
+        )
+
+    def _reader(self, piece: Slice) -> Callable[[bytes, int | None], Any]:
+        match self.schema.kind:
+            case SchemaType.JSON:
+                return lambda data, _: _check_record(msgspec.json.decode(data))
+            case SchemaType.AVRO:
+                reader = parse_definition(self.schema.definition.encode())
+                return lambda data, version: read_resolved(
+                    data, self._writer(piece, version), reader
+                )
+            case kind:
+                codec = BY_TYPE[kind]
+                return lambda data, _: codec.decode(data, key=None, writer=None)
+
+    def _writer(self, piece: Slice, version: int | None) -> Any:
+        """The schema a message was written with, asked for once."""
+        if version is None:
+            return parse_definition(self.schema.definition.encode())
+        if version not in self._writers:
+            topic = piece.label.partition("://")[2]
+            with AdminClient(self.broker.admin_url, token=self.broker.token) as admin:
+                self._writers[version] = load_schema(admin, topic, version)
+        found = self._writers[version]
+        if found is None or found.kind is not SchemaType.AVRO:
+            raise SchemaError(f"version {version} of the schema is not there, or is not Avro")
+        return parse_definition(found.definition.encode())
+
+
+def _parse_json(values: pa.Array) -> Sequence[Any]:
+    """All at once: the values side by side are one list."""
+    listed = values.to_pylist()
+    joined = b",".join(b"null" if each is None else each for each in listed)
+    rows = msgspec.json.decode(b"[" + joined + b"]")
+    if len(rows) != len(listed):
+        raise SchemaError("a value is not one JSON document")
+    return [None if each is None else _check_record(each) for each in rows]
+
+
+def _check_record(value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise SchemaError("a value is not a JSON object")
+    return value
+
+
+def _parse_numbers(values: pa.Array, form: str) -> pa.Array:
+    width = np.dtype(form).itemsize
+    _, offsets, data = values.buffers()
+    edges = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
+    if len(edges) and (np.diff(edges) != width).any():
+        raise SchemaError("a value has another size")
+    start = int(edges[0]) if len(edges) else 0
+    found = np.frombuffer(data, form, len(values), start)
+    return pa.array(found.astype(found.dtype.newbyteorder("=")))

@@ -1,0 +1,96 @@
+"""The part of Spark that drives a streaming source, without Spark: logs of offsets and commits, one
+micro-batch after another, tasks through a pickle. What it does between two calls of the source, and
+in which order, is what the real engine does; a few tests run that too.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from magnetar.spark.source import MagnetarSource
+from magnetar.spark.stream import TopicStreamReader
+
+Rows = list[dict[str, Any]]
+
+
+def plan_batch(options: dict[str, str], **more: str) -> list[tuple[bytes, bytes]]:
+    """The tasks of a batch query: reader and partition, as workers get them."""
+    source = MagnetarSource(options | more)
+    reader = source.reader(source.schema())
+    return [(pickle.dumps(reader), pickle.dumps(each)) for each in reader.partitions()]
+
+
+def read_batch(options: dict[str, str], **more: str) -> Rows:
+    """All rows of a batch query."""
+    rows: Rows = []
+    for reader, task in plan_batch(options, **more):
+        for batch in pickle.loads(reader).read(pickle.loads(task)):
+            rows += batch.to_pylist()
+    return rows
+
+
+class Killed(Exception):
+    """The driver died at this point."""
+
+
+class Engine:
+    """Its logs live on when a driver is killed; `batches` are what the sink has, by number."""
+
+    def __init__(self, connection: dict[str, str], **options: str) -> None:
+        self._options = connection | options
+        self.offsets: list[str] = []
+        self.commits: list[int] = []
+        self.batches: dict[int, Rows] = {}
+        self.between: Callable[[str, int], None] = lambda step, number: None
+        """Called before each step with its name; may act on the broker, or raise."""
+
+    def make_reader(self, **options: Any) -> TopicStreamReader:
+        source = MagnetarSource(self._options | options)
+        return source.streamReader(source.schema())
+
+    def run(self, **options: Any) -> Rows:
+        """A query with trigger(availableNow=True); all rows so far, in the order of batches."""
+        reader = self.make_reader(**options)
+        try:
+            reader.prepareForTriggerAvailableNow()
+            self._run(reader)
+        finally:
+            reader.stop()
+        return self.rows()
+
+    def _run(self, reader: TopicStreamReader) -> None:
+        if len(self.offsets) > len(self.commits) + 1:
+            self._run_batch(reader, len(self.offsets) - 2)  # planned by a driver that died
+        if not self.offsets:
+            self.offsets.append(json.dumps(reader.initialOffset()))
+        while True:
+            start = json.loads(self.offsets[-1])
+            if self.commits:
+                self.between("commit", self.commits[-1])
+                reader.commit(json.loads(self.offsets[self.commits[-1] + 1]))
+            end = reader.latestOffset(start, reader.getDefaultReadLimit())
+            if end == start:
+                return
+            self.between("log offsets", len(self.commits))
+            self.offsets.append(json.dumps(end))
+            self._run_batch(reader, len(self.offsets) - 2)
+
+    def _run_batch(self, reader: TopicStreamReader, number: int) -> None:
+        start, end = (json.loads(text) for text in self.offsets[number : number + 2])
+        tasks = [pickle.dumps(each) for each in reader.partitions(start, end)]
+        worker = pickle.dumps(reader)
+        rows: Rows = []
+        for index, task in enumerate(tasks):
+            self.between("task", index)
+            for batch in pickle.loads(worker).read(pickle.loads(task)):
+                self.between("record batch", index)
+                rows += batch.to_pylist()
+        self.batches[number] = rows
+        self.between("log commit", number)
+        self.commits.append(number)
+
+    def rows(self) -> Rows:
+        return [row for number in sorted(self.batches) for row in self.batches[number]]

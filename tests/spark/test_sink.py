@@ -1,0 +1,258 @@
+"""The sink on a live broker: attempts that fail, twins and restarts store each row once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import (
+    IntegerType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from magnetar.client.admin import AdminClient
+from magnetar.spark.option import InvalidOption
+from magnetar.spark.record import check_columns, make_definition, value_type
+from magnetar.spark.sink import DeduplicationOff, first_number, prepare_topics, write_task
+from magnetar.spark.sink_option import SinkOptions, parse_sink
+from tests.spark.engine import read_batch
+from tests.spark.feed import by_key, fresh, numbers
+
+
+class TaskKilled(Exception):
+    """The task died here."""
+
+
+def rows(values: range, *, keyed: bool = True, size: int = 10) -> Iterator[pa.RecordBatch]:
+    """Batches of a few rows each."""
+    for start in range(values.start, values.stop, size):
+        part = range(start, min(start + size, values.stop))
+        columns: dict[str, Any] = {"value": [str(each).encode() for each in part]}
+        if keyed:
+            columns["key"] = [f"k{each % 7}" for each in part]
+        yield pa.RecordBatch.from_pydict(columns)
+
+
+def dying(batches: Iterator[pa.RecordBatch], after: int) -> Iterator[pa.RecordBatch]:
+    for number, each in enumerate(batches):
+        if number == after:
+            raise TaskKilled
+        yield each
+
+
+def sink(connection: dict[str, str], topic: str, **more: str) -> SinkOptions:
+    return parse_sink(connection | {"topic": topic} | more, is_stream=False)
+
+
+def attempt(options: SinkOptions, batches: Iterator[pa.RecordBatch], batch: int = 0) -> Any:
+    return write_task(options, None, batches, "spark-q-0", first_number(batch))
+
+
+@pytest.fixture
+def topic(admin: AdminClient) -> str:
+    name = fresh()
+    admin.scalable_topics.create(name, segments=2)
+    return f"topic://{name}"
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_retried_task_completes_what_the_first_attempt_began(
+    connection: dict[str, str], topic: str, keyed: bool
+) -> None:
+    options = sink(connection, topic)
+    with pytest.raises(TaskKilled):
+        attempt(options, dying(rows(range(100), keyed=keyed), 6))
+    done = attempt(options, rows(range(100), keyed=keyed))
+    assert done.written + done.known == 100 and done.known >= 50
+    again = attempt(options, rows(range(100), keyed=keyed))
+    assert (again.written, again.known) == (0, 100)
+    found = read_batch(connection, topic=topic)
+    assert numbers(found) == list(range(100))
+    if keyed:
+        assert all(values == sorted(values) for values in by_key(found).values())
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_splits_and_merges_between_attempts_store_nothing_twice(
+    connection: dict[str, str], topic: str, admin: AdminClient, keyed: bool
+) -> None:
+    options = sink(connection, topic)
+    with pytest.raises(TaskKilled):
+        attempt(options, dying(rows(range(200), keyed=keyed), 5))
+    admin.scalable_topics.split(topic, 0)
+    with pytest.raises(TaskKilled):
+        attempt(options, dying(rows(range(200), keyed=keyed), 10))
+    admin.scalable_topics.merge(topic, 1, 3)
+    with pytest.raises(TaskKilled):
+        attempt(options, dying(rows(range(200), keyed=keyed), 15))
+    done = attempt(options, rows(range(200), keyed=keyed))
+    assert done.known >= 140
+    assert numbers(read_batch(connection, topic=topic)) == list(range(200))
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_migration_between_attempts_stores_nothing_twice(
+    connection: dict[str, str], admin: AdminClient, keyed: bool
+) -> None:
+    name = fresh()
+    admin.topics.create_partitioned(f"persistent://{name}", 3)
+    options = sink(connection, f"persistent://{name}")
+    with pytest.raises(TaskKilled):
+        attempt(options, dying(rows(range(100), keyed=keyed), 5))
+    admin.scalable_topics.migrate_to_scalable(name)
+    assert attempt(options, rows(range(100), keyed=keyed)).known >= 50
+    assert numbers(read_batch(connection, topic=name)) == list(range(100))
+
+
+def test_a_split_in_the_middle_of_a_task_stores_nothing_twice(
+    connection: dict[str, str], topic: str, admin: AdminClient
+) -> None:
+    def splitting() -> Iterator[pa.RecordBatch]:
+        for number, each in enumerate(rows(range(300))):
+            if number == 10:
+                admin.scalable_topics.split(topic, 0)
+            yield each
+
+    options = sink(connection, topic)
+    attempt(options, splitting())
+    attempt(options, rows(range(300)))
+    found = read_batch(connection, topic=topic)
+    assert numbers(found) == list(range(300))
+
+
+def test_a_speculative_twin_waits_and_finds_everything_written(
+    connection: dict[str, str], topic: str
+) -> None:
+    options = sink(connection, topic)
+    results: list[Any] = []
+    gate = threading.Event()
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        for number, each in enumerate(rows(range(100))):
+            if number == 3:
+                gate.set()
+            yield each
+
+    first = threading.Thread(target=lambda: results.append(attempt(options, slow())))
+    first.start()
+    assert gate.wait(30)
+    results.append(attempt(options, rows(range(100))))
+    first.join(60)
+    assert numbers(read_batch(connection, topic=topic)) == list(range(100))
+    assert sum(each.written for each in results) == 100
+
+
+def test_batches_follow_each_other_under_one_name(connection: dict[str, str], topic: str) -> None:
+    options = sink(connection, topic)
+    attempt(options, rows(range(50)), batch=0)
+    attempt(options, rows(range(50, 100)), batch=1)
+    repeated = attempt(options, rows(range(50, 100)), batch=1)
+    assert (repeated.written, repeated.known) == (0, 50)
+    assert numbers(read_batch(connection, topic=topic)) == list(range(100))
+
+
+def test_sorted_rows_are_stored_once_in_whatever_order_they_come(
+    connection: dict[str, str], topic: str
+) -> None:
+    options = sink(connection, topic, rowOrder="sorted")
+    forth = list(rows(range(100), size=1))
+    attempt(options, iter(forth))
+    again = attempt(options, iter(forth[::-1]))
+    assert (again.written, again.known) == (0, 100)
+    assert numbers(read_batch(connection, topic=topic)) == list(range(100))
+
+
+def test_columns_become_what_they_are_called(
+    connection: dict[str, str], admin: AdminClient
+) -> None:
+    one, other = f"topic://{fresh()}", f"topic://{fresh()}"
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "topic": [one, other],
+            "key": [b"\xff\x00", None],
+            "value": ["text", None],
+            "properties": pa.array([[("a", "b")], None], pa.map_(pa.string(), pa.string())),
+            "event_time": pa.array([1_000_000, None], pa.timestamp("us", tz="UTC")),
+        }
+    )
+    options = parse_sink(connection, is_stream=False)
+    attempt(options, iter([batch]))
+    (first,) = read_batch(connection, topic=one)
+    (second,) = read_batch(connection, topic=other)
+    assert (first["key"], first["value"], first["properties"]) == (
+        b"\xff\x00",
+        b"text",
+        [("a", "b")],
+    )
+    assert first["event_time"].timestamp() == 1.0 and second["event_time"] is None
+    assert second["key"] is None and second["value"] is None
+
+
+@pytest.mark.parametrize("form", ["json", "avro"])
+def test_a_schema_is_registered_and_values_come_back_typed(
+    connection: dict[str, str], admin: AdminClient, form: str
+) -> None:
+    topic = fresh()
+    schema = StructType([StructField("name", StringType()), StructField("count", IntegerType())])
+    options = sink(connection, f"topic://{topic}", valueFormat=form, compression="zstd")
+    batch = pa.RecordBatch.from_pydict({"name": ["a", "b"], "count": [1, None]})
+    write_task(options, make_definition(value_type(schema)), iter([batch]), "spark-s-0", 0)
+    found = read_batch(connection, topic=topic, valueFormat="schema")
+    assert [row["value"] for row in found] == [
+        {"name": "a", "count": 1},
+        {"name": "b", "count": None},
+    ]
+    assert admin.schemas.get(f"persistent://{topic}")["type"] == form.upper()
+
+
+def test_without_deduplication_exactly_once_is_refused_with_what_to_do(
+    connection: dict[str, str], topic: str, admin: AdminClient
+) -> None:
+    with pytest.raises(DeduplicationOff, match="set exactlyOnce to false"):
+        prepare_topics(sink(connection, topic, enableDeduplication="false"), [topic])
+    attempt(sink(connection, topic, exactlyOnce="false"), rows(range(5)))
+    assert numbers(read_batch(connection, topic=topic)) == list(range(5))
+
+
+@pytest.mark.parametrize(
+    ("fields", "more", "told"),
+    [
+        ({"x": StringType()}, {}, "no column value"),
+        ({"value": StringType(), "x": StringType()}, {}, "The column x is none of"),
+        ({"value": IntegerType()}, {}, "json or avro take the rest"),
+        ({"value": StringType(), "event_time": StringType()}, {}, "event_time is timestamp"),
+        ({"value": StringType(), "key": IntegerType()}, {}, "key is string or binary"),
+    ],
+)
+def test_a_dataframe_that_cannot_be_written_is_refused_before_anything_is(
+    connection: dict[str, str], fields: dict[str, Any], more: dict[str, str], told: str
+) -> None:
+    schema = StructType([StructField(name, kind) for name, kind in fields.items()])
+    with pytest.raises(InvalidOption, match=told):
+        check_columns(schema, sink(connection, "topic://a/b/c", **more))
+
+
+def test_options_of_the_sink_that_contradict_each_other_are_named(
+    connection: dict[str, str],
+) -> None:
+    with pytest.raises(InvalidOption, match="writeId names a batch write"):
+        parse_sink(connection | {"topic": "t", "writeId": "x"}, is_stream=True)
+    with pytest.raises(InvalidOption, match="writeId has no meaning with exactlyOnce=false"):
+        parse_sink(
+            connection | {"topic": "t", "writeId": "x", "exactlyOnce": "false"}, is_stream=False
+        )
+    schema = StructType(
+        [
+            StructField("value", StringType()),
+            StructField("m", MapType(StringType(), TimestampType())),
+        ]
+    )
+    with pytest.raises(InvalidOption, match="option topic or a column topic"):
+        check_columns(schema, parse_sink(connection, is_stream=False))

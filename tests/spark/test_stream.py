@@ -1,0 +1,341 @@
+"""Streaming queries on a live broker, with faults at every step: each row exactly once, keys in
+order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from magnetar.client.admin import AdminClient
+from magnetar.spark.hold import release_hold
+from magnetar.testing import MagnetarBroker
+from magnetar.testing.plugin import StartBroker
+from tests.spark.engine import Engine, Killed
+from tests.spark.feed import by_key, fresh, numbers, publish, publish_regular
+
+
+def key_of(value: int) -> str:
+    return f"k{value % 7}"
+
+
+def check_order(rows: list[Any], count: int) -> None:
+    """Every value once, and those of a key in the order they were published."""
+    assert numbers(rows) == list(range(count))
+    for key, values in by_key(rows).items():
+        assert values == sorted(values), key
+
+
+def once(step: str, act: Callable[[], None]) -> Callable[[str, int], None]:
+    """Act before the first such step, and never again."""
+    left = [act]
+
+    def between(name: str, number: int) -> None:
+        if name == step and left:
+            left.pop()()
+
+    return between
+
+
+def kill() -> None:
+    raise Killed
+
+
+@pytest.fixture
+def topic(admin: AdminClient) -> str:
+    name = fresh()
+    admin.scalable_topics.create(name)
+    return name
+
+
+@pytest.fixture
+def query(connection: dict[str, str], topic: str) -> Engine:
+    return Engine(connection, topic=topic, startingOffsets="earliest")
+
+
+@pytest.fixture
+def send(connection: dict[str, str], topic: str) -> Callable[[int, int], None]:
+    return lambda start, end: publish(connection["serviceUrl"], topic, range(start, end), key_of)
+
+
+Send = Callable[[int, int], None]
+
+
+def await_gone(admin: AdminClient, topic: str, segment: int) -> None:
+    deadline = time.monotonic() + 60
+    while str(segment) in admin.scalable_topics.segments(topic):
+        admin.scalable_topics.prune(topic)
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_keys_stay_in_order_over_split_merge_restart_and_prune(
+    query: Engine, send: Send, topic: str, admin: AdminClient
+) -> None:
+    send(0, 100)
+    check_order(query.run(), 100)
+    admin.scalable_topics.split(topic, 0)
+    send(100, 200)
+    check_order(query.run(), 200)
+    send(200, 300)
+    admin.scalable_topics.merge(topic, 1, 2)
+    send(300, 400)
+    check_order(query.run(), 400)
+    await_gone(admin, topic, 0)
+    send(400, 410)
+    check_order(query.run(), 410)
+    await_gone(admin, topic, 2)
+    send(410, 420)
+    check_order(query.run(), 420)
+    query.run()
+    assert list(admin.scalable_topics.segments(topic)) == ["3"]
+
+
+def test_a_child_is_never_in_the_batch_of_its_parent(
+    query: Engine, send: Send, topic: str, admin: AdminClient
+) -> None:
+    send(0, 50)
+    admin.scalable_topics.split(topic, 0)
+    send(50, 100)
+    check_order(query.run(), 100)
+    found = [{row["segment"] for row in query.batches[each]} for each in sorted(query.batches)]
+    assert [each for each in found if each] == [{0}, {1, 2}]
+
+
+@pytest.mark.parametrize("step", ["log offsets", "task", "record batch", "log commit", "commit"])
+def test_a_driver_killed_at_any_step_repeats_and_loses_nothing(
+    query: Engine, send: Send, topic: str, admin: AdminClient, step: str
+) -> None:
+    send(0, 60)
+    query.run()
+    send(60, 120)
+    query.between = once(step, kill)
+    with pytest.raises(Killed):
+        query.run()
+    send(120, 150)
+    admin.scalable_topics.split(topic, 0)
+    send(150, 180)
+    check_order(query.run(), 180)
+
+
+@pytest.mark.parametrize("step", ["log offsets", "task", "record batch"])
+def test_a_split_and_a_merge_in_the_middle_of_a_batch_change_nothing(
+    query: Engine, send: Send, topic: str, admin: AdminClient, step: str
+) -> None:
+    send(0, 60)
+
+    def change() -> None:
+        admin.scalable_topics.split(topic, 0)
+        send(60, 120)
+        admin.scalable_topics.merge(topic, 1, 2)
+        send(120, 180)
+
+    query.between = once(step, change)
+    query.run()
+    check_order(query.run(), 180)
+
+
+@pytest.mark.parametrize("mode", ["auto", "never"])
+def test_a_broker_restarted_in_mid_query_is_waited_for(
+    magnetar_broker_factory: StartBroker, mode: str
+) -> None:
+    broker = magnetar_broker_factory()
+    options = {"serviceUrl": broker.service_url, "adminUrl": broker.admin_url, "directRead": mode}
+    name = fresh()
+    with AdminClient(broker.admin_url) as admin:
+        admin.scalable_topics.create(name, segments=2)
+        publish(broker.service_url, name, range(400), key_of, batching=False)
+        engine = Engine(options, topic=name, startingOffsets="earliest", batchRows="20")
+
+        def restart() -> None:
+            broker.crash()
+            broker.start()
+
+        engine.between = once("record batch", restart)
+        check_order(engine.run(), 400)
+        admin.scalable_topics.split(name, 0)
+        publish(broker.service_url, name, range(400, 450), key_of)
+        engine.between = once("task", restart)
+        check_order(engine.run(), 450)
+
+
+def test_a_limit_makes_several_batches_of_one_backlog(
+    connection: dict[str, str], topic: str, admin: AdminClient
+) -> None:
+    publish(connection["serviceUrl"], topic, range(200), key_of, batching=False)
+    engine = Engine(connection, topic=topic, startingOffsets="earliest", maxMessagesPerTrigger="60")
+    check_order(engine.run(), 200)
+    sizes = [len(engine.batches[each]) for each in sorted(engine.batches)]
+    assert sizes == [60, 60, 60, 20]
+
+
+def test_a_limit_of_bytes_makes_several_batches(connection: dict[str, str], topic: str) -> None:
+    publish(connection["serviceUrl"], topic, [b"x" * 1000] * 50, batching=False)
+    engine = Engine(connection, topic=topic, startingOffsets="earliest", maxBytesPerTrigger="20KB")
+    assert len(engine.run()) == 50
+    assert max(map(len, engine.batches.values())) <= 20
+
+
+def test_too_little_waits_until_there_is_enough(connection: dict[str, str], topic: str) -> None:
+    engine = Engine(connection, topic=topic, startingOffsets="earliest", minMessagesPerTrigger="30")
+    reader = engine.make_reader()
+    start = reader.initialOffset()
+    limit = reader.getDefaultReadLimit()
+    publish(connection["serviceUrl"], topic, range(20), key_of, batching=False)
+    assert reader.latestOffset(start, limit) == start
+    publish(connection["serviceUrl"], topic, range(20, 40), key_of, batching=False)
+    assert reader.latestOffset(start, limit) != start
+    reader.stop()
+
+
+def test_a_regular_topic_is_followed_over_its_migration(
+    connection: dict[str, str], admin: AdminClient
+) -> None:
+    name = fresh()
+    admin.topics.create_partitioned(f"persistent://{name}", 2)
+    engine = Engine(connection, topic=f"persistent://{name}", startingOffsets="earliest")
+    publish_regular(connection["serviceUrl"], name, range(60))
+    assert numbers(engine.run()) == list(range(60))
+    publish_regular(connection["serviceUrl"], name, range(60, 90))
+    admin.scalable_topics.migrate_to_scalable(name)
+    publish(connection["serviceUrl"], name, range(90, 150), key_of)
+    assert numbers(engine.run()) == list(range(150))
+    assert {row["segment"] for row in engine.rows()} >= {2, 3}
+    publish(connection["serviceUrl"], name, range(150, 160), key_of)
+    assert numbers(engine.run()) == list(range(160))
+
+
+def test_a_checkpoint_of_another_topic_is_refused(
+    query: Engine, send: Send, topic: str, admin: AdminClient
+) -> None:
+    other = fresh()
+    admin.scalable_topics.create(other)
+    send(0, 5)
+    query.run()
+    with pytest.raises(Exception, match=f"written for {topic} and the query reads {other}"):
+        query.run(topic=other)
+
+
+def test_a_deleted_topic_fails_or_is_left_out_as_asked(
+    connection: dict[str, str], admin: AdminClient
+) -> None:
+    kept, gone = fresh("kept"), fresh("gone")
+    for name in (kept, gone):
+        admin.scalable_topics.create(name)
+        publish(connection["serviceUrl"], name, range(10), key_of)
+    engine = Engine(connection, topics=f"{kept},{gone}", startingOffsets="earliest")
+    assert len(engine.run()) == 20
+    admin.scalable_topics.delete(gone, force=True)
+    publish(connection["serviceUrl"], kept, range(10, 15), key_of)
+    with pytest.raises(Exception, match=f"There is no topic {gone}"):
+        engine.run()
+    assert len(engine.run(failOnDataLoss="false")) == 25
+
+
+def test_a_topic_deleted_in_the_middle_of_a_batch_fails_or_is_skipped(
+    query: Engine, send: Send, topic: str, admin: AdminClient
+) -> None:
+    send(0, 20)
+    query.between = once("task", lambda: admin.scalable_topics.delete(topic, force=True))
+    with pytest.raises(Exception, match=r"was deleted|There is no topic"):
+        query.run()
+    assert query.run(failOnDataLoss="false") == []
+
+
+def test_retention_that_overtakes_a_query_is_told_or_skipped_exactly(
+    query: Engine, send: Send, topic: str, admin: AdminClient
+) -> None:
+    """Without a hold a sealed segment goes as soon as nobody is behind."""
+    send(0, 20)
+    assert len(query.run(hold="false")) == 20
+    send(20, 40)
+    admin.scalable_topics.split(topic, 0)
+    send(40, 60)
+    await_gone(admin, topic, 0)
+    with pytest.raises(Exception, match=rf"segment 0 of {topic}, after \d+:\d+ and before its end"):
+        query.run(hold="false")
+    rows = query.run(hold="false", failOnDataLoss="false")
+    assert numbers(rows) == [*range(20), *range(40, 60)]
+
+
+def test_a_trimmed_ledger_is_told_or_skipped_exactly(
+    magnetar_broker_factory: StartBroker,
+) -> None:
+    broker = magnetar_broker_factory(
+        managedLedgerMaxEntriesPerLedger=10, managedLedgerMinLedgerRolloverTimeMinutes=0
+    )
+    connection = {"serviceUrl": broker.service_url, "adminUrl": broker.admin_url}
+    name = fresh()
+    with AdminClient(broker.admin_url) as admin:
+        admin.topics.create(f"persistent://{name}")
+        engine = Engine(connection, topic=name, startingOffsets="earliest", hold="false")
+        publish_regular(broker.service_url, name, range(15), batching=False)
+        assert len(engine.run()) == 15
+        publish_regular(broker.service_url, name, range(15, 55), batching=False)
+        admin.topics.trim(f"persistent://{name}")
+        deadline = time.monotonic() + 60
+        while len(admin.topics.internal_stats(f"persistent://{name}")["ledgers"]) > 1:
+            assert time.monotonic() < deadline
+            admin.topics.trim(f"persistent://{name}")
+            time.sleep(0.05)
+        stats = admin.topics.internal_stats(f"persistent://{name}")
+        kept = int(stats["currentLedgerEntries"])
+        with pytest.raises(Exception, match=r"segment 0 of .*, after \d+:-?\d+ and before \d+:0"):
+            engine.run()
+        rows = engine.run(failOnDataLoss="false")
+        assert numbers(rows) == [*range(15), *range(55 - kept, 55)]
+
+
+def test_a_hold_keeps_what_the_query_has_not_read_and_goes_when_told(
+    query: Engine, send: Send, topic: str, admin: AdminClient, connection: dict[str, str]
+) -> None:
+    send(0, 20)
+    query.run(holdName="keeper")
+    send(20, 40)
+    admin.scalable_topics.split(topic, 0)
+    send(40, 60)
+    assert admin.scalable_topics.prune(topic) == []
+    assert "keeper" in admin.scalable_topics.subscriptions(topic)
+    check_order(query.run(), 60)
+    release_hold(connection["serviceUrl"], connection["adminUrl"], [topic], "keeper")
+    assert "keeper" not in admin.scalable_topics.subscriptions(topic)
+
+
+def test_a_topic_made_anew_is_a_loss_and_then_read_from_its_start(
+    query: Engine, send: Send, topic: str, admin: AdminClient
+) -> None:
+    send(0, 10)
+    admin.scalable_topics.split(topic, 0)
+    query.run()
+    admin.scalable_topics.delete(topic, force=True)
+    admin.scalable_topics.create(topic)
+    send(100, 110)
+    with pytest.raises(Exception, match="deleted before they were read"):
+        query.run()
+    assert numbers(query.run(failOnDataLoss="false")) == [*range(10), *range(100, 110)]
+
+
+def test_new_topics_of_a_pattern_are_read_from_their_start(
+    connection: dict[str, str], admin: AdminClient
+) -> None:
+    prefix = fresh("many")
+    engine = Engine(connection, topicPattern=f"{prefix}.*", startingOffsets="latest")
+    admin.scalable_topics.create(f"{prefix}-a")
+    publish(connection["serviceUrl"], f"{prefix}-a", range(5), key_of)
+    assert engine.run() == []
+    publish(connection["serviceUrl"], f"{prefix}-a", range(5, 10), key_of)
+    admin.scalable_topics.create(f"{prefix}-b")
+    publish(connection["serviceUrl"], f"{prefix}-b", range(10, 15), key_of)
+    assert numbers(engine.run()) == list(range(5, 15))
+
+
+def test_a_slow_start_from_latest_sees_only_what_comes_after(
+    query: Engine, send: Send, magnetar_broker: MagnetarBroker
+) -> None:
+    send(0, 10)
+    assert query.run(startingOffsets="latest") == []
+    send(10, 20)
+    assert numbers(query.run()) == list(range(10, 20))
