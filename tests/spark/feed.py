@@ -64,3 +64,17 @@ def by_key(rows: Sequence[Any]) -> dict[str, list[int]]:
     for row in rows:
         found[bytes(row["key"]).decode()].append(int(row["value"]))
     return dict(found)
+
+
+def publish_values(url: str, topic: str, schema: Any, values: Iterable[Any]) -> None:
+    """One message each, in order, through a producer of that schema."""
+
+    async def body() -> None:
+        async with (
+            AsyncPulsarClient(url) as client,
+            client.producer(f"topic://{topic}", schema=schema) as producer,
+        ):
+            for value in values:
+                await producer.send(value)
+
+    asyncio.run(body())

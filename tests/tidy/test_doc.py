@@ -22,6 +22,7 @@ from tests.tidy.source import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ELSEWHERE = {"spark.md": "tests/spark/test_guide.py, with the Spark session of its neighbours"}
 SERVICE_URL = "pulsar://localhost:6650"
 ADMIN_URL = "http://localhost:8080"
 
@@ -51,11 +52,17 @@ def test_the_first_pages_have_examples_that_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if runnable(page)], ids=lambda page: page.name
+    "page",
+    [page for page in PAGES if runnable(page) and page.name not in ELSEWHERE],
+    ids=lambda page: page.name,
 )
 def test_the_examples_of_a_page_run_in_order(
     page: Path, magnetar_broker: MagnetarBroker, tmp_path: Path
 ) -> None:
+    run_page(page, magnetar_broker, tmp_path)
+
+
+def run_page(page: Path, magnetar_broker: MagnetarBroker, tmp_path: Path) -> None:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in runnable(page):
         text = block.text.replace(SERVICE_URL, magnetar_broker.service_url)
