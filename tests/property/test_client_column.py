@@ -42,9 +42,9 @@ def encode(
     for batch in batches:
         outgoing = []
         for data, key, properties, event, ordering in batch:
-            outgoing.append(
-                Outgoing(data, sequence, None, key, ordering, properties, event, None, ())  # type: ignore[arg-type]
-            )
+            options = {"properties": properties, "event_time_ms": event, "ordering_key": ordering}
+            sent: Any = None  # nobody waits
+            outgoing.append(Outgoing(data, sent, key, options, 0, sequence))  # type: ignore[arg-type]
             sequence += 1
         for send in encoder.encode(outgoing, now_ms=1_700_000_000_000):
             decoder = FrameDecoder(frame_bytes_max=10 << 20)

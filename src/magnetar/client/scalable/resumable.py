@@ -16,7 +16,6 @@ from magnetar.client.error import ProducerBusyError
 from magnetar.client.outgoing import format_key
 from magnetar.client.scalable.lane import Item
 from magnetar.client.scalable.producer import AsyncScalableProducer
-from magnetar.client.send_option import SendOptions
 from magnetar.model.segment import Segment, SegmentId
 from magnetar.rules.route import route_partition, segment_hash
 
@@ -70,7 +69,7 @@ class AsyncResumableProducer(AsyncScalableProducer[T]):
         """Whether an earlier producer of the name had this message stored."""
         if not self._ranges:
             return False
-        route = _route(key, number)
+        route = route_of(key, number)
         place = segment_hash(route, half=self._half)
         for segment, last in self._ranges:
             if number > last:
@@ -83,12 +82,10 @@ class AsyncResumableProducer(AsyncScalableProducer[T]):
                 return True
         return False
 
-    def _make(self, value: T | None, options: SendOptions) -> Item:
-        item = super()._make(value, options)
+    def _route(self, item: Item) -> None:
         assert item.chosen is not None, "a resumable producer numbers its messages"
-        item.route = _route(item.key, item.chosen)
-        return item
+        self._choose(route_of(item.key, item.chosen)).send(item)
 
 
-def _route(key: str | bytes | None, number: int) -> str:
+def route_of(key: str | bytes | None, number: int) -> str:
     return str(number) if key is None else format_key(key)
