@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from magnetar.cli.command import Argument, Flag, Part, Switch
-from magnetar.cli.value import parse_duration_ms
+from magnetar.cli.table import ADMIN_PARTS, TOKEN
+from magnetar.cli.value import parse_duration_ms, parse_duration_s
 
 
 class Job(NamedTuple):
@@ -20,9 +21,35 @@ SHARED: Final[tuple[Part, ...]] = (
     Switch(("-q", "--quiet"), "do not print how far it has come"),
 )
 
+ADMIN_URL: Final = ADMIN_PARTS[0]
 _OUTPUT: Final = Flag(("--output",), "folder for the results", required=True, variable="DIR")
 
+_CLUSTER: Final[tuple[Part, ...]] = (ADMIN_URL, TOKEN)
+
 JOBS: Final[tuple[Job, ...]] = (
+    Job(
+        "load-history",
+        "sample the load of all segments and the changes of layouts into Parquet",
+        (
+            _OUTPUT,
+            Flag(
+                ("--interval",), "time between two looks (60s)", parse_duration_ms, default=60_000
+            ),
+            Flag(
+                ("--flush",),
+                "what is sampled in this time goes into one file (10m)",
+                parse_duration_ms,
+                default=600_000,
+            ),
+            Flag(("--for",), "stop after this time (never)", parse_duration_s, variable="TIME"),
+            Flag(
+                ("--namespace",),
+                "only topics of this namespace; may be given again (all)",
+                many=True,
+            ),
+            *_CLUSTER,
+        ),
+    ),
     Job(
         "what-if",
         "replay load history under many auto-scale policies and recommend one",
