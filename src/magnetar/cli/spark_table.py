@@ -87,4 +87,27 @@ JOBS: Final[tuple[Job, ...]] = (
             ),
         ),
     ),
+    Job(
+        "migration-plan",
+        "say which regular topics can become scalable, what is in the way, in which waves to go",
+        (
+            _OUTPUT,
+            Flag(("--wave-topics",), "topics of a wave at most (50)", parse=int, default=50),
+            Flag(
+                ("--wave-backlog",),
+                "entries that a wave leaves to read at most (10000000)",
+                parse=int,
+                default=10_000_000,
+            ),
+            Flag(
+                ("--topic-seconds",), "what migrating one topic takes (1)", parse=float, default=1.0
+            ),
+            Flag(
+                ("--namespace",),
+                "only topics of this namespace; may be given again (all)",
+                many=True,
+            ),
+            *_CLUSTER,
+        ),
+    ),
 )

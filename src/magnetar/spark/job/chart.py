@@ -32,6 +32,13 @@ class Curve:
     is_stepped: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Bar:
+    name: str
+    value: float
+    label: str = ""
+
+
 def _ticks(most: float) -> list[float]:
     """Some five round numbers from 0 up to `most`."""
     if not most > 0:
@@ -98,6 +105,28 @@ def draw_points(title: str, x_name: str, y_name: str, points: Sequence[Point]) -
             place = (x - 10, "end") if left else (x + 10, "start")
             parts.append(_text(place[0], y - 8, point.label, place[1], font_weight="bold"))
     return _wrap(height, parts)
+
+
+def draw_bars(title: str, axis: str, bars: Sequence[Bar]) -> str:
+    """One below the other."""
+    high = 22
+    bottom = _TOP + len(bars) * (high + 6) + 4
+    most = max((bar.value for bar in bars), default=1.0) * 1.25 or 1.0
+    wide = WIDTH - _LEFT - _RIGHT
+    parts = [_text(_LEFT, 24, title, font_size="15")]
+    for tick in _ticks(most):
+        x = _LEFT + wide * tick / most
+        parts += [_line(x, _TOP, x, bottom, _GRID), _text(x, bottom + 16, f"{tick:,g}", "middle")]
+    parts.append(_text(_LEFT + wide / 2, bottom + 36, axis, "middle"))
+    for number, bar in enumerate(bars):
+        top, long = _TOP + 4 + number * (high + 6), wide * bar.value / most
+        parts += [
+            f'<rect x="{_LEFT}" y="{top}" width="{max(1.0, long):.1f}" height="{high}"'
+            f' fill="{COLOURS[0]}"/>',
+            _text(_LEFT - 8, top + 15, bar.name, "end"),
+            _text(_LEFT + long + 8, top + 15, bar.label),
+        ]
+    return _wrap(bottom + _BOTTOM, parts)
 
 
 def draw_curves(title: str, axis: str, times: Sequence[float], curves: Sequence[Curve]) -> str:
