@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from magnetar.cli.command import Argument, Flag, Part, Switch
-from magnetar.cli.table import ADMIN_PARTS, TOKEN
+from magnetar.cli.table import ADMIN_PARTS, SECURITY
 from magnetar.cli.value import parse_duration_ms, parse_duration_s
 
 
@@ -21,10 +21,10 @@ SHARED: Final[tuple[Part, ...]] = (
     Switch(("-q", "--quiet"), "do not print how far it has come"),
 )
 
-ADMIN_URL: Final = ADMIN_PARTS[0]
+_ADMIN_URL, _TOKEN = ADMIN_PARTS[0], SECURITY[0]
 _OUTPUT: Final = Flag(("--output",), "folder for the results", required=True, variable="DIR")
 
-_CLUSTER: Final[tuple[Part, ...]] = (ADMIN_URL, TOKEN)
+_CLUSTER: Final[tuple[Part, ...]] = (_ADMIN_URL, _TOKEN)
 
 JOBS: Final[tuple[Job, ...]] = (
     Job(
