@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from magnetar.cli.command import Argument, Flag, Part, Switch
-from magnetar.cli.table import ADMIN_PARTS, SECURITY
+from magnetar.cli.command import TOPIC, Argument, Flag, Part, Switch
+from magnetar.cli.table import ADMIN_PARTS, SECURITY, SERVICE_URL
 from magnetar.cli.value import parse_duration_ms, parse_duration_s
 
 
@@ -107,6 +107,40 @@ JOBS: Final[tuple[Job, ...]] = (
                 "only topics of this namespace; may be given again (all)",
                 many=True,
             ),
+            *_CLUSTER,
+        ),
+    ),
+    Job(
+        "order-audit",
+        "check a topic's whole history for lost, repeated and reordered messages",
+        (
+            TOPIC,
+            Flag(("--output",), "folder for all faults, as Parquet", variable="DIR"),
+            Flag(
+                ("--counter",),
+                "what numbers the messages of a key: property:NAME, value or value:FIELD;"
+                " or sequence: what producers number themselves (sequence)",
+                default="sequence",
+            ),
+            Flag(("--first",), "the number of the first message of every key", parse=int),
+            Flag(
+                ("--expected",),
+                "Parquet with how many messages each key has: key, count",
+                variable="PATH",
+            ),
+            Flag(("--show",), "faults to print at most (20)", parse=int, default=20),
+            SERVICE_URL,
+            *_CLUSTER,
+        ),
+    ),
+    Job(
+        "table",
+        "add the sealed segments of a topic to Parquet that any engine reads",
+        (
+            TOPIC,
+            _OUTPUT,
+            Switch(("--typed",), "values as the topic's schema says, instead of bytes"),
+            SERVICE_URL,
             *_CLUSTER,
         ),
     ),

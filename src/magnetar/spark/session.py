@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from magnetar.spark.job.session import check_java
+from magnetar.spark.java import check_java
 from magnetar.spark.source import MagnetarSource
 
 

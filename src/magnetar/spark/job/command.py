@@ -9,7 +9,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from magnetar.client.error import ConfigurationError, PulsarError
-from magnetar.spark.job import load_history_command, migration_plan_command, what_if_command
+from magnetar.spark.job import (
+    load_history_command,
+    migration_plan_command,
+    order_audit_command,
+    table_command,
+    what_if_command,
+)
 from magnetar.spark.job.session import Say, open_session, telling_progress
 
 Options: TypeAlias = Mapping[str, Any]
@@ -18,6 +24,8 @@ Command: TypeAlias = Callable[[SparkSession, Options, Say, Say], int]
 COMMANDS: Final[Mapping[str, Command]] = {
     "load-history": load_history_command.run,
     "migration-plan": migration_plan_command.run,
+    "order-audit": order_audit_command.run,
+    "table": table_command.run,
     "what-if": what_if_command.run,
 }
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,16 +10,11 @@ from typing import Final, TypeAlias
 
 from pyspark.sql import SparkSession
 
-from magnetar.client.error import ConfigurationError
+from magnetar.spark.session import make_session
 
 Say: TypeAlias = Callable[[str], None]
 
-JAVA_LEAST: Final = 17
 _LOOK_AGAIN_S: Final = 1.0
-_INSTALL: Final = (
-    "install one, such as with: apt install openjdk-17-jre-headless,"
-    " or set JAVA_HOME to where it is"
-)
 _SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -32,31 +23,13 @@ _SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
-def check_java(environment: Mapping[str, str] = os.environ) -> None:
-    """Refuse to start where Spark could not."""
-    home = environment.get("JAVA_HOME")
-    java = shutil.which("java", path=f"{home}/bin" if home else environment.get("PATH", ""))
-    if java is None:
-        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "no java was found"
-        raise ConfigurationError(f"Spark needs Java {JAVA_LEAST} or newer, but {where}; {_INSTALL}")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
-    match = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
-    if match is not None and int(match[1]) < JAVA_LEAST:
-        raise ConfigurationError(
-            f"Spark needs Java {JAVA_LEAST} or newer, but {java} is version {match[1]}; {_INSTALL}"
-        )
-
-
 @contextmanager
 def open_session(
     name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
     """Local unless `master` names a cluster; stopped on the way out."""
-    check_java()
-    builder = SparkSession.builder.appName(f"magnetar {name}").master(master or "local[*]")
-    for key, value in {**_SETTINGS, **(settings or {})}.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    chosen = {**_SETTINGS, **(settings or {})}
+    spark = make_session(master=master, name=f"magnetar {name}", settings=chosen)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         yield spark
