@@ -7,7 +7,7 @@ STAMP := $(VENV)/.setup-stamp
 DATA ?= data
 ARGS ?=
 
-.PHONY: help setup run java-clients zookeeper test lint format bench demo lock clean
+.PHONY: help setup run java-clients zookeeper test lint format bench demo demo-crash lock clean
 
 help:
 	@echo "make setup   create $(VENV) with all extras, at the locked versions"
@@ -16,7 +16,8 @@ help:
 	@echo "make lint    formatter, linter, types, generated code, bandit, advisories"
 	@echo "make format  apply the formatter and the linter's safe fixes"
 	@echo "make bench   the quick measurements, and what else can be measured"
-	@echo "make demo    produce, kill -9, restart, consume: nothing lost"
+	@echo "make demo    v4, V5, migration, splits and merges, Spark and an audit in a minute"
+	@echo "make demo-crash  produce, kill -9, restart, consume: nothing lost"
 	@echo "make lock    resolve the dependencies anew"
 	@echo "make clean   remove caches and builds"
 
@@ -67,6 +68,9 @@ bench: setup
 	@echo "  $(BIN)/python -m bench.recovery      1 GiB, kill -9, time to ready"
 
 demo: setup
+	$(BIN)/magnetar demo
+
+demo-crash: setup
 	$(BIN)/python -m demo.crash
 
 lock:

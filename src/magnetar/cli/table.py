@@ -237,6 +237,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
         takes_words=True,
     ),
     Command(
+        "demo",
+        "tell the whole story in a minute: v4, V5, migration, splits, merges, Spark, audit",
+        "magnetar.cli.demo",
+    ),
+    Command(
         "doctor",
         "check the data directory of a broker that does not run",
         "magnetar.cli.doctor",

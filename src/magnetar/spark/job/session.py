@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +12,7 @@ from typing import Final, TypeAlias
 
 from pyspark.sql import SparkSession
 
+from magnetar.spark.java import check_java
 from magnetar.spark.session import make_session
 
 Say: TypeAlias = Callable[[str], None]
@@ -24,17 +27,33 @@ _SETTINGS: Final[Mapping[str, str]] = {
 
 
 @contextmanager
+def quiet_java() -> Iterator[Path]:
+    """What Java prints goes to a file: a JVM that is started here keeps writing there."""
+    with tempfile.NamedTemporaryFile(prefix="magnetar-spark-", suffix=".log", delete=False) as log:
+        kept = os.dup(2)
+        os.dup2(log.fileno(), 2)
+        try:
+            yield Path(log.name)
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+@contextmanager
 def open_session(
     name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
     """Local unless `master` names a cluster; stopped on the way out."""
     chosen = {**_SETTINGS, **(settings or {})}
-    spark = make_session(master=master, name=f"magnetar {name}", settings=chosen)
+    check_java()
+    with quiet_java() as log:
+        spark = make_session(master=master, name=f"magnetar {name}", settings=chosen)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         yield spark
     finally:
         spark.stop()
+        log.unlink(missing_ok=True)
 
 
 @contextmanager
