@@ -335,11 +335,8 @@ class Service:
 
     async def delete_topic(self, name: TopicName, *, force: bool = False) -> None:
         topic = await self.load_topic(name)
-        if not force:
-            if len(topic.producers):
-                raise ResourceBusy("Topic has active producers/subscriptions")
-            if topic.subscriptions:
-                raise ResourceBusy("Topic has active producers/subscriptions")
+        if not force and (len(topic.producers) or topic.subscriptions):
+            raise ResourceBusy("Topic has active producers/subscriptions")
         if name.full in self._changing:
             raise ResourceBusy(f"Topic {name} is being unloaded or deleted")
         async with Change(self._changing, name.full):

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import ssl
-import uuid
 from collections.abc import Mapping
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from magnetar.client.address import parse_addresses
 from magnetar.client.authentication import Authentication, NoAuthentication
+from magnetar.client.bulk import AsyncBulk
 from magnetar.client.classic import AsyncClassic
-from magnetar.client.entry_reader import AsyncEntryReader
 from magnetar.client.error import AlreadyClosedError, FeatureNotSupportedError, PulsarError
 from magnetar.client.greeting import parse_description
-from magnetar.client.hold import move_hold
 from magnetar.client.lookup import Lookup
 from magnetar.client.memory import MEMORY_BYTES_DEFAULT, MemoryLimit
-from magnetar.client.message_id import EARLIEST, MessageId
 from magnetar.client.opening import Opening
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.client.pool import ConnectionPool
@@ -24,7 +21,6 @@ from magnetar.client.quantity import Duration, Size, parse_duration, parse_size
 from magnetar.client.scalable.checkpoint import Checkpoint
 from magnetar.client.scalable.checkpoint_consumer import AsyncCheckpointConsumer
 from magnetar.client.scalable.inbox import Inbox
-from magnetar.client.scalable.lane import MANAGED
 from magnetar.client.scalable.layout import AsyncLayoutChanges, parse_scalable
 from magnetar.client.scalable.option import (
     CheckpointOptions,
@@ -40,7 +36,6 @@ from magnetar.client.scalable.option import (
 )
 from magnetar.client.scalable.producer import AsyncScalableProducer
 from magnetar.client.scalable.queue import AsyncQueueConsumer, QueueTopic
-from magnetar.client.scalable.resumable import AsyncResumableProducer
 from magnetar.client.scalable.retry import plan_retries
 from magnetar.client.scalable.roster import Roster
 from magnetar.client.scalable.stream import AsyncStreamConsumer, StreamTopic
@@ -49,7 +44,7 @@ from magnetar.client.schema.schema import Schema
 from magnetar.client.session import Session
 from magnetar.client.telemetry import Telemetry
 from magnetar.client.tls import TlsPolicy
-from magnetar.model.name import TopicDomain, TopicName, parse_topic
+from magnetar.model.name import TopicName
 from magnetar.runtime.clock import Clock, SystemClock
 
 T = TypeVar("T")
@@ -94,12 +89,18 @@ class AsyncPulsarClient:
             pool, lookup, chosen_clock, policy, timeout, memory=memory, telemetry=telemetry
         )
         self._classic = AsyncClassic(self._session)
+        self._bulk = AsyncBulk(self._session, self._check_open)
         self._is_closed = False
 
     @property
     def classic(self) -> AsyncClassic:
         """Regular topics, their partitions, and the four subscription types."""
         return self._classic
+
+    @property
+    def bulk(self) -> AsyncBulk:
+        """What jobs over whole topics need."""
+        return self._bulk
 
     async def connect(self) -> None:
         """Connect now instead of with the first use; raises at once when nobody answers."""
@@ -321,63 +322,6 @@ class AsyncPulsarClient:
             )
             await consumer.open()
             return consumer
-
-        return Opening(open)
-
-    def entry_reader(
-        self,
-        topic: str,
-        *,
-        start: MessageId = EARLIEST,
-        window: Size = "32MB",
-        paused: bool = False,
-    ) -> Opening[AsyncEntryReader]:
-        """Stored entries as they are, of one topic, partition or segment; for bulk readers.
-
-        A `paused` one answers questions only.
-        """
-        name = parse_topic(topic)
-        window_bytes = parse_size("window", window)
-
-        async def open() -> AsyncEntryReader:
-            self._check_open()
-            reader = AsyncEntryReader(
-                self._session,
-                name,
-                name=f"reader-{uuid.uuid4().hex[:10]}",
-                start=start,
-                window_bytes=window_bytes,
-                properties={} if name.domain is TopicDomain.SEGMENT else {MANAGED: "true"},
-            )
-            if paused:
-                reader.pause()
-            await reader.open()
-            return reader
-
-        return Opening(open)
-
-    async def hold(self, topic: str, subscription: str, through: MessageId | None) -> bool:
-        """Keep what stands after a message, of one topic, partition or segment, from being
-        deleted; False when there is no such topic.
-        """
-        self._check_open()
-        return await move_hold(self._session, parse_topic(topic), subscription, through)
-
-    def resumable_producer(
-        self, topic: str, *, schema: Schema[Any] = Schema.BYTES, **options: Any
-    ) -> Opening[AsyncResumableProducer[Any]]:
-        """A producer whose numbered messages are stored once, however often they are sent."""
-        given = ScalableProducerOptions(**options)  # type: ignore[typeddict-item]
-        settings, routing, waits_for_room = build_scalable_producer(schema, given)
-        parsed = parse_scalable(topic)
-
-        async def open() -> AsyncResumableProducer[Any]:
-            self._check_open()
-            producer: AsyncResumableProducer[Any] = AsyncResumableProducer(
-                self._session, parsed, settings, routing, waits_for_room=waits_for_room
-            )
-            await producer.open()
-            return producer
 
         return Opening(open)
 

@@ -70,12 +70,12 @@ class Hold:
         for topic, place in moves:
             through = None if place == BEFORE_ALL else MessageId(place.ledger, place.entry)
             try:
-                await client.hold(topic, self.name, through)
+                await client.bulk.hold(topic, self.name, through)
             except NotFoundError:
                 pass
             except ConsumerBusyError:  # the driver before this one has not quite gone
                 await asyncio.sleep(_BUSY_S)
-                await client.hold(topic, self.name, through)
+                await client.bulk.hold(topic, self.name, through)
             self._moved[topic] = place
 
     def release(self, view: TopicView) -> None:

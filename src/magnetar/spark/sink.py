@@ -276,7 +276,7 @@ class _Desk:
         options = self._options
         if topic != options.topic or options.exactly_once:
             await asyncio.to_thread(prepare_topics, options, [topic])
-        producer = await self._client.resumable_producer(
+        producer = await self._client.bulk.resumable_producer(
             topic,
             schema=self._schema,
             name=self._name,

@@ -178,7 +178,7 @@ class Survey:
 
     def last_place(self, topic: str) -> Place:
         async def ask(client: AsyncPulsarClient) -> MessageId | None:
-            async with client.entry_reader(topic, paused=True) as reader:
+            async with client.bulk.entry_reader(topic, paused=True) as reader:
                 return await reader.last_message_id()
 
         try:
@@ -192,7 +192,7 @@ class Survey:
         topic = segment.topic
 
         async def ask(client: AsyncPulsarClient) -> MessageId:
-            async with client.entry_reader(topic, paused=True) as reader:
+            async with client.bulk.entry_reader(topic, paused=True) as reader:
                 return await reader.find_time(at_ms)
 
         found = self.run(ask)
@@ -214,7 +214,7 @@ class Survey:
     def _probe(self, topic: str, place: MessageId) -> int:
         async def ask(client: AsyncPulsarClient) -> int:
             decoder = ColumnDecoder(("entry",))
-            async with client.entry_reader(topic, start=place, window=1) as reader:
+            async with client.bulk.entry_reader(topic, start=place, window=1) as reader:
                 entry = (await reader.take(self._broker.timeout_s))[0]
                 try:
                     decoder.add(*entry)

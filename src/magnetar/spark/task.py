@@ -65,7 +65,7 @@ class Wire:
         async def body() -> AsyncEntryReader:
             if self._client is None:
                 self._client = make_client(self._reading.broker)
-            return await self._client.entry_reader(topic, start=start, window=window)
+            return await self._client.bulk.entry_reader(topic, start=start, window=window)
 
         return self._runner.run(body())
 
