@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from magnetar.app.demo import SCALABLE, SETTINGS, Story
 from magnetar.spark.job import demo_audit
 from magnetar.testing import MagnetarBroker
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
 
 
 def test_the_whole_story_loses_repeats_and_reorders_nothing(

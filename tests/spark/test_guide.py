@@ -1,4 +1,4 @@
-"""The guide for Spark users does what it says."""
+"""The guides for Spark users do what they say."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from tests.tidy.test_doc import run_page, runnable
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
 
 
-def test_the_examples_of_the_guide_run_in_order(
-    spark: SparkSession, magnetar_broker: MagnetarBroker, tmp_path: Path
+@pytest.mark.parametrize("name", ["spark.md", "jobs.md"])
+def test_the_examples_of_a_guide_run_in_order(
+    name: str, spark: SparkSession, magnetar_broker: MagnetarBroker, tmp_path: Path
 ) -> None:
-    page = ROOT / "docs" / "spark.md"
+    page = ROOT / "docs" / name
     assert len(runnable(page)) >= 4
     run_page(page, magnetar_broker, tmp_path)

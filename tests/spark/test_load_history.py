@@ -28,6 +28,8 @@ from magnetar.spark.job.load_history import (
 from magnetar.spark.job.sampler import SCHEMA, find_changes
 from magnetar.testing import MagnetarBroker
 
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
+
 TOPIC = "topic://public/default/orders"
 PACE = Pace(interval_ms=400, flush_ms=800)
 

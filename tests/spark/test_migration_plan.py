@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pulsar
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
 from magnetar.client.admin import AdminClient
@@ -13,6 +14,8 @@ from magnetar.spark.job.load_history import Cluster
 from magnetar.spark.job.migration_plan import migration_plan
 from magnetar.spark.job.wave import WaveLimit
 from magnetar.testing import MagnetarBroker
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
 
 ROOT = "persistent://public/default"
 

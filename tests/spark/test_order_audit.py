@@ -20,6 +20,8 @@ from magnetar.spark.job.order_audit import (
 )
 from magnetar.testing import MagnetarBroker
 
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
+
 SCHEMA = (
     "key binary, segment long, message_id struct<ledger long, entry long, batch int>,"
     " sequence_id long, producer string, publish_time timestamp, properties map<string,string>"
@@ -144,7 +146,10 @@ def test_sequence_ids_tell_of_faults_without_a_counter(spark: SparkSession) -> N
 def test_a_topic_that_was_split_and_merged_is_in_order(
     spark: SparkSession, magnetar_broker: MagnetarBroker, admin: AdminClient
 ) -> None:
-    topic = "topic://public/default/audited"
+    topic = "topic://public/audited/orders"
+    admin.namespaces.create("public/audited")
+    forever = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+    admin.namespaces.set_policy("public/audited", "retention", forever)
     admin.scalable_topics.create(topic)
     told: list[str] = []
     options = {

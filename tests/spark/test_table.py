@@ -18,7 +18,10 @@ from magnetar.spark.job.table import Table
 from magnetar.testing import MagnetarBroker
 from tests.spark.conftest import Read
 
-TOPIC = "topic://public/default/tabled"
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
+
+NAMESPACE = "public/tabled"
+TOPIC = f"topic://{NAMESPACE}/orders"
 
 
 def read_rows(path: Path) -> list[tuple[int, str, str]]:
@@ -34,10 +37,10 @@ def test_sealed_segments_are_added_once_and_a_crash_in_between_is_harmless(
     admin: AdminClient,
     read: Read,
 ) -> None:
+    admin.namespaces.create(NAMESPACE)
+    forever = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+    admin.namespaces.set_policy(NAMESPACE, "retention", forever)
     admin.scalable_topics.create(TOPIC)
-    admin.namespaces.set_policy(
-        "public/default", "retention", {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
-    )
     options = {
         "topic": TOPIC,
         "url": magnetar_broker.service_url,

@@ -25,6 +25,8 @@ from magnetar.spark.job.what_if_command import run
 from magnetar.testing import MagnetarBroker
 from tests.spark.load_shape import write_history
 
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
+
 GRID = {"scale": (0.5, 1, 2), "mergeRatio": (0.1, 0.4)}
 
 

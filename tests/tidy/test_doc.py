@@ -22,7 +22,11 @@ from tests.tidy.source import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-ELSEWHERE = {"spark.md": "tests/spark/test_guide.py, with the Spark session of its neighbours"}
+# Pages that another test runs, and why.
+ELSEWHERE = {
+    "spark.md": "tests/spark/test_guide.py, with the Spark session of its neighbours",
+    "jobs.md": "tests/spark/test_guide.py, with the Spark session of its neighbours",
+}
 SERVICE_URL = "pulsar://localhost:6650"
 ADMIN_URL = "http://localhost:8080"
 

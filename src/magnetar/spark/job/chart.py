@@ -93,6 +93,7 @@ def draw_points(title: str, x_name: str, y_name: str, points: Sequence[Point]) -
             _text(_LEFT - 8, y + 4, f"{tick:,g}", "end"),
         ]
     parts += [_text(_LEFT + wide / 2, height - 8, x_name, "middle"), _text(8, _TOP - 8, y_name)]
+    named = 0
     for point in points:
         x, y = _LEFT + wide * point.x / most_x, bottom - high * point.y / most_y
         hint = f"<title>{escape(point.hint)}</title>" if point.hint else ""
@@ -101,9 +102,14 @@ def draw_points(title: str, x_name: str, y_name: str, points: Sequence[Point]) -
             f' fill-opacity="0.7">{hint}</circle>'
         )
         if point.label:
-            left = x > WIDTH * 0.7
-            place = (x - 10, "end") if left else (x + 10, "start")
-            parts.append(_text(place[0], y - 8, point.label, place[1], font_weight="bold"))
+            # Labels stand one above the other, so that points close together can be told apart.
+            side, anchor = (-14, "end") if x > WIDTH * 0.7 else (14, "start")
+            above = max(_TOP + 10, y - 22 - 18 * named)
+            parts += [
+                _line(x, y, x + side, above, point.colour),
+                _text(x + side, above - 2, point.label, anchor, font_weight="bold"),
+            ]
+            named += 1
     return _wrap(height, parts)
 
 

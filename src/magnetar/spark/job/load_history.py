@@ -24,6 +24,7 @@ from magnetar.spark.job.session import Say
 Write: TypeAlias = Callable[[DataFrame, int], None]
 
 _TOLD_EVERY_S: Final = 10.0
+_FIRST_LOOK_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,17 +118,23 @@ def load_history(
     say: Say,
 ) -> int:
     """Sample until the time is over or somebody interrupts; return how many samples there are."""
-    began = told = time.monotonic()
+    journal = journal_of(output)
+    before = journal.newest
     query = start(spark, cluster, output, pace, namespaces=namespaces)
     say(f"sampling {cluster.admin_url} every {pace.interval_ms / 1000:g} s into {output}")
+    began = told = time.monotonic()
+    is_looking = False
     try:
-        while duration_s is None or time.monotonic() - began < duration_s:
-            # Spark waits whole seconds only.
-            if query.awaitTermination(1):
+        # Spark waits whole seconds only.
+        while not query.awaitTermination(1):
+            now = time.monotonic()
+            if not is_looking and (journal.newest != before or now - began > _FIRST_LOOK_S):
+                is_looking, began = True, now  # the time counts from the first look
+            if is_looking and duration_s is not None and now - began >= duration_s:
                 break
-            if time.monotonic() - told > _TOLD_EVERY_S:
-                told = time.monotonic()
-                _tell(journal_of(output), say)
+            if now - told > _TOLD_EVERY_S:
+                told = now
+                _tell(journal, say)
     except KeyboardInterrupt:
         say("stopping")
     finally:
@@ -137,7 +144,7 @@ def load_history(
         raise failure
     flush(spark, cluster, output, pace)
     samples = Path(output) / SAMPLE_FOLDER
-    return spark.read.parquet(str(samples)).count() if samples.is_dir() else 0
+    return spark.read.parquet(str(samples)).count() if any(samples.rglob("*.parquet")) else 0
 
 
 def flush(spark: SparkSession, cluster: Cluster, output: str, pace: Pace) -> None:

@@ -1,0 +1,42 @@
+"""`magnetar spark`: what it says where something is missing, without starting Spark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from magnetar.cli.command import build_parser
+from magnetar.cli.main import main
+from magnetar.cli.spark_table import JOBS, SHARED, Job
+
+
+@pytest.mark.parametrize("library", ["pyspark", "pyarrow"])
+def test_a_missing_library_is_a_sentence_that_says_what_to_install(library: str) -> None:
+    code = (
+        f"import sys; sys.modules[{library!r}] = None\n"
+        "from magnetar.cli.main import main\n"
+        "sys.exit(main(['spark', 'what-if', 'history', '--output', 'out']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 1
+    assert f"needs {library}" in done.stderr and "pip install 'magnetar[spark]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_every_job_explains_itself_and_takes_a_master_and_an_output(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["spark", job.name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "--master" in shown and "--output" in shown
+    build_parser("spark", job.help, job.parts, SHARED)
+
+
+def test_an_unknown_job_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["spark", "what-fi"]) == 2
+    assert "Did you mean what-if?" in capsys.readouterr().err
+    assert main(["spark"]) == 2
+    assert "order-audit" in capsys.readouterr().out
