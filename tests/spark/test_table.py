@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from magnetar import PulsarClient
 from magnetar.client.admin import AdminClient
@@ -16,7 +16,6 @@ from magnetar.client.error import ConfigurationError
 from magnetar.spark.job import table_command
 from magnetar.spark.job.table import Table
 from magnetar.testing import MagnetarBroker
-from tests.spark.conftest import Read
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
 
@@ -35,8 +34,11 @@ def test_sealed_segments_are_added_once_and_a_crash_in_between_is_harmless(
     tmp_path: Path,
     magnetar_broker: MagnetarBroker,
     admin: AdminClient,
-    read: Read,
+    connection: dict[str, str],
 ) -> None:
+    def read(**more: str) -> DataFrame:
+        return spark.read.format("magnetar").options(**connection, topic=TOPIC, **more).load()
+
     admin.namespaces.create(NAMESPACE)
     forever = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
     admin.namespaces.set_policy(NAMESPACE, "retention", forever)
@@ -78,7 +80,7 @@ def test_sealed_segments_are_added_once_and_a_crash_in_between_is_harmless(
         record = table_command.load_record(options)
         end = '{"positions": {"1": "9223372036854775807:9223372036854775807"}}'
         crashed = Table(tmp_path, TOPIC)
-        crashed.write_aside(read(topic=TOPIC, endingOffsets=end))
+        crashed.write_aside(read(endingOffsets=end))
         crashed.move_in(1)
         assert run()["checkpoint"]["ended"] == [0, 1, 2]
     assert len(record["segments"]) == 4
@@ -88,7 +90,7 @@ def test_sealed_segments_are_added_once_and_a_crash_in_between_is_harmless(
         f"{word}{number}" for word in "ab" for number in range(20)
     )
     checkpoint = json.dumps(run()["checkpoint"])
-    rest = read(topic=TOPIC, startingOffsets=checkpoint).collect()
+    rest = read(startingOffsets=checkpoint).collect()
     assert sorted(bytes(row["value"]).decode() for row in rest) == sorted(
         f"c{number}" for number in range(20)
     )
