@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -140,6 +141,29 @@ def test_sequence_ids_tell_of_faults_without_a_counter(spark: SparkSession) -> N
     assert [each[:4] for each in faults_of(examples)] == [
         ("duplicated", "p-seg-0@0", 3, 3),
         ("lost", "p-seg-0@0", 12, 12),
+        ("out-of-order", "k3 p", 3, 3),
+    ], "the copy stands behind later messages of its key"
+
+
+def test_without_a_counter_order_is_looked_at_key_by_key(spark: SparkSession) -> None:
+    """Other keys may overtake; the same key may not, on a segment nor from one to the next."""
+    rows = [
+        row | {"publish_time": datetime.fromtimestamp(100 + n)}
+        for n, row in enumerate(make_history())
+    ]
+    at = {(row["key"], int(row["properties"]["n"])): row for row in rows}
+    one, other = at[b"k0", 0], at[b"k1", 0]
+    one["message_id"], other["message_id"] = other["message_id"], one["message_id"]
+    found, examples = audit(spark, rows, Counter())
+    assert found.is_clean, examples
+    one, other = at[b"k2", 6], at[b"k2", 7]
+    one["message_id"], other["message_id"] = other["message_id"], one["message_id"]
+    first = at[b"k4", 10]
+    first["publish_time"] = at[b"k4", 8]["publish_time"]
+    found, examples = audit(spark, rows, Counter())
+    assert [each[:3] for each in faults_of(examples)] == [
+        ("out-of-order", "k2 p", one["sequence_id"]),
+        ("out-of-order", "k4 p", first["sequence_id"]),
     ]
 
 

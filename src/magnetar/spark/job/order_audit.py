@@ -5,8 +5,10 @@ of positions. Messages are sorted by it within each line and checked by `spark.j
 task keeps is bounded by the faults it finds.
 
 Lines are keys where messages carry a counter of their own. Otherwise they are producers on one
-segment, which number what they send there; and since those numbers begin anew on every segment,
-the publish times of each producer and key must not go back from one segment to the next.
+segment, which number what they send there: a number that is missing is lost, one that is there
+twice is duplicated. The messages of different keys may overtake each other, for they travel in
+different batches; so order is looked at key by key: on a segment a producer's numbers rise, and
+from one segment to the next, where they begin anew, its publish times do not go back.
 """
 
 from __future__ import annotations
@@ -136,12 +138,11 @@ def arrange(messages: DataFrame, counter: Counter, generations: Mapping[int, int
         sender = F.regexp_replace("producer", r"-seg-\d+$", "").cast("binary")
         times = F.concat(F.lit(_TIMES), F.col("key"), F.lit(b" "), sender)
         lines = [
-            F.struct(F.concat(F.lit(_NUMBERS), own).alias("line"), number.alias("number")),
-            F.struct(times.alias("line"), F.unix_millis("publish_time").alias("number")),
+            _in_line(F.concat(F.lit(_NUMBERS), own), number, turn=number),
+            _in_line(times, number, at_ms=F.unix_millis("publish_time")),
         ]
     else:
-        line = F.concat(F.lit(_NUMBERS), F.col("key"))
-        lines = [F.struct(line.alias("line"), number.alias("number"))]
+        lines = [_in_line(F.concat(F.lit(_NUMBERS), F.col("key")), number)]
     ranks = [F.lit(each) for pair in generations.items() for each in pair]
     rank = F.create_map(*ranks)[F.col("segment")] if ranks else F.lit(0)
     return messages.select(
@@ -149,7 +150,20 @@ def arrange(messages: DataFrame, counter: Counter, generations: Mapping[int, int
         F.coalesce(rank, F.lit(0)).alias("rank"),
         F.col("segment").cast("long").alias("segment"),
         *(F.col(f"message_id.{name}").alias(name) for name in _PLACE[1:]),
-    ).select("of.line", "of.number", "rank", *_PLACE)
+    ).select("of.*", "rank", *_PLACE)
+
+
+def _in_line(
+    line: Column, number: Column, *, turn: Column | None = None, at_ms: Column | None = None
+) -> Column:
+    """`turn` comes before the topic's order; `at_ms` is for lines of publish times."""
+    nothing = F.lit(None).cast("long")
+    return F.struct(
+        line.alias("line"),
+        number.alias("number"),
+        (F.lit(0).cast("long") if turn is None else turn).alias("turn"),
+        (nothing if at_ms is None else at_ms).alias("at_ms"),
+    )
 
 
 def check(arranged: DataFrame, *, first: int | None = None) -> DataFrame:
@@ -157,8 +171,8 @@ def check(arranged: DataFrame, *, first: int | None = None) -> DataFrame:
     return (
         arranged.where("line is not null and number is not null")
         .repartition("line")
-        .sortWithinPartitions("line", "rank", *_PLACE)
-        .drop("rank")
+        .sortWithinPartitions("line", "turn", "rank", *_PLACE)
+        .drop("rank", "turn")
         .mapInArrow(_make_task(first), FAULT_SCHEMA)
     )
 
@@ -192,6 +206,7 @@ class Reading:
         indices = codes.indices.to_numpy()
         numbers = batch.column("number").to_numpy().astype(np.int64)
         places = [batch.column(name) for name in _PLACE]
+        times = batch.column("at_ms").fill_null(0).to_numpy().astype(np.int64)
         edges = [0, *(np.flatnonzero(np.diff(indices)) + 1).tolist(), len(indices)]
         for start, end in pairwise(edges):
             if start == end:
@@ -203,8 +218,8 @@ class Reading:
             if isinstance(self._line, Line):
                 faults = self._line.take(numbers[start:end])
             else:
-                segments = places[0].slice(start, end - start)
-                faults = self._line.take(numbers[start:end], segments.to_numpy())
+                segments = places[0].slice(start, end - start).to_numpy()
+                faults = self._line.take(numbers[start:end], times[start:end], segments)
             for fault in faults:
                 self._note(fault, places, start)
             self._messages += end - start
@@ -260,21 +275,25 @@ class Reading:
 
 
 class _Times:
-    """Publish times of one producer and key: from segment to segment they do not go back."""
+    """Messages of one producer and key: numbers rise on a segment, times do not go back from one
+    segment to the next. A number that is there twice is not told here.
+    """
 
     def __init__(self) -> None:
-        self._segment: int | None = None
-        self._time = 0
+        self._last: tuple[int, int, int] | None = None
 
-    def take(self, numbers: Numbers, where: Numbers) -> Iterator[LineFault]:
-        if self._segment is not None and where[0] != self._segment and numbers[0] < self._time:
-            yield LineFault(FaultKind.OUT_OF_ORDER, int(numbers[0]), self._time, 0)
-        back = (np.diff(where) != 0) & (np.diff(numbers) < 0)
+    def take(self, numbers: Numbers, times: Numbers, segments: Numbers) -> Iterator[LineFault]:
+        if self._last is not None:
+            number, time, segment = self._last
+            numbers, times = np.append(number, numbers), np.append(time, times)
+            segments = np.append(segment, segments)
+        added = self._last is not None
+        is_same = np.diff(segments) == 0
+        back = np.where(is_same, np.diff(numbers) < 0, np.diff(times) < 0)
         for place in (np.flatnonzero(back) + 1).tolist():
-            yield LineFault(
-                FaultKind.OUT_OF_ORDER, int(numbers[place]), int(numbers[place - 1]), place
-            )
-        self._segment, self._time = int(where[-1]), int(numbers[-1])
+            number = int(numbers[place])
+            yield LineFault(FaultKind.OUT_OF_ORDER, number, number, place - added)
+        self._last = int(numbers[-1]), int(times[-1]), int(segments[-1])
 
     def finish(self) -> Iterator[LineFault]:
         return iter(())
