@@ -118,6 +118,7 @@ class AsyncNamespaceAdmin(_Group[NamespaceAdmin]):
     delete = _twin(NamespaceAdmin.delete)
     get = _twin(NamespaceAdmin.get)
     grant = _twin(NamespaceAdmin.grant)
+    grant_subscription = _twin(NamespaceAdmin.grant_subscription)
     list = _twin(NamespaceAdmin.list)
     permissions = _twin(NamespaceAdmin.permissions)
     policy = _twin(NamespaceAdmin.policy)
@@ -127,10 +128,12 @@ class AsyncNamespaceAdmin(_Group[NamespaceAdmin]):
     remove_policy = _twin(NamespaceAdmin.remove_policy)
     remove_property = _twin(NamespaceAdmin.remove_property)
     revoke = _twin(NamespaceAdmin.revoke)
+    revoke_subscription = _twin(NamespaceAdmin.revoke_subscription)
     set_policy = _twin(NamespaceAdmin.set_policy)
     set_properties = _twin(NamespaceAdmin.set_properties)
     set_property = _twin(NamespaceAdmin.set_property)
     split_bundle = _twin(NamespaceAdmin.split_bundle)
+    subscription_permissions = _twin(NamespaceAdmin.subscription_permissions)
     topic_buckets = _twin(NamespaceAdmin.topic_buckets)
     topics = _twin(NamespaceAdmin.topics)
     unload = _twin(NamespaceAdmin.unload)
@@ -245,6 +248,7 @@ class AsyncSchemaAdmin(_Group[SchemaAdmin]):
 
 
 class AsyncTopicPolicyAdmin(_Group[TopicPolicyAdmin]):
+    backend = _twin(TopicPolicyAdmin.backend)
     delete = _twin(TopicPolicyAdmin.delete)
     get = _twin(TopicPolicyAdmin.get)
     remove = _twin(TopicPolicyAdmin.remove)
