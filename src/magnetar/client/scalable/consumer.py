@@ -101,6 +101,7 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
             self._inbox.drop(part)
             await part.seek(place, is_leaving=is_guest)
 
+        self._forget_ends()
         for member in self._roster.members:
             await member.attendance.visit(member.seats(), move)
         self._forget_positions()
@@ -125,6 +126,9 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
         self._inbox.close(AlreadyClosedError(f"The consumer of {self.subscription} is closed"))
         self._session.made.pop(self, None)
         await self._roster.close()
+
+    def _forget_ends(self) -> None:
+        """Segments that were read to their end may be read again."""
 
     def _forget_positions(self) -> None:
         """Delivery starts elsewhere."""

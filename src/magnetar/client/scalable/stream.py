@@ -158,9 +158,12 @@ class StreamTopic:
                     await part.acknowledge(shared.popleft())
         self._progress.set()
 
+    def forget_ends(self) -> None:
+        """Before a seek: what it brings to its end says so while it runs, and only once."""
+        self._ended.clear()
+
     def forget_positions(self) -> None:
         self._acknowledged.clear()
-        self._ended.clear()
 
     async def _join(self, view: LayoutView) -> ConsumerAssignment:
         self._membership = Membership(
@@ -302,6 +305,10 @@ class AsyncStreamConsumer(SubscriptionConsumer[T, StreamTopic], Generic[T]):
         for member, vector in vectors:
             if member is not None:
                 await member.acknowledge(vector)
+
+    def _forget_ends(self) -> None:
+        for member in self._roster.members:
+            member.forget_ends()
 
     def _forget_positions(self) -> None:
         self._trail.clear()
