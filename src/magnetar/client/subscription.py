@@ -102,6 +102,8 @@ class ConsumerSettings:
     encryption: ConsumerEncryption | None = None
     dead_letters: DeadLetters | None = None
     interceptors: tuple[ConsumerInterceptor, ...] = ()
+    columns: tuple[str, ...] = ()
+    """Which columns a reader reads; without any it gets messages."""
 
     def __post_init__(self) -> None:
         if self.receiver_queue_size < 1 or self.ack_group_size < 1:

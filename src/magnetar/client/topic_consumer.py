@@ -22,6 +22,7 @@ from magnetar.client.interceptor import tell_refused
 from magnetar.client.locksmith import make_opener
 from magnetar.client.message import Message
 from magnetar.client.message_id import EARLIEST, LATEST, MessageId
+from magnetar.client.raw import RawEntry, make_raw
 from magnetar.client.redelivery import RedeliveryPlan, RedeliveryTimes
 from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, Floor, encode_subscribe
@@ -45,7 +46,8 @@ _log = Log(__name__)
 
 _REDELIVERIES_MAX: Final = 1000
 
-Deliver = Callable[["TopicConsumer", list[Message[Any]]], None]
+Deliver = Callable[["TopicConsumer", list[Any]], None]
+"""Messages, or raw entries where the settings ask for columns."""
 GiveUp = Callable[[PulsarError], None]
 
 
@@ -70,6 +72,7 @@ class TopicConsumer:
         self._settings = settings
         self._deliver = deliver
         self._give_up = give_up
+        self._origin = origin
         self._id = session.next_consumer_id()
         self._loop = asyncio.get_running_loop()
         self._attachment = Attachment(
@@ -95,7 +98,7 @@ class TopicConsumer:
             self.redeliver,
         )
         self._start = settings.start
-        self._last_taken: Message[Any] | None = None
+        self._last_taken: Message[Any] | RawEntry | None = None
         self._threshold = settings.start
         """What is before it was taken already, or is not wanted."""
         self._epoch = 0
@@ -120,6 +123,11 @@ class TopicConsumer:
                 self._redeliveries.on_taken(message.id, message.redelivery_count)
         self._last_taken = messages[-1]
         self._add_permits(count)
+
+    def on_taken_raw(self, raw: RawEntry) -> None:
+        self._untaken -= raw.permits
+        self._last_taken = raw
+        self._add_permits(raw.permits)
 
     async def acknowledge(self, id: MessageId) -> None:
         self._redeliveries.on_done((id,))
@@ -240,9 +248,8 @@ class TopicConsumer:
 
     def on_message(self, command: CommandMessage, entry: bytes) -> None:
         if command.HasField("consumer_epoch") and command.consumer_epoch < self._epoch:
-            self._add_permits(
-                count_permits(command, entry)
-            )  # sent before the broker heard to start over
+            # Sent before the broker heard to start over.
+            self._add_permits(count_permits(command, entry))
             return
         self._intake.put(command, entry)
 
@@ -250,6 +257,9 @@ class TopicConsumer:
         floor = self._threshold
         if floor is not None and position_of(command.message_id) > floor.id.position:
             floor = None  # nothing in this entry can be before it
+        if self._settings.columns:
+            self._accept_raw(make_raw(command, entry, floor, self._origin))
+            return
         try:
             delivery = self._decoder.decode(
                 command,
@@ -276,6 +286,13 @@ class TopicConsumer:
             self._untaken += len(messages)
             self._deliver(self, messages)
         self._add_permits(delivery.unused_permits + len(delivery.messages) - len(messages))
+
+    def _accept_raw(self, raw: RawEntry | int) -> None:
+        if isinstance(raw, int):
+            self._add_permits(raw)
+        else:
+            self._untaken += raw.permits
+            self._deliver(self, [raw])
 
     def on_active_change(self, is_active: bool) -> None:
         self.is_active = is_active
@@ -357,14 +374,12 @@ class TopicConsumer:
         self._permits += count
         if self._is_paused or self._permits < self._permits_least:
             return
-        connection = self._attachment.connection
-        if connection is not None:
+        if (connection := self._attachment.connection) is not None:
             connection.send_body(CommandFlow(consumer_id=self._id, messagePermits=self._permits))
             self._permits = 0
 
     def _refuse(self, command: CommandMessage, entry: bytes, error: CorruptEntry) -> None:
-        connection = self._attachment.connection
-        if connection is not None:
+        if (connection := self._attachment.connection) is not None:
             body = CommandAck(
                 consumer_id=self._id,
                 ack_type=CommandAck.Individual,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, Unpack
 
 from magnetar.client.error import AlreadyClosedError
 from magnetar.client.facade.handle import SyncHandle
@@ -24,6 +24,9 @@ from magnetar.client.scalable.queue import AsyncQueueConsumer
 from magnetar.client.scalable.stream import AsyncStreamConsumer
 from magnetar.client.send_option import SendOptions
 from magnetar.model.segment import SegmentId
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -221,6 +224,10 @@ class CheckpointConsumer(SyncReceiver[AsyncCheckpointConsumer[T], T], Generic[T]
     def seek(self, start: Checkpoint) -> None:
         """Go on from there; what waits to be received is dropped."""
         self._run(self._inner.seek(start))
+
+    def receive_arrow(self, max_rows: int = 10_000, timeout: float | None = None) -> pa.RecordBatch:
+        """What is here as soon as there is something, as an Arrow batch of the chosen `columns`."""
+        return self._run(self._inner.receive_arrow(max_rows, timeout))
 
     def has_message_available(self) -> bool:
         """Whether a message was stored that was not received yet."""

@@ -16,13 +16,14 @@ from magnetar.client.error import (
 from magnetar.client.message import Message as Delivered
 from magnetar.client.message_id import EARLIEST, LATEST
 from magnetar.client.message_id import MessageId as EntryId
+from magnetar.client.raw import RawEntry
+from magnetar.client.scalable.arrow import ArrowReceiver
 from magnetar.client.scalable.attendance import Attendance, Seat
 from magnetar.client.scalable.checkpoint import Checkpoint
-from magnetar.client.scalable.inbox import Inbox, Receiver
+from magnetar.client.scalable.inbox import Inbox
 from magnetar.client.scalable.lane import MANAGED
 from magnetar.client.scalable.layout import LayoutWatch
 from magnetar.client.scalable.membership import Membership
-from magnetar.client.scalable.message import Message
 from magnetar.client.scalable.queue import plan_seats
 from magnetar.client.scalable.segment_consumer import SegmentConsumer, covers
 from magnetar.client.scalable.stream import plan_assigned
@@ -44,7 +45,7 @@ _PASSED_S: Final = 1.0
 _log = Log(__name__)
 
 
-class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
+class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
     """Made by `client.checkpoint_consumer`; an async context manager and iterator of messages.
 
     A segment is read once all it came out of is read to the end, so that every key is read in
@@ -60,7 +61,7 @@ class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
         group: str | None,
     ) -> None:
         inbox: Inbox[T] = Inbox()
-        super().__init__(inbox)
+        super().__init__(inbox, settings.columns)
         self._session = session
         self._settings = settings
         self._start = start
@@ -72,9 +73,9 @@ class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
         """The message before the first one to come of each segment."""
         self._ends: dict[SegmentId, EntryId] = {}
         self._finished: set[SegmentId] = set()
-        self._taken: dict[SegmentId, Delivered[Any]] = {}
+        self._taken: dict[SegmentId, Delivered[Any] | RawEntry] = {}
         """The last message received of each segment."""
-        self._passed: dict[SegmentId, Delivered[Any]] = {}
+        self._passed: dict[SegmentId, Delivered[Any] | RawEntry] = {}
         """Those of them that the broker has not heard of."""
         self._marks: dict[SegmentId, Mark] = {}
         self._first: frozenset[SegmentId] = frozenset()
@@ -169,24 +170,36 @@ class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
             self._passing.cancel()
         await self._leave()
 
-    def take(
-        self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]
-    ) -> Sequence[Message[Any]]:
+    def take(self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]) -> Mark | None:
         last = delivered[-1]
         number = SegmentId(last.origin)
         if self._attendance.parts.get(number) is not part:
-            return ()
-        assert isinstance(part, SegmentConsumer)
+            return None
         part.on_taken(delivered)
+        self._on_taken(number, part, last)
+        mark = self._marks.get(number)
+        if mark is None:
+            mark = self._marks[number] = Mark(self.topic, number, names_topic=False)
+        return mark
+
+    def _on_taken(
+        self, number: SegmentId, part: TopicConsumer, last: Delivered[Any] | RawEntry
+    ) -> None:
+        """The application has got everything of a segment up to `last`."""
+        assert isinstance(part, SegmentConsumer)
         self._taken[number] = self._passed[number] = last
         if part.has_reached_end and part.is_emptied:
             self._finish(number)
         elif number in self._ends and covers(last.id, self._ends[number]):
             self._session.scope.start(self._pass_on(), f"end of {part.topic}")
-        mark = self._marks.get(number)
-        if mark is None:
-            mark = self._marks[number] = Mark(self.topic, number, names_topic=False)
-        return [Message(each, mark) for each in delivered]
+
+    def _take_raw(self, part: TopicConsumer, raw: RawEntry) -> bool:
+        number = SegmentId(raw.origin)
+        if self._attendance.parts.get(number) is not part:
+            return False
+        part.on_taken_raw(raw)
+        self._on_taken(number, part, raw)
+        return True
 
     async def _leave(self) -> None:
         self._watch.close()

@@ -10,7 +10,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from magnetar.client.backlog import Backlog
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
 from magnetar.client.message import Message as Delivered
-from magnetar.client.scalable.message import Message, MessageBatch
+from magnetar.client.scalable.message import Message, MessageBatch, Run
+from magnetar.client.scalable.trail import Mark
 from magnetar.client.topic_consumer import TopicConsumer
 
 T = TypeVar("T")
@@ -19,10 +20,8 @@ T = TypeVar("T")
 class Source(Protocol):
     """A topic that delivers here."""
 
-    def take(
-        self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]
-    ) -> Sequence[Message[Any]]:
-        """The messages for the application, which has them from now on; none if they are void."""
+    def take(self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]) -> Mark | None:
+        """The application has these from now on; None if they are void."""
 
 
 class Inbox(Generic[T]):
@@ -40,26 +39,35 @@ class Inbox(Generic[T]):
         self._backlog.put(source, part, messages)
         self._arrived.set()
 
-    def take(self) -> Message[T] | None:
-        while (found := self._backlog.take_one()) is not None:
-            source, part, delivered = found
-            messages = source.take(part, (delivered,))
-            if messages:
-                return messages[0]
+    def take_raw(self) -> tuple[TopicConsumer, Any] | None:
+        """An entry, for a reader of columns."""
+        found = self._backlog.take_one()
+        if found is not None:
+            return found[1], found[2]
         if self.failure is not None:
             raise self.failure
         return None
 
-    def take_run(self, limit: int) -> Sequence[Message[T]]:
-        """Up to `limit` messages that came together; none when nothing is here."""
-        while (found := self._backlog.take_run(limit)) is not None:
+    def take(self) -> Message[T] | None:
+        while (found := self._backlog.take_one()) is not None:
             source, part, delivered = found
-            messages = source.take(part, delivered)
-            if messages:
-                return messages
+            mark = source.take(part, (delivered,))
+            if mark is not None:
+                return Message(delivered, mark)
         if self.failure is not None:
             raise self.failure
-        return ()
+        return None
+
+    def take_run(self, limit: int) -> Run[T] | None:
+        """Up to `limit` messages that came together; None when nothing is here."""
+        while (found := self._backlog.take_run(limit)) is not None:
+            source, part, delivered = found
+            mark = source.take(part, delivered)
+            if mark is not None:
+                return delivered, mark
+        if self.failure is not None:
+            raise self.failure
+        return None
 
     def drop(self, part: TopicConsumer) -> None:
         """The broker will deliver these elsewhere."""
@@ -125,23 +133,25 @@ class Receiver(ABC, Generic[T]):
         first = await self.receive(timeout)
         if first is None:
             return MessageBatch(())
-        messages = [first]
+        runs: list[Run[T]] = [((first.delivered,), first.mark)]
+        count = 1
         until = asyncio.get_running_loop().time() + linger
-        while len(messages) < max_messages:
-            run = self._take_more(max_messages - len(messages))
-            if run:
-                messages += run
+        while count < max_messages:
+            run = self._take_more(max_messages - count)
+            if run is not None:
+                runs.append(run)
+                count += len(run[0])
             elif linger <= 0 or not await self._inbox.wait(until):
                 break
-        self._received += len(messages) - 1
-        return MessageBatch(messages)
+        self._received += count - 1
+        return MessageBatch(runs)
 
-    def _take_more(self, limit: int) -> Sequence[Message[T]]:
+    def _take_more(self, limit: int) -> Run[T] | None:
         """Why nothing more comes is for the next call to tell: this one has messages."""
         try:
             return self._inbox.take_run(limit)
         except PulsarError:
-            return ()
+            return None
 
     @abstractmethod
     async def close(self) -> None: ...

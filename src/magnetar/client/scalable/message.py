@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Generic, TypeVar, overload
+from typing import Generic, TypeAlias, TypeVar, overload
 
 from magnetar.client.error import ConfigurationError
 from magnetar.client.message import Message as Delivered
@@ -100,6 +100,11 @@ class Message(Generic[T]):
         return self._delivered
 
     @property
+    def mark(self) -> Mark:
+        """What it shares with those taken before and after it from the same segment."""
+        return self._mark
+
+    @property
     def segment_id(self) -> SegmentId:
         return self._mark.number
 
@@ -107,23 +112,38 @@ class Message(Generic[T]):
         return f"Message({self.id}, {self.topic}, key={self.key!r}, {self.size} bytes)"
 
 
+Run: TypeAlias = tuple[Sequence[Delivered[T]], Mark]
+"""Messages that were taken together from one segment."""
+
+
 class MessageBatch(Sequence[Message[T]]):
-    """What `receive_many` gives: a sequence, perhaps empty."""
+    """What `receive_many` gives: a sequence, perhaps empty, of messages made when asked for."""
 
-    __slots__ = ("_messages",)
+    __slots__ = ("_made", "_runs")
 
-    def __init__(self, messages: Sequence[Message[T]]) -> None:
-        self._messages = tuple(messages)
+    def __init__(self, runs: Sequence[Run[T]]) -> None:
+        self._runs = runs
+        self._made: tuple[Message[T], ...] | None = None
 
     @property
     def last_id(self) -> MessageId:
         """The id of the last message; acknowledging it cumulatively acknowledges all."""
-        if not self._messages:
+        if not self._runs:
             raise ConfigurationError("An empty batch has no last id; ask whether it is empty first")
-        return self._messages[-1].id
+        delivered, mark = self._runs[-1]
+        return mark.identify(delivered[-1])
+
+    @property
+    def _messages(self) -> tuple[Message[T], ...]:
+        if self._made is None:
+            self._made = tuple(Message(each, mark) for run, mark in self._runs for each in run)
+        return self._made
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return sum(len(run) for run, _ in self._runs)
+
+    def __iter__(self) -> Iterator[Message[T]]:
+        return iter(self._messages)
 
     @overload
     def __getitem__(self, index: int) -> Message[T]: ...
@@ -133,7 +153,8 @@ class MessageBatch(Sequence[Message[T]]):
 
     def __getitem__(self, index: int | slice) -> Message[T] | MessageBatch[T]:
         if isinstance(index, slice):
-            return MessageBatch(self._messages[index])
+            chosen = self._messages[index]
+            return MessageBatch([((each.delivered,), each.mark) for each in chosen])
         return self._messages[index]
 
     def __repr__(self) -> str:

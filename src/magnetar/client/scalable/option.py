@@ -126,6 +126,8 @@ class CheckpointOptions(TypedDict, total=False):
     name: str
     receiver_queue_size: int
     """1000 for each segment"""
+    columns: Iterable[str] | None
+    """None gives messages; names of columns give Arrow batches by `receive_arrow` instead."""
     properties: Mapping[str, str] | None
     encryption: ConsumerEncryption | None
     interceptors: Iterable[ConsumerInterceptor]
@@ -171,6 +173,9 @@ def build_queue(subscription: str, schema: Schema[Any], options: QueueOptions) -
 
 def build_checkpoint(schema: Schema[Any], options: CheckpointOptions) -> ConsumerSettings:
     check_options("checkpoint_consumer", options, CheckpointOptions.__annotations__)
+    columns = tuple(options.get("columns") or ())
+    if columns and options.get("encryption") is not None:
+        raise ConfigurationError("Columns are read as they are stored: leave out encryption")
     return ConsumerSettings(
         f"reader-{secrets.token_hex(5)}",
         name=options.get("name") or f"v5-checkpoint-{secrets.token_hex(4)}",
@@ -179,6 +184,7 @@ def build_checkpoint(schema: Schema[Any], options: CheckpointOptions) -> Consume
         properties=options.get("properties") or {},
         schema=schema,
         encryption=options.get("encryption"),
+        columns=columns,
         interceptors=tuple(options.get("interceptors", ())),
     )
 

@@ -114,17 +114,15 @@ class QueueTopic:
     def seats(self) -> dict[SegmentId, Seat]:
         return plan_seats(self._watch.topic, self._watch.layout)
 
-    def take(
-        self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]
-    ) -> Sequence[Message[Any]]:
+    def take(self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]) -> Mark | None:
         number = SegmentId(delivered[0].origin)
         if self.attendance.parts.get(number) is not part:
-            return ()
+            return None
         part.on_taken(delivered)
         mark = self._marks.get(number)
         if mark is None:
             mark = self._marks[number] = Mark(self.topic, number, names_topic=self._names_topic)
-        return [Message(each, mark) for each in delivered]
+        return mark
 
     def _on_layout(self, view: LayoutView) -> None:
         self.attendance.want(plan_seats(self._watch.topic, view.layout))

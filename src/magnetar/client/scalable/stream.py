@@ -22,7 +22,7 @@ from magnetar.client.scalable.queue import plan_seats, settle_segment
 from magnetar.client.scalable.roster import Roster
 from magnetar.client.scalable.route import is_apache
 from magnetar.client.scalable.segment_consumer import SegmentConsumer
-from magnetar.client.scalable.trail import Trail
+from magnetar.client.scalable.trail import Mark, Trail
 from magnetar.client.scalable.transaction import refuse_transaction
 from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, SubscriptionType
@@ -126,17 +126,14 @@ class StreamTopic:
     def seats(self) -> dict[SegmentId, Seat]:
         return plan_seats(self._watch.topic, self._watch.layout)
 
-    def take(
-        self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]
-    ) -> Sequence[Message[Any]]:
+    def take(self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]) -> Mark | None:
         number = SegmentId(delivered[0].origin)
         if self.attendance.parts.get(number) is not part:
-            return ()
+            return None
         part.on_taken(delivered)
         if number in self._shared:
             self._shared[number].extend(each.id for each in delivered)
-        mark = self._trail.step(self._title, number, delivered[-1])
-        return [Message(each, mark) for each in delivered]
+        return self._trail.step(self._title, number, delivered[-1])
 
     async def acknowledge(self, vector: Vector) -> None:
         """One command for each segment in which the application has come farther."""
