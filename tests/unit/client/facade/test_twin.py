@@ -34,8 +34,16 @@ TWINS = [
     (AsyncReader, classic.Reader),
     (AsyncTableView, classic.TableView),
 ]
-# Methods that the client calls itself.
-INTERNAL = {"open", "take", "begin_send", "on_lane_ended", "on_lane_sealed", "on_lane_failed"}
+# What the client calls itself; `bulk` is for jobs, which run on asyncio.
+INTERNAL = {
+    "open",
+    "take",
+    "begin_send",
+    "on_lane_ended",
+    "on_lane_sealed",
+    "on_lane_failed",
+    "bulk",
+}
 BOTH = pytest.mark.parametrize(("ours", "twin"), TWINS, ids=lambda kind: kind.__name__)
 
 
