@@ -55,6 +55,10 @@ class _Segment:
     """The merges that lie behind it, each by the segment it made; as long as none is pruned."""
     born: int = 0
     made_by: int = Action.STAY
+    hot_at: int = -1
+    """The next step at which it is hot, as was found from an earlier one."""
+    cold_at: tuple[int, int, int] = (-1, -1, -1)
+    """The same of it and its right neighbour: the neighbour, consumers they may have, the step."""
 
     @property
     def merges(self) -> int:
@@ -77,6 +81,7 @@ class Replay:
         self._flap_steps = flap_steps
         self._segments = [_Segment(place, span) for place, span in enumerate(load.layout)]
         self._next_id = len(self._segments)
+        self._consumers_most = int(load.consumers.max())
         self._last = {Action.SPLIT: -1, Action.MERGE: -1}
         self._split_wait = _steps(limits.split_cooldown_ms, load.step_ms)
         self._merge_wait = _steps(limits.merge_cooldown_ms, load.step_ms)
@@ -133,14 +138,17 @@ class Replay:
         if count >= limits.segments_max:
             return None
         step = max(step, _after(self._last[Action.SPLIT], self._split_wait))
-        found = [
-            self._load.hot(each.span, limits.split).first_from(step)
-            for each in self._segments
-            if each.width > 1
-        ]
+        best = self._load.steps
+        for each in self._segments:
+            if each.width > 1:
+                if each.hot_at < step:
+                    found = self._load.hot(each.span, limits.split).first_from(step)
+                    each.hot_at = self._load.steps if found is None else found
+                best = min(best, each.hot_at)
         if limits.consumers_per_segment:
-            found.append(self._load.crowded(count * limits.consumers_per_segment).first_from(step))
-        return min((each for each in found if each is not None), default=None)
+            crowded = self._load.crowded(count * limits.consumers_per_segment).first_from(step)
+            best = best if crowded is None else min(best, crowded)
+        return best if best < self._load.steps else None
 
     def _next_merge(self, step: int) -> int | None:
         limits, count = self._limits, len(self._segments)
@@ -148,14 +156,19 @@ class Replay:
             return None
         step = max(step, _after(self._last[Action.MERGE], self._merge_wait))
         fewer = (count - 1) * limits.consumers_per_segment
-        best: int | None = None
+        if fewer >= self._consumers_most:
+            fewer = 0  # there are never so many
+        best = self._load.steps
         for left, right in pairwise(self._segments):
             if max(left.merges, right.merges) >= limits.depth_max:
                 continue
-            found = self._next_cold(left, right, step, fewer)
-            if found is not None and (best is None or found < best):
-                best = found
-        return best
+            neighbour, allowed, known = left.cold_at
+            if neighbour != right.id or allowed != fewer or known < step:
+                found = self._next_cold(left, right, step, fewer)
+                known = self._load.steps if found is None else found
+                left.cold_at = right.id, fewer, known
+            best = min(best, known)
+        return best if best < self._load.steps else None
 
     def _next_cold(self, left: _Segment, right: _Segment, step: int, fewer: int) -> int | None:
         """The first step at which both have been cold for long enough and nobody needs them."""
