@@ -30,9 +30,11 @@ def find_files(survey: Survey, options: SourceOptions) -> LedgerFiles | None:
     if options.direct_read is DirectRead.NEVER:
         return None
     try:
-        return parse_files(survey.admin.brokers.ledger_files())
+        answer: object = survey.admin.brokers.ledger_files()
     except AdminError:
         return None
+    # Apache Pulsar takes the path for the name of a cluster, and lists its brokers: none.
+    return parse_files(answer) if isinstance(answer, dict) else None
 
 
 def make_reading(
