@@ -17,16 +17,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pulsar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from bench.gauge import median, rss_mib
+from bench.spark_side import TOPIC, fill, produce, read_official, tick
 from magnetar.client.admin import AdminClient
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.delivery import EntryDecoder
-from magnetar.client.policy import BatchingPolicy
 from magnetar.model.position import Position
 from magnetar.spark import make_session
 from magnetar.spark.reading import Task, make_reading
@@ -36,7 +35,6 @@ from magnetar.testing import MagnetarBroker
 from magnetar.wire.command import CommandMessage, message_id
 
 SCHEMA = "key binary, value binary, publish_time timestamp, sequence_id bigint"
-TOPIC = "public/default/bench"
 
 
 class TupleReader(TopicReader):
@@ -114,48 +112,6 @@ def drain(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def fill(broker: MagnetarBroker, count: int, size: int) -> None:
-    """Batched messages over two partitions."""
-    value = b"v" * size
-
-    async def body() -> None:
-        async with (
-            AsyncPulsarClient(broker.service_url) as client,
-            client.producer(
-                f"persistent://{TOPIC}",
-                batching=BatchingPolicy(max_delay=0.05, max_messages=1000, max_bytes=1 << 20),
-                max_pending_messages=50_000,
-            ) as producer,
-        ):
-            for number in range(count):
-                await producer.submit(value, key=f"k{number % 1000}")
-            await producer.flush()
-
-    asyncio.run(body())
-
-
-def read_official(broker: MagnetarBroker, count: int) -> float:
-    """The official client, in one process, by batches as large as it gives."""
-    client = pulsar.Client(
-        broker.service_url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
-    )
-    consumer = client.subscribe(
-        f"persistent://{TOPIC}",
-        "official",
-        initial_position=pulsar.InitialPosition.Earliest,
-        receiver_queue_size=10_000,
-        batch_receive_policy=pulsar.ConsumerBatchReceivePolicy(5000, 10 << 20, 100),
-    )
-    left = count
-    start = time.perf_counter()
-    while left > 0:
-        left -= len(consumer.batch_receive())
-    spent = time.perf_counter() - start
-    consumer.unsubscribe()
-    client.close()
-    return spent
-
-
 def measure_reads(
     spark: SparkSession, broker: MagnetarBroker, options: dict[str, str], count: int, size: int
 ) -> dict[str, Any]:
@@ -210,7 +166,7 @@ def measure_triggers(
     found: dict[str, Any] = {}
     for name, frame in frames.items():
         ticking = threading.Event()
-        ticker = threading.Thread(target=_tick, args=(broker, ticking, 0.5))
+        ticker = threading.Thread(target=tick, args=(broker, ticking, 0.5))
         if name == "ticks":
             ticker.start()
         query = (
@@ -239,19 +195,6 @@ def await_progress(query: Any, count: int) -> None:
         time.sleep(0.2)
 
 
-def _tick(broker: MagnetarBroker, over: threading.Event, every_s: float) -> None:
-    async def body() -> None:
-        async with (
-            AsyncPulsarClient(broker.service_url) as client,
-            client.producer("topic://public/default/ticks") as producer,
-        ):
-            while not over.is_set():
-                await producer.send(b"tick")
-                await asyncio.sleep(every_s)
-
-    asyncio.run(body())
-
-
 def measure_latency(
     spark: SparkSession, broker: MagnetarBroker, options: dict[str, str], seconds: float
 ) -> dict[str, Any]:
@@ -274,7 +217,7 @@ def measure_latency(
     )
     await_progress(query, 1)
     over = threading.Event()
-    ticker = threading.Thread(target=_tick, args=(broker, over, 0.02))
+    ticker = threading.Thread(target=tick, args=(broker, over, 0.02))
     ticker.start()
     time.sleep(seconds)
     over.set()
@@ -304,27 +247,13 @@ def measure_sink(
             **options, topic="topic://public/default/plain"
         ).mode("append").save()
         sink = timed(lambda: writer.mode("append").save())
-    plain = timed(lambda: asyncio.run(_produce(broker, listed)))
+    plain = timed(lambda: asyncio.run(produce(broker, listed)))
     return {
         "rows": count,
         "sink_per_s": round(count / sink),
         "sdk_per_s": round(count / plain),
         "sink_to_sdk": round(plain / sink, 2),
     }
-
-
-async def _produce(broker: MagnetarBroker, rows: list[tuple[str, bytes]]) -> None:
-    async with (
-        AsyncPulsarClient(broker.service_url) as client,
-        client.producer(
-            "topic://public/default/plain",
-            batching=BatchingPolicy(max_delay=0.01),
-            max_pending_messages=20_000,
-        ) as producer,
-    ):
-        for key, value in rows:
-            await producer.submit(value, key=key)
-        await producer.flush()
 
 
 def measure_memory(
