@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from magnetar.errors import ProtocolViolation
 from magnetar.wire.ackset import decode_ack_set, encode_ack_set
-from magnetar.wire.batch import BatchMessage, decode_batch, encode_batch, split_batch
+from magnetar.wire.batch import BatchMessage, decode_batch, encode_batch, find_even, split_batch
 from magnetar.wire.command import SingleMessageMetadata
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=10)
@@ -95,6 +95,60 @@ def test_a_damaged_batch_is_split_as_it_is_decoded(
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     count = len(messages)
     assert split_quickly(bytes(damaged), count) == split_slowly(bytes(damaged), count)
+
+
+@st.composite
+def even_messages(draw: st.DrawFn) -> list[tuple[SingleMessageMetadata, bytes]]:
+    """As one producer sends them: keys of one length, payloads of one size, ids in a row."""
+    size, first = draw(st.integers(0, 300)), draw(st.integers(0, 2**21))
+    key_size = draw(st.none() | st.integers(0, 12))
+    messages = []
+    for number in range(draw(st.integers(2, 12))):
+        single = SingleMessageMetadata(payload_size=size)
+        if draw(st.booleans()) or number % 2:
+            single.sequence_id = first + number
+        if key_size is not None:
+            single.partition_key = draw(st.text("ab\u00e9", min_size=key_size, max_size=key_size))
+        messages.append((single, draw(st.binary(min_size=size, max_size=size))))
+    return messages
+
+
+def split_evenly(payload: bytes, count: int) -> list[tuple[bytes, bytes | None]] | None:
+    even = find_even(payload, count)
+    if even is None:
+        return split_quickly(payload, count)
+    pieces = [payload[n * even.stride : (n + 1) * even.stride] for n in range(count)]
+    parsed = [SingleMessageMetadata.FromString(piece[4 : even.head]) for piece in pieces]
+    return [
+        (own.SerializeToString(), piece[even.head :])
+        for own, piece in zip(parsed, pieces, strict=True)
+    ]
+
+
+@given(even_messages())
+def test_an_even_batch_is_found_as_it_is_decoded(
+    messages: list[tuple[SingleMessageMetadata, bytes]],
+) -> None:
+    encoded = encode_batch(messages)
+    assert split_evenly(encoded, len(messages)) == split_slowly(encoded, len(messages))
+
+
+@given(even_messages(), st.data())
+def test_a_damaged_even_batch_is_found_as_it_is_decoded(
+    messages: list[tuple[SingleMessageMetadata, bytes]], data: st.DataObject
+) -> None:
+    damaged = bytearray(encode_batch(messages))
+    for _ in range(data.draw(st.integers(1, 3))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    count = len(messages)
+    assert split_evenly(bytes(damaged), count) == split_slowly(bytes(damaged), count)
+
+
+def test_messages_of_one_form_and_size_are_even() -> None:
+    messages = [(SingleMessageMetadata(sequence_id=300 + n), b"x" * 200) for n in range(50)]
+    even = find_even(encode_batch(messages), len(messages))
+    assert even is not None
+    assert even.stride - even.head == 200
 
 
 @given(st.integers(0, 2**200))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from magnetar.client.message import Message
@@ -14,7 +15,7 @@ O = TypeVar("O")  # noqa: E741  who takes them
 class _Run(Generic[O]):
     __slots__ = ("generation", "messages", "owner", "part", "start")
 
-    def __init__(self, owner: O, part: TopicConsumer, messages: list[Message[Any]]) -> None:
+    def __init__(self, owner: O, part: TopicConsumer, messages: Sequence[Message[Any]]) -> None:
         self.owner = owner
         self.part = part
         self.generation = part.generation
@@ -31,7 +32,7 @@ class Backlog(Generic[O]):
     def __bool__(self) -> bool:
         return any(run.part.generation == run.generation for run in self._runs)
 
-    def put(self, owner: O, part: TopicConsumer, messages: list[Message[Any]]) -> None:
+    def put(self, owner: O, part: TopicConsumer, messages: Sequence[Message[Any]]) -> None:
         self._runs.append(_Run(owner, part, messages))
 
     def take_one(self) -> tuple[O, TopicConsumer, Message[Any]] | None:
@@ -40,14 +41,17 @@ class Backlog(Generic[O]):
             if run.part.generation != run.generation:
                 self._runs.popleft()
                 continue
-            message = run.messages[run.start]
+            messages = run.messages
+            if not isinstance(messages, list):  # made all at once: they are taken one by one
+                messages = run.messages = list(messages)
+            message = messages[run.start]
             run.start += 1
-            if run.start == len(run.messages):
+            if run.start == len(messages):
                 self._runs.popleft()
             return run.owner, run.part, message
         return None
 
-    def take_run(self, limit: int) -> tuple[O, TopicConsumer, list[Message[Any]]] | None:
+    def take_run(self, limit: int) -> tuple[O, TopicConsumer, Sequence[Message[Any]]] | None:
         """Up to `limit` messages of one part, as many as came together."""
         while self._runs:
             run = self._runs[0]

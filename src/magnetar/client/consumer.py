@@ -288,7 +288,7 @@ class AsyncConsumer(Generic[T]):
             raise
         self._attached.add(topic)
 
-    def _on_delivered(self, part: TopicConsumer, messages: list[Message[T]]) -> None:
+    def _on_delivered(self, part: TopicConsumer, messages: Sequence[Message[T]]) -> None:
         self._backlog.put(None, part, messages)
         self._arrived.set()
 

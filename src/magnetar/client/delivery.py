@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from magnetar.client.encryption import ConsumerFailure, Opener
 from magnetar.client.error import CryptoError
-from magnetar.client.message import DeliveredEntry, Message
+from magnetar.client.message import DeliveredEntry, EvenMessages, Message
 from magnetar.client.message_id import MessageId
 from magnetar.client.value import RAW, SchemaValues
 from magnetar.errors import MagnetarError, ProtocolViolation
 from magnetar.wire.ackset import decode_ack_set
-from magnetar.wire.batch import split_batch
+from magnetar.wire.batch import find_even, split_batch
 from magnetar.wire.chunk import Reassembly, is_chunk
 from magnetar.wire.command import (
     CommandAck,
@@ -39,7 +39,7 @@ class CorruptEntry(MagnetarError):
 class Delivery(NamedTuple):
     """What one entry gave: messages to hand out, and permits of what is not handed out."""
 
-    messages: list[Message[Any]]
+    messages: Sequence[Message[Any]]
     unused_permits: int = 0
     chunk_ids: tuple[MessageId, ...] = ()
     """All entries of a message that came in chunks."""
@@ -167,6 +167,10 @@ def _split(
     unacknowledged: int,
     is_wanted: Callable[[MessageId], bool] | None,
 ) -> Delivery:
+    if not unacknowledged and is_wanted is None:
+        even = find_even(payload, entry.batch_size)
+        if even is not None:
+            return Delivery(EvenMessages(entry, payload, even, range(entry.batch_size)))
     try:
         batch = split_batch(payload, entry.batch_size)
     except ProtocolViolation as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from magnetar.client.dead_letter import Source
@@ -62,8 +62,8 @@ class Intake:
 
 
 def select_messages(
-    settings: ConsumerSettings, messages: list[Message[Any]], source: Source
-) -> list[Message[Any]]:
+    settings: ConsumerSettings, messages: Sequence[Message[Any]], source: Source
+) -> Sequence[Message[Any]]:
     """What the application gets of these, as it gets it; dead letters go their own way."""
     dead_letters = settings.dead_letters
     if dead_letters is not None:

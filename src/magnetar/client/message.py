@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, overload
 
 from magnetar.client.message_id import MessageId
 from magnetar.client.value import RAW, Values
+from magnetar.wire.batch import EvenBatch
 from magnetar.wire.command import MessageMetadata, SingleMessageMetadata
 from magnetar.wire.entry import decode_key
 
@@ -156,3 +157,48 @@ class Message(Generic[T]):
 
     def __repr__(self) -> str:
         return f"Message({self.id}, {self.topic}, key={self.key!r}, {self.size} bytes)"
+
+
+class EvenMessages(Sequence[Message[Any]]):
+    """The messages of a batch that was found to be even, made when asked for."""
+
+    __slots__ = ("_entry", "_payload", "_places", "_shape")
+
+    def __init__(
+        self, entry: DeliveredEntry, payload: bytes, shape: EvenBatch, places: range
+    ) -> None:
+        self._entry = entry
+        self._payload = payload
+        self._shape = shape
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[Message[Any]]:
+        entry, payload, (stride, head) = self._entry, self._payload, self._shape
+        return iter(
+            [
+                Message(
+                    entry,
+                    index,
+                    payload[index * stride + head : (index + 1) * stride],
+                    payload[index * stride + 4 : index * stride + head],
+                )
+                for index in self._places
+            ]
+        )
+
+    @overload
+    def __getitem__(self, index: int) -> Message[Any]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> EvenMessages: ...
+
+    def __getitem__(self, index: int | slice) -> Message[Any] | EvenMessages:
+        if isinstance(index, slice):
+            return EvenMessages(self._entry, self._payload, self._shape, self._places[index])
+        number, (stride, head) = self._places[index], self._shape
+        start = number * stride
+        data = self._payload[start + head : start + stride]
+        return Message(self._entry, number, data, self._payload[start + 4 : start + head])

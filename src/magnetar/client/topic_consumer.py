@@ -46,7 +46,7 @@ _log = Log(__name__)
 
 _REDELIVERIES_MAX: Final = 1000
 
-Deliver = Callable[["TopicConsumer", list[Any]], None]
+Deliver = Callable[["TopicConsumer", Sequence[Any]], None]
 """Messages, or raw entries where the settings ask for columns."""
 GiveUp = Callable[[PulsarError], None]
 

@@ -19,6 +19,9 @@ _PAYLOAD_SIZE_TAG: Final = 0x18
 _SEQUENCE_ID_TAG: Final = 0x40
 _MORE: Final = 0x80
 """Marks every byte of a varint but the last."""
+_MORE_BYTES: Final = bytes(range(_MORE, 0x100))
+_EVEN_HEAD_MAX: Final = 64
+"""Longer metadata is dearer to compare, byte by byte, than to read."""
 
 
 class BatchMessage(NamedTuple):
@@ -33,6 +36,14 @@ class BatchParts(NamedTuple):
     """Metadata, unread where it is of the usual form, and payload."""
     compacted: frozenset[int]
     """Which messages are not there any more."""
+
+
+class EvenBatch(NamedTuple):
+    """A batch of messages that are all as long as the first and of the same usual form."""
+
+    stride: int
+    head: int
+    """How long size and metadata are together; the payload fills the rest of the stride."""
 
 
 def encode_batch(messages: Iterable[tuple[SingleMessageMetadata, bytes]]) -> bytes:
@@ -122,6 +133,43 @@ def split_batch(payload: bytes, count: int) -> BatchParts:
     if start > total or len(parts) < count:
         raise ProtocolViolation(f"a batch of {count} ends after {len(parts)} messages or inside")
     return BatchParts(parts, frozenset(compacted))
+
+
+def find_even(payload: bytes, count: int) -> EvenBatch | None:
+    """Check a whole batch as `split_batch` does, but all messages at once, byte by byte of their
+    heads; None for one that is to be split, if it can be.
+    """
+    stride, rest = divmod(len(payload), count) if count > 1 else (0, 1)
+    if rest or stride < 6:
+        return None
+    head = 4 + _SIZE.unpack_from(payload)[0]
+    if head > min(stride, _EVEN_HEAD_MAX):
+        return None
+    at, key_end = 4, 4
+    if payload[at] == _KEY_TAG and payload[at + 1] < _MORE:
+        at = key_end = at + 2 + payload[at + 1]
+    if at + 2 > head or payload[at] != _PAYLOAD_SIZE_TAG:
+        return None
+    size, at = payload[at + 1], at + 2
+    if size >= _MORE:
+        size, at = size & 0x7F | payload[at] << 7, at + 1
+    if size >= _MORE << 7 or head + size != stride:
+        return None
+    if at != head and not _is_sequence_id(payload, at, head):
+        return None
+    for place in range(head):
+        column = payload[place::stride]
+        if 6 <= place < key_end:
+            is_alike = column.isascii()
+        elif place <= at:  # where it says how long it is, and what comes next
+            is_alike = column.count(payload[place]) == count
+        elif place < head - 1:
+            is_alike = not column.translate(None, _MORE_BYTES)
+        else:
+            is_alike = column.isascii()
+        if not is_alike:
+            return None
+    return EvenBatch(stride, head)
 
 
 def _is_sequence_id(payload: bytes, start: int, end: int) -> bool:

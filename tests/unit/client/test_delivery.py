@@ -140,3 +140,33 @@ def test_an_encrypted_entry_is_handed_out_as_it_is() -> None:
     )
     [message] = decode(encode_entry(metadata, b"secret")).messages
     assert message.is_encrypted and message.data == b"secret"
+
+
+def test_messages_of_an_even_batch_are_made_when_asked_for() -> None:
+    singles = [
+        (SingleMessageMetadata(partition_key=f"k{n}"), payload)
+        for n, payload in enumerate((b"one", b"two", b"six"))
+    ]
+    entry = encode_entry(metadata_of(num_messages_in_batch=3), encode_batch(singles))
+    command = CommandMessage(consumer_id=1, message_id=MessageIdData(ledgerId=1, entryId=4))
+    decoder = EntryDecoder("t", 0, message_bytes_max=10_000)
+    messages = decoder.decode(command, entry, now_ms=0).messages
+    assert not isinstance(messages, list)
+    assert [(each.data, each.key, each.id.batch_index) for each in messages] == [
+        (b"one", "k0", 0),
+        (b"two", "k1", 1),
+        (b"six", "k2", 2),
+    ]
+    rest = messages[1:]
+    assert len(rest) == 2
+    assert rest[0].data == b"two"
+    assert rest[-1].id == MessageId(1, 4, -1, 2, 3)
+    assert rest[-1].key == messages[2].key == "k2"
+
+
+def test_an_even_batch_with_a_lost_message_is_refused() -> None:
+    payload = encode_batch([(SingleMessageMetadata(), b"abc"), (SingleMessageMetadata(), b"def")])
+    entry = encode_entry(metadata_of(num_messages_in_batch=4), payload)
+    command = CommandMessage(consumer_id=1, message_id=MessageIdData(ledgerId=1, entryId=4))
+    with pytest.raises(CorruptEntry):
+        EntryDecoder("t", 0, message_bytes_max=10_000).decode(command, entry, now_ms=0)

@@ -35,7 +35,7 @@ class Inbox(Generic[T]):
         self._arrived = asyncio.Event()
         self.failure: PulsarError | None = None
 
-    def put(self, source: Source, part: TopicConsumer, messages: list[Delivered[Any]]) -> None:
+    def put(self, source: Source, part: TopicConsumer, messages: Sequence[Delivered[Any]]) -> None:
         self._backlog.put(source, part, messages)
         self._arrived.set()
 
@@ -130,11 +130,13 @@ class Receiver(ABC, Generic[T]):
         """
         if max_messages < 1:
             raise ConfigurationError("max_messages must be above 0")
-        first = await self.receive(timeout)
+        first = self._inbox.take_run(max_messages)
+        if first is None:
+            first = await self._wait_run(max_messages, timeout)
         if first is None:
             return MessageBatch(())
-        runs: list[Run[T]] = [((first.delivered,), first.mark)]
-        count = 1
+        runs = [first]
+        count = len(first[0])
         until = asyncio.get_running_loop().time() + linger
         while count < max_messages:
             run = self._take_more(max_messages - count)
@@ -143,8 +145,16 @@ class Receiver(ABC, Generic[T]):
                 count += len(run[0])
             elif linger <= 0 or not await self._inbox.wait(until):
                 break
-        self._received += count - 1
+        self._received += count
         return MessageBatch(runs)
+
+    async def _wait_run(self, limit: int, timeout: float | None) -> Run[T] | None:
+        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        while await self._inbox.wait(deadline):
+            run = self._inbox.take_run(limit)
+            if run is not None:
+                return run
+        return self._inbox.take_run(limit)
 
     def _take_more(self, limit: int) -> Run[T] | None:
         """Why nothing more comes is for the next call to tell: this one has messages."""
