@@ -5,7 +5,14 @@ from hypothesis import strategies as st
 
 from magnetar.errors import ProtocolViolation
 from magnetar.wire.ackset import decode_ack_set, encode_ack_set
-from magnetar.wire.batch import BatchMessage, decode_batch, encode_batch, find_even, split_batch
+from magnetar.wire.batch import (
+    BatchMessage,
+    SingleHead,
+    decode_batch,
+    encode_batch,
+    find_even,
+    split_batch,
+)
 from magnetar.wire.command import SingleMessageMetadata
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=10)
@@ -142,6 +149,17 @@ def test_a_damaged_even_batch_is_found_as_it_is_decoded(
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     count = len(messages)
     assert split_evenly(bytes(damaged), count) == split_slowly(bytes(damaged), count)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**64 - 1) | st.integers(0, 300), st.integers(0, 300))))
+def test_the_head_of_a_plain_message_is_spelled_as_any_other(
+    messages: list[tuple[int, int]],
+) -> None:
+    head = SingleHead()
+    joined = b"".join(head.spell(number, size) + bytes(size) for number, size in messages)
+    assert joined == encode_batch(
+        (SingleMessageMetadata(sequence_id=number), bytes(size)) for number, size in messages
+    )
 
 
 def test_messages_of_one_form_and_size_are_even() -> None:

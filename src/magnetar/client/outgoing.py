@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypedDict
 
 from magnetar.client.encryption import Sealer
 from magnetar.client.error import InvalidMessageError
 from magnetar.client.policy import BatchingPolicy
 from magnetar.rules.route import bucket_hash, bucket_index
-from magnetar.wire.batch import encode_batch
+from magnetar.wire.batch import SingleHead, encode_batch
 from magnetar.wire.chunk import plan_chunks, stamp_chunk
 from magnetar.wire.command import (
     CommandSend,
@@ -25,11 +25,12 @@ from magnetar.wire.command import (
 )
 from magnetar.wire.compression import compress
 from magnetar.wire.entry import encode_entry
-from magnetar.wire.send import encode_send
+from magnetar.wire.send import PlainSend, encode_send
 
 _CHUNK_HEADROOM_BYTES = 512
 """Room that the metadata of a chunk takes from the message size, besides properties and key."""
 _TAG_BYTES = 16
+_NUMBER_END = 1 << 64
 _NO_COMPRESSION = CompressionType.NONE
 _SEAL_HEADROOM_BYTES = 4096
 """Room for data keys wrapped for several readers."""
@@ -64,6 +65,16 @@ class Outgoing:
     number: int = -1
     """Where its call stands among all calls of the producer."""
     expires_at: float = 0.0
+
+    @property
+    def is_plain(self) -> bool:
+        """Nothing was said about it but its data; the number is one that can be spelled."""
+        return (
+            self.key is None
+            and not self.options
+            and self.data is not None
+            and 0 <= self.sequence_id < _NUMBER_END
+        )
 
     @property
     def is_batchable(self) -> bool:
@@ -104,7 +115,7 @@ class SendSettings(Protocol):
     def bucket_splits(self) -> tuple[int, ...]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SendEncoder:
     """What all frames of one producer have in common."""
 
@@ -114,6 +125,13 @@ class SendEncoder:
     schema_version: bytes
     message_bytes_max: int
     sealer: Sealer | None = None
+    plain: PlainSend = field(init=False)
+    is_open: bool = field(init=False)
+    """Whether payloads go out as they are."""
+
+    def __post_init__(self) -> None:
+        self.plain = PlainSend(self.producer_id, self.producer_name, self.schema_version)
+        self.is_open = self.sealer is None and self.settings.compression == _NO_COMPRESSION
 
     def encode(self, messages: Sequence[Outgoing], *, now_ms: int) -> list[PendingSend]:
         """One SEND for one message or a batch; several for a message in chunks."""
@@ -122,25 +140,29 @@ class SendEncoder:
         return [self._encode_batch(messages, now_ms)]
 
     def _encode_single(self, message: Outgoing, now_ms: int) -> list[PendingSend]:
-        metadata = self._metadata(message.sequence_id, now_ms)
+        data, number = message.data, message.sequence_id
+        bytes_max = self.message_bytes_max
+        if self.settings.chunking and self.settings.chunk_bytes_max is not None:
+            bytes_max = min(bytes_max, self.settings.chunk_bytes_max)
+        if self.is_open and message.is_plain and data is not None and len(data) <= bytes_max:
+            frame = self.plain.encode(number, data, now_ms=now_ms)
+            return [PendingSend(number, number, frame, (message,))]
+        metadata = self._metadata(number, now_ms)
         if message.key is not None or message.options:
             _describe(metadata, message)
-        if message.data is None:
+        if data is None:
             metadata.null_value = True
         if message.options:
             deliver_at_ms = message.options.get("deliver_at_ms")
             if deliver_at_ms is not None:
                 metadata.deliver_at_time = deliver_at_ms
             metadata.replicate_to.extend(message.options.get("replicate_to", ()))
-        payload = self._compress(metadata, message.data or b"")
+        payload = self._compress(metadata, data or b"")
         size = len(payload) + (0 if self.sealer is None else _TAG_BYTES)
-        bytes_max = self.message_bytes_max
-        if self.settings.chunking and self.settings.chunk_bytes_max is not None:
-            bytes_max = min(bytes_max, self.settings.chunk_bytes_max)
         if size <= bytes_max:
             entry = encode_entry(metadata, self._seal(metadata, payload))
-            frame = encode_send(self.producer_id, message.sequence_id, entry)
-            return [PendingSend(message.sequence_id, message.sequence_id, frame, (message,))]
+            frame = encode_send(self.producer_id, number, entry)
+            return [PendingSend(number, number, frame, (message,))]
         if not self.settings.chunking:
             raise InvalidMessageError(
                 f"A message of {size} bytes; the broker takes {bytes_max} in one piece,"
@@ -182,7 +204,7 @@ class SendEncoder:
         if splits and self.sealer is None:
             hashes = [_hash_bucket(message) for message in messages]
             metadata.entry_hash_min, metadata.entry_hash_max = min(hashes), max(hashes)
-        payload = self._seal(metadata, self._compress(metadata, encode_batch(_singles(messages))))
+        payload = self._seal(metadata, self._compress(metadata, _join(messages)))
         send = CommandSend(
             producer_id=self.producer_id,
             sequence_id=sequence_id,
@@ -211,17 +233,22 @@ class SendEncoder:
         return payload if self.sealer is None else self.sealer.seal(metadata, payload)
 
 
-def _singles(messages: Sequence[Outgoing]) -> Iterator[tuple[SingleMessageMetadata, bytes]]:
-    """What stands in front of each message; one object is used again for all of them."""
-    single = SingleMessageMetadata()
+def _join(messages: Sequence[Outgoing]) -> bytes:
+    """The payload of a batch."""
+    pieces: list[bytes] = []
+    spell = SingleHead().spell
     for message in messages:
-        single.Clear()
-        single.sequence_id = message.sequence_id
-        if message.key is not None or message.options:
+        data, number = message.data, message.sequence_id
+        if message.is_plain and data is not None:
+            pieces.append(spell(number, len(data)))
+            pieces.append(data)
+        else:
+            single = SingleMessageMetadata(sequence_id=number)
             _describe(single, message)
-        if message.data is None:
-            single.null_value = True
-        yield single, message.data or b""
+            if data is None:
+                single.null_value = True
+            pieces.append(encode_batch([(single, data or b"")]))
+    return b"".join(pieces)
 
 
 def part_batch(settings: SendSettings, messages: Sequence[Outgoing]) -> list[Sequence[Outgoing]]:

@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 
 from magnetar.errors import ProtocolViolation
 from magnetar.wire.command import SingleMessageMetadata
+from magnetar.wire.varint import spell_varint
 
 _SIZE: Final = struct.Struct(">I")
 
@@ -20,6 +21,9 @@ _SEQUENCE_ID_TAG: Final = 0x40
 _MORE: Final = 0x80
 """Marks every byte of a varint but the last."""
 _MORE_BYTES: Final = bytes(range(_MORE, 0x100))
+_ALONE: Final = [bytes((_SEQUENCE_ID_TAG, n)) for n in range(_MORE)]
+_FIRST_OF_MANY: Final = [bytes((_SEQUENCE_ID_TAG, n | _MORE)) for n in range(_MORE)]
+"""How a sequence id begins: by its low bits, whether higher ones follow or not."""
 _EVEN_HEAD_MAX: Final = 64
 """Longer metadata is dearer to compare, byte by byte, than to read."""
 
@@ -44,6 +48,30 @@ class EvenBatch(NamedTuple):
     stride: int
     head: int
     """How long size and metadata are together; the payload fills the rest of the stride."""
+
+
+class SingleHead:
+    """Spells what stands in front of messages that say nothing but their data.
+
+    Ids come in a row and sizes are mostly alike: what is the same as before is spelled once.
+    """
+
+    __slots__ = ("_head", "_high", "_rest", "_size")
+
+    def __init__(self) -> None:
+        self._high = self._size = -1
+        self._head = self._rest = b""
+
+    def spell(self, sequence_id: int, size: int) -> bytes:
+        """As `encode_batch` does, for an id and a size that are not negative."""
+        high = sequence_id >> 7
+        if high != self._high or size != self._size:
+            self._high, self._size = high, size
+            self._rest = spell_varint(high) if high else b""
+            told = SingleMessageMetadata(payload_size=size).SerializeToString()
+            self._head = _SIZE.pack(len(told) + 2 + len(self._rest)) + told
+        numbers = _FIRST_OF_MANY if high else _ALONE
+        return self._head + numbers[sequence_id & 0x7F] + self._rest
 
 
 def encode_batch(messages: Iterable[tuple[SingleMessageMetadata, bytes]]) -> bytes:

@@ -7,11 +7,13 @@ from magnetar.wire.command import (
     CommandSend,
     CommandSendReceipt,
     MessageIdData,
+    MessageMetadata,
     decode_command,
     encode_payload_command,
     make_command,
 )
-from magnetar.wire.send import RECEIPT_HEAD, decode_receipt, encode_send
+from magnetar.wire.entry import encode_entry
+from magnetar.wire.send import RECEIPT_HEAD, PlainSend, decode_receipt, encode_send
 
 
 @pytest.mark.parametrize(("producer_id", "sequence_id"), [(0, 0), (7, 300), (2**40, 2**63)])
@@ -19,6 +21,21 @@ def test_a_send_is_spelled_as_any_other_command(producer_id: int, sequence_id: i
     command = make_command(CommandSend(producer_id=producer_id, sequence_id=sequence_id))
     expected = encode_payload_command(command, b"entry")
     assert encode_send(producer_id, sequence_id, b"entry") == expected
+
+
+@pytest.mark.parametrize("schema_version", [b"", bytes(8)])
+@pytest.mark.parametrize("sequence_id", [0, 127, 128, 16384, 2**64 - 1])
+def test_a_plain_send_is_spelled_as_any_other(sequence_id: int, schema_version: bytes) -> None:
+    plain = PlainSend(2**64 - 1, "a-name", schema_version)
+    for now_ms, payload in ((1, b"first"), (1_700_000_000_000, b""), (1_700_000_000_000, b"x")):
+        metadata = MessageMetadata(
+            producer_name="a-name",
+            sequence_id=sequence_id,
+            publish_time=now_ms,
+            schema_version=schema_version or None,
+        )
+        expected = encode_send(2**64 - 1, sequence_id, encode_entry(metadata, payload))
+        assert plain.encode(sequence_id, payload, now_ms=now_ms) == expected
 
 
 def test_a_receipt_is_read_as_any_other_command() -> None:

@@ -24,7 +24,7 @@ from magnetar.client.error import (
 from magnetar.client.message_id import MessageId as EntryId
 from magnetar.client.outgoing import Outgoing, format_key
 from magnetar.client.publication import ProducerSettings
-from magnetar.client.scalable.message_id import MessageId
+from magnetar.client.scalable.message_id import NO_VECTOR, MessageId
 from magnetar.client.scalable.route import overlaps, span_of
 from magnetar.client.session import Session
 from magnetar.client.topic_producer import TopicProducer
@@ -155,7 +155,7 @@ class Lane:
         self._desk.fail(waiting, failure)
 
     def identify(self, id: EntryId) -> MessageId:
-        return MessageId(self.segment.id, id)
+        return MessageId(self.segment.id, id, NO_VECTOR)
 
     def on_finished(self, failure: PulsarError) -> None:
         if self._is_closed or self._is_ended or self.seal is not None:

@@ -22,7 +22,7 @@ Vector: TypeAlias = Mapping[SegmentId, EntryId]
 """How far an application has come in each segment of one topic."""
 
 _NOWHERE: Final = SegmentId(-1)
-_NO_VECTOR: Final[Vector] = MappingProxyType({})
+NO_VECTOR: Final[Vector] = MappingProxyType({})
 _LONG: Final = struct.Struct(">q")
 _INT: Final = struct.Struct(">i")
 
@@ -38,7 +38,7 @@ class MessageId:
 
     segment_id: SegmentId
     entry: EntryId
-    vector: Vector = field(default_factory=lambda: _NO_VECTOR, compare=False, repr=False)
+    vector: Vector = field(default_factory=lambda: NO_VECTOR, compare=False, repr=False)
     topic: str | None = field(default=None, compare=False)
     vectors: Mapping[str, Vector] | None = field(default=None, compare=False, repr=False)
     """The same for every topic, when a consumer has several."""
