@@ -112,7 +112,8 @@ REST: tuple[tuple[str, Rule], ...] = (
     (rf"PUT {_S}/properties", TOPIC),
     (rf"\w+ {_S}/(subscriptions(/.*)?|segments/1/subscriptions/.*)", CONSUME),
     (rf"GET {_S}(/(properties|history|policy|stats|load|explain|decisions))?", EITHER),
-    (rf"GET {_S}/segments(/1)?", EITHER),
+    (rf"GET {_S}/segments(/1(/internalStats)?)?", EITHER),
+    (rf"GET {_S}/segments/1/lastSequenceId", PRODUCE),
     # What brokers ask of each other
     (r"\w+ /admin/v2/segments/t/n/x/.*", SUPER_USER),
 )
