@@ -99,15 +99,17 @@ class Admission(Generic[M]):
 
     def confirm(self, messages: Sequence[M], ids: Sequence[Any]) -> None:
         size = count = 0
+        entered, interceptors = self._entered, self._settings.interceptors
         for message, id in zip(messages, ids, strict=True):
-            if self._entered.pop(message, message) is message:
+            if entered.pop(message, message) is message:
                 continue  # it was too late
             size += message.size
             count += 1
-            if not message.sent.done():
-                message.sent.set_result(id)
-            if self._settings.interceptors:
-                tell_sent(self._settings.interceptors, self._name(), message.options, id, None)
+            sent = message.sent
+            if not sent.done():
+                sent.set_result(id)
+            if interceptors:
+                tell_sent(interceptors, self._name(), message.options, id, None)
         self.sent += count
         self._give_back(count, size)
 

@@ -28,6 +28,7 @@ from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, Floor, encode_subscribe
 from magnetar.client.value import SchemaValues
 from magnetar.model.name import TopicName
+from magnetar.model.segment import SegmentId
 from magnetar.runtime.log import Log
 from magnetar.wire.ackset import decode_ack_set
 from magnetar.wire.command import (
@@ -65,6 +66,8 @@ class TopicConsumer:
         give_up: GiveUp,
     ) -> None:
         self.topic = topic
+        self.segment = SegmentId(origin)
+        """Which segment it is of, where there are segments."""
         self.generation = 0
         self.is_active = False
         self.has_reached_end = False
@@ -72,7 +75,6 @@ class TopicConsumer:
         self._settings = settings
         self._deliver = deliver
         self._give_up = give_up
-        self._origin = origin
         self._id = session.next_consumer_id()
         self._loop = asyncio.get_running_loop()
         self._attachment = Attachment(
@@ -122,7 +124,9 @@ class TopicConsumer:
             for message in messages:
                 self._redeliveries.on_taken(message.id, message.redelivery_count)
         self._last_taken = messages[-1]
-        self._add_permits(count)
+        self._permits += count
+        if self._permits >= self._permits_least:
+            self._add_permits(0)
 
     def on_taken_raw(self, raw: RawEntry) -> None:
         self._untaken -= raw.permits
@@ -258,7 +262,12 @@ class TopicConsumer:
         if floor is not None and position_of(command.message_id) > floor.id.position:
             floor = None  # nothing in this entry can be before it
         if self._settings.columns:
-            self._accept_raw(make_raw(command, entry, floor, self._origin))
+            raw = make_raw(command, entry, floor, self.segment)
+            if isinstance(raw, int):
+                self._add_permits(raw)
+            else:
+                self._untaken += raw.permits
+                self._deliver(self, [raw])
             return
         try:
             delivery = self._decoder.decode(
@@ -286,13 +295,6 @@ class TopicConsumer:
             self._untaken += len(messages)
             self._deliver(self, messages)
         self._add_permits(delivery.unused_permits + len(delivery.messages) - len(messages))
-
-    def _accept_raw(self, raw: RawEntry | int) -> None:
-        if isinstance(raw, int):
-            self._add_permits(raw)
-        else:
-            self._untaken += raw.permits
-            self._deliver(self, [raw])
 
     def on_active_change(self, is_active: bool) -> None:
         self.is_active = is_active
@@ -366,9 +368,7 @@ class TopicConsumer:
         self._chunk_ids.clear()
         self._decoder.forget_chunks()
         self._redeliveries.clear()
-        return dropped + sum(
-            count_permits(command, entry) for command, entry in self._intake.clear()
-        )
+        return dropped + sum(count_permits(*each) for each in self._intake.clear())
 
     def _add_permits(self, count: int) -> None:
         self._permits += count

@@ -42,8 +42,8 @@ from magnetar.wire.command import (
 class ProducerOwner(Protocol):
     """Who sends elsewhere what a finished producer leaves unconfirmed."""
 
-    def identify(self, id: MessageId) -> Any:
-        """What the future of a message gets for its id."""
+    def identify(self, ids: list[MessageId]) -> list[Any]:
+        """What the futures of messages get for their ids."""
 
     def on_finished(self, failure: PulsarError) -> None:
         """It sends nothing more; `retire` gives the rest back."""
@@ -98,8 +98,11 @@ class TopicProducer:
 
     def send_message(self, message: Outgoing, sequence_id: int | None) -> None:
         """Send with the next sequence id, or with one chosen by the application."""
-        message.sequence_id = self._next_sequence_id if sequence_id is None else sequence_id
-        self._next_sequence_id = max(self._next_sequence_id, message.sequence_id + 1)
+        if sequence_id is None:
+            sequence_id = self._next_sequence_id
+        message.sequence_id = sequence_id
+        if sequence_id >= self._next_sequence_id:
+            self._next_sequence_id = sequence_id + 1
         batching = self._settings.batching
         size = message.size
         if batching is None or not message.is_batchable or size > batching.max_bytes:
@@ -163,7 +166,9 @@ class TopicProducer:
         return [*messages, *batch]
 
     def _add_to_batch(self, message: Outgoing, size: int, batching: BatchingPolicy) -> None:
-        bytes_max = min(batching.max_bytes, self._message_bytes_max)
+        bytes_max = batching.max_bytes
+        if bytes_max > self._message_bytes_max:
+            bytes_max = self._message_bytes_max
         if self._batch and self._batch_bytes + size > bytes_max:
             self.flush_batch()
         self._batch.append(message)
@@ -285,9 +290,7 @@ class TopicProducer:
             else:
                 ids = [MessageId(ledger_id, entry_id, partition, n, count) for n in range(count)]
             owner = self._owner
-            self._desk.confirm(
-                send.messages, ids if owner is None else [owner.identify(id) for id in ids]
-            )
+            self._desk.confirm(send.messages, ids if owner is None else owner.identify(ids))
 
     def on_send_error(self, error: CommandSendError) -> None:
         refusal = decode_refusal(error.error, error.message)

@@ -18,8 +18,11 @@ RECEIPT_HEAD: Final = bytes((0x08, BaseCommand.SEND_RECEIPT))
 _SIZE: Final = struct.Struct(">I")
 _SIZES: Final = struct.Struct(">II")
 _CHECKSUM_BYTES: Final = 6
-_SEQUENCE_ID: Final = b"\x10"
-"""The tag of the sequence id, in SEND as in the metadata of a message."""
+_SEQUENCE_ID_TAG: Final = 0x10
+"""In SEND as in the metadata of a message."""
+_ALONE: Final = [bytes((_SEQUENCE_ID_TAG, n)) for n in range(0x80)]
+_FIRST_OF_MANY: Final = [bytes((_SEQUENCE_ID_TAG, n | 0x80)) for n in range(0x80)]
+"""How a sequence id begins: by its low bits, whether higher ones follow or not."""
 _SEND_HEAD: Final = bytes((0x08, BaseCommand.SEND, BaseCommand.SEND_FIELD_NUMBER << 3 | 2))
 
 
@@ -29,7 +32,7 @@ class PlainSend:
     What they have in common is spelled once, their publish time once a millisecond.
     """
 
-    __slots__ = ("_command", "_first", "_last", "_time", "_time_ms")
+    __slots__ = ("_command", "_first", "_high", "_last", "_rest", "_time", "_time_ms")
 
     def __init__(self, producer_id: int, producer_name: str, schema_version: bytes) -> None:
         first = MessageMetadata(producer_name=producer_name)
@@ -37,8 +40,8 @@ class PlainSend:
         self._command = CommandSend(producer_id=producer_id).SerializePartialToString()
         self._first = first.SerializePartialToString()
         self._last = last.SerializePartialToString()
-        self._time_ms = -1
-        self._time = b""
+        self._time_ms = self._high = -1
+        self._time = self._rest = b""
 
     def encode(self, sequence_id: int, payload: bytes, *, now_ms: int) -> bytes:
         """The whole frame, for a sequence id that is not negative."""
@@ -46,7 +49,10 @@ class PlainSend:
             self._time_ms = now_ms
             told = MessageMetadata(publish_time=now_ms).SerializePartialToString()
             self._time = told + self._last
-        number = _SEQUENCE_ID + spell_varint(sequence_id)
+        high = sequence_id >> 7
+        if high != self._high:
+            self._high, self._rest = high, spell_varint(high) if high else b""
+        number = (_FIRST_OF_MANY if high else _ALONE)[sequence_id & 0x7F] + self._rest
         metadata_size = len(self._first) + len(number) + len(self._time)
         metadata = b"".join((_SIZE.pack(metadata_size), self._first, number, self._time))
         body_size = len(self._command) + len(number)

@@ -122,7 +122,7 @@ class Lane:
     def send(self, item: Item) -> None:
         item.lane = self
         if self._is_flowing:
-            self.producer.send_message(item, item.chosen)
+            self.producer.send_message(item, item.chosen if item.options else None)
         else:
             self._waiting.append(item)
 
@@ -154,8 +154,9 @@ class Lane:
         waiting, self._waiting = self._waiting, []
         self._desk.fail(waiting, failure)
 
-    def identify(self, id: EntryId) -> MessageId:
-        return MessageId(self.segment.id, id, NO_VECTOR)
+    def identify(self, ids: list[EntryId]) -> list[MessageId]:
+        number = self.segment.id
+        return [MessageId(number, id, NO_VECTOR) for id in ids]
 
     def on_finished(self, failure: PulsarError) -> None:
         if self._is_closed or self._is_ended or self.seal is not None:

@@ -213,11 +213,13 @@ class AsyncScalableProducer(Generic[T]):
     # ------------------------------------------------------------------ routing
 
     def _route(self, item: Item) -> None:
-        self._choose(item.route).send(item)
+        self._choose(None if item.key is None else item.route).send(item)
 
     def _choose(self, key: str | None) -> Lane:
         layout = self._watch.layout
-        if key is None:
+        if key is None and len(layout.active) == 1:
+            segment = layout.active[0]
+        elif key is None:
             segment = route_any(layout, self._next_turn(layout))
         else:
             routing = self._routing
@@ -226,7 +228,7 @@ class AsyncScalableProducer(Generic[T]):
 
     def _next_turn(self, layout: Layout) -> int:
         batching = self._settings.batching
-        if batching is None or len(layout.active) == 1:
+        if batching is None:
             self._turn += 1
             return self._turn
         # Stay on a segment for the time of a batch, so that there are batches at all.

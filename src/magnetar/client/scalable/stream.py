@@ -127,7 +127,7 @@ class StreamTopic:
         return plan_seats(self._watch.topic, self._watch.layout)
 
     def take(self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]) -> Mark | None:
-        number = SegmentId(delivered[0].origin)
+        number = part.segment
         if self.attendance.parts.get(number) is not part:
             return None
         part.on_taken(delivered)

@@ -16,7 +16,7 @@ Step = tuple[str, SegmentId]
 class Mark:
     """What all messages taken one after the other from one segment have in common."""
 
-    __slots__ = ("number", "others", "title", "topic")
+    __slots__ = ("number", "others", "step", "title", "topic")
 
     def __init__(
         self,
@@ -29,6 +29,7 @@ class Mark:
         self.title = title
         """The topic."""
         self.number = number
+        self.step = (title, number)
         self.topic = title if names_topic else None
         """The same where ids must tell it."""
         self.others = others
@@ -60,12 +61,13 @@ class Trail:
 
     def step(self, title: str, number: SegmentId, last: Delivered[Any]) -> Mark:
         """The application gets messages of a segment, up to `last`."""
-        mark, key = self._mark, (title, number)
+        mark = self._mark
         if mark is None or mark.number != number or mark.title != title:
+            key = (title, number)
             others = {each: message for each, message in self._last.items() if each != key}
             mark = Mark(title, number, names_topic=self._names_topic, others=others)
             self._mark = mark
-        self._last[key] = last
+        self._last[mark.step] = last
         return mark
 
     def last_id(self, title: str, number: SegmentId) -> EntryId | None:
