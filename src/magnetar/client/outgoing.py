@@ -128,9 +128,14 @@ class SendEncoder:
     plain: PlainSend = field(init=False)
     is_open: bool = field(init=False)
     """Whether payloads go out as they are."""
+    piece_bytes_max: int = field(init=False)
+    """What is larger goes out in chunks, or not at all."""
 
     def __post_init__(self) -> None:
         self.plain = PlainSend(self.producer_id, self.producer_name, self.schema_version)
+        self.piece_bytes_max = self.message_bytes_max
+        if self.settings.chunking and self.settings.chunk_bytes_max is not None:
+            self.piece_bytes_max = min(self.message_bytes_max, self.settings.chunk_bytes_max)
         self.is_open = self.sealer is None and self.settings.compression == _NO_COMPRESSION
 
     def encode(self, messages: Sequence[Outgoing], *, now_ms: int) -> list[PendingSend]:
@@ -141,9 +146,7 @@ class SendEncoder:
 
     def _encode_single(self, message: Outgoing, now_ms: int) -> list[PendingSend]:
         data, number = message.data, message.sequence_id
-        bytes_max = self.message_bytes_max
-        if self.settings.chunking and self.settings.chunk_bytes_max is not None:
-            bytes_max = min(bytes_max, self.settings.chunk_bytes_max)
+        bytes_max = self.piece_bytes_max
         if self.is_open and message.is_plain and data is not None and len(data) <= bytes_max:
             frame = self.plain.encode(number, data, now_ms=now_ms)
             return [PendingSend(number, number, frame, (message,))]

@@ -281,7 +281,8 @@ class TopicProducer:
             return
         if send is None:
             return
-        self.last_sequence_id = max(self.last_sequence_id, send.highest_sequence_id)
+        if send.highest_sequence_id > self.last_sequence_id:
+            self.last_sequence_id = send.highest_sequence_id
         if send.messages:
             ledger_id, entry_id = position_of(receipt.message_id)
             partition, count = self.topic.partition_index, len(send.messages)
