@@ -17,7 +17,8 @@ from magnetar.testing import MagnetarBroker
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
 
-ROOT = "persistent://public/default"
+NAMESPACE = "public/planned"
+ROOT = f"persistent://{NAMESPACE}"
 
 
 def test_a_plan_tells_who_is_ready_who_holds_on_and_what_is_left_to_read(
@@ -27,9 +28,10 @@ def test_a_plan_tells_who_is_ready_who_holds_on_and_what_is_left_to_read(
     logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     client = pulsar.Client(magnetar_broker.service_url, logger=logger)
     with AdminClient(url) as admin:
+        admin.namespaces.create(NAMESPACE)
         admin.topics.create_partitioned(f"{ROOT}/idle", 3)
         admin.topics.create(f"{ROOT}/unread")
-        admin.scalable_topics.create("topic://public/default/scalable")
+        admin.scalable_topics.create(f"topic://{NAMESPACE}/scalable")
         client.subscribe(f"{ROOT}/unread", "audit").close()
         producer = client.create_producer(f"{ROOT}/unread", batching_enabled=False)
         for number in range(7):
@@ -42,7 +44,7 @@ def test_a_plan_tells_who_is_ready_who_holds_on_and_what_is_left_to_read(
                 Cluster(url),
                 tmp_path,
                 WaveLimit(topics=1),
-                namespaces=["public/default"],
+                namespaces=[NAMESPACE],
                 say=lambda line: None,
             )
         finally:
