@@ -28,6 +28,8 @@ class Seat(NamedTuple):
     topic: TopicName
     is_legacy: bool = False
     buckets: tuple[HashRange, ...] = ()
+    is_guest: bool = False
+    """For a moment only, under a name that no controller takes for a reader it has sent."""
 
 
 Make = Callable[[SegmentId, Seat], TopicConsumer]
@@ -127,7 +129,7 @@ class Attendance:
         try:
             for number, seat in seats.items():
                 if number not in held:
-                    part = self._make(number, seat)
+                    part = self._make(number, seat._replace(is_guest=True))
                     part.pause()
                     guests.append(part)
                     try:

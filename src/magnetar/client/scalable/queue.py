@@ -46,7 +46,7 @@ def settle_segment(
         properties[MANAGED] = "true"
     return replace(
         settings,
-        name=f"{settings.name}-seg-{number}",
+        name=f"{settings.name}-{'guest' if seat.is_guest else 'seg'}-{number}",
         initial_position=InitialPosition.EARLIEST if is_new else settings.initial_position,
         properties=properties,
     )
