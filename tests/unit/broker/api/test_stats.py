@@ -67,3 +67,9 @@ def test_the_oldest_message_brings_its_subscription_along() -> None:
 
 def test_no_partitions_make_empty_stats() -> None:
     assert merge_topic_stats([]) == {}
+
+
+def test_messages_per_entry_of_partitions_are_a_whole_number() -> None:
+    for values in ((0, 0), (1, 2), (3, 0)):
+        merged = merge_topic_stats([stats(avgMessagesPerEntry=each) for each in values])
+        assert type(merged["avgMessagesPerEntry"]) is int
