@@ -1,7 +1,8 @@
 """Which consumer of a STREAM subscription or a CHECKPOINT group reads which segment.
 
 Segments are dealt out evenly, and whoever has one keeps it unless evenness demands otherwise: a
-change moves as few as it can. A STREAM subscription gets what is neither withheld nor drained
+change moves as few as it can, and whoever comes back under its name gets what it left, as far as
+something moves at all. A STREAM subscription gets what is neither withheld nor drained
 (`rules.drain`). A CHECKPOINT group gets everything at once, active segments dealt first, because
 nobody knows how far its members have read.
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from typing import assert_never
 
 from magnetar.model.layout import Layout
@@ -35,6 +37,8 @@ class Assignment:
 
     epoch: int = 0
     owners: Mapping[SegmentId, tuple[str, ...]] = field(default_factory=dict)
+    former: Mapping[SegmentId, str] = field(default_factory=dict)
+    """Who left each segment behind last, to be preferred when it returns."""
 
     def segments_of(self, consumer: str) -> tuple[SegmentId, ...]:
         return tuple(number for number, names in self.owners.items() if consumer in names)
@@ -74,8 +78,9 @@ def decide_assignment(
 ) -> Assignment:
     """Deal the segments of a layout to members (connected ones and those that may yet return)."""
     present = {member.name: member for member in sorted(members)}
+    former = _recall_former(layout, present, previous)
     if not present:
-        return Assignment(layout.epoch)
+        return Assignment(layout.epoch, former=former)
     match kind:
         case ConsumerKind.STREAM:
             rounds: tuple[tuple[Segment, ...], ...] = (find_assignable(layout, drained),)
@@ -85,12 +90,26 @@ def decide_assignment(
             assert_never(kind)
     hands: dict[str, list[Segment]] = {name: [] for name in present}
     for segments in rounds:
-        _deal(segments, hands, previous)
+        _deal(segments, hands, previous, former)
     owners = {segment.id: (name,) for name, hand in hands.items() for segment in hand}
     ordered = sorted((segment for segments in rounds for segment in segments), key=_by_hash)
     idle = [present[name] for name, hand in hands.items() if not hand]
     shared = _share(ordered, owners, [each.name for each in idle if each.shares], previous, present)
-    return Assignment(layout.epoch, {segment.id: shared[segment.id] for segment in ordered})
+    return Assignment(layout.epoch, {segment.id: shared[segment.id] for segment in ordered}, former)
+
+
+def _recall_former(
+    layout: Layout, present: Mapping[str, Member], previous: Assignment
+) -> dict[SegmentId, str]:
+    former: dict[SegmentId, str] = {}
+    for segment in layout.segments:
+        leaver = next(
+            (name for name in previous.owners.get(segment.id, ()) if name not in present),
+            previous.former.get(segment.id),
+        )
+        if leaver is not None:
+            former[segment.id] = leaver
+    return former
 
 
 def changed_members(previous: Assignment, following: Assignment) -> tuple[str, ...]:
@@ -110,7 +129,10 @@ def _by_hash(segment: Segment) -> tuple[int, int, SegmentId]:
 
 
 def _deal(
-    segments: Sequence[Segment], hands: dict[str, list[Segment]], previous: Assignment
+    segments: Sequence[Segment],
+    hands: dict[str, list[Segment]],
+    previous: Assignment,
+    former: Mapping[SegmentId, str],
 ) -> None:
     """Add the segments to the hands so that all hands end level, moving as few as possible."""
     kept: dict[str, list[Segment]] = {name: [] for name in hands}
@@ -126,14 +148,34 @@ def _deal(
                 wishes[name] += 1
     quotas = _quotas(len(segments), hands, kept, wishes)
     for name, hand in hands.items():
+        kept[name].sort(key=partial(_is_missed, hands=hands, former=former, holder=name))
         hand += kept[name][: quotas[name]]
         loose += kept[name][quotas[name] :]
         quotas[name] -= len(kept[name][: quotas[name]])
     for segment in sorted(loose, key=_by_hash):
         heirs = _heirs(segment, previous, hands)
-        name = max(hands, key=lambda one: (quotas[one] > 0, one in heirs, -len(hands[one])))
+        name = max(
+            hands,
+            key=lambda one: (
+                quotas[one] > 0,
+                one == former.get(segment.id),
+                one in heirs,
+                -len(hands[one]),
+            ),
+        )
         hands[name].append(segment)
         quotas[name] -= 1
+
+
+def _is_missed(
+    segment: Segment,
+    hands: Mapping[str, object],
+    former: Mapping[SegmentId, str],
+    holder: str,
+) -> bool:
+    """Whether another consumer that is here had it before its holder: it is given up first."""
+    leaver = former.get(segment.id)
+    return leaver != holder and leaver in hands
 
 
 def _heirs(segment: Segment, previous: Assignment, hands: Mapping[str, object]) -> tuple[str, ...]:

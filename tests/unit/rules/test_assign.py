@@ -71,6 +71,24 @@ def test_a_dead_parent_does_not_take_the_place_of_a_child() -> None:
     assert parts(group, "c1 c2") == [(0, 1), (2,)]
 
 
+def test_who_leaves_and_comes_back_under_its_name_gets_what_it_left() -> None:
+    both = deal(FOUR, "alice bob")
+    alone = deal(FOUR, "bob", both)
+    assert parts(alone, "bob") == [(0, 1, 2, 3)]
+    assert deal(FOUR, "alice bob", alone).owners == both.owners
+    nobody = deal(FOUR, "", both)
+    assert parts(deal(FOUR, "bob", nobody), "bob") == [(0, 1, 2, 3)]
+    assert parts(deal(FOUR, "bob aaron", nobody), "bob aaron") == [(1, 3), (0, 2)]
+
+
+def test_what_somebody_left_is_no_reason_to_move_more_than_evenness_asks_for() -> None:
+    alone = deal(FOUR, "bob", deal(FOUR, "alice bob"))
+    three = deal(FOUR, "alice bob carol", alone)
+    assert set(three.segments_of("alice")) <= {0, 2}
+    back = deal(FOUR, "alice bob", deal(FOUR, "bob carol", three))
+    assert len(back.segments_of("alice")) == 2
+
+
 def test_a_newcomer_takes_its_share_and_nobody_else_moves() -> None:
     before = deal(FOUR, "c1 c2")
     after = deal(FOUR, "c0 c1 c2", before)
