@@ -15,8 +15,9 @@ from magnetar.model.permission import (
     SUPER_USER,
     TENANT_ADMIN,
 )
-from magnetar.model.policy import AuthAction, Policies
+from magnetar.model.policy import AuthAction, Policies, TopicGrant, TopicRevocation
 
+ROOT_TABLE = Table("namespaces", "/admin/v2/namespaces")
 TENANT_TABLE = Table("namespaces", "/admin/v2/namespaces/{tenant}")
 TABLE = Table("namespaces", "/admin/v2/namespaces/{tenant}/{namespace}")
 
@@ -179,11 +180,39 @@ async def revoke_subscription_permission(api: BrokerApi, call: Call) -> object:
     return None
 
 
+async def grant_permissions_on_topics(api: BrokerApi, call: Call) -> object:
+    """Let roles do things with topics, many at once; all of them exist or nothing changes."""
+    await api.permissions.grant_on_topics(call.payload)
+    return None
+
+
+async def revoke_permissions_on_topics(api: BrokerApi, call: Call) -> object:
+    """Take permissions on topics away from roles, many at once."""
+    await api.permissions.revoke_on_topics(call.payload)
+    return None
+
+
 P0, P2 = Priority.P0, Priority.P2
 _FORCE = (Query("force", default=False),)
 _SPLIT = (Query("unload", default=False), Query("splitAlgorithmName", str))
 _MODE = (Query("mode", str, "PERSISTENT"), Query("includeSystemTopic", default=False))
 
+ROOT_TABLE.add(
+    "POST",
+    "/grantPermissionsOnTopics",
+    grant_permissions_on_topics,
+    SUPER_USER,
+    priority=P2,
+    body=Body(list[TopicGrant], required=True),
+)
+ROOT_TABLE.add(
+    "POST",
+    "/revokePermissionsOnTopics",
+    revoke_permissions_on_topics,
+    SUPER_USER,
+    priority=P2,
+    body=Body(list[TopicRevocation], required=True),
+)
 TENANT_TABLE.add("GET", "", list_namespaces, TENANT_ADMIN, priority=P0)
 TABLE.add("GET", "", get_namespace, NAMESPACE_ADMIN, priority=P0)
 TABLE.add("PUT", "", create_namespace, TENANT_ADMIN, priority=P0, body=Body(Policies))

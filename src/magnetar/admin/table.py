@@ -27,6 +27,7 @@ _TABLES = (
     broker.TABLE,
     broker.STATS_TABLE,
     tenant.TABLE,
+    namespace.ROOT_TABLE,
     namespace.TENANT_TABLE,
     namespace.TABLE,
     namespace_policy.TABLE,

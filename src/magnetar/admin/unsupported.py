@@ -70,18 +70,6 @@ _ROWS: Final[Sequence[tuple[str, Need, str, tuple[str, ...]]]] = (
         "/admin/v2/namespaces/{cluster}/antiAffinity/{group}",
         ("GET",),
     ),
-    (
-        "Grants on many topics",
-        SUPER_USER,
-        "/admin/v2/namespaces/grantPermissionsOnTopics",
-        ("POST",),
-    ),
-    (
-        "Grants on many topics",
-        SUPER_USER,
-        "/admin/v2/namespaces/revokePermissionsOnTopics",
-        ("POST",),
-    ),
     ("Namespace migration", SUPER_USER, f"{_NAMESPACE}/migration", ("POST",)),
     ("Offloaded ledgers", NAMESPACE_ADMIN, f"{_NAMESPACE}/scanOffloadedLedgers", ("GET",)),
     (

@@ -7,6 +7,7 @@ level decides.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
@@ -160,6 +161,19 @@ class AuthPolicies(Struct, frozen=True, kw_only=True):
     namespace_auth: dict[str, tuple[AuthAction, ...]] = field(default_factory=dict)
     destination_auth: dict[str, dict[str, tuple[AuthAction, ...]]] = field(default_factory=dict)
     subscription_auth_roles: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class TopicGrant(Struct, frozen=True, kw_only=True):
+    """One of many grants that are asked for at once."""
+
+    topic: str
+    role: str
+    actions: Sequence[AuthAction]
+
+
+class TopicRevocation(Struct, frozen=True, kw_only=True):
+    topic: str
+    role: str
 
 
 class Policies(Struct, frozen=True, kw_only=True):

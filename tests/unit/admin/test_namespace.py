@@ -170,6 +170,35 @@ def test_permissions_are_granted_told_and_revoked() -> None:
     run(body)
 
 
+def test_permissions_on_many_topics_are_granted_and_revoked_together() -> None:
+    async def body(admin: Admin) -> None:
+        for name in ("a", "b"):
+            await admin.put(f"{V2}/persistent/public/default/{name}")
+        a, b = (f"persistent://public/default/{name}" for name in ("a", "b"))
+        grants = [
+            {"topic": a, "role": "r1", "actions": ["produce"]},
+            {"topic": b, "role": "r1", "actions": ["consume", "consume"]},
+            {"topic": b, "role": "r2", "actions": ["produce"]},
+        ]
+        missing = {"topic": f"{a}-missing", "role": "r1", "actions": ["produce"]}
+        many = f"{NAMESPACES}/grantPermissionsOnTopics"
+        assert (await admin.post(many, [*grants, missing])).status == 404
+        on_b = f"{V2}/persistent/public/default/b/permissions"
+        assert (await admin.get(on_b)).json == {}, "all or nothing"
+        assert (await admin.post(many, grants)).status == 204
+        assert (await admin.get(on_b)).json == {"r1": ["consume"], "r2": ["produce"]}
+        gone = [{"topic": a, "role": "r1"}, {"topic": b, "role": "r2"}]
+        assert (await admin.post(f"{NAMESPACES}/revokePermissionsOnTopics", gone)).status == 204
+        assert (await admin.get(on_b)).json == {"r1": ["consume"]}
+        assert (await admin.get(on_b.replace("/b/", "/a/"))).json == {}
+        assert (
+            await admin.post(many, [{"topic": a, "role": "x", "actions": ["fly"]}])
+        ).status == 400
+        assert (await admin.post(many)).status == 400
+
+    run(body)
+
+
 def test_a_bundle_is_split_unloaded_and_named_exactly() -> None:
     async def body(admin: Admin) -> None:
         base = f"{NAMESPACES}/public/default"

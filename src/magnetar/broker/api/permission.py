@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from magnetar.broker.api.record import load_policies, store_policies
 from magnetar.errors import TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
-from magnetar.model.policy import AuthAction, AuthPolicies, Policies
+from magnetar.model.policy import AuthAction, AuthPolicies, Policies, TopicGrant, TopicRevocation
 from magnetar.rules.permission import is_about, reaching_names
 
 if TYPE_CHECKING:
@@ -57,32 +58,30 @@ class PermissionApi:
     async def grant_on_topic(
         self, topic: TopicName, role: str, actions: Sequence[AuthAction]
     ) -> None:
-        names = await self._names_of(topic)
-
-        def change(policies: Policies) -> Policies:
-            auth = policies.auth_policies
-            granted = dict(auth.destination_auth)
-            for name in names:
-                granted[name] = {**granted.get(name, {}), role: _distinct(actions)}
-            return _with(policies, replace(auth, destination_auth=granted))
-
-        await store_policies(self._service, topic.namespace, change)
+        await self.grant_on_topics([TopicGrant(topic=topic.full, role=role, actions=actions)])
 
     async def revoke_on_topic(self, topic: TopicName, role: str) -> None:
-        """However the topic was spelled when the permissions were granted, and on its parts."""
-        await self._names_of(topic)
+        await self.revoke_on_topics([TopicRevocation(topic=topic.full, role=role)])
 
-        def change(policies: Policies) -> Policies:
-            auth = policies.auth_policies
-            kept: dict[str, dict[str, tuple[AuthAction, ...]]] = {}
-            for name, granted in auth.destination_auth.items():
-                if is_about(parse_topic(name), topic):
-                    granted = {each: actions for each, actions in granted.items() if each != role}
-                if granted:
-                    kept[name] = granted
-            return _with(policies, replace(auth, destination_auth=kept))
+    async def grant_on_topics(self, grants: Sequence[TopicGrant]) -> None:
+        """All topics must exist; the grants in one namespace come into force together."""
+        wanted: dict[NamespaceName, list[tuple[str, TopicGrant]]] = {}
+        for grant in grants:
+            topic = parse_topic(grant.topic)
+            names = await self._names_of(topic)
+            wanted.setdefault(topic.namespace, []).extend((name, grant) for name in names)
+        for namespace, rows in wanted.items():
+            await store_policies(self._service, namespace, partial(_grant_rows, rows))
 
-        await store_policies(self._service, topic.namespace, change)
+    async def revoke_on_topics(self, revocations: Sequence[TopicRevocation]) -> None:
+        """However a topic was spelled when the permissions were granted, and on its parts."""
+        wanted: dict[NamespaceName, list[tuple[TopicName, str]]] = {}
+        for revocation in revocations:
+            topic = parse_topic(revocation.topic)
+            await self._names_of(topic)
+            wanted.setdefault(topic.namespace, []).append((topic, revocation.role))
+        for namespace, rows in wanted.items():
+            await store_policies(self._service, namespace, partial(_revoke_rows, rows))
 
     async def _names_of(self, topic: TopicName) -> Sequence[str]:
         """The topic, and every partition when it has some; it must exist, regular or scalable."""
@@ -141,6 +140,26 @@ async def forget_permissions(service: Service, topic: TopicName) -> None:
 
     if await service.resources.namespaces.get(topic.namespace) is not None:
         await service.resources.namespaces.update(topic.namespace, change)
+
+
+def _grant_rows(rows: Sequence[tuple[str, TopicGrant]], policies: Policies) -> Policies:
+    auth = policies.auth_policies
+    granted = dict(auth.destination_auth)
+    for name, grant in rows:
+        granted[name] = {**granted.get(name, {}), grant.role: _distinct(grant.actions)}
+    return _with(policies, replace(auth, destination_auth=granted))
+
+
+def _revoke_rows(rows: Sequence[tuple[TopicName, str]], policies: Policies) -> Policies:
+    auth = policies.auth_policies
+    kept: dict[str, dict[str, tuple[AuthAction, ...]]] = {}
+    for name, granted in auth.destination_auth.items():
+        spelled = parse_topic(name)
+        revoked = {role for topic, role in rows if is_about(spelled, topic)}
+        left = {role: actions for role, actions in granted.items() if role not in revoked}
+        if left:
+            kept[name] = left
+    return _with(policies, replace(auth, destination_auth=kept))
 
 
 def _with(policies: Policies, auth: AuthPolicies) -> Policies:
