@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, unquote
 
 import msgspec
 
-from magnetar.errors import BadRequest, InvalidName, PreconditionFailed
+from magnetar.errors import BadRequest, BrokerError, InvalidName, PreconditionFailed
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
 
@@ -125,6 +125,16 @@ class Call:
         value = self.query(name)
         return None if value is None or value == "" else _parse_integer(name, value)
 
+    def policy_value(self, name: str, schema: Any) -> Any:
+        """The value of a topic's policy that stands in the query."""
+        text = (self.query(name) or "").strip()
+        if not text:
+            raise missing_policy(name)
+        try:
+            return msgspec.convert(text, schema, strict=False)
+        except msgspec.ValidationError as error:
+            raise _unfit(name, str(error)) from None
+
 
 def _parse_integer(name: str, text: str) -> int:
     digits = text[1:] if text[:1] == "-" else text
@@ -136,7 +146,7 @@ def _parse_integer(name: str, text: str) -> int:
     return value
 
 
-def decode_body(body: bytes, schema: Any) -> Any:
+def decode_body(body: bytes, schema: Any, *, policy: str = "") -> Any:
     """Read JSON as `schema`; nothing, blanks and `null` are all None.
 
     Tools are not strict and neither is this: a null field is a missing one, an empty text is no
@@ -151,14 +161,22 @@ def decode_body(body: bytes, schema: Any) -> Any:
         read = msgspec.convert(_without_blank_choices(value, schema), schema, strict=False)
         msgspec.json.encode(read)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"The body does not fit: {error}") from None
+        raise _unfit(policy, str(error)) from None
     except msgspec.DecodeError as error:
         raise BadRequest(f"The body is not JSON: {error}") from None
     except (OverflowError, RecursionError):
-        raise BadRequest(
-            "The body does not fit: a number or its depth is beyond all limits"
-        ) from None
+        raise _unfit(policy, "a number or its depth is beyond all limits") from None
     return read
+
+
+def _unfit(policy: str, reason: str) -> BrokerError:
+    if policy:
+        return PreconditionFailed(f"Invalid value for {policy}: {reason}")
+    return BadRequest(f"The body does not fit: {reason}")
+
+
+def missing_policy(policy: str) -> PreconditionFailed:
+    return PreconditionFailed(f"A value for {policy} is needed; DELETE takes it away")
 
 
 def _without_nulls(value: Any) -> Any:

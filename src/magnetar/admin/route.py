@@ -45,12 +45,17 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What a body must fit; without `required`, nothing and `null` reach the handler as None."""
+    """What a body must fit; without `required`, nothing and `null` reach the handler as None.
+
+    A body that is the value of a `policy` of a topic is refused under its name when it does not
+    fit: it is the value that cannot be, not the call.
+    """
 
     schema: Any
     required: bool = False
     missing: str = "The request body cannot be empty"
     media_types: tuple[str, ...] = (JSON,)
+    policy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,9 @@ def _reader(setting: TopicSetting) -> Handler:
 
 def _writer(setting: TopicSetting) -> Handler:
     async def write(api: BrokerApi, call: Call) -> object:
-        value = call.number(setting.name) if setting.in_query else call.payload
+        value = call.payload
+        if setting.in_query:
+            value = call.policy_value(setting.name, setting.body)
         is_global = call.flag("isGlobal")
         await api.topic_policies.set(call.topic, setting, value, is_global=is_global)
         return None
@@ -107,6 +109,10 @@ async def delete_policies(api: BrokerApi, call: Call) -> object:
     return None
 
 
+def _body(setting: TopicSetting) -> Body:
+    return Body(setting.body, required=setting.bodyless is None, policy=setting.name)
+
+
 def _add_setting(setting: TopicSetting) -> None:
     path, priority, name = f"/{setting.name}", Priority(setting.priority), setting.name
     TABLE.add(
@@ -125,7 +131,7 @@ def _add_setting(setting: TopicSetting) -> None:
         TOPIC_POLICY,
         operation=f"set_{name}",
         priority=priority,
-        body=None if setting.in_query else Body(setting.body),
+        body=None if setting.in_query else _body(setting),
         query=(*_SCOPE, Query(name, int)) if setting.in_query else _SCOPE,
     )
     TABLE.add(
@@ -147,7 +153,7 @@ TABLE.add(
     "/backlogQuota",
     set_backlog_quota,
     TOPIC_POLICY,
-    body=Body(BacklogQuota, required=True, missing="A backlog quota is required"),
+    body=Body(BacklogQuota, required=True, policy="backlogQuota"),
     query=(*_SCOPE, _KIND),
 )
 TABLE.add("DELETE", "/backlogQuota", remove_backlog_quota, TOPIC_POLICY, query=(*_SCOPE, _KIND))
@@ -160,7 +166,7 @@ TABLE.add(
     TOPIC_POLICY,
     priority=P2,
     query=_SCOPE,
-    body=Body(DispatchRate),
+    body=Body(DispatchRate, required=True, policy="dispatchRate"),
 )
 TABLE.add("DELETE", RATE, remove_subscription_rate, TOPIC_POLICY, priority=P2, query=_SCOPE)
 TABLE.add("DELETE", "/policies", delete_policies, TOPIC_POLICY)

@@ -52,8 +52,10 @@ def _build_offload(options: Options) -> dict[str, Any]:
         "managedLedgerOffloadThresholdInBytes": options.offloadAfterThreshold,
         "managedLedgerOffloadThresholdInSeconds": options.offloadAfterThresholdInSeconds,
         "managedLedgerOffloadDeletionLagInMillis": options.offloadAfterElapsed,
-        "managedLedgerOffloadedReadPriority": options.offloadedReadPriority,
     }
+    if options.offloadedReadPriority is not None:
+        priority = options.offloadedReadPriority.upper().replace("-", "_")
+        value["managedLedgerOffloadedReadPriority"] = priority
     return {key: item for key, item in value.items() if item is not None}
 
 

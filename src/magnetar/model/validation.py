@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 from typing import Final
 
 from magnetar.errors import BadRequest, NotAcceptable, PreconditionFailed
@@ -11,6 +12,7 @@ from magnetar.model.policy import (
     BacklogQuota,
     BacklogQuotaType,
     DelayedDeliveryPolicies,
+    InactiveTopicDeleteMode,
     InactiveTopicPolicies,
     PersistencePolicies,
     Policies,
@@ -20,6 +22,8 @@ from magnetar.model.policy import (
 
 TOPIC_BUCKETS_MAX: Final = 10_000
 _MIB: Final = 1 << 20
+_STORAGE_CLASS: Final = "bookkeeper"
+"""What Pulsar calls the storage there is when nobody brings another."""
 
 
 def check_retention(retention: RetentionPolicies) -> None:
@@ -95,6 +99,14 @@ def check_persistence(
             f"Bookkeeper Ensemble ({ensemble}) >= WriteQuorum ({write}) >= AckQuorum ({ack})"
             " does not hold"
         )
+    if not isfinite(persistence.managedLedgerMaxMarkDeleteRate):
+        raise PreconditionFailed("managedLedgerMaxMarkDeleteRate must be a number")
+    storage = persistence.managedLedgerStorageClassName
+    if storage and storage != _STORAGE_CLASS:
+        raise PreconditionFailed(
+            f"Invalid value for managedLedgerStorageClassName: there is no {storage!r};"
+            f" leave it out or say {_STORAGE_CLASS!r}"
+        )
 
 
 def check_auto_topic_creation(
@@ -148,6 +160,9 @@ def check_rate(name: str, *limits: int, period_s: int = 1) -> None:
 
 
 def check_inactive_topic(policies: InactiveTopicPolicies) -> None:
+    if policies.deleteWhileInactive and policies.inactiveTopicDeleteMode is None:
+        modes = " or ".join(InactiveTopicDeleteMode)
+        raise PreconditionFailed(f"inactiveTopicDeleteMode must say what is deleted: {modes}")
     check_not_negative("maxInactiveDurationSeconds", policies.maxInactiveDurationSeconds)
 
 
@@ -236,4 +251,7 @@ def parse_quota_type(text: str | None) -> BacklogQuotaType:
     try:
         return BacklogQuotaType(text)
     except ValueError:
-        raise BadRequest(f"There is no backlog quota type {text!r}") from None
+        kinds = " and ".join(BacklogQuotaType)
+        raise PreconditionFailed(
+            f"Invalid value for backlogQuotaType: {text!r}; there are {kinds}"
+        ) from None

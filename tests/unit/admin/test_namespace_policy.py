@@ -240,7 +240,7 @@ def test_backlog_quotas_are_kept_by_kind_and_below_retention() -> None:
         assert large.status == 412 and large.reason.startswith("Backlog Quota exceeds")
         unnamed = await admin.post(f"{BASE}/backlogQuota", {"limitSize": 5})
         assert unnamed.status == 400 and "policy cannot be null" in unnamed.reason
-        assert (await admin.post(f"{BASE}/backlogQuota?backlogQuotaType=x", quota)).status == 400
+        assert (await admin.post(f"{BASE}/backlogQuota?backlogQuotaType=x", quota)).status == 412
         assert (await admin.delete(f"{BASE}/backlogQuota")).status == 204
         assert (await admin.get(f"{BASE}/backlogQuotaMap")).json == {}
 

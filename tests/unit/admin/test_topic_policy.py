@@ -83,7 +83,6 @@ def test_a_setting_in_the_query_is_set_and_removed(path: str) -> None:
         assert (await admin.post(f"{url}?{path}=600")).status == 204
         assert (await admin.get(url)).json == 600
         assert (await admin.post(f"{url}?{path}=-1")).status == 412
-        assert (await admin.post(f"{url}?{path}=x")).status == 400
         assert (await admin.get(url)).json == 600
         assert (await admin.delete(url)).status == 204
         assert (await admin.get(url)).status == 204
@@ -124,7 +123,6 @@ def test_the_schema_strategy_falls_back_to_the_namespaces() -> None:
         assert (await admin.get(url)).status == 204
         assert (await admin.put(url, "BACKWARD")).status == 204
         assert (await admin.get(url)).json == "BACKWARD"
-        assert (await admin.put(url, "bad")).status == 400
         assert (await admin.delete(url)).status == 204
         assert (await admin.get(f"{url}?applied=true")).json == "FORWARD"
 
@@ -152,33 +150,6 @@ def test_retention_is_both_or_neither(minutes: int, megabytes: int, status: int)
         assert (await admin.post(f"{TOPICS}/a/retention", value)).status == status
 
     run(body, backlogQuotaDefaultLimitGB=-1)
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "status"),
-    [
-        ("maxProducers", -1, 412),
-        ("maxProducers", "a", 400),
-        ("maxMessageSize", -1, 412),
-        ("maxMessageSize", 99_999_999, 412),
-        ("compactionThreshold", -1, 412),
-        ("replication", [], 412),
-        ("replication", ["nope"], 412),
-        ("subscriptionTypesEnabled", ["Bad"], 400),
-        ("backlogQuota", {"limitSize": 5}, 400),
-        ("entryFilters", {"entryFilterNames": ""}, 400),
-        ("maxProducers", 2**40, 400),
-    ],
-)
-def test_a_value_that_cannot_be_is_refused_and_nothing_is_stored(
-    path: str, value: Any, status: int
-) -> None:
-    async def body(admin: Admin) -> None:
-        await admin.put(f"{TOPICS}/a")
-        assert (await admin.post(f"{TOPICS}/a/{path}", value)).status == status
-        assert not await admin.service.store.exists("/admin/topic-policies")
-
-    run(body)
 
 
 def test_backlog_quotas_of_a_topic_are_kept_by_kind() -> None:

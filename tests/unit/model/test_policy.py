@@ -306,5 +306,5 @@ def test_a_namespace_is_created_with_no_policies_at_all() -> None:
 def test_a_quota_type_is_the_size_unless_told() -> None:
     assert parse_quota_type(None) is BacklogQuotaType.DESTINATION_STORAGE
     assert parse_quota_type("message_age") is BacklogQuotaType.MESSAGE_AGE
-    with pytest.raises(BadRequest):
+    with pytest.raises(PreconditionFailed):
         parse_quota_type("by_colour")

@@ -179,12 +179,12 @@ def _check_filters(value: Any, policies: Policies, service: Service) -> None:
 
 def check_entry_filters(value: EntryFilters) -> None:
     """There are no filters to choose from."""
-    if not (value.entryFilterNames or "").strip():
+    names = [name.strip() for name in (value.entryFilterNames or "").split(",") if name.strip()]
+    if not names:
         raise BadRequest(
             "entryFilterNames can't be empty. To remove entry filters use the remove method."
         )
-    first = (value.entryFilterNames or "").split(",")[0].strip()
-    raise BadRequest(f"Entry filter '{first}' not found")
+    raise BadRequest(f"Entry filter '{names[0]}' not found")
 
 
 def _check_offload(value: Any, policies: Policies, service: Service) -> None:

@@ -42,7 +42,9 @@ class TopicPolicyApi:
     async def set(
         self, topic: TopicName, setting: TopicSetting, value: Any, *, is_global: bool
     ) -> None:
-        """None removes; what cannot be is refused before anything is written."""
+        """None is what a call without a value means; what cannot be is refused before anything is
+        written.
+        """
         await self._check(topic)
         if value is None:
             value = setting.bodyless
