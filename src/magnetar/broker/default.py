@@ -20,6 +20,7 @@ from magnetar.model.policy import (
     TopicPolicies,
 )
 from magnetar.model.schema import CompatibilityStrategy
+from magnetar.model.validation import QuorumMax
 from magnetar.rules.policy import AutoTopicCreation, BrokerDefaults
 from magnetar.runtime.configuration import Configuration
 
@@ -44,6 +45,17 @@ def plan_defaults(config: Configuration) -> BrokerDefaults:
         ledger_bytes_max=config.managedLedgerMaxSizePerLedgerMbytes * _MIB,
         roll_min_ms=config.managedLedgerMinLedgerRolloverTimeMinutes * 60_000,
         roll_max_ms=config.managedLedgerMaxLedgerRolloverTimeMinutes * 60_000,
+    )
+
+
+def read_quorum_max(config: Configuration) -> QuorumMax:
+    """There is one copy of an entry here, whatever is asked for: with maxima of 1 the broker
+    refuses policies that want more.
+    """
+    return QuorumMax(
+        config.managedLedgerMaxEnsembleSize,
+        config.managedLedgerMaxWriteQuorum,
+        config.managedLedgerMaxAckQuorum,
     )
 
 

@@ -9,10 +9,11 @@ from magnetar.cli.command import NAMESPACE, TOPIC, Flag, Options, Part, Switch, 
 from magnetar.cli.form import Form
 from magnetar.cli.limit import QUOTA_TYPE
 from magnetar.cli.policy import forms_of
-from magnetar.client.admin.policy import NAMESPACE_POLICIES, TOPIC_POLICIES
+from magnetar.client.admin.policy import NAMESPACE_POLICIES, SUBSCRIPTION_POLICY, TOPIC_POLICIES
 
 _SENTENCES: Final = {"get": "show", "set": "set", "remove": "unset"}
 _APPLIED = Switch(("-ap", "--applied"), "what holds, be it set here, above or by default")
+_SUBSCRIPTION = Flag(("-s", "--subscription"), "of this subscription alone", default="")
 _GLOBAL = Switch(("-g", "--global"), "the setting for all clusters", "is_global")
 
 
@@ -84,32 +85,36 @@ def _namespace_remove(form: Form) -> Verb:
     return _verb("remove", form, (NAMESPACE, *_remove_parts(form)), run)
 
 
+def _whose(form: Form) -> tuple[Flag, ...]:
+    return (_SUBSCRIPTION,) if form.key == SUBSCRIPTION_POLICY else ()
+
+
+def _whose_query(form: Form, options: Options) -> dict[str, Any]:
+    query: dict[str, Any] = {"is_global": options.is_global}
+    if form.key == SUBSCRIPTION_POLICY:
+        query["subscription"] = options.subscription
+    return query
+
+
 def _topic_get(form: Form) -> Verb:
     def run(admin: Any, options: Options) -> Any:
-        return admin.topic_policies.get(
-            options.topic, form.key, applied=options.applied, is_global=options.is_global
-        )
+        whose = _whose_query(form, options)
+        return admin.topic_policies.get(options.topic, form.key, applied=options.applied, **whose)
 
-    return _verb("get", form, (TOPIC, _APPLIED, _GLOBAL), run)
+    return _verb("get", form, (TOPIC, *_whose(form), _APPLIED, _GLOBAL), run)
 
 
 def _topic_set(form: Form) -> Verb:
     def run(admin: Any, options: Options) -> None:
-        admin.topic_policies.set(
-            options.topic,
-            form.key,
-            form.build(options),
-            is_global=options.is_global,
-            **_query(form, options),
-        )
+        query = {**_query(form, options), **_whose_query(form, options)}
+        admin.topic_policies.set(options.topic, form.key, form.build(options), **query)
 
-    return _verb("set", form, (TOPIC, *form.parts, _GLOBAL), run)
+    return _verb("set", form, (TOPIC, *form.parts, *_whose(form), _GLOBAL), run)
 
 
 def _topic_remove(form: Form) -> Verb:
     def run(admin: Any, options: Options) -> None:
-        query = _query(form, options)
-        is_global = options.is_global
-        admin.topic_policies.remove(options.topic, form.key, is_global=is_global, **query)
+        query = {**_query(form, options), **_whose_query(form, options)}
+        admin.topic_policies.remove(options.topic, form.key, **query)
 
-    return _verb("remove", form, (TOPIC, *_remove_parts(form), _GLOBAL), run)
+    return _verb("remove", form, (TOPIC, *_remove_parts(form), *_whose(form), _GLOBAL), run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import isfinite
-from typing import Final
+from typing import Final, NamedTuple
 
 from magnetar.errors import BadRequest, NotAcceptable, PreconditionFailed
 from magnetar.model.policy import (
@@ -77,20 +77,27 @@ def check_retention_exceeds_quotas(
         )
 
 
+class QuorumMax(NamedTuple):
+    """The most that policies may ask for."""
+
+    ensemble: int = 5
+    write: int = 5
+    ack: int = 5
+
+
+_QUORUM_MAX: Final = QuorumMax()
+
+
 def check_persistence(
-    persistence: PersistencePolicies,
-    *,
-    ensemble_max: int = 5,
-    write_quorum_max: int = 5,
-    ack_quorum_max: int = 5,
+    persistence: PersistencePolicies, *, quorum_max: QuorumMax = _QUORUM_MAX
 ) -> None:
     ensemble = persistence.bookkeeperEnsemble
     write = persistence.bookkeeperWriteQuorum
     ack = persistence.bookkeeperAckQuorum
     for name, value, most in (
-        ("Ensemble", ensemble, ensemble_max),
-        ("WriteQuorum", write, write_quorum_max),
-        ("AckQuorum", ack, ack_quorum_max),
+        ("Ensemble", ensemble, quorum_max.ensemble),
+        ("WriteQuorum", write, quorum_max.write),
+        ("AckQuorum", ack, quorum_max.ack),
     ):
         if not 0 < value <= most:
             raise BadRequest(f"Bookkeeper-{name} must be <= {most} and > 0.")
@@ -216,13 +223,15 @@ def check_topic_buckets_kept(before: Policies, after: Policies) -> None:
         )
 
 
-def check_policies(policies: Policies, *, partitions_max: int = 0) -> None:
+def check_policies(
+    policies: Policies, *, partitions_max: int = 0, quorum_max: QuorumMax = _QUORUM_MAX
+) -> None:
     """Everything a namespace may be created with."""
     check_message_ttl(policies.message_ttl_in_seconds)
     check_subscription_expiration(policies.subscription_expiration_time_minutes)
     check_topic_buckets(policies.numberOfTopicBuckets)
     if policies.persistence is not None:
-        check_persistence(policies.persistence)
+        check_persistence(policies.persistence, quorum_max=quorum_max)
     if policies.retention_policies is not None:
         check_retention(policies.retention_policies)
     if policies.autoTopicCreationOverride is not None:

@@ -96,9 +96,12 @@ class Configuration:
     journalSyncData: bool
     keepAliveIntervalSeconds: int
     managedLedgerCacheSizeMB: int
+    managedLedgerMaxAckQuorum: int
+    managedLedgerMaxEnsembleSize: int
     managedLedgerMaxEntriesPerLedger: int
     managedLedgerMaxLedgerRolloverTimeMinutes: int
     managedLedgerMaxSizePerLedgerMbytes: int
+    managedLedgerMaxWriteQuorum: int
     managedLedgerMinLedgerRolloverTimeMinutes: int
     maxConcurrentHttpRequests: int
     maxConcurrentLookupRequest: int

@@ -264,3 +264,23 @@ def test_a_call_without_a_body_pauses_dispatch_and_takes_no_other_policy_away() 
         assert (await admin.get(f"{URL}/maxProducers")).json == 3
 
     run(body)
+
+
+def test_a_broker_may_refuse_more_copies_than_it_keeps() -> None:
+    async def body(admin: Admin) -> None:
+        await admin.put(URL)
+        two = {"bookkeeperEnsemble": 2, "bookkeeperWriteQuorum": 2, "bookkeeperAckQuorum": 2}
+        one = {"bookkeeperEnsemble": 1, "bookkeeperWriteQuorum": 1, "bookkeeperAckQuorum": 1}
+        namespace = f"{V2}/namespaces/public/default"
+        for path in (f"{URL}/persistence", f"{namespace}/persistence"):
+            reply = await admin.post(path, two)
+            assert (reply.status, reply.reason) == (
+                400,
+                "Bookkeeper-Ensemble must be <= 1 and > 0.",
+            )
+            assert (await admin.post(path, one)).status == 204
+        other = await admin.put(f"{V2}/namespaces/public/copies", {"persistence": two})
+        assert other.status == 400
+
+    maxima = ("managedLedgerMaxEnsembleSize", "managedLedgerMaxWriteQuorum")
+    run(body, **dict.fromkeys((*maxima, "managedLedgerMaxAckQuorum"), 1))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from urllib.parse import unquote
 
 import pytest
 
+from magnetar.admin.topic_policy import TABLE
 from magnetar.cli.admin import group_names, load_verbs
-from magnetar.cli.command import Argument, Verb, build_parser
+from magnetar.cli.command import Argument, Flag, Switch, Verb, build_parser
 from magnetar.cli.main import main
 from magnetar.cli.table import ADMIN_PARTS, COMMANDS
+from magnetar.client.admin import AdminClient
+from magnetar.client.error import ConfigurationError
 from tests.unit.client.admin.web import Answer, scripted_web
 
 VERBS = [(group, verb) for group in group_names() for verb in load_verbs(group)]
@@ -161,6 +165,23 @@ def test_every_command_explains_itself(command: object, capsys: pytest.CaptureFi
             "/admin/v2/persistent/public/default/x/deduplicationEnabled?isGlobal=false",
             True,
         ),
+        (
+            "topicPolicies set-subscription-dispatch-rate x -s a/b -md 5",
+            "POST",
+            "/admin/v2/persistent/public/default/x/a%2Fb/dispatchRate?isGlobal=false",
+            {
+                "dispatchThrottlingRateInMsg": 5,
+                "dispatchThrottlingRateInByte": -1,
+                "ratePeriodInSecond": 1,
+                "relativeToPublishRate": False,
+            },
+        ),
+        (
+            "topicPolicies remove-subscription-dispatch-rate x --subscription a -g",
+            "DELETE",
+            "/admin/v2/persistent/public/default/x/a/dispatchRate?isGlobal=true",
+            "",
+        ),
         ("tenants delete t -f", "DELETE", "/admin/v2/tenants/t?force=true", ""),
         (
             "brokers update-dynamic-config -c k -v 5",
@@ -203,6 +224,42 @@ def test_a_verb_sends_what_its_flags_say(
         assert (asked.method, asked.path) == (method, path)
         assert (json.loads(asked.body) if asked.body else "") == body
     assert capsys.readouterr().out == ""
+
+
+def _words_of(verb: Verb) -> list[str]:
+    """The verb with as little as it takes."""
+    words = [verb.name]
+    for part in verb.parts:
+        match part:
+            case Argument(name):
+                words.append("t/n/x" if name == "topic" else "t/n")
+            case Switch(names) if names[-1].startswith("--enable"):
+                words.append(names[-1])
+            case Flag() if part.required:
+                words += [part.names[-1], part.choices[0] if part.choices else "1"]
+    return words
+
+
+def test_every_policy_of_a_topic_that_rest_knows_has_its_verbs() -> None:
+    verbs = [verb for verb in load_verbs("topicPolicies") if verb.name != "backend"]
+    asked = set()
+    with scripted_web() as web:
+        for verb in verbs:
+            for more in [], ["--subscription", "{subscription}"]:
+                if more and not any("--subscription" in part[0] for part in verb.parts):
+                    continue
+                words = ["topicPolicies", *_words_of(verb), *more]
+                assert main(["admin", "--admin-url", web.url, *words]) == 0, words
+        for each in web.asked:
+            path = unquote(each.path.partition("?")[0])
+            asked.add((each.method, path.removeprefix("/admin/v2/persistent/t/n/x")))
+    root = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
+    assert asked == {(route.method, route.path.removeprefix(root)) for route in TABLE.routes}
+
+
+def test_only_one_policy_is_of_a_subscription() -> None:
+    with AdminClient("http://localhost:1") as admin, pytest.raises(ConfigurationError):
+        admin.topic_policies.set("t/n/x", "max-producers", 1, subscription="s")
 
 
 def test_peeking_past_the_end_shows_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from magnetar.broker.api.hash_range import check_boundaries, plan_boundaries
 from magnetar.broker.api.record import check_tenant, load_policies
+from magnetar.broker.default import read_quorum_max
 from magnetar.errors import (
     BadRequest,
     Conflict,
@@ -54,8 +55,11 @@ class NamespaceApi:
     async def create(self, name: NamespaceName, policies: Policies | None) -> None:
         await check_tenant(self._service, name.tenant)
         asked = policies if policies is not None else Policies()
+        config = self._service.config
         check_policies(
-            asked, partitions_max=self._service.config.maxNumPartitionsPerPartitionedTopic
+            asked,
+            partitions_max=config.maxNumPartitionsPerPartitionedTopic,
+            quorum_max=read_quorum_max(config),
         )
         if name == SYSTEM_NAMESPACE and (asked.numberOfTopicBuckets or 1) > 1:
             raise PreconditionFailed(

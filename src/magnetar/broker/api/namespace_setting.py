@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from msgspec.structs import replace
 
 from magnetar.broker.api.offload import check_offload_policies
+from magnetar.broker.default import read_quorum_max
 from magnetar.errors import BadRequest, PreconditionFailed
 from magnetar.model.policy import (
     AutoSubscriptionCreationOverride,
@@ -117,7 +118,7 @@ def _check_retention(value: Any, policies: Policies, service: Service) -> None:
 
 
 def _check_persistence(value: Any, policies: Policies, service: Service) -> None:
-    check_persistence(value)
+    check_persistence(value, quorum_max=read_quorum_max(service.config))
 
 
 def _check_auto_topic_creation(value: Any, policies: Policies, service: Service) -> None:

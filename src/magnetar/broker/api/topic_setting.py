@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from magnetar.broker.api.namespace_setting import check_entry_filters
 from magnetar.broker.api.offload import check_offload_policies
+from magnetar.broker.default import read_quorum_max
 from magnetar.model.policy import (
     AutoSubscriptionCreationOverride,
     DelayedDeliveryPolicies,
@@ -119,7 +120,7 @@ def _check_retention(value: Any, applied: TopicPolicies, service: Service) -> No
 
 
 def _check_persistence(value: Any, applied: TopicPolicies, service: Service) -> None:
-    check_persistence(value)
+    check_persistence(value, quorum_max=read_quorum_max(service.config))
 
 
 def _check_message_size(value: Any, applied: TopicPolicies, service: Service) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from magnetar.client.admin.name import format_namespace, format_topic
-from magnetar.client.admin.transport import Transport
+from magnetar.client.admin.transport import Transport, format_path
 from magnetar.client.error import ConfigurationError
 
 
@@ -101,7 +101,11 @@ TOPIC_POLICIES: Final = _table(
     Policy("compaction-threshold", "compactionThreshold"),
     Policy("offload-policies", "offloadPolicies"),
     Policy("schema-compatibility-strategy", "schemaCompatibilityStrategy", write="PUT"),
+    Policy("schema-validation-enforce", "schemaValidationEnforced"),
 )
+
+SUBSCRIPTION_POLICY: Final = "subscription-dispatch-rate"
+"""The policy of a topic that one subscription may have for itself."""
 
 
 def find_policy(policies: Mapping[str, Policy], key: str) -> Policy:
@@ -139,21 +143,49 @@ class TopicPolicyAdmin:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def get(self, topic: str, key: str, *, applied: bool = False, is_global: bool = False) -> Any:
-        """None when unset; `applied` looks further up, to the namespace and the broker."""
-        policy = find_policy(TOPIC_POLICIES, key)
+    def get(
+        self,
+        topic: str,
+        key: str,
+        *,
+        applied: bool = False,
+        is_global: bool = False,
+        subscription: str = "",
+    ) -> Any:
+        """None when unset; `applied` looks further up, to the namespace and the broker.
+
+        With a `subscription` it is the `subscription-dispatch-rate` of that one alone.
+        """
+        policy = _find(key, subscription)
         query = {"applied": applied, "isGlobal": is_global}
         return self._transport.get(f"{_root(topic)}/{policy.reading}", query)
 
     def set(
-        self, /, topic: str, key: str, value: Any, *, is_global: bool = False, **query: Any
+        self,
+        /,
+        topic: str,
+        key: str,
+        value: Any,
+        *,
+        is_global: bool = False,
+        subscription: str = "",
+        **query: Any,
     ) -> None:
-        policy = find_policy(TOPIC_POLICIES, key)
+        policy = _find(key, subscription)
         query["isGlobal"] = is_global
         write_policy(self._transport, _root(topic), policy, value, query)
 
-    def remove(self, /, topic: str, key: str, *, is_global: bool = False, **query: Any) -> None:
-        policy = find_policy(TOPIC_POLICIES, key)
+    def remove(
+        self,
+        /,
+        topic: str,
+        key: str,
+        *,
+        is_global: bool = False,
+        subscription: str = "",
+        **query: Any,
+    ) -> None:
+        policy = _find(key, subscription)
         query["isGlobal"] = is_global
         remove_policy(self._transport, _root(topic), policy, query)
 
@@ -166,6 +198,15 @@ class TopicPolicyAdmin:
     def delete(self, topic: str) -> None:
         """Remove every setting of the topic; works even when the topic is gone."""
         self._transport.delete(f"{_root(topic)}/policies")
+
+
+def _find(key: str, subscription: str) -> Policy:
+    policy = find_policy(TOPIC_POLICIES, key)
+    if not subscription:
+        return policy
+    if key != SUBSCRIPTION_POLICY:
+        raise ConfigurationError(f"A subscription has no {key} of its own: {SUBSCRIPTION_POLICY}")
+    return policy._replace(path=format_path(subscription, "dispatchRate"))
 
 
 def _root(topic: str) -> str:
