@@ -156,8 +156,13 @@ def _split_options(words: list[str]) -> tuple[list[str], list[str]]:
     place = 0
     while place < len(words) and words[place].startswith("-"):
         name, separator, _ = words[place].partition("=")
-        if name not in flags and name not in switches:
+        if name in ("-h", "--help"):
             break
+        if name not in flags and name not in switches:
+            raise UsageError(
+                f"magnetar admin: no option is called {name!r}.{suggest(name, flags | switches)}",
+                hint="Try: magnetar admin --help",
+            )
         place += 1 if separator or name in switches else 2
     return words[:place], words[place:]
 

@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from magnetar.cli.command import format_rows
 from magnetar.client.message_id import MessageId
 
 _END: Final = object()
+_CELL_MAX: Final = 60
+"""Characters of a structure that is shown on the line of its name."""
 
 
 def format_result(result: Any, style: str) -> str:
@@ -20,7 +21,7 @@ def format_result(result: Any, style: str) -> str:
     if plain is None:
         return "not set"
     if isinstance(plain, Mapping):
-        return format_rows(((key, _cell(value)) for key, value in plain.items()), indent=0)
+        return "\n".join(_outline(plain))
     if isinstance(plain, list):
         if plain and all(isinstance(row, Mapping) for row in plain):
             return _format_table(plain)
@@ -60,6 +61,28 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="backslashreplace")
     return value
+
+
+def _outline(values: Mapping[str, Any]) -> Iterator[str]:
+    """One line for each key, and what is too long for a line set in below it."""
+    width = max((len(key) for key in values), default=0)
+    for key, value in values.items():
+        text = _cell(value)
+        if len(text) <= _CELL_MAX or not isinstance(value, Mapping | list):
+            yield f"{key.ljust(width)}  {text}".rstrip()
+        else:
+            yield key
+            yield from (f"  {line}" for line in _inset(value))
+
+
+def _inset(value: Mapping[str, Any] | Sequence[Any]) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        yield from _outline(value)
+        return
+    for item in value:
+        lines = _outline(item) if isinstance(item, Mapping) else iter((_cell(item),))
+        yield f"- {next(lines, '{}')}"
+        yield from (f"  {line}" for line in lines)
 
 
 def _cell(value: Any) -> str:

@@ -189,20 +189,26 @@ def explain(
     surroundings: Surroundings,
 ) -> list[str]:
     """Why a topic splits or merges, or why not; a sentence for each thing to know."""
-    count = len(layout.active)
     match decision.change:
         case Split(segment):
             first = f"Segment {segment} splits: {_because(decision.reason, samples.get(segment))}."
         case Merge(left, right):
             first = f"Segments {left} and {right} merge: both carry little for long enough."
         case None if decision.bars:
-            first = f"The {count} active segments stay as they are:"
+            first = f"{_stay(layout)}:"
         case None:
-            first = f"The {count} active segments stay as they are: none is hot, no two are cold."
+            first = f"{_stay(layout)}: none is hot, no two are cold."
     if decision.problem:
         return [first, f"{decision.problem}; until that is mended nothing scales by itself."]
     words = _words(decision.bars, layout, samples, make_limits(policy), surroundings)
     return [first, *words, _describe_hottest(layout, samples, policy)]
+
+
+def _stay(layout: Layout) -> str:
+    count = len(layout.active)
+    if count == 1:
+        return "The only active segment stays as it is"
+    return f"The {count} active segments stay as they are"
 
 
 def _because(reason: str, sample: Sample | None) -> str:

@@ -31,6 +31,10 @@ def test_the_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["prodce"], "no command is called 'prodce'. Did you mean produce?"),
         (["admin", "topic5"], "no group is called 'topic5'. Did you mean topics?"),
+        (
+            ["admin", "--admin-ulr", "x"],
+            "no option is called '--admin-ulr'. Did you mean",
+        ),
         (["admin", "topics", "lst"], "no verb is called 'lst'. Did you mean list?"),
         (["admin", "topics", "get-retenton"], "Did you mean get-retention?"),
         (["admin", "topics", "list"], "the following arguments are required: NAMESPACE"),

@@ -26,6 +26,30 @@ def test_a_table_is_readable(result: object, expected: str) -> None:
     assert format_result(result, "table") == expected
 
 
+def test_what_is_too_long_for_a_line_is_set_in_below_its_name() -> None:
+    long = "x" * 60
+    result = {
+        "epoch": 1,
+        "segments": {"0": {"name": long, "parents": []}, "10": {"state": "ACTIVE", "name": long}},
+        "log": [{"at": 5, "why": long}, long, {}],
+    }
+    assert format_result(result, "table").splitlines() == [
+        "epoch     1",
+        "segments",
+        "  0",
+        f"    name     {long}",
+        "    parents  []",
+        "  10",
+        "    state  ACTIVE",
+        f"    name   {long}",
+        "log",
+        "  - at   5",
+        f"    why  {long}",
+        f"  - {long}",
+        "  - {}",
+    ]
+
+
 @pytest.mark.parametrize("result", [None, [], {"a": [1, {"b": "ü"}]}, "text", 3, False])
 def test_json_is_the_result_itself(result: object) -> None:
     assert json.loads(format_result(result, "json")) == result

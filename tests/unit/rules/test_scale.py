@@ -318,6 +318,7 @@ def test_a_topic_says_why_it_splits_or_not() -> None:
     assert "maxSegments" in say(1, msgs(12_000), maxSegments=1)[1]
     calm = say(2, msgs(5_000, 1))
     assert calm[0] == "The 2 active segments stay as they are: none is hot, no two are cold."
+    assert say(1, msgs(1))[0].startswith("The only active segment stays as it is: ")
     assert say(2, {})[1:] == [
         "Segments without a reported load do not merge: 0, 1.",
         "No load of an active segment is reported yet.",
