@@ -151,6 +151,7 @@ class Place:
         self.kind = kind
         self.flavour = flavour
         self.url = url
+        self.admin_url = admin_url
         self.admin = AdminClient(admin_url)
 
     @property

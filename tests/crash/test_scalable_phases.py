@@ -15,7 +15,7 @@ import pytest
 from magnetar.model.layout import Layout
 from magnetar.model.name import parse_topic
 from magnetar.model.position import EARLIEST
-from magnetar.model.scalable import SubscriptionKind
+from magnetar.model.scalable import ChangeKind, SubscriptionKind
 from magnetar.model.segment import SegmentId
 from tests.crash.world import World
 
@@ -89,6 +89,37 @@ async def delete(world: World) -> None:
     await world.service.scalable.delete_topic(TOPIC, force=True)
 
 
+async def wipe(world: World) -> None:
+    controller = await world.service.scalable.controller(TOPIC)
+    await controller.wipe(SegmentId(1), reason="forced")
+
+
+async def heal(world: World) -> None:
+    layout = (await world.service.scalable.metadata(TOPIC)).layout
+    await world.service.scalable.attach_segment(layout.get(SegmentId(1)).name_in(TOPIC))
+
+
+async def lose_second(world: World, promise: Promise) -> None:
+    await wipe(world)
+    forget_second(promise)
+
+
+def forget_second(promise: Promise) -> None:
+    for name, unread in promise.unread.items():
+        promise.unread[name] = {each for each in unread if not each.startswith("1/")}
+
+
+async def check_wiped(world: World, promise: Promise, allowed: set[int]) -> None:
+    """A wipe that nobody was told of may not have begun; one that began has ended, and the segment
+    is made again with every subscription.
+    """
+    controller = await world.service.scalable.controller(TOPIC)
+    if ChangeKind.WIPE in {event.kind for event in controller.metadata.history}:
+        forget_second(promise)
+    await heal(world)
+    await check(world, promise, allowed)
+
+
 async def nothing(world: World, promise: Promise) -> None:
     """Leave it as it is."""
 
@@ -151,8 +182,10 @@ async def check_deleted(world: World, promise: Promise, allowed: set[int]) -> No
         (scale, nothing, check, {3, 4, 5}),
         (prune, drain_first, check, {3}),
         (delete, nothing, check_deleted, {3}),
+        (wipe, nothing, check_wiped, {3}),
+        (heal, lose_second, check_wiped, {3}),
     ],
-    ids=["split", "merge", "scale", "prune", "delete"],
+    ids=["split", "merge", "scale", "prune", "delete", "wipe", "heal"],
 )
 def test_a_crash_at_any_write_of_a_change_costs_nothing(
     act: Act,

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 
 from magnetar.errors import BrokerError
 from magnetar.model.layout import Layout
-from magnetar.model.scalable import Intent, PruneIntent, ScalableTopicMetadata
+from magnetar.model.scalable import (
+    HealIntent,
+    Intent,
+    PruneIntent,
+    ScalableTopicMetadata,
+    WipeIntent,
+)
 from magnetar.model.segment import RING, SegmentId
 from magnetar.rules.layout import begin, plan_delete, plan_merge, plan_repair, plan_split
 from magnetar.rules.phase import (
@@ -165,13 +171,17 @@ def plan(record: ScalableTopicMetadata, verb: str, place: int) -> Intent | None:
             case "prune":
                 refs = tuple(layout.get(number).ref for number in prunable(layout))
                 return PruneIntent(refs, 500) if refs else None
+            case "wipe":
+                return WipeIntent((segment.ref,), 500)
+            case "heal":
+                return HealIntent((segment.ref,), 500)
             case _:
                 return plan_delete(record, now_ms=500)
     except BrokerError:
         return None
 
 
-PLANS = st.sampled_from(["split", "merge", "prune", "delete"])
+PLANS = st.sampled_from(["split", "merge", "prune", "delete", "wipe", "heal"])
 
 
 @given(CHANGES, PLANS, st.integers(0, RING - 1), st.booleans())
@@ -212,6 +222,12 @@ def check_finished(world: World, verb: str, touched: set[SegmentId]) -> None:
         assert record is None and not world.topics
         return
     assert record is not None and record.intent is None
+    if verb == "wipe":
+        assert touched.isdisjoint(world.topics) and touched <= record.layout.by_id.keys()
+        return
+    if verb == "heal":
+        assert all(world.subscriptions <= world.topics[each].cursors for each in touched)
+        return
     for segment in record.layout.segments:
         if segment.id not in touched:
             continue

@@ -36,8 +36,8 @@ async def terminate_segment(api: BrokerApi, call: Call) -> object:
 
 
 async def delete_segment(api: BrokerApi, call: Call) -> object:
-    """Delete a segment that no layout names any more; also one that is gone."""
-    await api.segments.delete(_segment(call), force=call.flag("force"))
+    """Delete a segment that no layout names any more; by force, the data of one that stays."""
+    await api.segments.delete(_segment(call), force=call.flag("force"), caller=call.request.caller)
     return None
 
 

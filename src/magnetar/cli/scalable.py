@@ -57,7 +57,7 @@ def _segments(admin: Any, options: Options) -> Any:
         {
             "segment": int(number),
             "hashes": each["hashRange"],
-            "state": each["state"],
+            "state": f"{each['state']}{', missing' if each.get('isMissing') else ''}",
             "msg/s in": each["msgRateIn"],
             "msg/s out": each["msgRateOut"],
             "bytes": each.get("storageSize", 0),

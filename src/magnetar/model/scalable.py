@@ -133,6 +133,23 @@ class DeleteIntent:
 
 
 @dataclass(frozen=True, slots=True)
+class WipeIntent:
+    """Segments that stay in the layout and whose data is to be removed, read or not."""
+
+    segments: tuple[SegmentRef, ...]
+    started_at_ms: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HealIntent:
+    """Active segments that have no topic: they are made, empty, with every subscription."""
+
+    segments: tuple[SegmentRef, ...]
+    started_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class MigrateIntent:
     """The topic has become a scalable one; the regular topics it was are still to be sealed."""
 
@@ -140,7 +157,9 @@ class MigrateIntent:
     started_at_ms: int
 
 
-Intent: TypeAlias = SplitIntent | MergeIntent | PruneIntent | DeleteIntent | MigrateIntent
+Intent: TypeAlias = (
+    SplitIntent | MergeIntent | PruneIntent | DeleteIntent | WipeIntent | HealIntent | MigrateIntent
+)
 
 
 class ChangeKind(StrEnum):
@@ -148,6 +167,8 @@ class ChangeKind(StrEnum):
     MERGE = "MERGE"
     PRUNE = "PRUNE"
     DELETE = "DELETE"
+    WIPE = "WIPE"
+    HEAL = "HEAL"
     MIGRATE = "MIGRATE"
 
 

@@ -16,6 +16,7 @@ from magnetar.model.layout import Layout
 from magnetar.model.scalable import (
     ChangeKind,
     DeleteIntent,
+    HealIntent,
     Intent,
     LayoutEvent,
     MergeIntent,
@@ -23,6 +24,7 @@ from magnetar.model.scalable import (
     PruneIntent,
     ScalableTopicMetadata,
     SplitIntent,
+    WipeIntent,
 )
 from magnetar.model.segment import SegmentId, SegmentRef, tile
 
@@ -56,7 +58,7 @@ def plan_delete(
             refs |= {ref.id: ref for ref in change.children}
         case PruneIntent(segments) | DeleteIntent(segments):
             refs |= {ref.id: ref for ref in segments}
-        case MigrateIntent() | None:
+        case WipeIntent() | HealIntent() | MigrateIntent() | None:
             pass  # the layout names them all
         case _:
             assert_never(record.intent)
@@ -118,10 +120,23 @@ def begin(record: ScalableTopicMetadata, intent: Intent) -> ScalableTopicMetadat
             layout = record.layout.prune(numbers)
             event = LayoutEvent(layout.epoch, ChangeKind.PRUNE, numbers, (), intent.started_at_ms)
             return replace(record.with_change(layout, event), intent=intent)
+        case WipeIntent():
+            return _note(record, intent, ChangeKind.WIPE, intent.reason)
+        case HealIntent():
+            return _note(record, intent, ChangeKind.HEAL, "topic missing")
         case MigrateIntent():
             raise Conflict("The topic is scalable already")
         case _:
             assert_never(intent)
+
+
+def _note(
+    record: ScalableTopicMetadata, intent: WipeIntent | HealIntent, kind: ChangeKind, reason: str
+) -> ScalableTopicMetadata:
+    """What changes data and not the layout stands in the history all the same."""
+    numbers = tuple(ref.id for ref in intent.segments)
+    event = LayoutEvent(record.layout.epoch, kind, numbers, (), intent.started_at_ms, reason)
+    return replace(record.with_change(record.layout, event), intent=intent)
 
 
 def is_current(layout: Layout, intent: SplitIntent | MergeIntent) -> bool:
@@ -172,6 +187,10 @@ def describe(intent: Intent) -> str:
             return f"removal of segments {_list(intent.segments)}"
         case DeleteIntent():
             return "deletion of the topic"
+        case WipeIntent():
+            return f"deletion of the data of segments {_list(intent.segments)}"
+        case HealIntent():
+            return f"making of the missing segments {_list(intent.segments)}"
         case MigrateIntent():
             return f"sealing of the regular topics {_list(intent.parents)}"
         case _:

@@ -8,12 +8,15 @@ written conditionally, all else has the same outcome.
     split, merge:  CREATE → SEAL → CARRY → PUBLISH
     prune:         REMOVE → CLEAR            (the record that began it published it)
     delete:        REMOVE → FORGET
+    wipe:          REMOVE → CLEAR
+    heal:          CREATE → CLEAR
     migrate:       CREATE → SEAL → CARRY → CLEAR    (the record that began it published it)
 
-A split or merge can be taken back until the first parent is sealed; from there on there is only
-forward. The others have only forward from their beginning: what becomes of a migration before it
-has a record is the business of `rules.migrate`. A split or merge whose layout was
-changed by somebody else is taken back (UNDO); `plan_repair` then finds any parent it had sealed.
+A split or merge can be taken back until the first parent is sealed, a heal until the first segment
+is made; from there on there is only forward. The others have only forward from their beginning:
+what becomes of a migration before it has a record is the business of `rules.migrate`. A split or
+merge whose layout was changed by somebody else is taken back (UNDO); `plan_repair` then finds any
+parent it had sealed.
 """
 
 from __future__ import annotations
@@ -26,11 +29,13 @@ from typing import TypeAlias, assert_never
 from magnetar.errors import PreconditionFailed
 from magnetar.model.scalable import (
     DeleteIntent,
+    HealIntent,
     MergeIntent,
     MigrateIntent,
     PruneIntent,
     ScalableTopicMetadata,
     SplitIntent,
+    WipeIntent,
 )
 from magnetar.model.segment import Segment, SegmentId, SegmentRef
 from magnetar.rules.layout import apply_intent, describe, is_current
@@ -128,7 +133,9 @@ def segments_to_see(record: ScalableTopicMetadata) -> tuple[SegmentRef, ...]:
         case SplitIntent() | MergeIntent() as change:
             parents = (record.layout.by_id.get(number) for number in change.parents)
             return (*(each.ref for each in parents if each is not None), *change.children)
-        case PruneIntent(segments) | DeleteIntent(segments):
+        case PruneIntent(segments) | DeleteIntent(segments) | WipeIntent(segments):
+            return segments
+        case HealIntent(segments):
             return segments
         case MigrateIntent(parents):
             return (*parents, *(each.ref for each in _migrated_children(record, parents)))
@@ -147,9 +154,10 @@ def decide_step(
             if not is_current(record.layout, change):
                 return _undo(record, change, seen)
             return _decide_change(record, change, seen, subscriptions, now_ms=now_ms)
-        case PruneIntent(segments):
-            done = Step(Phase.CLEAR, (StoreRecord(replace(record, intent=None)),), False)
-            return _removal(segments, seen) or done
+        case PruneIntent(segments) | WipeIntent(segments):
+            return _removal(segments, seen) or _clear(record)
+        case HealIntent(segments):
+            return _creation(record, segments, seen, subscriptions) or _clear(record)
         case DeleteIntent(segments):
             return _removal(segments, seen) or Step(Phase.FORGET, (DeleteRecord(),), False)
         case MigrateIntent(parents):
@@ -159,10 +167,14 @@ def decide_step(
 
 
 def decide_undo(record: ScalableTopicMetadata, seen: Sight) -> Step:
-    """Take back a split or merge that cannot go on, while that is possible."""
+    """Take back a change that cannot go on, while that is possible."""
     change = record.intent
+    if isinstance(change, HealIntent) and seen.keys().isdisjoint(
+        each.id for each in change.segments
+    ):
+        return Step(Phase.UNDO, (StoreRecord(replace(record, intent=None)),), can_undo=True)
     if not isinstance(change, SplitIntent | MergeIntent):
-        raise PreconditionFailed("There is no split or merge to take back")
+        raise PreconditionFailed("There is no change that can be taken back")
     if is_current(record.layout, change) and _sealed(change, seen):
         raise PreconditionFailed(f"The {describe(change)} can only go forward: a parent is sealed")
     return _undo(record, change, seen)
@@ -225,7 +237,7 @@ def _decide_migration(
     ]
     if lacking:
         return Step(Phase.CARRY, tuple(lacking), can_undo=False)
-    return Step(Phase.CLEAR, (StoreRecord(replace(record, intent=None)),), can_undo=False)
+    return _clear(record)
 
 
 def _migrated_children(
@@ -250,6 +262,29 @@ def _undo(record: ScalableTopicMetadata, change: SplitIntent | MergeIntent, seen
 def _removal(segments: Iterable[SegmentRef], seen: Sight) -> Step | None:
     actions = tuple(RemoveSegment(each) for each in segments if each.id in seen)
     return Step(Phase.REMOVE, actions, can_undo=False) if actions else None
+
+
+def _creation(
+    record: ScalableTopicMetadata,
+    segments: Iterable[SegmentRef],
+    seen: Sight,
+    subscriptions: Set[str],
+) -> Step | None:
+    """Nobody has written to them: nobody is let in before the change has ended."""
+    active = {segment.id for segment in record.layout.active}
+    wanted = [each for each in segments if each.id in active]
+    missing = [CreateSegment(each, _names(subscriptions)) for each in wanted if each.id not in seen]
+    lacking = [
+        AddCursors(each, _names(lack))
+        for each in wanted
+        if each.id in seen and (lack := subscriptions - seen[each.id].cursors)
+    ]
+    actions: tuple[Action, ...] = (*missing, *lacking)
+    return Step(Phase.CREATE, actions, can_undo=not seen) if actions else None
+
+
+def _clear(record: ScalableTopicMetadata) -> Step:
+    return Step(Phase.CLEAR, (StoreRecord(replace(record, intent=None)),), can_undo=False)
 
 
 def _names(subscriptions: Iterable[str]) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from magnetar.model.scalable import (
     ConsumerKind,
     ConsumerRecord,
     DeleteIntent,
+    HealIntent,
     Intent,
     LayoutEvent,
     MergeIntent,
@@ -46,6 +47,7 @@ from magnetar.model.scalable import (
     SubscriptionKind,
     SubscriptionRecord,
     SubscriptionState,
+    WipeIntent,
 )
 from magnetar.model.segment import HashRange, Segment, SegmentId, SegmentRef, SegmentState
 from magnetar.wire.field import (
@@ -293,10 +295,20 @@ def _format_intent(intent: Intent) -> dict[str, Any]:
             kind = ChangeKind.PRUNE
         case DeleteIntent(segments):
             kind = ChangeKind.DELETE
+        case WipeIntent(segments):
+            return _format_targets(ChangeKind.WIPE, intent, segments) | {"reason": intent.reason}
+        case HealIntent(segments):
+            kind = ChangeKind.HEAL
         case MigrateIntent(segments):
             kind = ChangeKind.MIGRATE
         case _:
             assert_never(intent)
+    return _format_targets(kind, intent, segments)
+
+
+def _format_targets(
+    kind: ChangeKind, intent: Intent, segments: tuple[SegmentRef, ...]
+) -> dict[str, Any]:
     return {
         "kind": kind.value,
         "startedAtMs": intent.started_at_ms,
@@ -332,6 +344,10 @@ def _parse_intent(value: Json) -> Intent:
             return PruneIntent(targets, started)
         case ChangeKind.DELETE, (), _:
             return DeleteIntent(targets, started)
+        case ChangeKind.WIPE, (), _:
+            return WipeIntent(targets, started, reason)
+        case ChangeKind.HEAL, (), _:
+            return HealIntent(targets, started)
         case ChangeKind.MIGRATE, (), _:
             return MigrateIntent(targets, started)
         case kind, _, _:

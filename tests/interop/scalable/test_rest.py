@@ -221,7 +221,9 @@ def test_segments_have_an_interface_of_their_own(call: Caller) -> None:
     call.accepts(f"POST {segment}/subscription/s9/skip-all")
     call.accepts(f"DELETE {segment}/subscription/s9")
     call.accepts(f"POST {segment}/terminate")
-    call.refuses(f"DELETE {segment}?force=true", 412, "part of the layout")
+    call.refuses(f"DELETE {segment}", 412, "part of the layout")
+    call.accepts(f"DELETE {segment}?force=true")
+    assert call.reads("GET scalable/NS/a/stats")["segments"]["1"]["isMissing"]
     call.accepts("DELETE segments/NS/a/0000-ffff-77?force=true")
     call.accepts("DELETE segments/NS/a/0000-ffff-77")
 

@@ -94,13 +94,46 @@ def test_terminating_an_active_segment_leaves_no_hash_unserved() -> None:
     run(body)
 
 
-def test_a_segment_that_a_layout_names_is_not_deleted() -> None:
+def test_a_segment_that_a_layout_names_is_deleted_by_force_only() -> None:
     async def body(admin: Admin) -> None:
         await admin.put(f"{TOPICS}/a")
+        await admin.put(f"{TOPICS}/a/subscriptions/s1")
+        await admin.publish(f"{SEGMENT}/a/0000-ffff-0", b"x")
+        await admin.post(f"{TOPICS}/a/split/0")
+        await admin.publish(f"{SEGMENT}/a/0000-7fff-1", b"y")
+        for descriptor in ("0000-ffff-0", "0000-7fff-1"):
+            refused = await admin.delete(f"{ROOT}/a/{descriptor}")
+            assert refused.status == 412 and "part of the layout" in refused.reason
+            assert "force=true" in refused.reason
+        backlog = (await admin.get(f"{TOPICS}/a/subscriptions/s1")).json["backlog"]
+        assert backlog == {"0": 1, "1": 1, "2": 0}
+        for descriptor in ("0000-ffff-0", "0000-7fff-1", "0000-7fff-1"):
+            assert (await admin.delete(f"{ROOT}/a/{descriptor}?force=true")).status == 204
+        stats = (await admin.get(f"{TOPICS}/a/stats")).json
+        missing = {number: each["isMissing"] for number, each in stats["segments"].items()}
+        assert missing == {"0": True, "1": True, "2": False}
+        assert stats["subscriptions"]["s1"]["backlog"] == {"2": 0}
+        history = (await admin.get(f"{TOPICS}/a/history")).json
+        kinds = [(each["kind"], each["segmentIds"], each["reason"]) for each in history]
+        by_force = "forced by somebody without a role"
+        assert kinds[-2:] == [("WIPE", [0], by_force), ("WIPE", [1], by_force)]
+        assert (await admin.delete(f"{ROOT}/nosuch/0000-ffff-0?force=true")).status == 204
+
+    run(body)
+
+
+def test_only_an_active_segment_is_made_again_and_with_all_its_subscriptions() -> None:
+    async def body(admin: Admin) -> None:
+        await admin.put(f"{TOPICS}/a")
+        await admin.put(f"{TOPICS}/a/subscriptions/s1")
         await admin.post(f"{TOPICS}/a/split/0")
         for descriptor in ("0000-ffff-0", "0000-7fff-1"):
-            refused = await admin.delete(f"{ROOT}/a/{descriptor}?force=true")
-            assert refused.status == 412 and "part of the layout" in refused.reason
-        assert (await admin.delete(f"{ROOT}/nosuch/0000-ffff-0?force=true")).status == 204
+            assert (await admin.delete(f"{ROOT}/a/{descriptor}?force=true")).status == 204
+        refused = await admin.put(f"{ROOT}/a/0000-ffff-0")
+        assert refused.status == 412 and "sealed and its data was deleted" in refused.reason
+        assert (await admin.put(f"{ROOT}/a/0000-7fff-1", ["s2"])).status == 204
+        for name in ("s1", "s2"):
+            path = f"{ROOT}/a/0000-7fff-1/subscription/{name}/backlog"
+            assert (await admin.get(path)).json == 0
 
     run(body)

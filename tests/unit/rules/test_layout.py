@@ -9,10 +9,12 @@ from magnetar.model.layout import Layout
 from magnetar.model.scalable import (
     ChangeKind,
     DeleteIntent,
+    HealIntent,
     MergeIntent,
     PruneIntent,
     ScalableTopicMetadata,
     SplitIntent,
+    WipeIntent,
 )
 from magnetar.model.segment import WHOLE, HashRange, SegmentId, SegmentRef
 from magnetar.rules.layout import (
@@ -179,6 +181,8 @@ def test_intents_are_described_in_words() -> None:
     merge = plan_merge(PAIR, ZERO, ONE, now_ms=9)
     assert describe(merge) == "merge of segments 0 and 1 into 2"
     assert describe(PruneIntent((LOWER, UPPER), 1)) == "removal of segments 1, 2"
+    assert describe(WipeIntent((LOWER,), 1)) == "deletion of the data of segments 1"
+    assert describe(HealIntent((LOWER,), 1)) == "making of the missing segments 1"
     assert describe(DeleteIntent((), 1)) == "deletion of the topic"
 
 

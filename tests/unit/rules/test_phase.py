@@ -6,7 +6,13 @@ import pytest
 
 from magnetar.errors import PreconditionFailed
 from magnetar.model.layout import Layout
-from magnetar.model.scalable import PruneIntent, ScalableTopicMetadata
+from magnetar.model.scalable import (
+    ChangeKind,
+    HealIntent,
+    PruneIntent,
+    ScalableTopicMetadata,
+    WipeIntent,
+)
 from magnetar.model.segment import SegmentId
 from magnetar.rules.layout import apply_intent, begin, plan_delete, plan_merge, plan_split
 from magnetar.rules.phase import (
@@ -142,6 +148,42 @@ def test_a_prune_removes_data_and_then_clears_its_intent() -> None:
     )
     cleared = StoreRecord(replace(record, intent=None))
     assert step(record, {}) == Step(Phase.CLEAR, (cleared,), can_undo=False)
+
+
+def test_a_wipe_removes_data_and_leaves_the_layout_as_it_is() -> None:
+    record = begin(ScalableTopicMetadata(SINGLE), WipeIntent((PARENT,), 11, "forced by ann"))
+    assert record.layout == SINGLE
+    event = record.history[-1]
+    assert (event.kind, event.segments, event.reason) == (ChangeKind.WIPE, (ZERO,), "forced by ann")
+    assert step(record, {ZERO: seen("a")}) == Step(
+        Phase.REMOVE, (RemoveSegment(PARENT),), can_undo=False
+    )
+    cleared = StoreRecord(replace(record, intent=None))
+    assert step(record, {}) == Step(Phase.CLEAR, (cleared,), can_undo=False)
+    with pytest.raises(PreconditionFailed):
+        decide_undo(record, {})
+
+
+def test_a_missing_segment_is_made_with_every_subscription_before_the_change_ends() -> None:
+    record = begin(ScalableTopicMetadata(SINGLE), HealIntent((PARENT,), 11))
+    assert segments_to_see(record) == (PARENT,)
+    assert step(record, {}, "a", "b") == Step(
+        Phase.CREATE, (CreateSegment(PARENT, ("a", "b")),), can_undo=True
+    )
+    assert step(record, {ZERO: seen("a")}, "a", "b") == Step(
+        Phase.CREATE, (AddCursors(PARENT, ("b",)),), can_undo=False
+    )
+    cleared = StoreRecord(replace(record, intent=None))
+    assert step(record, {ZERO: seen("a", "b")}, "a", "b") == Step(Phase.CLEAR, (cleared,), False)
+    assert decide_undo(record, {}) == Step(Phase.UNDO, (cleared,), can_undo=True)
+    with pytest.raises(PreconditionFailed):
+        decide_undo(record, {ZERO: seen("a")})
+
+
+def test_a_missing_segment_that_somebody_sealed_meanwhile_is_not_made() -> None:
+    record = begin(ScalableTopicMetadata(SINGLE), HealIntent((PARENT,), 11))
+    record = replace(record, layout=SINGLE.split(ZERO, now_ms=12))
+    assert step(record, {}, "a").phase is Phase.CLEAR
 
 
 def test_a_delete_forgets_the_record_last() -> None:

@@ -12,6 +12,7 @@ from magnetar.model.scalable import (
     ConsumerKind,
     ConsumerRecord,
     DeleteIntent,
+    HealIntent,
     Intent,
     LayoutEvent,
     MergeIntent,
@@ -23,6 +24,7 @@ from magnetar.model.scalable import (
     SubscriptionKind,
     SubscriptionRecord,
     SubscriptionState,
+    WipeIntent,
 )
 from magnetar.model.segment import WHOLE, HashRange, SegmentId, SegmentRef
 from magnetar.wire.scalable import (
@@ -134,6 +136,11 @@ OLD = SegmentRef(SegmentId(0), WHOLE, "persistent://t/n/x")
             },
         ),
         (DeleteIntent((), 99), {"kind": "DELETE", "startedAtMs": 99, "targets": []}),
+        (
+            WipeIntent((), 99, "forced by ann"),
+            {"kind": "WIPE", "startedAtMs": 99, "targets": [], "reason": "forced by ann"},
+        ),
+        (HealIntent((), 99), {"kind": "HEAL", "startedAtMs": 99, "targets": []}),
     ],
 )
 def test_an_intent_is_a_field_of_the_record(intent: Intent, expected: dict[str, Any]) -> None:

@@ -50,7 +50,7 @@ class ScalableStatsApi:
             "activeSegments": len(layout.active),
             "sealedSegments": len(layout.sealed),
             "segments": {
-                str(segment.id): self._describe_segment(topic, segment)
+                str(segment.id): await self._describe_segment(topic, segment)
                 for segment in layout.segments
             },
             "subscriptions": {
@@ -74,7 +74,7 @@ class ScalableStatsApi:
         """Every segment with its rates and the backlog of each subscription."""
         controller = await self._service.scalable.controller(topic)
         segments = {
-            str(segment.id): self._describe_segment(topic, segment) | {"subscriptions": {}}
+            str(segment.id): await self._describe_segment(topic, segment) | {"subscriptions": {}}
             for segment in controller.layout.segments
         }
         for name in sorted(await controller.subscriptions()):
@@ -87,7 +87,7 @@ class ScalableStatsApi:
         """One segment: its place in the layout, and all that the topic behind it does."""
         segment = (await self._service.scalable.metadata(topic)).layout.get(number)
         stats = await self._topics.stats(segment.name_in(topic), StatsOptions())
-        return {**self._describe_segment(topic, segment), **stats}
+        return {**await self._describe_segment(topic, segment), **stats}
 
     async def internal(self, topic: TopicName, number: SegmentId) -> Mapping[str, Any]:
         """The log behind one segment: ledgers and cursors."""
@@ -147,7 +147,8 @@ class ScalableStatsApi:
         return await self._subscriptions.peek(segment.name_in(topic), subscription, place)
 
     # One of many
-    def _describe_segment(self, topic: TopicName, segment: Segment) -> dict[str, Any]:
+    async def _describe_segment(self, topic: TopicName, segment: Segment) -> dict[str, Any]:
+        """One without a topic holds nothing: somebody deleted its data, or it was never made."""
         name = segment.name_in(topic)
         live = self._live(name)
         described = {
@@ -158,6 +159,7 @@ class ScalableStatsApi:
             "childIds": list(segment.children),
             **format_load(self._measure(name)),
             "isLoaded": live is not None,
+            "isMissing": not await self._service.topic_exists(name),
         }
         if live is not None:
             described |= {

@@ -18,13 +18,18 @@ from magnetar.errors import (
     SubscriptionNotFound,
     TopicNotFound,
 )
+from magnetar.model.caller import Caller
 from magnetar.model.position import EARLIEST
 from magnetar.model.scalable import DeleteIntent, MergeIntent, ScalableTopicMetadata, SplitIntent
 from magnetar.model.segment import SegmentName
+from magnetar.runtime.log import Log
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
     from magnetar.broker.subscription import Subscription
+
+
+_log = Log(__name__)
 
 
 class SegmentApi:
@@ -36,6 +41,13 @@ class SegmentApi:
         record = await self._service.scalable.metadata(segment.topic)
         if not _belongs(record, segment):
             raise SegmentNotFound(f"{segment.topic} has no segment {segment.descriptor}")
+        known = record.layout.by_id.get(segment.id)
+        if known is not None and known.is_active:
+            await (await self._service.scalable.controller(segment.topic)).heal(segment.id)
+        elif known is not None and not await self._service.topic_exists(segment.name):
+            raise PreconditionFailed(
+                f"Segment {segment.id} is sealed and its data was deleted: it is not made again"
+            )
         live = await self._service.load_topic(segment.name, create=True)
         assert isinstance(live, PersistentTopic)
         for name in subscriptions:
@@ -51,17 +63,30 @@ class SegmentApi:
             return
         await live.terminate()
 
-    async def delete(self, segment: SegmentName, *, force: bool) -> None:
-        """Also when it is gone already; never while a layout that is to stay names it."""
+    async def delete(self, segment: SegmentName, *, force: bool, caller: Caller) -> None:
+        """Also when it is gone already. Of one that a layout names, which is to stay, only the
+        data goes, and only by force: a sealed one then counts as read by everybody, an active one
+        is made again, empty, for the next client.
+        """
         record = await self._record_of(segment)
         if record is not None and not record.is_deleting and _belongs(record, segment):
-            raise PreconditionFailed(
-                f"Segment {segment.id} is part of the layout of {segment.topic}"
-            )
+            await self._wipe(segment, force=force, caller=caller)
+            return
         try:
             await self._service.delete_topic(segment.name, force=force)
         except TopicNotFound:
             return
+
+    async def _wipe(self, segment: SegmentName, *, force: bool, caller: Caller) -> None:
+        if not force:
+            raise PreconditionFailed(
+                f"Segment {segment.id} is part of the layout of {segment.topic}; force=true"
+                " deletes its data all the same, whether it was read or not"
+            )
+        who = caller.original_role or caller.role or "somebody without a role"
+        _log.warning("data of a segment is deleted by force", segment=str(segment), by=who)
+        controller = await self._service.scalable.controller(segment.topic)
+        await controller.wipe(segment.id, reason=f"forced by {who}")
 
     # Subscriptions of one segment
     async def create_subscription(self, segment: SegmentName, name: str) -> None:

@@ -37,7 +37,6 @@ from magnetar.model.scalable import (
 )
 from magnetar.model.segment import Segment, SegmentId
 from magnetar.rules.layout import plan_delete, plan_merge, plan_scale, plan_split
-from magnetar.rules.retain import Use, decide_subscription_use
 from magnetar.runtime.log import Log
 
 if TYPE_CHECKING:
@@ -216,6 +215,14 @@ class Controller:
 
         return await self._leadership.lead(body)
 
+    async def heal(self, segment: SegmentId) -> None:
+        """See to it that an active segment has a topic, with every subscription."""
+        await self._leadership.lead(lambda: self._mutation.heal((segment,)))
+
+    async def wipe(self, segment: SegmentId, *, reason: str) -> None:
+        """Remove the data of a segment that stays in the layout, read or not."""
+        await self._leadership.lead(lambda: self._mutation.wipe(segment, reason))
+
     async def delete(self, *, force: bool = False) -> None:
         """Remove the topic with all its segments. From the first step on there is only forward."""
 
@@ -230,11 +237,14 @@ class Controller:
 
     async def _attached(self) -> list[str]:
         """Who is in the way of deleting the topic."""
-        clients = await together(
+        names = [f"subscription {name}" for name in sorted(self._roster.names)]
+        return names + await self._clients()
+
+    async def _clients(self) -> list[str]:
+        found = await together(
             self.segments.attached(segment.ref) for segment in self.layout.segments
         )
-        names = [f"subscription {name}" for name in sorted(self._roster.names)]
-        return names + [client for each in clients for client in each]
+        return [client for each in found for client in each]
 
     async def _on_forget(self) -> None:
         """Remove the record. Whoever stays a candidate would write below its path again."""
@@ -291,14 +301,9 @@ class Controller:
         await self._leadership.lead(body)
 
     async def _check_unused(self, name: str) -> None:
-        if self._groups.has_consumers(name) or await self._is_attached(name):
+        attached = any(client.endswith(f" of {name}") for client in await self._clients())
+        if attached or self._groups.has_consumers(name):
             raise ResourceBusy(f"Subscription {name} has active connected consumers")
-
-    async def _is_attached(self, name: str) -> bool:
-        clients = await together(
-            self.segments.attached(segment.ref) for segment in self.layout.segments
-        )
-        return any(client.endswith(f" of {name}") for each in clients for client in each)
 
     async def seek(self, name: str, timestamp_ms: int) -> None:
         await self._leadership.lead(lambda: self._roster.seek(name, timestamp_ms))
@@ -320,23 +325,17 @@ class Controller:
         return await self._roster.backlog(name)
 
     async def delete_unused_subscriptions(self) -> None:
-        """Those without a consumer on any segment for longer than the policy allows."""
-        expiration_min = (
-            await load_limits(self.service.policies, self.topic)
-        ).subscription_expiration_min
-        if not expiration_min:
+        """Those without a consumer for longer than the policy allows."""
+        limits = await load_limits(self.service.policies, self.topic)
+        if not limits.subscription_expiration_min:
             return
-        for name in sorted(self._roster.names):
-            since_ms = await self._roster.idle_since(name)
-            use = decide_subscription_use(
-                has_consumers=since_ms is None or name in self.coordinators,
-                is_replicated=False,
-                idle_ms=self.service.clock.now_ms() - (since_ms or 0),
-                expiration_min=expiration_min,
-            )
-            if use is Use.UNUSED:
-                await self.delete_subscription(name)
-                _log.info("unused subscription deleted", topic=self.topic.full, subscription=name)
+        for name in await self._roster.find_unused(
+            limits.subscription_expiration_min,
+            busy=self.coordinators,
+            now_ms=self.service.clock.now_ms(),
+        ):
+            await self.delete_subscription(name)
+            _log.info("unused subscription deleted", topic=self.topic.full, subscription=name)
 
     # ------------------------------------------------------------------ consumers
 

@@ -6,7 +6,7 @@ with it. Everything here runs in the controller's turn.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, assert_never
 
 from magnetar.broker.scalable.roster import Roster
@@ -14,7 +14,7 @@ from magnetar.broker.scalable.segment import END, SegmentAccess, together
 from magnetar.broker.scalable.state import TopicState
 from magnetar.errors import BrokerError, PreconditionFailed, ServiceNotReady, VersionConflict
 from magnetar.model.position import EARLIEST
-from magnetar.model.scalable import Intent, MergeIntent, SplitIntent
+from magnetar.model.scalable import HealIntent, Intent, MergeIntent, SplitIntent, WipeIntent
 from magnetar.model.segment import SegmentId, SegmentRef
 from magnetar.rules.drain import PrunePlan, Retention, SegmentUse, plan_prune
 from magnetar.rules.layout import begin, describe, plan_repair
@@ -76,7 +76,7 @@ class Mutation:
                 change=describe(intent),
                 reason=failure.sentence,
             )
-            if isinstance(intent, SplitIntent | MergeIntent):
+            if isinstance(intent, SplitIntent | MergeIntent | HealIntent):
                 await self._undo()
             raise
 
@@ -107,13 +107,12 @@ class Mutation:
 
     async def repair(self) -> None:
         """Make the topics of active segments that are missing, and the ring writable."""
-        active = self._state.layout.active
-        seen = await self._see(tuple(segment.ref for segment in active))
-        await together(
-            self._segments.create(segment.ref, self._roster.names)
-            for segment in active
-            if segment.id not in seen and not segment.is_legacy
-        )
+        try:
+            await self.heal(segment.id for segment in self._state.layout.active)
+        except BrokerError:
+            if not self.is_settled:
+                raise
+            # Whoever attaches tries again; the rest of the topic need not wait for that.
         while self._state.is_loaded:
             active = self._state.layout.active
             seen = await self._see(tuple(segment.ref for segment in active))
@@ -122,6 +121,22 @@ class Mutation:
             if intent is None:
                 return
             await self.begin(intent)
+
+    async def heal(self, numbers: Iterable[SegmentId]) -> None:
+        """Make topics that are missing of active segments, with every subscription."""
+        layout = self._state.layout
+        known = (layout.by_id.get(number) for number in numbers)
+        active = [each for each in known if each is not None and each.is_active]
+        refs = tuple(each.ref for each in active if not each.is_legacy)
+        seen = await self._see(refs)
+        if missing := tuple(ref for ref in refs if ref.id not in seen):
+            await self.begin(HealIntent(missing, self._clock.now_ms()))
+
+    async def wipe(self, number: SegmentId, reason: str) -> None:
+        """Remove the data of a segment that stays in the layout; also when it is gone already."""
+        segment = self._state.layout.by_id.get(number)
+        if segment is not None and await self._see((segment.ref,)):
+            await self.begin(WipeIntent((segment.ref,), self._clock.now_ms(), reason))
 
     async def prune(self, retention: Retention) -> tuple[SegmentId, ...]:
         """Remove the sealed segments that nobody needs; return which."""

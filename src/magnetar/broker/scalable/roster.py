@@ -16,6 +16,7 @@ from magnetar.model.position import EARLIEST, Position
 from magnetar.model.scalable import SubscriptionKind, SubscriptionRecord, SubscriptionState
 from magnetar.model.segment import Segment, SegmentId
 from magnetar.rules.drain import ToEnd, decide_seek
+from magnetar.rules.retain import Use, decide_subscription_use
 
 
 class Roster:
@@ -105,8 +106,11 @@ class Roster:
             self._complete.add(name)
 
     async def _add_cursors(self, name: str, starts: Mapping[Segment, Position]) -> None:
+        """A segment without a topic gets them when it is made, or has nothing to be read."""
+
         async def add(segment: Segment, start: Position) -> None:
-            if name not in await self._segments.subscriptions(segment.ref):
+            seen = await self._segments.see(segment.ref)
+            if seen is not None and name not in seen.cursors:
                 await self._segments.create_subscription(segment.ref, name, start)
 
         await together(add(segment, start) for segment, start in starts.items())
@@ -174,6 +178,23 @@ class Roster:
                     return None
                 times.append(since_ms)
         return max(times, default=None)
+
+    async def find_unused(
+        self, expiration_min: int, *, busy: Collection[str], now_ms: int
+    ) -> list[str]:
+        """Those without a consumer on any segment for longer than the policy allows."""
+        found: list[str] = []
+        for name in sorted(self.names):
+            since_ms = await self.idle_since(name)
+            use = decide_subscription_use(
+                has_consumers=since_ms is None or name in busy,
+                is_replicated=False,
+                idle_ms=now_ms - (since_ms or 0),
+                expiration_min=expiration_min,
+            )
+            if use is Use.UNUSED:
+                found.append(name)
+        return found
 
     def _check_any(self, name: str, moved: Iterable[bool]) -> None:
         """A cursor may be missing here or there; one that is nowhere is a wrong name."""

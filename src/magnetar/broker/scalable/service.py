@@ -33,11 +33,18 @@ from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.model.scalable import (
     BrokerAddress,
+    HealIntent,
     LayoutView,
     MigrateIntent,
     ScalableTopicMetadata,
+    WipeIntent,
 )
-from magnetar.model.segment import check_scalable_name, parse_segment, scalable_name
+from magnetar.model.segment import (
+    SegmentName,
+    check_scalable_name,
+    parse_segment,
+    scalable_name,
+)
 from magnetar.runtime.log import Log
 from magnetar.wire.command import CommandSubscribe
 
@@ -332,8 +339,17 @@ class ScalableService:
         if segment.range != wanted.range or segment.is_legacy:
             raise TopicNotFound(f"Segment {wanted.id} of {wanted.topic} is not {name}")
         self.wake(wanted.topic)
-        may_create = segment.is_active and self._service.config.scalableTopicsEnabled
-        return await self._service.load_topic(wanted.name, create=may_create)
+        if segment.is_active and self._service.config.scalableTopicsEnabled:
+            await self._heal(record, wanted)
+        return await self._service.load_topic(wanted.name)
+
+    async def _heal(self, record: ScalableTopicMetadata, segment: SegmentName) -> None:
+        """Nobody is let in before every subscription is there."""
+        is_changing = isinstance(record.intent, HealIntent | WipeIntent) and any(
+            ref.id == segment.id for ref in record.intent.segments
+        )
+        if is_changing or not await self._service.topic_exists(segment.name):
+            await (await self.controller(segment.topic)).heal(segment.id)
 
     async def on_subscribed(self, name: TopicName, request: CommandSubscribe) -> None:
         """A client attaches to a durable subscription on a segment: it is one of the whole topic,

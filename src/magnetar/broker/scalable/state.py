@@ -9,7 +9,7 @@ from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.errors import TopicNotFound, VersionConflict
 from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName
-from magnetar.model.scalable import ScalableTopicMetadata
+from magnetar.model.scalable import ScalableTopicMetadata, WipeIntent
 from magnetar.runtime.log import Log
 
 Listener: TypeAlias = Callable[[ScalableTopicMetadata | None], None]
@@ -103,8 +103,11 @@ class TopicState:
 
 
 def _shown(record: ScalableTopicMetadata) -> tuple[object, ...]:
-    """What clients and coordinators go by; an intent alone changes nothing for them."""
+    """What clients and coordinators go by. An intent alone changes nothing for them, but when data
+    was wiped nothing waits for it any more.
+    """
     return (
+        isinstance(record.intent, WipeIntent),
         record.layout.epoch,
         record.layout.segments,
         record.properties,
