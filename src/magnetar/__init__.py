@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from magnetar.client.authentication import Authentication as Authentication
     from magnetar.client.authentication import BasicAuthentication as BasicAuthentication
     from magnetar.client.authentication import TlsAuthentication as TlsAuthentication
+    from magnetar.client.authentication import TokenAuthentication as Token
     from magnetar.client.authentication import TokenAuthentication as TokenAuthentication
     from magnetar.client.client import AsyncPulsarClient as AsyncPulsarClient
     from magnetar.client.consumer import AsyncConsumer as AsyncConsumer
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from magnetar.client.error import QuotaExceededError as QuotaExceededError
     from magnetar.client.error import SchemaError as SchemaError
     from magnetar.client.error import TopicTerminatedError as TopicTerminatedError
+    from magnetar.client.error import TransactionConflictError as TransactionConflictError
     from magnetar.client.error import TransactionError as TransactionError
     from magnetar.client.error import UnavailableError as UnavailableError
     from magnetar.client.facade.classic import Consumer as Consumer
@@ -81,6 +83,8 @@ if TYPE_CHECKING:
     from magnetar.client.schema.key_value import KeyValue as KeyValue
     from magnetar.client.schema.schema import Schema as Schema
     from magnetar.client.schema.shape import AvroType as AvroType
+    from magnetar.client.stats import ConsumerStats as ConsumerStats
+    from magnetar.client.stats import ProducerStats as ProducerStats
     from magnetar.client.subscription import SubscriptionType as SubscriptionType
     from magnetar.client.table_view import AsyncTableView as AsyncTableView
     from magnetar.client.telemetry import PrometheusTelemetry as PrometheusTelemetry
@@ -125,6 +129,7 @@ _HOMES = {  # the module, and the name there if it is another
     "ConsumerBusyError": "client.error",
     "ConsumerEncryption": "client.encryption",
     "ConsumerInterceptor": "client.interceptor",
+    "ConsumerStats": "client.stats",
     "CryptoError": "client.error",
     "DeadLetterPolicy": "client.policy",
     "EARLIEST_ID": "client.scalable.message_id",
@@ -147,6 +152,7 @@ _HOMES = {  # the module, and the name there if it is another
     "ProducerEncryption": "client.encryption",
     "ProducerFencedError": "client.error",
     "ProducerInterceptor": "client.interceptor",
+    "ProducerStats": "client.stats",
     "PulsarClient": "client.facade.client",
     "PulsarError": "client.error",
     "PulsarTimeoutError": "client.error",
@@ -162,8 +168,10 @@ _HOMES = {  # the module, and the name there if it is another
     "TableView": "client.facade.classic",
     "TlsAuthentication": "client.authentication",
     "TlsPolicy": "client.tls",
+    "Token": "client.authentication:TokenAuthentication",
     "TokenAuthentication": "client.authentication",
     "TopicTerminatedError": "client.error",
+    "TransactionConflictError": "client.error",
     "TransactionError": "client.error",
     "UnavailableError": "client.error",
 }
@@ -202,6 +210,7 @@ __all__ = [
     "ConsumerBusyError",
     "ConsumerEncryption",
     "ConsumerInterceptor",
+    "ConsumerStats",
     "CryptoError",
     "DeadLetterPolicy",
     "EncryptionKey",
@@ -223,6 +232,7 @@ __all__ = [
     "ProducerEncryption",
     "ProducerFencedError",
     "ProducerInterceptor",
+    "ProducerStats",
     "PrometheusTelemetry",
     "PulsarClient",
     "PulsarError",
@@ -240,8 +250,10 @@ __all__ = [
     "Telemetry",
     "TlsAuthentication",
     "TlsPolicy",
+    "Token",
     "TokenAuthentication",
     "TopicTerminatedError",
+    "TransactionConflictError",
     "TransactionError",
     "UnavailableError",
     "__version__",

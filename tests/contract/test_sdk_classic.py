@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -29,6 +29,11 @@ from tests.contract.sdk_regular import (
     open_queue,
     pick_topic,
 )
+
+
+async def read_one(client: Any, topic: str, start: Any, **options: Any) -> Any:
+    async with client.classic.reader(topic, start, **options) as reader:
+        return await reader.read(PATIENCE_S)
 
 
 async def keep(view: Any, key: str, expected: Any) -> None:
@@ -62,8 +67,13 @@ def test_a_reader_starts_where_it_was_told_and_sees_what_is_left(place: Place) -
                 assert (await reader.read(PATIENCE_S)).value == 2
             async with client.classic.reader(topic, ids[1], start_included=True) as reader:
                 assert (await reader.read(PATIENCE_S)).id == ids[1]
+            message = await read_one(client, topic, ids[1], start_included=True)
+            assert (await read_one(client, topic, message)).id == ids[2]
             async with client.classic.reader(topic, "latest") as reader:
-                assert await reader.read(SILENCE_S) is None
+                assert await reader.read(timedelta(seconds=SILENCE_S)) is None
+                assert await reader.read(-1) is None
+                with pytest.raises(ConfigurationError, match="timeout is seconds or a timedelta"):
+                    await reader.read("1s")
 
     asyncio.run(body())
 

@@ -180,6 +180,24 @@ def test_encoded_bytes_go_out_under_the_topics_newest_schema(place: Place) -> No
     asyncio.run(body())
 
 
+def test_encoded_bytes_go_out_under_the_schema_they_name(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic()
+        async with place.client() as client:
+            consumer = await client.queue_consumer(
+                topic, subscription="s", schema=Schema.auto(), initial_position="earliest"
+            )
+            schema = Schema.auto_produce(Schema.avro(Order))
+            producer = await client.producer(topic, schema=schema)
+            await producer.send(Schema.avro(Order).encode(Order(1, "tea")))
+            with pytest.raises(SchemaError):
+                await producer.send(b"\xff")
+            [message] = await take(consumer, 1)
+            assert dict(message.value) == {"id": 1, "item": "tea", "note": None}
+
+    asyncio.run(body())
+
+
 def test_a_value_that_does_not_fit_is_refused_before_anything_is_sent(place: Place) -> None:
     async def body() -> None:
         async with place.client() as client:

@@ -12,13 +12,14 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from magnetar import (
     AsyncPulsarClient,
+    Checkpoint,
     InvalidMessageError,
     OpenTelemetry,
     PrometheusTelemetry,
     PulsarClient,
 )
 from magnetar.testing import MagnetarBroker
-from tests.contract.sdk_place import Place, take
+from tests.contract.sdk_place import PATIENCE_S, Place, take, until
 from tests.contract.sdk_regular import KINDS_OF_TOPIC, open_producer, open_queue, pick_topic
 
 
@@ -48,6 +49,56 @@ def test_what_is_sent_received_and_acknowledged_is_counted(place: Place, kind: s
         assert f"magnetar_client_received_bytes_total{here} 12" in lines
         assert f"magnetar_client_acknowledged_total{here} 1" in lines
         assert f"magnetar_client_refused_total{here} 1" in lines
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_TOPIC)
+def test_a_producer_and_a_consumer_know_their_own_figures(place: Place, kind: str) -> None:
+    async def body() -> None:
+        topic = pick_topic(place, kind, segments=1)
+        async with place.client() as client:
+            consumer = await open_queue(client, topic)
+            producer = await open_producer(client, topic, batching=False)
+            for _ in range(5):
+                await producer.send(b"four", key="k")
+            with pytest.raises(InvalidMessageError):
+                await producer.send(b"x" * 6_000_000)
+            sent = producer.stats
+            assert (sent.sent, sent.failed, sent.pending) == (5, 1, 0)
+            assert sent.segments == ((0,) if kind == "scalable" else ())
+            first = await consumer.receive(PATIENCE_S)
+            await until(lambda: consumer.stats.waiting == 4)
+            batch = await consumer.receive_many(2, PATIENCE_S)
+            await consumer.acknowledge(first)
+            consumer.negative_acknowledge(batch[0])
+            stats = consumer.stats
+            assert (stats.received, stats.waiting) == (1 + len(batch), 4 - len(batch))
+            assert (stats.acknowledged, stats.refused) == (1, 1)
+            assert stats.segments == {topic: (0,) if kind == "scalable" else ()}
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_TOPIC)
+def test_a_reader_knows_its_own_figures(place: Place, kind: str) -> None:
+    async def body() -> None:
+        topic = pick_topic(place, kind, segments=1)
+        async with place.client() as client:
+            producer = await open_producer(client, topic, batching=False)
+            for _ in range(3):
+                await producer.send(b"x", key="k")
+            if kind == "scalable":
+                reader = await client.checkpoint_consumer(topic, start=Checkpoint.EARLIEST)
+                read = reader.receive
+            else:
+                reader = await client.classic.reader(topic, "earliest")
+                read = reader.read
+            assert await read(PATIENCE_S) is not None
+            await until(lambda: reader.stats.waiting == 2)
+            stats = reader.stats
+            assert (stats.received, stats.acknowledged, stats.refused) == (1, 0, 0)
+            assert stats.segments == {topic: (0,) if kind == "scalable" else ()}
 
     asyncio.run(body())
 

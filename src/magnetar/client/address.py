@@ -29,10 +29,13 @@ class BrokerAddress:
 
 def parse_addresses(service_url: str) -> tuple[BrokerAddress, ...]:
     """Read `pulsar://host:port`, `pulsar+ssl://host:port`, or several hosts with commas."""
-    scheme, separator, rest = service_url.partition("://")
+    text = service_url if isinstance(service_url, str) else ""
+    scheme, separator, rest = text.partition("://")
     if not separator or scheme not in _SECURE:
+        hint = " (the admin URL goes to magnetar.Admin)" if scheme in ("http", "https") else ""
         raise ConfigurationError(
-            f"Not a service URL: {service_url!r}; expected pulsar://host:port or pulsar+ssl://host:port"
+            f"Not a service URL: {service_url!r};"
+            f" expected pulsar://host:port or pulsar+ssl://host:port{hint}"
         )
     secure = _SECURE[scheme]
     addresses = []

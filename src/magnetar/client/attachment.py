@@ -10,7 +10,6 @@ from magnetar.client.error import AlreadyClosedError, ConnectError, PulsarError
 from magnetar.client.retry import insist, is_final
 from magnetar.client.session import Session
 from magnetar.model.name import TopicName
-from magnetar.runtime.backoff import Backoff
 
 
 class Attachment:
@@ -35,6 +34,7 @@ class Attachment:
         self._detach = detach
         self._give_up = give_up
         self._is_closed = False
+        self._turn = session.next_turn()
         self._attached = asyncio.Event()
         self._candidate: Connection | None = None
         self.connection: Connection | None = None
@@ -81,8 +81,7 @@ class Attachment:
         return connection
 
     async def _attach_again(self, assigned: str | None) -> None:
-        policy = self._session.policy
-        backoff = Backoff(policy.backoff_first, policy.backoff_most)
+        backoff = self._session.policy.backoff.begin()
         while not self._is_closed:
             try:
                 await self._attempt(assigned)
@@ -99,9 +98,9 @@ class Attachment:
     async def _attempt(self, assigned: str | None) -> None:
         lookup = self._session.lookup
         if assigned is None:
-            connection = await lookup.connect(self._topic)
+            connection = await lookup.connect(self._topic, self._turn)
         else:
-            connection = await lookup.connect_to(assigned)
+            connection = await lookup.connect_to(assigned, self._turn)
         self._candidate = connection
         await self._attach(connection)
         is_kept, self._candidate = self._candidate is connection, None

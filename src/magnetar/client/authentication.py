@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from magnetar.client.error import AuthenticationError, ConfigurationError, PulsarError
 
@@ -15,19 +15,42 @@ Supplier: TypeAlias = Callable[[], str] | Callable[[], Awaitable[str]]
 
 
 class Authentication(Protocol):
-    """Asked on every connect, and again when the broker wants fresh credentials."""
+    """Asked on every connect, and again when the broker wants fresh credentials.
+
+    A method of several steps also has `respond(challenge)`, and one that the admin client can use
+    `http_headers()`.
+    """
 
     @property
-    def method(self) -> str: ...
+    def method_name(self) -> str: ...
 
-    def data(self) -> bytes | Awaitable[bytes]: ...
+    def auth_data(self, host: str) -> bytes | Awaitable[bytes]:
+        """What to show the broker at `host`; may be a coroutine function."""
+
+
+@runtime_checkable
+class ChallengedAuthentication(Protocol):
+    """Answers what the broker asks in between; may be a coroutine function."""
+
+    def respond(self, challenge: bytes) -> bytes | Awaitable[bytes]: ...
+
+
+@runtime_checkable
+class HttpAuthentication(Protocol):
+    """Says by itself what a request carries."""
+
+    def http_headers(self) -> Mapping[str, str]: ...
+
+
+_REFRESH: Final = b"PulsarAuthRefresh"
+"""What a broker asks who wants fresh credentials."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoAuthentication:
-    method: str = "none"
+    method_name: str = "none"
 
-    def data(self) -> bytes:
+    def auth_data(self, host: str) -> bytes:
         return b""
 
 
@@ -36,9 +59,9 @@ class TokenAuthentication:
     """A token, or a function that gives a fresh one each time; it may be a coroutine function."""
 
     token: str | Supplier = field(repr=False)
-    method: str = field(default="token", init=False)
+    method_name: str = field(default="token", init=False)
 
-    def data(self) -> bytes | Awaitable[bytes]:
+    def auth_data(self, host: str) -> bytes | Awaitable[bytes]:
         if isinstance(self.token, str):
             return self.token.encode()
         given = self.token()
@@ -49,13 +72,13 @@ class TokenAuthentication:
 class BasicAuthentication:
     user: str
     password: str = field(repr=False)
-    method: str = field(default="basic", init=False)
+    method_name: str = field(default="basic", init=False)
 
     def __post_init__(self) -> None:
         if not self.user or ":" in self.user or ":" in self.password:
             raise ConfigurationError("A user and a password are needed, both without a colon")
 
-    def data(self) -> bytes:
+    def auth_data(self, host: str) -> bytes:
         return f"{self.user}:{self.password}".encode()
 
 
@@ -65,16 +88,19 @@ class TlsAuthentication:
 
     certificate: str | Path
     key: str | Path
-    method: str = field(default="tls", init=False)
+    method_name: str = field(default="tls", init=False)
 
-    def data(self) -> bytes:
+    def auth_data(self, host: str) -> bytes:
         return b""
 
 
-async def load_data(authentication: Authentication) -> bytes:
+async def load_data(authentication: Authentication, host: str, challenge: bytes = b"") -> bytes:
     """Ask for credentials; whatever goes wrong is told without what was given."""
     try:
-        data = authentication.data()
+        if challenge in (b"", _REFRESH) or not isinstance(authentication, ChallengedAuthentication):
+            data = authentication.auth_data(host)
+        else:
+            data = authentication.respond(challenge)
         return await data if inspect.isawaitable(data) else data
     except PulsarError:
         raise
@@ -85,16 +111,18 @@ async def load_data(authentication: Authentication) -> bytes:
         ) from error
 
 
-def http_headers(authentication: Authentication | None) -> dict[str, str]:
+def http_headers(authentication: Authentication | None, host: str) -> dict[str, str]:
     """What a request carries; the admin client blocks, so it takes no coroutine."""
-    if authentication is None or authentication.method in ("none", "tls"):
+    if isinstance(authentication, HttpAuthentication):
+        return dict(authentication.http_headers())
+    if authentication is None or authentication.method_name in ("none", "tls"):
         return {}
-    data = authentication.data()
+    data = authentication.auth_data(host)
     if not isinstance(data, bytes):
         if inspect.iscoroutine(data):
             data.close()
         raise ConfigurationError("The admin client needs a supplier that is no coroutine function")
-    if authentication.method == "basic":
+    if authentication.method_name == "basic":
         return {"Authorization": f"Basic {base64.b64encode(data).decode()}"}
     return {"Authorization": f"Bearer {data.decode('latin-1')}"}
 

@@ -32,6 +32,10 @@ class Backlog(Generic[O]):
     def __bool__(self) -> bool:
         return any(run.part.generation == run.generation for run in self._runs)
 
+    def __len__(self) -> int:
+        valid = (run for run in self._runs if run.part.generation == run.generation)
+        return sum(len(run.messages) - run.start for run in valid)
+
     def put(self, owner: O, part: TopicConsumer, messages: Sequence[Message[Any]]) -> None:
         self._runs.append(_Run(owner, part, messages))
 

@@ -40,6 +40,7 @@ from magnetar.client.scalable.retry import plan_retries
 from magnetar.client.scalable.roster import Roster
 from magnetar.client.scalable.stream import AsyncStreamConsumer, StreamTopic
 from magnetar.client.scalable.trail import Trail
+from magnetar.client.scalable.transaction import refuse_transaction
 from magnetar.client.schema.schema import Schema
 from magnetar.client.session import Session
 from magnetar.client.telemetry import Telemetry
@@ -64,6 +65,7 @@ class AsyncPulsarClient:
         authentication: Authentication | None = None,
         operation_timeout: Duration = 30.0,
         connection: ConnectionPolicy | None = None,
+        transaction_timeout: None = None,
         tls: TlsPolicy | ssl.SSLContext | None = None,
         memory_limit: Size = MEMORY_BYTES_DEFAULT,
         listener_name: str | None = None,
@@ -71,6 +73,7 @@ class AsyncPulsarClient:
         telemetry: Telemetry | None = None,
         clock: Clock | None = None,
     ) -> None:
+        refuse_transaction(transaction_timeout)
         policy = connection or ConnectionPolicy()
         chosen_clock = clock or SystemClock()
         timeout = parse_duration("operation_timeout", operation_timeout, least=0.001)

@@ -5,24 +5,23 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from itertools import count
 from typing import Any, Final
 
 from magnetar.client.address import BrokerAddress
 from magnetar.client.authentication import Authentication, load_data
+from magnetar.client.dial import dial
 from magnetar.client.end import ConsumerEnd, ProducerEnd, PushEnd
 from magnetar.client.error import (
     AuthenticationError,
     ConnectError,
     PulsarError,
-    PulsarTimeoutError,
     decode_refusal,
     tell_cause,
 )
 from magnetar.client.greeting import make_connect, make_response
 from magnetar.client.outbox import Outbox
 from magnetar.client.policy import ConnectionPolicy
+from magnetar.client.request import ANSWERS, Requests
 from magnetar.errors import ProtocolViolation
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.command import (
@@ -44,15 +43,8 @@ MESSAGE_BYTES_DEFAULT: Final = 5 * 1024 * 1024
 _GOODBYE_S_MAX: Final = 1.0
 
 
-@dataclass(slots=True)
-class _Request:
-    expect: int
-    answer: asyncio.Future[Any]
-    limit: asyncio.Timeout | None = None
-
-
 class Connection(asyncio.Protocol):
-    """Opened by `open`, closed once. Request ids are its own: replies match by type and id."""
+    """Opened by `open`, closed once."""
 
     def __init__(
         self,
@@ -79,8 +71,8 @@ class Connection(asyncio.Protocol):
         self._outbox: Outbox | None = None
         self._connected: asyncio.Future[None] = self._loop.create_future()
         self._ended = asyncio.Event()
-        self._request_ids = count()
-        self._requests: dict[int, _Request] = {}
+        self._requests = Requests()
+        self._used_at = self._loop.time()
         self._producers: dict[int, ProducerEnd] = {}
         self._consumers: dict[int, ConsumerEnd] = {}
         self._listeners: dict[tuple[int, int], PushEnd] = {}
@@ -100,13 +92,10 @@ class Connection(asyncio.Protocol):
     ) -> Connection:
         """Connect and shake hands; `proxy_to` names the broker behind a proxy, as host:port."""
         connection = cls(address, authentication, policy, proxy_to, description)
-        context = (tls or ssl.create_default_context()) if address.secure else None
         try:
             async with asyncio.timeout(policy.connection_timeout):
-                connection._credentials = await load_data(authentication)
-                await asyncio.get_running_loop().create_connection(
-                    lambda: connection, address.host, address.port, ssl=context
-                )
+                connection._credentials = await load_data(authentication, address.host)
+                await dial(address, lambda: connection, policy=policy, tls=tls)
                 await connection._connected
         except TimeoutError:
             connection.close(ConnectError(f"{address} did not answer in time"))
@@ -125,6 +114,17 @@ class Connection(asyncio.Protocol):
     def is_open(self) -> bool:
         return self.reason is None
 
+    @property
+    def idle_s(self) -> float:
+        """For how long nobody has used it; 0 while anybody is on it."""
+        if self._requests or self._producers or self._consumers or self._listeners:
+            return 0.0
+        return self._loop.time() - self._used_at
+
+    def touch(self) -> None:
+        """Somebody is about to use it, or has just stopped."""
+        self._used_at = self._loop.time()
+
     def send(self, frame: bytes) -> None:
         """A whole frame; on a closed connection it goes nowhere."""
         if self.reason is None and self._outbox is not None:
@@ -135,39 +135,32 @@ class Connection(asyncio.Protocol):
 
     def tell(self, body: Any) -> None:
         """Send a body that has a request_id and do not wait for its answer."""
-        body.request_id = next(self._request_ids)
+        body.request_id = self._requests.next_id()
         self.send_body(body)
 
     async def request(self, body: Any, expect: int, *, timeout: float) -> Any:
         """Send a body that has a request_id and return the body of its answer."""
         if self.reason is not None:
             raise self.reason
-        request_id = next(self._request_ids)
-        body.request_id = request_id
-        request = _Request(expect, self._loop.create_future())
-        self._requests[request_id] = request
+        requests, whom = self._requests, self.address
         try:
-            async with asyncio.timeout(timeout) as limit:
-                request.limit = limit
-                self.send_body(body)
-                return await request.answer
-        except TimeoutError:
-            kind = type(body).__name__.removeprefix("Command")
-            raise PulsarTimeoutError(f"{self.address} did not answer {kind} in time") from None
+            return await requests.ask(body, expect, self.send_body, timeout=timeout, whom=whom)
         finally:
-            del self._requests[request_id]
+            self.touch()
 
     def add_producer(self, producer_id: int, producer: ProducerEnd) -> None:
         self._producers[producer_id] = producer
 
     def remove_producer(self, producer_id: int) -> None:
         self._producers.pop(producer_id, None)
+        self.touch()
 
     def add_consumer(self, consumer_id: int, consumer: ConsumerEnd) -> None:
         self._consumers[consumer_id] = consumer
 
     def remove_consumer(self, consumer_id: int) -> None:
         self._consumers.pop(consumer_id, None)
+        self.touch()
 
     def add_listener(self, kind: int, id: int, listener: PushEnd) -> None:
         """Hear the pushes of one type that carry this session, consumer or watch id."""
@@ -175,6 +168,7 @@ class Connection(asyncio.Protocol):
 
     def remove_listener(self, kind: int, id: int) -> None:
         self._listeners.pop((kind, id), None)
+        self.touch()
 
     def close(self, reason: PulsarError | None = None) -> None:
         """End the connection and tell everybody on it why; closing again changes nothing."""
@@ -188,9 +182,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
         if not self._connected.done():
             self._connected.set_result(None)
-        for request in self._requests.values():
-            if not request.answer.done():
-                request.answer.set_exception(self.reason)
+        self._requests.refuse_all(self.reason)
         producers, self._producers = self._producers, {}
         consumers, self._consumers = self._consumers, {}
         for producer in producers.values():
@@ -219,7 +211,7 @@ class Connection(asyncio.Protocol):
             transport.close()
             return
         data, self._credentials = self._credentials, b""
-        method, proxy_to = self._authentication.method, self._proxy_to
+        method, proxy_to = self._authentication.method_name, self._proxy_to
         self.send_body(make_connect(method, data, proxy_to, self._description))
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -243,29 +235,16 @@ class Connection(asyncio.Protocol):
         handler = _HANDLERS.get(command.type)
         if handler is not None:
             handler(self, body_of(command), body)
-        elif command.type in _ANSWERS:
-            self._on_answer(command.type, body_of(command))
+        elif command.type in ANSWERS:
+            self._requests.on_answer(command.type, body_of(command))
         # Anything else is a push that nobody asked for: newer brokers may send some.
-
-    def _on_answer(self, kind: int, answer: Any) -> None:
-        request = self._requests.get(answer.request_id)
-        if request is None or request.expect != kind or request.answer.done():
-            return
-        if kind == Type.PRODUCER_SUCCESS and not answer.producer_ready:
-            # Queued behind another producer: the second answer comes when it is our turn.
-            if request.limit is not None:
-                request.limit.reschedule(None)
-            return
-        request.answer.set_result(answer)
 
     def _on_error(self, error: Any, _: bytes) -> None:
         refusal = decode_refusal(error.error, error.message)
         if error.request_id == NO_REQUEST or not self._connected.done():
             self.close(refusal)
-            return
-        request = self._requests.get(error.request_id)
-        if request is not None and not request.answer.done():
-            request.answer.set_exception(refusal)
+        else:
+            self._requests.refuse(error.request_id, refusal)
 
     def _on_connected(self, connected: Any, _: bytes) -> None:
         if self._connected.done():
@@ -281,19 +260,20 @@ class Connection(asyncio.Protocol):
         self._keep_alive = self._loop.call_later(self._policy.keep_alive, self._tick)
 
     def _on_challenge(self, challenge: Any, _: bytes) -> None:
-        self._tasks.start(self._respond(), "respond")
+        self._tasks.start(self._respond(challenge.challenge.auth_data), "respond")
 
-    async def _respond(self) -> None:
+    async def _respond(self, challenge: bytes) -> None:
         """Without fresh credentials the broker would end this soon: end it now and say why."""
         try:
             async with asyncio.timeout(self._policy.connection_timeout):
-                data = await load_data(self._authentication)
+                host = self.address.host
+                data = await load_data(self._authentication, host, challenge)
         except PulsarError as error:
             self.close(error)
         except TimeoutError:
             self.close(AuthenticationError("Fresh credentials could not be had in time"))
         else:
-            self.send_body(make_response(self._authentication.method, data))
+            self.send_body(make_response(self._authentication.method_name, data))
 
     def _tick(self) -> None:
         if self._is_ping_unanswered:
@@ -326,6 +306,7 @@ class Connection(asyncio.Protocol):
 
     def _on_close_consumer(self, command: Any, _: bytes) -> None:
         consumer = self._consumers.pop(command.consumer_id, None)
+        self.touch()
         if consumer is not None:
             consumer.on_closed(self, self._assigned(command))
 
@@ -382,19 +363,3 @@ _HANDLERS: Final[Mapping[int, Callable[[Connection, Any, bytes], None]]] = {
     Type.WATCH_SCALABLE_TOPICS_UPDATE: Connection._on_namespace,
     Type.WATCH_TOPIC_UPDATE: Connection._on_topics,
 }
-_ANSWERS: Final = frozenset(
-    {
-        Type.SUCCESS,
-        Type.PRODUCER_SUCCESS,
-        Type.LOOKUP_RESPONSE,
-        Type.PARTITIONED_METADATA_RESPONSE,
-        Type.GET_TOPICS_OF_NAMESPACE_RESPONSE,
-        Type.GET_LAST_MESSAGE_ID_RESPONSE,
-        Type.GET_SCHEMA_RESPONSE,
-        Type.GET_OR_CREATE_SCHEMA_RESPONSE,
-        Type.ACK_RESPONSE,
-        Type.CONSUMER_STATS_RESPONSE,
-        Type.SCALABLE_TOPIC_SUBSCRIBE_RESPONSE,
-        Type.WATCH_TOPIC_LIST_SUCCESS,
-    }
-)

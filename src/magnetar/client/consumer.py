@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Generic, Self, TypeVar
 
 from magnetar.client.backlog import Backlog
+from magnetar.client.deadline import find_deadline
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
 from magnetar.client.message import Message
 from magnetar.client.message_id import EARLIEST, LATEST, MessageId, Target, choose_target
@@ -14,10 +15,12 @@ from magnetar.client.pattern import TopicPattern
 from magnetar.client.quantity import Duration, parse_duration
 from magnetar.client.retry_letter import RetryLetters
 from magnetar.client.session import Session
+from magnetar.client.stats import ConsumerStats
 from magnetar.client.subscription import ConsumerSettings
 from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.client.topic_watch import TopicWatch
 from magnetar.model.name import TopicName
+from magnetar.model.segment import SegmentId
 from magnetar.runtime.log import Log
 
 _log = Log(__name__)
@@ -49,6 +52,7 @@ class AsyncConsumer(Generic[T]):
         self._attached: set[TopicName] = set()
         self._backlog: Backlog[None] = Backlog()
         self._arrived = asyncio.Event()
+        self._received = self._acknowledged = self._refused = 0
         self._failure: PulsarError | None = None
         self._growth: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -74,6 +78,13 @@ class AsyncConsumer(Generic[T]):
         """Whether every topic is terminated and consumed."""
         return all(part.has_reached_end for part in self._parts)
 
+    @property
+    def stats(self) -> ConsumerStats:
+        attached: dict[str, tuple[SegmentId, ...]] = {part.topic.full: () for part in self._parts}
+        return ConsumerStats(
+            self._received, self._acknowledged, self._refused, len(self._backlog), attached
+        )
+
     async def open(self) -> None:
         """Attach to every partition of every topic; all or none."""
         try:
@@ -90,8 +101,8 @@ class AsyncConsumer(Generic[T]):
                 self._follow(), f"topics of {self.subscription}"
             )
 
-    async def receive(self, timeout: float | None = None) -> Message[T] | None:
-        """The next message; None when there is none within `timeout` seconds."""
+    async def receive(self, timeout: Duration | None = None) -> Message[T] | None:
+        """The next message; None when there is none within `timeout`."""
         message = self.receive_nowait()
         if message is None and await self._wait(timeout):
             return self.receive_nowait()
@@ -103,12 +114,15 @@ class AsyncConsumer(Generic[T]):
         if found is not None:
             _, part, message = found
             part.on_taken((message,))
+            self._received += 1
             return message
         if self._failure is not None:
             raise self._failure
         return None
 
-    async def receive_many(self, max_messages: int, timeout: float) -> list[Message[T]]:
+    async def receive_many(
+        self, max_messages: int, timeout: Duration | None = None
+    ) -> list[Message[T]]:
         """Up to `max_messages`, as soon as there are any; fewer, even none, after `timeout`."""
         if not self._backlog and self._failure is None:
             await self._wait(timeout)
@@ -120,13 +134,14 @@ class AsyncConsumer(Generic[T]):
             _, part, run = found
             part.on_taken(run)
             messages += run
+        self._received += len(messages)
         if not messages and self._failure is not None:
             raise self._failure
         return messages
 
-    async def _wait(self, timeout: float | None) -> bool:
+    async def _wait(self, timeout: Duration | None) -> bool:
         """Until something is there, or will not come; False when the time is over."""
-        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        deadline = find_deadline(timeout)
         while not self._backlog and self._failure is None:
             self._arrived.clear()
             try:
@@ -139,6 +154,7 @@ class AsyncConsumer(Generic[T]):
     async def acknowledge(self, message: Message[Any] | MessageId) -> None:
         """The message is done. With `ack_receipts` returns once the broker has stored that."""
         part, id = self._find(message)
+        self._acknowledged += 1
         await part.acknowledge(id)
 
     async def acknowledge_cumulative(self, message: Message[Any] | MessageId) -> None:
@@ -146,14 +162,16 @@ class AsyncConsumer(Generic[T]):
         if self._settings.type.is_shared:
             raise ConfigurationError("A shared subscription has no cumulative acknowledgement")
         part, id = self._find(message)
+        self._acknowledged += 1
         await part.acknowledge_cumulative(id)
 
     def negative_acknowledge(
-        self, message: Message[Any] | MessageId, delay: float | None = None
+        self, message: Message[Any] | MessageId, delay: Duration | None = None
     ) -> None:
-        """Ask for the message again after `delay` seconds (the consumer's `nack_delay`)."""
+        """Ask for the message again after `delay`, or as the consumer's backoff says."""
         part, id = self._find(message)
-        part.negative_acknowledge(id, delay)
+        self._refused += 1
+        part.negative_acknowledge(id, None if delay is None else parse_duration("delay", delay))
 
     async def reconsume_later(self, message: Message[T], delay: Duration) -> None:
         """Put the message aside: it comes again through the retry topic, `delay` later.

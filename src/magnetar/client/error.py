@@ -84,6 +84,10 @@ class TransactionError(PulsarError):
     """The transaction is unknown, in conflict or in the wrong state."""
 
 
+class TransactionConflictError(TransactionError):
+    """Another transaction holds what this one asks for."""
+
+
 class CryptoError(PulsarError):
     """A key is missing or wrong, or what was encrypted was changed."""
 
@@ -120,7 +124,7 @@ _BY_CODE: Final[Mapping[WireCode, type[PulsarError]]] = {
     WireCode.TRANSACTION_COORDINATOR_NOT_FOUND: TransactionError,
     WireCode.INVALID_TRANSACTION_STATUS: TransactionError,
     WireCode.NOT_ALLOWED: NotAllowedError,
-    WireCode.TRANSACTION_CONFLICT: TransactionError,
+    WireCode.TRANSACTION_CONFLICT: TransactionConflictError,
     WireCode.TRANSACTION_NOT_FOUND: TransactionError,
     WireCode.PRODUCER_FENCED: ProducerFencedError,
 }

@@ -74,17 +74,19 @@ class Lookup:
                     raise decode_refusal(answer.error, answer.message)
         raise UnavailableError(f"{topic} was redirected {_REDIRECTS_MAX} times")
 
-    async def connect(self, topic: TopicName) -> Connection:
+    async def connect(self, topic: TopicName, turn: int = 0) -> Connection:
+        """To the broker that serves the topic; `turn` chooses among several connections."""
+
         async def find() -> Connection:
             location = await self.locate(topic)
-            return await self._pool.get(location.address, location.proxy_to)
+            return await self._pool.get(location.address, location.proxy_to, turn)
 
         what = f"Finding and reaching the broker of {topic}"
         return await in_time(find(), timeout=self._timeout, what=what)
 
-    async def connect_to(self, service_url: str) -> Connection:
+    async def connect_to(self, service_url: str, turn: int = 0) -> Connection:
         """Connect to a broker that another broker named."""
-        reached = self._pool.get(parse_addresses(service_url)[0])
+        reached = self._pool.get(parse_addresses(service_url)[0], turn=turn)
         return await in_time(reached, timeout=self._timeout, what=f"Connecting to {service_url}")
 
     async def count_partitions(self, topic: TopicName, *, create: bool = True) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from magnetar.client.error import ConfigurationError
 from magnetar.errors import ProtocolViolation
@@ -65,8 +65,16 @@ EARLIEST: Final = MessageId(*EARLIEST_POSITION)
 LATEST: Final = MessageId(*LATEST_POSITION)
 
 
-Start: TypeAlias = MessageId | Literal["earliest", "latest"]
-"""Where to begin: at a message, or at one of the ends."""
+@runtime_checkable
+class Identified(Protocol):
+    """A message."""
+
+    @property
+    def id(self) -> MessageId: ...
+
+
+Start: TypeAlias = MessageId | Identified | Literal["earliest", "latest"]
+"""Where to begin: at a message or its id, or at one of the ends."""
 Target: TypeAlias = Start | datetime | int
 """Where to move to; a time may also be ms since 1970."""
 
@@ -75,9 +83,13 @@ def choose_start(start: Start) -> MessageId:
     """An id, or a word for one of the ends."""
     if isinstance(start, MessageId):
         return start
+    if isinstance(start, Identified) and isinstance(start.id, MessageId):
+        return start.id
     if isinstance(start, str) and start in ("earliest", "latest"):
         return parse_message_id(start)
-    raise ConfigurationError(f"Not a place to start: {start!r}; give an id, earliest or latest")
+    raise ConfigurationError(
+        f"Not a place to start: {start!r}; give a message or its id, earliest or latest"
+    )
 
 
 def choose_target(target: Target) -> MessageId | int:

@@ -6,35 +6,128 @@ import random
 from dataclasses import dataclass
 from functools import partial
 
+from magnetar.client.address import BrokerAddress, parse_addresses
 from magnetar.client.error import ConfigurationError
 from magnetar.client.quantity import Duration, Size, parse_duration, parse_size
 
 
 @dataclass(frozen=True, slots=True, init=False)
+class BackoffPolicy:
+    """Delays that grow from `initial` to `maximum`, each spread by `jitter` around its value.
+
+    What is read from it is seconds.
+    """
+
+    initial: float
+    maximum: float
+    multiplier: float
+    jitter: float
+
+    def __init__(
+        self,
+        initial: Duration,
+        maximum: Duration,
+        multiplier: float = 2.0,
+        jitter: float = 0.1,
+    ) -> None:
+        put = partial(object.__setattr__, self)
+        put("initial", parse_duration("initial", initial))
+        put("maximum", parse_duration("maximum", maximum))
+        put("multiplier", multiplier)
+        put("jitter", jitter)
+        if self.maximum < self.initial:
+            raise ConfigurationError("The maximum of a backoff must not be below its initial delay")
+        if multiplier < 1 or not 0 <= jitter < 1:
+            raise ConfigurationError("multiplier must not be below 1, and jitter is from 0 to 1")
+
+    @classmethod
+    def fixed(cls, delay: Duration) -> BackoffPolicy:
+        """The same delay each time."""
+        return cls(delay, delay, multiplier=1.0, jitter=0.0)
+
+    def delay(self, attempt: int, chance: random.Random) -> float:
+        """Seconds before the attempt after `attempt` failed ones; the first is number 0."""
+        # Beyond 2000 doublings a float ends; the maximum was reached long before.
+        grown = min(self.maximum, self.initial * self.multiplier ** min(attempt, 500))
+        return grown * (1 + self.jitter * (chance.random() - 0.5))
+
+    def capped(self, most: float) -> BackoffPolicy:
+        """The same, with delays of at most so many seconds beyond the first."""
+        maximum = max(self.initial, min(self.maximum, most))
+        return BackoffPolicy(self.initial, maximum, self.multiplier, self.jitter)
+
+    def begin(self) -> Delays:
+        """The delays of one series of attempts."""
+        return Delays(self)
+
+
+class Delays:
+    """How long to wait before the next attempt, and the next."""
+
+    __slots__ = ("_attempt", "_chance", "_policy")
+
+    def __init__(self, policy: BackoffPolicy) -> None:
+        self._policy = policy
+        self._chance = random.Random()
+        self._attempt = 0
+
+    def next_s(self) -> float:
+        delay = self._policy.delay(self._attempt, self._chance)
+        self._attempt += 1
+        return delay
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class ConnectionPolicy:
-    """Seconds, or timedeltas; what is read from it is seconds."""
+    """How brokers are reached. Durations are seconds or timedeltas; what is read is seconds."""
 
     connection_timeout: float
+    """How long one attempt to connect may take."""
+    connections_per_broker: int
+    """Producers and consumers take turns on so many connections to each broker."""
+    tcp_no_delay: bool
+    """True sends small packets at once; False lets the system collect them."""
     keep_alive: float
-    backoff_first: float
-    backoff_most: float
+    """How often a connection is tried; one that did not answer by the next time is given up."""
+    max_idle: float
+    """A connection that nobody uses is closed after this time; 0 keeps it."""
+    proxy_url: str | None
+    """`pulsar+ssl://host:port` of a proxy that goes by the name in the TLS handshake (SNI)."""
+    backoff: BackoffPolicy
+    """Between attempts to get back what was lost."""
 
     def __init__(
         self,
         connection_timeout: Duration = 10.0,
+        connections_per_broker: int = 1,
+        tcp_no_delay: bool = True,
         keep_alive: Duration = 30.0,
-        backoff_first: Duration = 0.1,
-        backoff_most: Duration = 60.0,
+        max_idle: Duration = 180.0,
+        proxy_url: str | None = None,
+        backoff: BackoffPolicy | None = None,
     ) -> None:
         put = partial(object.__setattr__, self)
         put("connection_timeout", parse_duration("connection_timeout", connection_timeout))
+        put("connections_per_broker", connections_per_broker)
+        put("tcp_no_delay", tcp_no_delay)
         put("keep_alive", parse_duration("keep_alive", keep_alive))
-        put("backoff_first", parse_duration("backoff_first", backoff_first))
-        put("backoff_most", parse_duration("backoff_most", backoff_most))
-        if min(self.connection_timeout, self.keep_alive, self.backoff_first) <= 0:
+        put("max_idle", parse_duration("max_idle", max_idle))
+        put("proxy_url", proxy_url)
+        put("backoff", backoff or BackoffPolicy(0.1, 60.0))
+        if min(self.connection_timeout, self.keep_alive, self.backoff.initial) <= 0:
             raise ConfigurationError("Timeouts and delays of a connection must be above 0")
-        if self.backoff_most < self.backoff_first:
-            raise ConfigurationError("backoff_most must not be below backoff_first")
+        if isinstance(connections_per_broker, bool) or connections_per_broker < 1:
+            raise ConfigurationError("connections_per_broker must be above 0")
+        if proxy_url is not None and not (self.proxy and self.proxy.secure):
+            raise ConfigurationError("proxy_url is pulsar+ssl://host:port, of one proxy")
+
+    @property
+    def proxy(self) -> BrokerAddress | None:
+        """Where to connect instead."""
+        if self.proxy_url is None:
+            return None
+        hosts = parse_addresses(self.proxy_url)
+        return hosts[0] if len(hosts) == 1 else None
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -64,36 +157,6 @@ class BatchingPolicy:
         put("by_key", by_key)
         if self.max_delay <= 0 or self.max_messages < 1 or self.max_bytes < 1:
             raise ConfigurationError("The limits of a batch must be above 0")
-
-
-@dataclass(frozen=True, slots=True)
-class BackoffPolicy:
-    """Delays that grow from `initial` to `maximum`, each spread by `jitter` around its value."""
-
-    initial: Duration
-    maximum: Duration
-    multiplier: float = 2.0
-    jitter: float = 0.1
-
-    def __post_init__(self) -> None:
-        initial = parse_duration("initial", self.initial)
-        if parse_duration("maximum", self.maximum) < initial:
-            raise ConfigurationError("The maximum of a backoff must not be below its initial delay")
-        if self.multiplier < 1 or not 0 <= self.jitter < 1:
-            raise ConfigurationError("multiplier must not be below 1, and jitter is from 0 to 1")
-
-    @classmethod
-    def fixed(cls, delay: Duration) -> BackoffPolicy:
-        """The same delay each time."""
-        return cls(delay, delay, multiplier=1.0, jitter=0.0)
-
-    def delay(self, attempt: int, chance: random.Random) -> float:
-        """Seconds before the attempt after `attempt` failed ones; the first is number 0."""
-        initial = parse_duration("initial", self.initial)
-        maximum = parse_duration("maximum", self.maximum)
-        # Beyond 2000 doublings a float ends; the maximum was reached long before.
-        grown = min(maximum, initial * self.multiplier ** min(attempt, 500))
-        return grown * (1 + self.jitter * (chance.random() - 0.5))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One connection per broker, opened when first asked for."""
+"""The connections to each broker, opened when first asked for and closed when nobody uses them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TypeAlias
 from magnetar.client.address import BrokerAddress
 from magnetar.client.authentication import Authentication
 from magnetar.client.connection import Connection
-from magnetar.client.error import AlreadyClosedError, ConnectError
+from magnetar.client.error import AlreadyClosedError, ConfigurationError, ConnectError
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.client.tls import Tls, load_tls, with_certificate
 
-_Place: TypeAlias = tuple[BrokerAddress, str | None]
+_Place: TypeAlias = tuple[BrokerAddress, str | None, int]
 
 
 class ConnectionPool:
@@ -34,20 +34,34 @@ class ConnectionPool:
         self._opening: dict[_Place, asyncio.Lock] = {}
         self._own: list[Connection] = []
         self._turn = 0
+        self._sweep_timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+        if policy.proxy_url is not None and not all(each.secure for each in service):
+            raise ConfigurationError(
+                "A proxy finds brokers by their names in the TLS handshake:"
+                " the service URL must be pulsar+ssl://"
+            )
 
-    async def get(self, address: BrokerAddress, proxy_to: str | None = None) -> Connection:
-        """The open connection to that broker, or a new one; callers at once share one attempt."""
-        place = (address, proxy_to)
+    async def get(
+        self, address: BrokerAddress, proxy_to: str | None = None, turn: int = 0
+    ) -> Connection:
+        """The open connection to that broker, or a new one; callers at once share one attempt.
+
+        Where there may be several, `turn` chooses: the same one finds the same again.
+        """
+        place = (address, proxy_to, turn % self._policy.connections_per_broker)
         lock = self._opening.setdefault(place, asyncio.Lock())
         async with lock:
             if self._is_closed:
                 raise AlreadyClosedError("The client is closed")
             found = self._open.get(place)
             if found is not None and found.is_open:
+                found.touch()
                 return found
             connection = await self._connect(address, proxy_to)
             self._open[place] = connection
+            if self._sweep_timer is None:
+                self._sweep_in(self._policy.max_idle)
             return connection
 
     async def open_own(self, address: BrokerAddress, proxy_to: str | None = None) -> Connection:
@@ -72,12 +86,33 @@ class ConnectionPool:
 
     def close(self) -> None:
         self._is_closed = True
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
         for connection in (*self._open.values(), *self._own):
             connection.close(AlreadyClosedError("The client is closed"))
 
     async def wait_ended(self) -> None:
         """After `close`: until every socket is closed."""
         await asyncio.gather(*(each.wait_ended() for each in (*self._open.values(), *self._own)))
+
+    def _sweep_in(self, delay: float) -> None:
+        if self._policy.max_idle > 0:
+            self._sweep_timer = asyncio.get_running_loop().call_later(delay, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close what nobody has used for long, and come back when the next may be due."""
+        self._sweep_timer = None
+        remaining = []
+        for connection in self._open.values():
+            left = self._policy.max_idle - connection.idle_s
+            if connection.is_open and left <= 0:
+                connection.close(
+                    ConnectError(f"Nobody used the connection to {connection.address}")
+                )
+            elif connection.is_open:
+                remaining.append(left)
+        if remaining:
+            self._sweep_in(min(remaining))
 
     async def _connect(self, address: BrokerAddress, proxy_to: str | None) -> Connection:
         tls = await asyncio.to_thread(load_tls, self._tls) if address.secure else None

@@ -13,6 +13,7 @@ from magnetar.client.outgoing import Outgoing, format_key
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.send_option import SendOptions
 from magnetar.client.session import Session
+from magnetar.client.stats import ProducerStats
 from magnetar.client.topic_producer import TopicProducer
 from magnetar.model.name import TopicName
 from magnetar.rules.route import KeyHash, route_partition, route_turn
@@ -66,6 +67,11 @@ class AsyncProducer(Generic[T]):
     @property
     def last_sequence_id(self) -> int:
         return max(part.last_sequence_id for part in self._parts)
+
+    @property
+    def stats(self) -> ProducerStats:
+        admission = self._admission
+        return ProducerStats(admission.sent, admission.failed, admission.pending)
 
     async def open(self) -> None:
         """Attach to every partition; all or none."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Generic, Self, TypeVar
 
 from magnetar.client.consumer import AsyncConsumer
 from magnetar.client.message import Message
 from magnetar.client.message_id import Target
+from magnetar.client.quantity import Duration
+from magnetar.client.stats import ConsumerStats
 
 T = TypeVar("T")
 
@@ -21,8 +24,13 @@ class AsyncReader(Generic[T]):
     def topic(self) -> str:
         return self._consumer.topics[0]
 
-    async def read(self, timeout: float | None = None) -> Message[T] | None:
-        """The next message; None when there is none within `timeout` seconds."""
+    @property
+    def stats(self) -> ConsumerStats:
+        # What it tells the broker about its progress is no acknowledgement of the application's.
+        return replace(self._consumer.stats, acknowledged=0)
+
+    async def read(self, timeout: Duration | None = None) -> Message[T] | None:
+        """The next message; None when there is none within `timeout`."""
         message = await self._consumer.receive(timeout)
         if message is not None:  # lets the broker drop what the reader has passed
             await self._consumer.acknowledge_cumulative(message)

@@ -20,7 +20,6 @@ from magnetar.client.error import (
 )
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.errors import WireCode
-from magnetar.runtime.backoff import Backoff
 from magnetar.runtime.clock import Clock
 
 T = TypeVar("T")
@@ -61,7 +60,7 @@ async def insist(
     action: Callable[[], Awaitable[T]], *, clock: Clock, policy: ConnectionPolicy, timeout: float
 ) -> T:
     """Try until it works, a refusal stands, or the time is over; then raise the last refusal."""
-    backoff = Backoff(policy.backoff_first, policy.backoff_most)
+    backoff = policy.backoff.begin()
     deadline = clock.monotonic() + timeout
     while True:
         try:

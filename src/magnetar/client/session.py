@@ -40,6 +40,7 @@ class Session:
     schemas: SchemaBook = field(init=False)
     _producer_ids: count[int] = field(default_factory=count)
     _consumer_ids: count[int] = field(default_factory=count)
+    _turns: count[int] = field(default_factory=count)
 
     _watch_ids: count[int] = field(default_factory=lambda: count(1))
 
@@ -66,6 +67,10 @@ class Session:
 
     def next_consumer_id(self) -> int:
         return next(self._consumer_ids)
+
+    def next_turn(self) -> int:
+        """Who takes which connection to a broker, where there are several."""
+        return next(self._turns)
 
     def next_watch_id(self) -> int:
         """For watches of layouts and of namespaces."""

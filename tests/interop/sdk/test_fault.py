@@ -12,6 +12,7 @@ import pytest
 
 from magnetar import (
     AsyncPulsarClient,
+    BackoffPolicy,
     Checkpoint,
     ConnectError,
     ConnectionPolicy,
@@ -21,7 +22,7 @@ from magnetar.client.admin import AdminClient
 from magnetar.testing.broker import MagnetarBroker
 from magnetar.testing.plugin import StartBroker
 
-QUICK = ConnectionPolicy(backoff_first=0.02, backoff_most=0.2, keep_alive=0.2)
+QUICK = ConnectionPolicy(backoff=BackoffPolicy(0.02, 0.2), keep_alive=0.2)
 TOPIC = "topic://public/default/t"
 
 

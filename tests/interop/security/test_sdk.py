@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from magnetar import PulsarClient
+from magnetar import ConnectionPolicy, PulsarClient
 from magnetar.app.standalone import serving
 from magnetar.client.admin import AdminClient
 from magnetar.client.authentication import (
@@ -55,6 +55,39 @@ def test_a_message_passes_for_each_kind_of_proof(place: Place, topic: str, kind:
         "token and certificate": (ALICE, replace(place.tls, certificate=certificate, key=key)),
     }
     asyncio.run(pass_one(open_client(place, *proofs[kind]), topic))
+
+
+def test_a_proxy_finds_the_broker_by_the_name_in_the_handshake(place: Place, topic: str) -> None:
+    async def body() -> None:
+        hellos: list[bytes] = []
+
+        async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            hello = await reader.read(2**16)
+            hellos.append(hello)
+            behind, broker = await asyncio.open_connection("127.0.0.1", place.port_tls)
+            broker.write(hello)
+            await asyncio.gather(pipe(reader, broker), pipe(behind, writer))
+
+        async def pipe(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+            while data := await source.read(2**16):
+                target.write(data)
+            target.close()
+
+        proxy = await asyncio.start_server(forward, "127.0.0.1", 0)
+        port = proxy.sockets[0].getsockname()[1]
+        # Nobody listens at the broker's own address: only the name in it counts.
+        client = AsyncPulsarClient(
+            "pulsar+ssl://localhost:1",
+            authentication=ALICE,
+            tls=place.tls,
+            connection=ConnectionPolicy(proxy_url=f"pulsar+ssl://127.0.0.1:{port}"),
+            operation_timeout=5,
+        )
+        await pass_one(client, topic)
+        proxy.close()
+        assert hellos and all(b"localhost" in hello for hello in hellos)
+
+    asyncio.run(body())
 
 
 def test_a_broker_of_another_name_or_signer_is_not_trusted(

@@ -51,6 +51,10 @@ class Line:
     def cut(self) -> None:
         self._writer.close()
 
+    @property
+    def is_open(self) -> bool:
+        return not self._writer.is_closing()
+
 
 class ScriptedBroker:
     """Answers everything kindly; a test replaces the answers it is about."""

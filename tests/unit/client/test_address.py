@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from magnetar.client.address import BrokerAddress, parse_addresses
@@ -21,11 +23,16 @@ def test_a_service_url_names_its_hosts(url: str, expected: tuple[BrokerAddress, 
 
 
 @pytest.mark.parametrize(
-    "url", ["", "h:6650", "http://h:8080", "pulsar://", "pulsar://h:x", "pulsar://h:1/path"]
+    "url", ["", "h:6650", "http://h:8080", "pulsar://", "pulsar://h:x", "pulsar://h:1/path", None]
 )
-def test_what_is_no_service_url_is_refused(url: str) -> None:
+def test_what_is_no_service_url_is_refused(url: Any) -> None:
     with pytest.raises(ConfigurationError, match="service URL"):
         parse_addresses(url)
+
+
+def test_an_admin_url_is_told_where_it_belongs() -> None:
+    with pytest.raises(ConfigurationError, match=r"magnetar\.Admin"):
+        parse_addresses("http://h:8080")
 
 
 def test_an_address_is_spelled_as_it_is_read() -> None:

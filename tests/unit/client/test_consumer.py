@@ -13,7 +13,7 @@ from magnetar.client.error import (
     NotFoundError,
 )
 from magnetar.client.message_id import EARLIEST, MessageId
-from magnetar.client.policy import ConnectionPolicy
+from magnetar.client.policy import BackoffPolicy, ConnectionPolicy
 from magnetar.errors import WireCode
 from magnetar.wire.batch import encode_batch
 from magnetar.wire.command import (
@@ -33,7 +33,7 @@ from magnetar.wire.command import (
 from magnetar.wire.entry import encode_entry
 from tests.unit.client.peer import Line, ScriptedBroker, Type, scripted_broker
 
-QUICK = ConnectionPolicy(backoff_first=0.001, backoff_most=0.01)
+QUICK = ConnectionPolicy(backoff=BackoffPolicy(0.001, 0.01))
 
 
 def connect(broker: ScriptedBroker) -> AsyncPulsarClient:

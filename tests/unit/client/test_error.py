@@ -9,6 +9,8 @@ from magnetar.client.error import (
     AdminServerFailed,
     NotFoundError,
     PulsarError,
+    TransactionConflictError,
+    TransactionError,
     UnavailableError,
     decode_refusal,
     decode_status,
@@ -30,6 +32,13 @@ def test_a_code_from_the_future_may_pass_by_itself() -> None:
     assert isinstance(error, UnavailableError) and is_passing(error)
     assert not is_passing(decode_refusal(WireCode.TOPIC_NOT_FOUND, ""))
     assert isinstance(decode_refusal(WireCode.TOPIC_NOT_FOUND, ""), NotFoundError)
+
+
+def test_a_conflict_of_transactions_is_told_from_their_other_troubles() -> None:
+    conflict = decode_refusal(WireCode.TRANSACTION_CONFLICT, "")
+    assert isinstance(conflict, TransactionConflictError) and isinstance(conflict, TransactionError)
+    other = decode_refusal(WireCode.TRANSACTION_NOT_FOUND, "")
+    assert not isinstance(other, TransactionConflictError)
 
 
 @pytest.mark.parametrize(

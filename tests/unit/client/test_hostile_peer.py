@@ -10,7 +10,7 @@ import pytest
 
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.error import ConnectError, PulsarError
-from magnetar.client.policy import ConnectionPolicy
+from magnetar.client.policy import BackoffPolicy, ConnectionPolicy
 from magnetar.wire.batch import encode_batch
 from magnetar.wire.command import (
     CommandLookupTopicResponse,
@@ -26,7 +26,7 @@ from magnetar.wire.compression import compress
 from magnetar.wire.entry import encode_entry
 from tests.unit.client.peer import Line, ScriptedBroker, Type, scripted_broker
 
-QUICK = ConnectionPolicy(backoff_first=0.001, backoff_most=0.01)
+QUICK = ConnectionPolicy(backoff=BackoffPolicy(0.001, 0.01))
 
 
 def connect(broker: ScriptedBroker, timeout: float = 5) -> AsyncPulsarClient:

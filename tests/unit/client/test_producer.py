@@ -17,7 +17,7 @@ from magnetar.client.error import (
     QueueFullError,
     TopicTerminatedError,
 )
-from magnetar.client.policy import BatchingPolicy, ConnectionPolicy
+from magnetar.client.policy import BackoffPolicy, BatchingPolicy, ConnectionPolicy
 from magnetar.errors import WireCode
 from magnetar.wire.batch import decode_batch
 from magnetar.wire.command import (
@@ -31,7 +31,7 @@ from magnetar.wire.command import (
 from magnetar.wire.entry import decode_entry
 from tests.unit.client.peer import Line, ScriptedBroker, Type, scripted_broker
 
-QUICK = ConnectionPolicy(backoff_first=0.001, backoff_most=0.01)
+QUICK = ConnectionPolicy(backoff=BackoffPolicy(0.001, 0.01))
 
 
 def connect(broker: ScriptedBroker) -> AsyncPulsarClient:

@@ -71,6 +71,7 @@ class Transport:
         self._timeout_s = timeout_s
         self._headers = {"Accept": "application/json"}
         self._authentication = authentication
+        self._host = parts.hostname
         self._tls = with_certificate(tls, authentication)
         self._connection: http.client.HTTPConnection | None = None
         self._origin = ("", "")
@@ -109,7 +110,7 @@ class Transport:
     ) -> Answer:
         """Send one request to `path`, already encoded, and return a 2xx answer."""
         content = b"" if body is _NO_BODY else json.dumps(body).encode()
-        headers = {**self._headers, **http_headers(self._authentication)}
+        headers = {**self._headers, **http_headers(self._authentication, self._host)}
         if method in ("PUT", "POST"):
             headers["Content-Type"] = content_type
         url = f"{self.url}/{path}{format_query(query)}"
@@ -138,7 +139,7 @@ class Transport:
             alone.close()
 
     def _stream(self, url: str) -> Iterator[Any]:
-        headers = {**http_headers(self._authentication), "Accept": _LINES_OR_ARRAY}
+        headers = {**http_headers(self._authentication, self._host), "Accept": _LINES_OR_ARRAY}
         for _ in range(_REDIRECTS_MAX + 1):
             parts = urlsplit(url)
             self.close()

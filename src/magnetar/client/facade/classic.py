@@ -20,6 +20,7 @@ from magnetar.client.quantity import Duration
 from magnetar.client.reader import AsyncReader
 from magnetar.client.schema.schema import Schema
 from magnetar.client.send_option import SendOptions
+from magnetar.client.stats import ConsumerStats, ProducerStats
 from magnetar.client.table_view import AsyncTableView
 
 T = TypeVar("T")
@@ -45,6 +46,10 @@ class Producer(SyncHandle[AsyncProducer[T]], Generic[T]):
     @property
     def last_sequence_id(self) -> int:
         return self._call(lambda: self._inner.last_sequence_id)
+
+    @property
+    def stats(self) -> ProducerStats:
+        return self._call(lambda: self._inner.stats)
 
     def send(self, value: T | None, **options: Unpack[SendOptions]) -> MessageId:
         """Publish and return the id once the broker has stored it; None is a tombstone."""
@@ -88,15 +93,19 @@ class Consumer(SyncHandle[AsyncConsumer[T]], Generic[T]):
         """Whether every topic is terminated and consumed."""
         return self._call(lambda: self._inner.has_reached_end)
 
-    def receive(self, timeout: float | None = None) -> Message[T] | None:
-        """The next message; None when there is none within `timeout` seconds."""
+    @property
+    def stats(self) -> ConsumerStats:
+        return self._call(lambda: self._inner.stats)
+
+    def receive(self, timeout: Duration | None = None) -> Message[T] | None:
+        """The next message; None when there is none within `timeout`."""
         return self._run(self._inner.receive(timeout))
 
     def receive_nowait(self) -> Message[T] | None:
         """A message that is here already, or None."""
         return self._call(self._inner.receive_nowait)
 
-    def receive_many(self, max_messages: int, timeout: float) -> list[Message[T]]:
+    def receive_many(self, max_messages: int, timeout: Duration | None = None) -> list[Message[T]]:
         """Up to `max_messages`, as soon as there are any; fewer, even none, after `timeout`."""
         return self._run(self._inner.receive_many(max_messages, timeout))
 
@@ -109,9 +118,9 @@ class Consumer(SyncHandle[AsyncConsumer[T]], Generic[T]):
         self._run(self._inner.acknowledge_cumulative(message))
 
     def negative_acknowledge(
-        self, message: Message[T] | MessageId, delay: float | None = None
+        self, message: Message[T] | MessageId, delay: Duration | None = None
     ) -> None:
-        """Ask for the message again after `delay` seconds (the consumer's `nack_delay`)."""
+        """Ask for the message again after `delay`, or as the consumer's backoff says."""
         self._call(lambda: self._inner.negative_acknowledge(message, delay))
 
     def reconsume_later(self, message: Message[T], delay: Duration) -> None:
@@ -164,8 +173,12 @@ class Reader(SyncHandle[AsyncReader[T]], Generic[T]):
     def topic(self) -> str:
         return self._inner.topic
 
-    def read(self, timeout: float | None = None) -> Message[T] | None:
-        """The next message; None when there is none within `timeout` seconds."""
+    @property
+    def stats(self) -> ConsumerStats:
+        return self._call(lambda: self._inner.stats)
+
+    def read(self, timeout: Duration | None = None) -> Message[T] | None:
+        """The next message; None when there is none within `timeout`."""
         return self._run(self._inner.read(timeout))
 
     def has_message_available(self) -> bool:

@@ -15,14 +15,15 @@ from magnetar.client.facade.handle import SyncHandle
 from magnetar.client.quantity import Duration
 from magnetar.client.scalable.checkpoint import Checkpoint
 from magnetar.client.scalable.checkpoint_consumer import AsyncCheckpointConsumer
-from magnetar.client.scalable.consumer import ConsumerStats, SubscriptionConsumer
+from magnetar.client.scalable.consumer import SubscriptionConsumer
 from magnetar.client.scalable.layout import AsyncLayoutChanges, LayoutChange
 from magnetar.client.scalable.message import Message, MessageBatch
 from magnetar.client.scalable.message_id import MessageId
-from magnetar.client.scalable.producer import AsyncScalableProducer, ProducerStats
+from magnetar.client.scalable.producer import AsyncScalableProducer
 from magnetar.client.scalable.queue import AsyncQueueConsumer
 from magnetar.client.scalable.stream import AsyncStreamConsumer
 from magnetar.client.send_option import SendOptions
+from magnetar.client.stats import ConsumerStats, ProducerStats
 from magnetar.model.segment import SegmentId
 
 if TYPE_CHECKING:
@@ -40,12 +41,15 @@ class AsyncReceiver(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def receive(self, timeout: float | None = None) -> Message[Any] | None: ...
+    @property
+    def stats(self) -> ConsumerStats: ...
+
+    async def receive(self, timeout: Duration | None = None) -> Message[Any] | None: ...
 
     def receive_nowait(self) -> Message[Any] | None: ...
 
     async def receive_many(
-        self, max_messages: int, timeout: float | None = None, *, linger: float = 0.0
+        self, max_messages: int, timeout: Duration | None = None, *, linger: Duration = 0.0
     ) -> MessageBatch[Any]: ...
 
     def pause(self) -> None: ...
@@ -110,8 +114,12 @@ class SyncReceiver(SyncHandle[R], Generic[R, T]):
     def name(self) -> str:
         return self._inner.name
 
-    def receive(self, timeout: float | None = None) -> Message[T] | None:
-        """The next message; None when there is none within `timeout` seconds."""
+    @property
+    def stats(self) -> ConsumerStats:
+        return self._call(lambda: self._inner.stats)
+
+    def receive(self, timeout: Duration | None = None) -> Message[T] | None:
+        """The next message; None when there is none within `timeout`."""
         return self._run(self._inner.receive(timeout))
 
     def receive_nowait(self) -> Message[T] | None:
@@ -119,7 +127,7 @@ class SyncReceiver(SyncHandle[R], Generic[R, T]):
         return self._call(self._inner.receive_nowait)
 
     def receive_many(
-        self, max_messages: int, timeout: float | None = None, *, linger: float = 0.0
+        self, max_messages: int, timeout: Duration | None = None, *, linger: Duration = 0.0
     ) -> MessageBatch[T]:
         """Up to `max_messages`, those that are here as soon as there is one."""
         return self._run(self._inner.receive_many(max_messages, timeout, linger=linger))
@@ -151,10 +159,6 @@ class SyncSubscription(SyncReceiver[S, T], Generic[S, T]):
     @property
     def subscription(self) -> str:
         return self._inner.subscription
-
-    @property
-    def stats(self) -> ConsumerStats:
-        return self._call(lambda: self._inner.stats)
 
     def seek(self, target: datetime | MessageId) -> None:
         """Move to a time, or to `EARLIEST_ID` or `LATEST_ID`, in the segments it consumes."""
@@ -225,7 +229,9 @@ class CheckpointConsumer(SyncReceiver[AsyncCheckpointConsumer[T], T], Generic[T]
         """Go on from there; what waits to be received is dropped."""
         self._run(self._inner.seek(start))
 
-    def receive_arrow(self, max_rows: int = 10_000, timeout: float | None = None) -> pa.RecordBatch:
+    def receive_arrow(
+        self, max_rows: int = 10_000, timeout: Duration | None = None
+    ) -> pa.RecordBatch:
         """What is here as soon as there is something, as an Arrow batch of the chosen `columns`."""
         return self._run(self._inner.receive_arrow(max_rows, timeout))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from magnetar.client.deadline import find_deadline
 from magnetar.client.error import ConfigurationError
+from magnetar.client.quantity import Duration
 from magnetar.client.raw import RawEntry
 from magnetar.client.scalable.inbox import Inbox, Receiver
 from magnetar.client.scalable.message import Message
@@ -36,8 +37,8 @@ class ArrowReceiver(Receiver[T], Generic[T]):
                 ) from None
             self._columns = ColumnReading(columns)
 
-    async def receive(self, timeout: float | None = None) -> Message[T] | None:
-        """The next message; None when there is none within `timeout` seconds."""
+    async def receive(self, timeout: Duration | None = None) -> Message[T] | None:
+        """The next message; None when there is none within `timeout`."""
         self._check_messages()
         return await super().receive(timeout)
 
@@ -47,7 +48,7 @@ class ArrowReceiver(Receiver[T], Generic[T]):
         return super().receive_nowait()
 
     async def receive_arrow(
-        self, max_rows: int = 10_000, timeout: float | None = None
+        self, max_rows: int = 10_000, timeout: Duration | None = None
     ) -> pa.RecordBatch:
         """What is here as soon as there is something, as an Arrow batch of the chosen `columns`.
 
@@ -56,7 +57,7 @@ class ArrowReceiver(Receiver[T], Generic[T]):
         columns = self._columns
         if columns is None:
             raise ConfigurationError("receive_arrow needs columns=[...] when the reader is made")
-        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        deadline = find_deadline(timeout)
         while True:
             while columns.rows < max_rows and (found := self._inbox.take_raw()) is not None:
                 if self._take_raw(*found):

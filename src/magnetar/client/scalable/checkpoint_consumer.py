@@ -29,6 +29,7 @@ from magnetar.client.scalable.segment_consumer import SegmentConsumer, covers
 from magnetar.client.scalable.stream import plan_assigned
 from magnetar.client.scalable.trail import Mark
 from magnetar.client.session import Session
+from magnetar.client.stats import ConsumerStats
 from magnetar.client.subscription import ConsumerSettings, Floor
 from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.model.layout import Layout
@@ -100,6 +101,10 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
     def segments(self) -> tuple[SegmentId, ...]:
         """Those it reads now."""
         return tuple(sorted(self._attendance.parts))
+
+    @property
+    def stats(self) -> ConsumerStats:
+        return ConsumerStats(self._received, 0, 0, len(self._inbox), {self.topic: self.segments})
 
     async def open(self) -> None:
         try:

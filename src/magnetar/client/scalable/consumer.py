@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
@@ -15,21 +14,12 @@ from magnetar.client.scalable.message_id import EARLIEST_ID, LATEST_ID, MessageI
 from magnetar.client.scalable.moment import to_ms
 from magnetar.client.scalable.roster import Member, Roster
 from magnetar.client.session import Session
+from magnetar.client.stats import ConsumerStats
 from magnetar.client.subscription import ConsumerSettings
 from magnetar.client.topic_consumer import TopicConsumer
-from magnetar.model.segment import SegmentId
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Member)
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerStats:
-    received: int
-    acknowledged: int
-    refused: int
-    segments: dict[str, tuple[SegmentId, ...]]
-    """Which segments of each topic it is attached to."""
 
 
 class SubscriptionConsumer(Receiver[T], Generic[T, M]):
@@ -64,7 +54,9 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
         segments = {
             each.topic: tuple(sorted(each.attendance.parts)) for each in self._roster.members
         }
-        return ConsumerStats(self._received, self._acknowledged, self._refused, segments)
+        return ConsumerStats(
+            self._received, self._acknowledged, self._refused, len(self._inbox), segments
+        )
 
     async def open(self) -> None:
         await self._roster.open()

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from magnetar.client.backlog import Backlog
+from magnetar.client.deadline import find_deadline
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
 from magnetar.client.message import Message as Delivered
+from magnetar.client.quantity import Duration
 from magnetar.client.scalable.message import Message, MessageBatch, Run
 from magnetar.client.scalable.trail import Mark
 from magnetar.client.topic_consumer import TopicConsumer
@@ -34,6 +36,9 @@ class Inbox(Generic[T]):
         self._backlog: Backlog[Source] = Backlog()
         self._arrived = asyncio.Event()
         self.failure: PulsarError | None = None
+
+    def __len__(self) -> int:
+        return len(self._backlog)
 
     def put(self, source: Source, part: TopicConsumer, messages: Sequence[Delivered[Any]]) -> None:
         self._backlog.put(source, part, messages)
@@ -102,11 +107,11 @@ class Receiver(ABC, Generic[T]):
         self._inbox = inbox
         self._received = 0
 
-    async def receive(self, timeout: float | None = None) -> Message[T] | None:
-        """The next message; None when there is none within `timeout` seconds."""
+    async def receive(self, timeout: Duration | None = None) -> Message[T] | None:
+        """The next message; None when there is none within `timeout`."""
         message = self._inbox.take()
         if message is None:
-            deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+            deadline = find_deadline(timeout)
             while message is None and await self._inbox.wait(deadline):
                 message = self._inbox.take()
             if message is None:
@@ -123,10 +128,10 @@ class Receiver(ABC, Generic[T]):
         return message
 
     async def receive_many(
-        self, max_messages: int, timeout: float | None = None, *, linger: float = 0.0
+        self, max_messages: int, timeout: Duration | None = None, *, linger: Duration = 0.0
     ) -> MessageBatch[T]:
         """Up to `max_messages`: those that are here as soon as there is one, even none after
-        `timeout` seconds. With `linger`, wait so many seconds after the first one for more.
+        `timeout`. With `linger`, wait so long after the first one for more.
         """
         if max_messages < 1:
             raise ConfigurationError("max_messages must be above 0")
@@ -137,19 +142,19 @@ class Receiver(ABC, Generic[T]):
             return MessageBatch(())
         runs = [first]
         count = len(first[0])
-        until = asyncio.get_running_loop().time() + linger
+        until = find_deadline(linger) if linger else None
         while count < max_messages:
             run = self._take_more(max_messages - count)
             if run is not None:
                 runs.append(run)
                 count += len(run[0])
-            elif linger <= 0 or not await self._inbox.wait(until):
+            elif until is None or not await self._inbox.wait(until):
                 break
         self._received += count
         return MessageBatch(runs)
 
-    async def _wait_run(self, limit: int, timeout: float | None) -> Run[T] | None:
-        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+    async def _wait_run(self, limit: int, timeout: Duration | None) -> Run[T] | None:
+        deadline = find_deadline(timeout)
         while await self._inbox.wait(deadline):
             run = self._inbox.take_run(limit)
             if run is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Generic, Self, TypeVar, Unpack
 
 from magnetar.client.admission import Admission
@@ -22,6 +22,7 @@ from magnetar.client.scalable.message_id import MessageId
 from magnetar.client.scalable.route import decide_half, route_any, route_key
 from magnetar.client.send_option import SendOptions
 from magnetar.client.session import Session
+from magnetar.client.stats import ProducerStats
 from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import LayoutView
@@ -41,15 +42,6 @@ class Routing:
 
     half: SegmentHash | None = None
     legacy: KeyHash = KeyHash.MURMUR3
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerStats:
-    sent: int
-    failed: int
-    pending: int
-    segments: tuple[SegmentId, ...] = field(default=())
-    """Where it has a producer now."""
 
 
 class AsyncScalableProducer(Generic[T]):
@@ -79,7 +71,7 @@ class AsyncScalableProducer(Generic[T]):
         self._lanes: dict[SegmentId, Lane] = {}
         self._ending: list[Lane] = []
         self._turn = 0
-        self._refresh_s = _REFRESH_FACTOR * session.policy.backoff_first
+        self._refresh_s = _REFRESH_FACTOR * session.policy.backoff.initial
         self._admission: Admission[Item] = Admission(
             session,
             settings,

@@ -16,10 +16,10 @@ from magnetar.client.error import (
     UnavailableError,
     decode_refusal,
 )
+from magnetar.client.policy import Delays
 from magnetar.client.retry import in_time, insist
 from magnetar.client.session import Session
 from magnetar.errors import InvalidName, ProtocolViolation
-from magnetar.runtime.backoff import Backoff
 from magnetar.runtime.log import Log
 
 _BACKOFF_S_MAX: Final = 30.0
@@ -27,10 +27,9 @@ _BACKOFF_S_MAX: Final = 30.0
 _log = Log(__name__)
 
 
-def make_backoff(session: Session, most_s: float = _BACKOFF_S_MAX) -> Backoff:
+def make_backoff(session: Session, most_s: float = _BACKOFF_S_MAX) -> Delays:
     """Between two tries to get back what was lost."""
-    first, most = session.policy.backoff_first, session.policy.backoff_most
-    return Backoff(first, max(first, min(most, most_s)))
+    return session.policy.backoff.capped(most_s).begin()
 
 
 def check_scalable(connection: Connection) -> None:
@@ -150,7 +149,7 @@ class Watch(ABC):
         if opening is self._current and not self._is_closed:
             self.failure = error
             if not isinstance(error, AlreadyClosedError):
-                self._come_back(self._session.policy.backoff_first)
+                self._come_back(self._session.policy.backoff.initial)
 
     def _come_back(self, delay_s: float) -> None:
         if self._returning is None:

@@ -13,7 +13,6 @@ from magnetar.client.pool import ConnectionPool
 from magnetar.client.retry import insist, is_passing
 from magnetar.model.name import TopicName
 from magnetar.model.schema import SchemaData
-from magnetar.runtime.backoff import Backoff
 from magnetar.runtime.clock import Clock
 from magnetar.wire.command import CommandGetSchema
 from magnetar.wire.schema import decode_schema
@@ -40,7 +39,7 @@ class SchemaBook:
     async def load(self, topic: TopicName, version: bytes) -> None:
         """Know about a version; waits as long as no broker answers."""
         page: SchemaData | SchemaError | None = None
-        backoff = Backoff(self._policy.backoff_first, self._policy.backoff_most)
+        backoff = self._policy.backoff.begin()
         while page is None:
             try:
                 page = await self.fetch(topic, version)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar, overload
 from magnetar.client.error import SchemaError
 from magnetar.client.schema import primitive
 from magnetar.client.schema.codec import Codec, refuse_value
+from magnetar.client.schema.encoded import EncodedCodec
 from magnetar.client.schema.generic import AutoCodec
 from magnetar.client.schema.json import JsonCodec
 from magnetar.client.schema.key_value import KeyValue, KeyValueCodec, KeyValueEncoding
@@ -147,9 +148,14 @@ class Schema(Generic[T]):
         return Schema(AutoCodec(_read_avro))
 
     @staticmethod
-    def auto_produce() -> Schema[bytes]:
-        """For producers of encoded bytes: they go out under the topic's newest schema."""
-        return Schema(primitive.BytesCodec(SchemaData(SchemaType.AUTO_PUBLISH)))
+    def auto_produce(base: Schema[Any] | None = None) -> Schema[bytes]:
+        """For producers of encoded bytes: they go out under the topic's newest schema.
+
+        With `base` they go out under that one, and bytes that it cannot read are refused.
+        """
+        if base is None:
+            return Schema(primitive.BytesCodec(SchemaData(SchemaType.AUTO_PUBLISH)))
+        return Schema(EncodedCodec(base._codec))
 
 
 Schema.BYTES = Schema(primitive.BYTES)

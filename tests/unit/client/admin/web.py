@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
@@ -15,6 +15,7 @@ class Asked(NamedTuple):
     body: str
     content_type: str | None
     authorization: str | None
+    headers: Mapping[str, str]
 
 
 class Answer(NamedTuple):
@@ -46,7 +47,8 @@ def scripted_web() -> Iterator[ScriptedWeb]:
             body = self.rfile.read(size).decode()
             kind = self.headers.get("Content-Type")
             token = self.headers.get("Authorization")
-            web.asked.append(Asked(self.command, self.path, body, kind, token))
+            headers = dict(self.headers.items())
+            web.asked.append(Asked(self.command, self.path, body, kind, token, headers))
             answer = web.take()
             content = answer.body.encode()
             self.send_response(answer.status)

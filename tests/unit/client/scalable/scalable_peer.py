@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.policy import ConnectionPolicy
+from magnetar.client.policy import BackoffPolicy, ConnectionPolicy
 from magnetar.errors import WireCode
 from magnetar.model.layout import Layout
 from magnetar.model.name import parse_topic
@@ -33,7 +33,7 @@ from magnetar.wire.layout import encode_assignment, encode_dag
 from tests.unit.client.peer import Line, ScriptedBroker, Type, scripted_broker
 
 TOPIC = "topic://public/default/t"
-QUICK = ConnectionPolicy(backoff_first=0.001, backoff_most=0.01)
+QUICK = ConnectionPolicy(backoff=BackoffPolicy(0.001, 0.01))
 
 
 def number_of(topic: str) -> SegmentId:

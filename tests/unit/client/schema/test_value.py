@@ -176,3 +176,18 @@ def test_auto_gives_bytes_where_there_is_no_schema_and_never_writes() -> None:
         Schema.auto().encode("x")
     with pytest.raises(SchemaError, match="does not say how"):
         Schema.auto().decode(b"x", writer=SchemaData(SchemaType.PROTOBUF, b"{}"))
+
+
+def test_encoded_bytes_pass_only_if_the_named_schema_can_read_them() -> None:
+    line = Schema.avro(Line)
+    encoded = Schema.auto_produce(line)
+    assert encoded.data == line.data  # what is registered
+    data = line.encode(Line("tea", 2))
+    assert encoded.encode(data) == data
+    for wrong in (b"\xff", "text"):
+        with pytest.raises(SchemaError):
+            encoded.encode(wrong)  # type: ignore[arg-type]
+    number = Schema.auto_produce(Schema.INT32)
+    assert number.encode(bytes(4)) == bytes(4)
+    with pytest.raises(SchemaError):
+        number.encode(bytes(3))
