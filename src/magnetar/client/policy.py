@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from magnetar.client.address import BrokerAddress, parse_addresses
@@ -61,18 +61,16 @@ class BackoffPolicy:
         return Delays(self)
 
 
+@dataclass(slots=True)
 class Delays:
     """How long to wait before the next attempt, and the next."""
 
-    __slots__ = ("_attempt", "_chance", "_policy")
-
-    def __init__(self, policy: BackoffPolicy) -> None:
-        self._policy = policy
-        self._chance = random.Random()
-        self._attempt = 0
+    policy: BackoffPolicy
+    chance: random.Random = field(default_factory=random.Random)
+    _attempt: int = 0
 
     def next_s(self) -> float:
-        delay = self._policy.delay(self._attempt, self._chance)
+        delay = self.policy.delay(self._attempt, self.chance)
         self._attempt += 1
         return delay
 
