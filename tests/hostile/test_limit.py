@@ -235,6 +235,20 @@ def test_a_body_beyond_the_configured_size_is_refused() -> None:
     run(body, httpMaxRequestSize="1000")
 
 
+def test_who_sends_a_request_drop_by_drop_does_not_hold_a_connection_for_long() -> None:
+    async def body(admin: Admin) -> None:
+        async with serving(admin.application, "127.0.0.1", 0, limit=admin.api.web) as port:
+            head = b"PUT /admin/v2/persistent/public/default/x HTTP/1.1\r\nhost: localhost\r\n"
+            assert await talk(port, head) == b"", "the head does not end: closed without a word"
+            typed = b"content-type: application/json\r\n"
+            slow = await talk(port, head + typed + b"content-length: 9\r\n\r\n{")
+            assert b" 408 " in slow
+            whole = await talk(port, head + typed + b"content-length: 2\r\n\r\n{}")
+            assert b" 204 " in whole
+
+    run(body, httpServerIdleTimeout="300")
+
+
 def test_a_page_of_another_site_changes_nothing() -> None:
     async def body(admin: Admin) -> None:
         path = f"{V2}/persistent/public/default/x"

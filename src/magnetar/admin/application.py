@@ -26,7 +26,6 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
-_BODY_S_MAX: Final = 60
 CERTIFICATE_NAME: Final = "client_common_name"
 """What a scope's extension `tls` calls the common name of a verified client certificate."""
 _FOR_BROWSERS: Final = (
@@ -36,7 +35,6 @@ _FOR_BROWSERS: Final = (
 )
 """What is served is what it says it is, stands in nobody's frame, and tells nobody its address."""
 _CHALLENGE: Final = (("www-authenticate", 'Bearer realm="magnetar"'),)
-_CHUNK_S_MAX: Final = 60
 
 _log = Log(__name__)
 
@@ -58,7 +56,8 @@ class Application:
         assert scope["type"] == "http"
         match await self._answer(scope, receive):
             case Stream() as stream:
-                await _send_stream(send, stream, path=str(scope["path"]))
+                limit = self._api.web.idle_s_max
+                await _send_stream(send, stream, path=str(scope["path"]), idle_s_max=limit)
             case Response() as response:
                 await _send(send, response)
 
@@ -90,7 +89,7 @@ class Application:
             reason = f"The body is larger than {self._api.web.body_bytes_max} bytes"
             return refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
         except BodyTooSlow:
-            reason = f"The body did not come within {_BODY_S_MAX} seconds"
+            reason = f"The body did not come within {self._api.web.idle_s_max:g} seconds"
             return refusal(HTTPStatus.REQUEST_TIMEOUT, reason)
         # The edge: whatever else went wrong is a defect, told to the log whole and to the client
         # by its name, and never the end of the connection.
@@ -118,7 +117,7 @@ class Application:
 
     async def _read_body(self, receive: Receive) -> bytes:
         try:
-            async with asyncio.timeout(_BODY_S_MAX):
+            async with asyncio.timeout(self._api.web.idle_s_max):
                 return await _read_body(receive, self._api.web.body_bytes_max)
         except TimeoutError:
             raise BodyTooSlow from None
@@ -193,7 +192,7 @@ async def _send(send: Send, response: Response) -> None:
     await send({"type": "http.response.body", "body": response.body})
 
 
-async def _send_stream(send: Send, stream: Stream, *, path: str) -> None:
+async def _send_stream(send: Send, stream: Stream, *, path: str, idle_s_max: float) -> None:
     """A failure on the way leaves the answer without its end: the reader sees that it is not whole.
 
     So does a reader that takes nothing for a long time.
@@ -202,7 +201,7 @@ async def _send_stream(send: Send, stream: Stream, *, path: str) -> None:
     await send({"type": "http.response.start", "status": int(HTTPStatus.OK), "headers": headers})
     try:
         async for chunk in stream.chunks:
-            async with asyncio.timeout(_CHUNK_S_MAX):
+            async with asyncio.timeout(idle_s_max):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except (BrokerError, TimeoutError) as failure:
         _log.warning("answer cut short", path=path, reason=str(failure))

@@ -9,10 +9,9 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from magnetar.admin.application import CERTIFICATE_NAME
+from magnetar.broker.api.web import WebLimit
 from magnetar.model.certificate import common_name
 
-_HEAD_S_MAX: Final = 30.0
-"""How long the head of a request may take to come, the first one from the connection on."""
 _UPGRADE_WISH: Final = re.compile(rb"\r\nconnection:[^\r\n]*upgrade[^\r\n]*\r\n", re.IGNORECASE)
 _TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -25,9 +24,9 @@ class HeadTooLarge(Exception):
 
 
 class HttpProtocol(HttpToolsProtocol):
-    def __init__(self, *arguments: Any, header_bytes_max: int, **named: Any) -> None:
+    def __init__(self, *arguments: Any, limit: WebLimit, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._header_bytes_max = header_bytes_max
+        self._limit = limit
         self._head_bytes = 0
         self._is_in_head = True
         self._is_too_large = False
@@ -46,7 +45,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().data_received(self._without_wish(data))
         if self._is_in_head:
             self._head_bytes += len(data)
-            if self._head_bytes > self._header_bytes_max and not self.transport.is_closing():
+            if self._head_bytes > self._limit.header_bytes_max and not self.transport.is_closing():
                 self._refuse()
 
     def _without_wish(self, data: bytes) -> bytes:
@@ -71,7 +70,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_in_head = False
         self._unwatch_head()
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-        if size > self._header_bytes_max:
+        if size > self._limit.header_bytes_max:
             self._is_too_large = True
             raise HeadTooLarge
         super().on_headers_complete()
@@ -88,7 +87,8 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _watch_head(self) -> None:
-        self._too_slow = self.loop.call_later(_HEAD_S_MAX, self._on_too_slow)
+        """From the connection on, for the first request."""
+        self._too_slow = self.loop.call_later(self._limit.idle_s_max, self._on_too_slow)
 
     def _unwatch_head(self) -> None:
         if self._too_slow is not None:

@@ -64,14 +64,13 @@ async def serving(
         lifespan="off",
         access_log=False,
         log_config=None,
-        http=cast(
-            type[asyncio.Protocol], partial(HttpProtocol, header_bytes_max=limit.header_bytes_max)
-        ),
+        http=cast(type[asyncio.Protocol], partial(HttpProtocol, limit=limit)),
         limit_concurrency=limit.requests_max,
         ws="none",
         server_header=False,
         date_header=False,
         proxy_headers=False,
+        timeout_keep_alive=max(1, round(limit.idle_s_max)),
         timeout_graceful_shutdown=_SHUTDOWN_S_MAX,
     )
     config.load()

@@ -90,6 +90,7 @@ class Configuration:
     forceDeleteNamespaceAllowed: bool
     forceDeleteTenantAllowed: bool
     httpMaxRequestHeaderSize: int
+    httpServerIdleTimeout: int
     httpMaxRequestSize: int
     isAllowAutoUpdateSchemaEnabled: bool
     isSchemaValidationEnforced: bool

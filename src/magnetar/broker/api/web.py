@@ -19,6 +19,9 @@ class WebLimit:
     header_bytes_max: int
     body_bytes_max: int
     requests_max: int | None
+    idle_s_max: float
+    """How long the head or the body of a request may take to come, a part of an answer to be taken,
+    and the next request to begin."""
     names: frozenset[str] | None
     """What requests may call the broker; None where it asks for credentials and need not care."""
 
@@ -31,6 +34,7 @@ def make_web_limit(service: Service) -> WebLimit:
         header_bytes_max=config.httpMaxRequestHeaderSize,
         body_bytes_max=body_max if body_max > 0 else _BODY_BYTES_MAX,
         requests_max=config.maxConcurrentHttpRequests or None,
+        idle_s_max=config.httpServerIdleTimeout / 1000,
         names=_names_of(service) if is_open else None,
     )
 
