@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from bench.gauge import median, rss_mib
-from bench.spark_side import TOPIC, fill, produce, read_official, tick
+from bench.spark_side import TOPIC, fill, produce, produce_arrow, read_official, tick
 from magnetar.client.admin import AdminClient
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.delivery import EntryDecoder
@@ -230,29 +231,43 @@ def measure_latency(
 def measure_sink(
     spark: SparkSession, broker: MagnetarBroker, options: dict[str, str], count: int
 ) -> dict[str, Any]:
-    """One task, exactly once, beside the SDK's producer that is fed with the same rows."""
+    """One task, exactly once, beside two ways of the SDK to send the same rows from one process:
+    its producer, row by row, and its bulk producer, which gets Arrow batches as the sink does.
+    What a write of ten rows takes is told apart as the start.
+    """
     with tempfile.TemporaryDirectory() as home:
         spark.range(count).selectExpr(
             "concat('k', id % 1000) AS key", "repeat('v', 100) AS value"
         ).coalesce(1).write.parquet(f"{home}/rows")
         rows = spark.read.parquet(f"{home}/rows").coalesce(1)
         with AdminClient(broker.admin_url) as admin:
-            for name in ("sink", "plain"):
+            for name in ("sink", "plain", "bulk", "warm"):
                 admin.scalable_topics.create(f"public/default/{name}", segments=2)
-        listed = [(row["key"], row["value"].encode()) for row in rows.collect()]
-        writer = rows.write.format("magnetar").options(
-            **options, topic="topic://public/default/sink"
-        )
-        rows.limit(10).write.format("magnetar").options(
-            **options, topic="topic://public/default/plain"
-        ).mode("append").save()
-        sink = timed(lambda: writer.mode("append").save())
+                admin.topic_policies.set(f"topic://public/default/{name}", "deduplication", True)
+
+        def write(frame: DataFrame, topic: str) -> None:
+            frame.write.format("magnetar").options(
+                **options, topic=f"topic://public/default/{topic}"
+            ).mode("append").save()
+
+        write(rows.limit(10), "warm")
+        start = timed(lambda: write(rows.limit(10), "warm"))
+        sink = timed(lambda: write(rows, "sink"))
+        table = pq.read_table(f"{home}/rows")
+    bulk = timed(lambda: asyncio.run(produce_arrow(broker, table)))
+    keys, values = (table.column(name).to_pylist() for name in ("key", "value"))
+    listed = [(key, value.encode()) for key, value in zip(keys, values, strict=True)]
     plain = timed(lambda: asyncio.run(produce(broker, listed)))
     return {
         "rows": count,
+        "start_s": round(start, 2),
         "sink_per_s": round(count / sink),
+        "sink_after_start_per_s": round(count / (sink - start)),
         "sdk_per_s": round(count / plain),
+        "sdk_arrow_per_s": round(count / bulk),
         "sink_to_sdk": round(plain / sink, 2),
+        "sink_to_sdk_arrow": round(bulk / sink, 2),
+        "sink_after_start_to_sdk_arrow": round(bulk / (sink - start), 2),
     }
 
 
@@ -300,6 +315,7 @@ def _watch(peak: list[float], over: threading.Event) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=200_000, help="5000000 for the full run")
+    parser.add_argument("--sink-rows", type=int, help="as many as --messages unless given")
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=8.0, help="of each streaming measure")
     parser.add_argument("--memory-mib", type=int, default=100, help="10240 for the full run")
@@ -332,7 +348,7 @@ def main() -> None:
         if "latency" in given.only:
             result["latency"] = measure_latency(spark, broker, where, given.seconds)
         if "sink" in given.only:
-            result["sink"] = measure_sink(spark, broker, where, given.messages)
+            result["sink"] = measure_sink(spark, broker, where, given.sink_rows or given.messages)
         if "memory" in given.only:
             result["memory"] = measure_memory(spark, broker, where, given.memory_mib)
     spark.stop()

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from typing import Any
 
+import numpy as np
 import pulsar
+import pyarrow as pa
 
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.policy import BatchingPolicy
+from magnetar.client.sheet import make_sheet
 from magnetar.testing import MagnetarBroker
 
 TOPIC = "public/default/bench"
@@ -82,3 +86,29 @@ async def produce(broker: MagnetarBroker, rows: list[tuple[str, bytes]]) -> None
         for key, value in rows:
             await producer.submit(value, key=key)
         await producer.flush()
+
+
+async def produce_arrow(broker: MagnetarBroker, table: pa.Table) -> None:
+    """The SDK's bulk producer: whole columns, numbered, so that it could be repeated."""
+    failures: list[BaseException] = []
+
+    def on_sent(sent: asyncio.Future[Any]) -> None:
+        failure = sent.exception()
+        if failure is not None:
+            failures.append(failure)
+
+    async with AsyncPulsarClient(broker.service_url) as client:
+        producer = await client.bulk.resumable_producer(
+            "topic://public/default/bulk", name="bulk", max_pending_messages=20_000
+        )
+        number = 0
+        for batch in table.to_batches(10_000):
+            sorts = np.ones(batch.num_rows, np.bool_)
+            keys, values = batch.column("key"), batch.column("value")
+            sheet, _ = make_sheet(keys, values, number, sorts=sorts)
+            number += batch.num_rows
+            await producer.submit_sheet(sheet, on_sent)
+            await asyncio.sleep(0)
+        await producer.flush()
+        await producer.close()
+    assert not failures, failures[0]

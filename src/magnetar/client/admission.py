@@ -81,6 +81,15 @@ class Admission(Generic[M]):
             message.sent.cancel()
             raise
 
+    async def enter_all(self, messages: Sequence[M]) -> None:
+        """Together, as soon as there is room for any of them: nothing comes in between."""
+        while self._room <= 0:
+            self._vacated.clear()
+            await self._vacated.wait()
+        await self._session.memory.take(sum(message.size for message in messages))
+        for message in messages:
+            self._enter(message)
+
     def enter_later(self, message: M) -> None:
         """As soon as there is room, while the caller waits for the end of the message."""
         self._queue_up(message, None)
@@ -104,7 +113,7 @@ class Admission(Generic[M]):
             if entered.pop(message, message) is message:
                 continue  # it was too late
             size += message.size
-            count += 1
+            count += message.count
             sent = message.sent
             if not sent.done():
                 sent.set_result(id)
@@ -119,13 +128,36 @@ class Admission(Generic[M]):
             if self._entered.pop(message, message) is message:
                 continue
             size += message.size
-            count += 1
+            count += message.count
             if not message.sent.done():
                 message.sent.set_exception(error)
             if self._settings.interceptors and not message.sent.cancelled():
                 tell_sent(self._settings.interceptors, self._name(), message.options, None, error)
         self.failed += count
         self._give_back(count, size)
+
+    def exchange(self, message: M, parts: Sequence[M]) -> None:
+        """Go on with what it was made of, in its place; it ends when all of them have."""
+        if self._entered.pop(message, message) is message:
+            return  # it has ended
+        self._session.memory.give(message.size - sum(part.size for part in parts))
+        left = len(parts)
+
+        def on_ended(part: asyncio.Future[Any]) -> None:
+            nonlocal left
+            left -= 1
+            if message.sent.done():
+                return
+            failure = None if part.cancelled() else part.exception()
+            if failure is not None:
+                message.sent.set_exception(failure)
+            elif not left:
+                message.sent.set_result(part.result())
+
+        for part in parts:
+            part.expires_at = message.expires_at
+            self._entered[part] = None
+            part.sent.add_done_callback(on_ended)
 
     async def drain(self, timeout: float | None) -> None:
         """Until everything that was sent before has ended."""
@@ -178,9 +210,9 @@ class Admission(Generic[M]):
 
     def _enter(self, message: M) -> None:
         """Room and memory are taken."""
-        self._room -= 1
-        self._number += 1
+        self._room -= message.count
         message.number = self._number
+        self._number += message.count
         self._entered[message] = None
         timeout = self._settings.send_timeout
         if timeout > 0:

@@ -36,10 +36,13 @@ def make_instants(values_ms: npt.NDArray[np.int64], *, missing: Mask | None = No
 
 
 def make_texts(texts: Sequence[str]) -> pa.Array:
-    encoded = [text.encode() for text in texts]
-    edges = np.fromiter(accumulate(map(len, encoded), initial=0), np.int32, len(encoded) + 1)
-    buffers = [None, pa.py_buffer(edges), pa.py_buffer(b"".join(encoded))]
-    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+    return make_binary([text.encode() for text in texts], kind=pa.string())
+
+
+def make_binary(values: Sequence[bytes], *, kind: pa.DataType | None = None) -> pa.Array:
+    edges = np.fromiter(accumulate(map(len, values), initial=0), np.int32, len(values) + 1)
+    buffers = [None, pa.py_buffer(edges), pa.py_buffer(b"".join(values))]
+    return pa.Array.from_buffers(kind or pa.binary(), len(values), buffers)
 
 
 def make_flags(values: Mask) -> pa.Array:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from magnetar.client.entry_reader import AsyncEntryReader
@@ -78,8 +79,9 @@ class AsyncBulk:
 
         async def open() -> AsyncResumableProducer[Any]:
             self._check_open()
+            kept = replace(settings, keeps_sequence=True)
             producer: AsyncResumableProducer[Any] = AsyncResumableProducer(
-                self._session, parsed, settings, routing, waits_for_room=waits_for_room
+                self._session, parsed, kept, routing, waits_for_room=waits_for_room
             )
             await producer.open()
             return producer

@@ -6,6 +6,7 @@ import asyncio
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Protocol, TypedDict
 
 from magnetar.client.encryption import Sealer
@@ -50,6 +51,23 @@ class MessageOptions(TypedDict, total=False):
     """What interceptors keep from a send to its end; nobody else reads it."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Pack:
+    """Messages that are one entry already, in the order of their sequence ids."""
+
+    count: int
+    first: int
+    last: int
+    payload: bytes
+    key: str | None
+    """Of the first, as it stands in the metadata."""
+    is_key_encoded: bool
+    hashes: tuple[int, int] | None
+    """The lowest and the highest bucket hash, where the segment has buckets."""
+    source: Any
+    """What it was made of; whoever made it can take it apart."""
+
+
 @dataclass(slots=True, eq=False)
 class Outgoing:
     """A message on its way; `sent` gets its id, or why there is none."""
@@ -65,6 +83,10 @@ class Outgoing:
     number: int = -1
     """Where its call stands among all calls of the producer."""
     expires_at: float = 0.0
+    count: int = 1
+    """How many messages it is."""
+    pack: Pack | None = None
+    """What it is if it is more than one."""
 
     @property
     def is_plain(self) -> bool:
@@ -80,7 +102,9 @@ class Outgoing:
     def is_batchable(self) -> bool:
         options = self.options
         return not options or (
-            options.get("deliver_at_ms") is None and not options.get("replicate_to")
+            options.get("deliver_at_ms") is None
+            and not options.get("replicate_to")
+            and self.pack is None
         )
 
 
@@ -114,6 +138,9 @@ class SendSettings(Protocol):
     @property
     def bucket_splits(self) -> tuple[int, ...]: ...
 
+    @property
+    def keeps_sequence(self) -> bool: ...
+
 
 @dataclass(slots=True)
 class SendEncoder:
@@ -140,9 +167,31 @@ class SendEncoder:
 
     def encode(self, messages: Sequence[Outgoing], *, now_ms: int) -> list[PendingSend]:
         """One SEND for one message or a batch; several for a message in chunks."""
-        if len(messages) == 1:
-            return self._encode_single(messages[0], now_ms)
-        return [self._encode_batch(messages, now_ms)]
+        if len(messages) > 1:
+            return [self._encode_batch(messages, now_ms)]
+        pack = messages[0].pack
+        if pack is not None:
+            return [self._encode_pack(pack, messages[0], now_ms)]
+        return self._encode_single(messages[0], now_ms)
+
+    def _encode_pack(self, pack: Pack, message: Outgoing, now_ms: int) -> PendingSend:
+        metadata = self._metadata(pack.first, now_ms)
+        metadata.num_messages_in_batch = pack.count
+        metadata.highest_sequence_id = pack.last
+        if pack.key is not None:
+            metadata.partition_key = pack.key
+            if pack.is_key_encoded:
+                metadata.partition_key_b64_encoded = True
+        if pack.hashes is not None and self.sealer is None:
+            metadata.entry_hash_min, metadata.entry_hash_max = pack.hashes
+        payload = self._seal(metadata, self._compress(metadata, pack.payload))
+        send = CommandSend(
+            producer_id=self.producer_id,
+            sequence_id=pack.first,
+            highest_sequence_id=pack.last,
+            num_messages=pack.count,
+        )
+        return _pending(send, metadata, payload, (message,))
 
     def _encode_single(self, message: Outgoing, now_ms: int) -> list[PendingSend]:
         data, number = message.data, message.sequence_id
@@ -198,7 +247,9 @@ class SendEncoder:
         batching = self.settings.batching
         # Batches by key or bucket interleave: only their last ids grow from one to the next.
         splits = self.settings.bucket_splits
-        is_parted = bool(splits) or (batching is not None and batching.by_key)
+        is_parted = not self.settings.keeps_sequence and (
+            bool(splits) or (batching is not None and batching.by_key)
+        )
         sequence_id = last.sequence_id if is_parted else first.sequence_id
         metadata = self._metadata(sequence_id, now_ms)
         metadata.num_messages_in_batch = len(messages)
@@ -260,11 +311,21 @@ def part_batch(settings: SendSettings, messages: Sequence[Outgoing]) -> list[Seq
         return part_by_key(messages)
     if not settings.bucket_splits:
         return [messages]
+    if settings.keeps_sequence:
+        return _part_runs(settings.bucket_splits, messages)
     groups: dict[int, list[Outgoing]] = {}
     for message in messages:
         bucket = bucket_index(settings.bucket_splits, _hash_bucket(message))
         groups.setdefault(bucket, []).append(message)
     return sorted(groups.values(), key=lambda group: group[-1].sequence_id)
+
+
+def _part_runs(splits: tuple[int, ...], messages: Sequence[Outgoing]) -> list[Sequence[Outgoing]]:
+    """As they come, and a new one wherever the bucket changes."""
+    runs: list[Sequence[Outgoing]] = []
+    for _, run in groupby(messages, key=lambda each: bucket_index(splits, _hash_bucket(each))):
+        runs.append(list(run))
+    return runs
 
 
 def _hash_bucket(message: Outgoing) -> int:

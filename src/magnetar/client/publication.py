@@ -43,6 +43,9 @@ class ProducerSettings:
     interceptors: tuple[ProducerInterceptor, ...] = ()
     bucket_splits: tuple[int, ...] = ()
     """Where the entry buckets 1 and up of the segment begin: no batch is of two buckets."""
+    keeps_sequence: bool = False
+    """No entry has a sequence id below those of an earlier one, whatever buckets there are: what
+    was stored up to some id is all there is up to it."""
     initial_subscription: str | None = None
     """Made with the topic, so that the first message has a reader."""
 

@@ -132,6 +132,9 @@ class TopicProducer:
             for group in part_batch(self._settings, batch):
                 self._send(group)
 
+    def batch_bytes_max(self, batching: BatchingPolicy) -> int:
+        return min(batching.max_bytes, self._message_bytes_max)
+
     async def close(self) -> None:
         """Leave; what is not confirmed fails."""
         connection = self._attachment.close()
@@ -166,9 +169,7 @@ class TopicProducer:
         return [*messages, *batch]
 
     def _add_to_batch(self, message: Outgoing, size: int, batching: BatchingPolicy) -> None:
-        bytes_max = batching.max_bytes
-        if bytes_max > self._message_bytes_max:
-            bytes_max = self._message_bytes_max
+        bytes_max = self.batch_bytes_max(batching)
         if self._batch and self._batch_bytes + size > bytes_max:
             self.flush_batch()
         self._batch.append(message)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -26,9 +27,22 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from magnetar.client.arrow import INSTANT
+from magnetar.client.schema.schema import Schema
 from magnetar.spark.option import InvalidOption
 from magnetar.spark.sink_option import SinkFormat, SinkOptions
 
+_PROPERTIES: Final = pa.map_(pa.string(), pa.string())
+ROWS: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("properties", _PROPERTIES),
+        ("event_ms", pa.int64()),
+    ]
+)
+"""Messages to write; the value is encoded."""
 _OWN: Final = ("key", "value", "properties", "event_time", "topic")
 _PLAIN: Final[Mapping[type[DataType], str]] = {
     BooleanType: "boolean",
@@ -41,17 +55,6 @@ _PLAIN: Final[Mapping[type[DataType], str]] = {
     StringType: "string",
     BinaryType: "bytes",
 }
-
-
-class Outbound(NamedTuple):
-    """One message to write; ordered by its content."""
-
-    topic: str
-    key: bytes
-    value: Any
-    properties: tuple[tuple[str, str], ...]
-    event_time_ms: int
-    has_key: bool
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
@@ -138,42 +141,37 @@ def _avro(kind: DataType, name: str) -> Any:
             )
 
 
-def read_rows(batch: pa.RecordBatch, options: SinkOptions) -> Iterator[Outbound]:
-    """The messages of a batch, in the order of its rows."""
-    count = batch.num_rows
+def read_rows(batch: pa.RecordBatch, options: SinkOptions, schema: Schema[Any]) -> pa.RecordBatch:
+    """The messages of a batch, in the order of its rows, as `ROWS` has them."""
     names = batch.schema.names
 
-    def column(name: str, default: Any = None) -> list[Any]:
-        return batch.column(name).to_pylist() if name in names else [default] * count
+    def column(name: str, kind: pa.DataType) -> pa.Array:
+        if name not in names:
+            return pa.nulls(batch.num_rows, kind)
+        return batch.column(name)
 
-    events = [0] * count
-    if "event_time" in names:
-        instants = batch.column("event_time").cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        events = [0 if each is None else each // 1000 for each in instants.to_pylist()]
-    values = _values(batch, options)
-    rows = zip(column("topic"), column("key"), values, column("properties"), events, strict=True)
-    for topic, key, value, properties, event in rows:
-        target = topic or options.topic
-        if target is None:
-            raise InvalidOption("A row has no topic, and the option topic names none for it")
-        yield Outbound(
-            target,
-            b"" if key is None else key.encode() if isinstance(key, str) else bytes(key),
-            value,
-            tuple(
-                sorted((properties or {}).items())
-                if isinstance(properties, dict)
-                else sorted(properties or ())
-            ),
-            event,
-            key is not None,
-        )
+    topics = column("topic", pa.string()).cast(pa.string())
+    if options.topic is not None:
+        topics = pc.if_else(pc.equal(topics, "").fill_null(True), options.topic, topics)
+    if topics.null_count:
+        raise InvalidOption("A row has no topic, and the option topic names none for it")
+    moments = column("event_time", INSTANT).cast(INSTANT).cast(pa.int64())
+    events = pc.divide(moments, 1000).fill_null(0)
+    keys = column("key", pa.binary()).cast(pa.binary())
+    properties = column("properties", _PROPERTIES).cast(_PROPERTIES)
+    values = _values(batch, options, schema)
+    return pa.RecordBatch.from_arrays([topics, keys, values, properties, events], schema=ROWS)
 
 
-def _values(batch: pa.RecordBatch, options: SinkOptions) -> list[Any]:
+def _values(batch: pa.RecordBatch, options: SinkOptions, schema: Schema[Any]) -> pa.Array:
     if options.format is SinkFormat.BYTES:
-        values = batch.column("value").to_pylist()
-        return [each.encode() if isinstance(each, str) else each for each in values]
+        return batch.column("value").cast(pa.binary())
+    rows = _records(batch)
+    encoded = [None if row is None else schema.encode(row) for row in rows]
+    return pa.array(encoded, pa.binary())
+
+
+def _records(batch: pa.RecordBatch) -> list[Any]:
     names = batch.schema.names
     if "value" in names and pa.types.is_struct(batch.column("value").type):
         listed: list[Any] = _plain(batch.column("value")).to_pylist()

@@ -29,7 +29,7 @@ from magnetar.client.scalable.route import overlaps, span_of
 from magnetar.client.session import Session
 from magnetar.client.topic_producer import TopicProducer
 from magnetar.model.name import TopicName
-from magnetar.model.segment import Segment
+from magnetar.model.segment import Segment, SegmentId
 
 MANAGED: Final = "__pulsar.v5.managed"
 """Marks clients of a regular topic that follow it when it becomes scalable."""
@@ -41,6 +41,8 @@ class Item(Outgoing):
 
     lane: Lane | None = None
     """Where it waits or was sent."""
+    aim: SegmentId | None = None
+    """The segment that a pack was made for."""
 
     @property
     def route(self) -> str | None:

@@ -9,15 +9,20 @@ was sealed and its messages go elsewhere.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from magnetar.client.envelope import measure
 from magnetar.client.error import ProducerBusyError
-from magnetar.client.outgoing import format_key
-from magnetar.client.scalable.lane import Item
+from magnetar.client.outgoing import MessageOptions, Pack, format_key
+from magnetar.client.policy import BatchingPolicy
+from magnetar.client.scalable.lane import Item, Lane
+from magnetar.client.scalable.message_id import MessageId
 from magnetar.client.scalable.producer import AsyncScalableProducer
 from magnetar.model.segment import Segment, SegmentId
-from magnetar.rules.route import route_partition, segment_hash
+
+if TYPE_CHECKING:
+    from magnetar.client.sheet import Sheet
 
 T = TypeVar("T")
 
@@ -25,10 +30,19 @@ _BUSY_S: Final = 0.1
 
 LastStored = Callable[[SegmentId, str], Awaitable[int | None]]
 """The last number that a segment, sealed or not, has of a name; None when it cannot be told."""
+OnSent = Callable[[asyncio.Future[MessageId]], None]
+_ONE_BY_ONE: Final = BatchingPolicy(max_messages=1)
 
 
 class AsyncResumableProducer(AsyncScalableProducer[T]):
-    """Made by `client.resumable_producer`. Every message needs a `sequence_id`."""
+    """Made by `client.bulk.resumable_producer`. Every message needs a `sequence_id`."""
+
+    _ranges: list[tuple[Segment, int]]
+    _legacy: list[SegmentId]
+
+    async def open(self) -> None:
+        self._ranges, self._legacy = [], []
+        await super().open()
 
     async def resume(self, last_stored: LastStored) -> None:
         """Take the name on every active segment, then learn what is stored under it.
@@ -37,18 +51,16 @@ class AsyncResumableProducer(AsyncScalableProducer[T]):
         """
         for segment in self._watch.layout.active:
             await self._take(segment)
-        self._stored: dict[SegmentId, int] = {}
         layout = self._watch.layout
+        stored: dict[SegmentId, int] = {}
         for segment in layout.segments:
             found = await last_stored(segment.id, f"{self.name}-seg-{segment.id}")
             if found is None:
                 lane = self._lanes.get(segment.id)
                 found = -1 if lane is None else lane.producer.last_sequence_id
-            self._stored[segment.id] = found
+            stored[segment.id] = found
         self._legacy = sorted(each.id for each in layout.segments if each.is_legacy)
-        self._ranges = [
-            (each, self._stored[each.id]) for each in layout.segments if self._stored[each.id] >= 0
-        ]
+        self._ranges = [(each, stored[each.id]) for each in layout.segments if stored[each.id] >= 0]
 
     async def _take(self, segment: Segment) -> None:
         """Wait while another holds the name: a task that is about to be ended, or its twin."""
@@ -65,26 +77,86 @@ class AsyncResumableProducer(AsyncScalableProducer[T]):
                     raise
             await asyncio.sleep(_BUSY_S)
 
-    def is_stored(self, key: str | bytes | None, number: int) -> bool:
-        """Whether an earlier producer of the name had this message stored."""
+    # ------------------------------------------------------------------ whole sheets
+
+    def drop_stored(self, sheet: Sheet) -> Sheet:
+        """The rows that no earlier producer of the name had stored."""
         if not self._ranges:
-            return False
-        route = route_of(key, number)
-        place = segment_hash(route, half=self._half)
-        for segment, last in self._ranges:
-            if number > last:
-                continue
-            if segment.is_legacy:
-                index = route_partition(route, len(self._legacy), hashing=self._routing.legacy)
-                if self._legacy[index] == segment.id:
-                    return True
-            elif place in segment.range:
-                return True
-        return False
+            return sheet
+        found = sheet.find_stored(
+            self._ranges, half=self._half, legacy=self._legacy, hashing=self._routing.legacy
+        )
+        return sheet.take(~found) if found.any() else sheet
+
+    async def submit_sheet(self, sheet: Sheet, on_sent: OnSent) -> None:
+        """Send all its rows in the order of their numbers; waits for room only.
+
+        What becomes of an entry is told to `on_sent`. Values are encoded already: interceptors
+        see none of them.
+        """
+        items = list(self._pack(sheet))
+        for item in items:
+            item.sent.add_done_callback(on_sent)
+        # All at once: what a change of the layout brings together again is sorted before it goes.
+        await self._admission.enter_all(items)
+
+    def _pack(self, sheet: Sheet) -> Iterator[Item]:
+        batching = self._settings.batching or _ONE_BY_ONE
+        layout = self._watch.layout
+        for segment, part in sheet.part(layout, half=self._half, hashing=self._routing.legacy):
+            lane = self._lanes.get(segment.id) or self._start_lane(segment)
+            packs = part.pack(
+                segment.bucket_splits,
+                messages_max=batching.max_messages,
+                bytes_max=lane.producer.batch_bytes_max(batching),
+            )
+            for pack in packs:
+                if isinstance(pack, int):
+                    yield self._make_row(*part.message(pack))
+                else:
+                    yield self._make_pack(pack, segment)
+
+    def _make_pack(self, pack: Pack, segment: Segment) -> Item:
+        if self._failure is not None:
+            raise self._failure
+        sent: asyncio.Future[MessageId] = self._loop.create_future()
+        options = MessageOptions(sequence_id=pack.first)
+        item = Item(None, sent, None, options, len(pack.payload), count=pack.count, pack=pack)
+        item.aim = segment.id
+        return item
+
+    def _make_row(self, data: bytes | None, options: MessageOptions) -> Item:
+        if self._failure is not None:
+            raise self._failure
+        sent: asyncio.Future[MessageId] = self._loop.create_future()
+        return Item(data, sent, options.get("key"), options, measure(data, options))
 
     def _route(self, item: Item) -> None:
         assert item.chosen is not None, "a resumable producer numbers its messages"
-        self._choose(route_of(item.key, item.chosen)).send(item)
+        item.number = item.chosen
+        pack = item.pack
+        if pack is None:
+            self._choose(route_of(item.key, item.chosen)).send(item)
+            return
+        lane = self._aimed(item)
+        if lane is not None:
+            lane.send(item)
+            return
+        # The segment it was made for is not there any more: its rows may part.
+        sheet, start = pack.source
+        rows = [self._make_row(*sheet.message(start + place)) for place in range(pack.count)]
+        self._admission.exchange(item, rows)
+        for row in rows:
+            self._route(row)
+
+    def _aimed(self, item: Item) -> Lane | None:
+        """The lane of the segment that a pack was made for, if that still takes messages."""
+        if item.lane is not None or item.aim is None:
+            return None
+        segment = self._watch.layout.by_id.get(item.aim)
+        if segment is None or not segment.is_active:
+            return None
+        return self._lanes.get(segment.id) or self._start_lane(segment)
 
 
 def route_of(key: str | bytes | None, number: int) -> str:

@@ -1,0 +1,204 @@
+"""One task of a write: from Arrow batches to stored entries.
+
+Rows go in windows: numbered, put together by segment and bucket, and sent as whole entries while
+the next window is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import WriterCommitMessage
+
+from magnetar.client.admin import AdminClient
+from magnetar.client.client import AsyncPulsarClient
+from magnetar.client.error import AdminNotFound, AdminPreconditionFailed
+from magnetar.client.policy import BatchingPolicy
+from magnetar.client.scalable.resumable import AsyncResumableProducer
+from magnetar.client.schema.schema import Schema
+from magnetar.client.sheet import Sheet, make_sheet
+from magnetar.model.name import TopicDomain
+from magnetar.model.segment import SegmentId
+from magnetar.spark.option import parse_name
+from magnetar.spark.record import read_rows
+from magnetar.spark.sink_option import RowOrder, SinkFormat, SinkOptions
+from magnetar.spark.sink_topic import prepare_topics
+from magnetar.spark.survey import make_client
+from magnetar.spark.window import WINDOW, WindowSize, cut_windows, sort_rows
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task did: rows it wrote, and rows that an earlier attempt had written."""
+
+    written: int
+    known: int
+
+
+def write_task(
+    options: SinkOptions,
+    definition: str | None,
+    batches: Iterator[pa.RecordBatch],
+    name: str,
+    first: int,
+    window: WindowSize = WINDOW,
+) -> Written:
+    """Write the rows of one task; all of them are stored when it returns."""
+    schema = _schema(options, definition)
+    rows: Iterator[pa.RecordBatch] = (read_rows(each, options, schema) for each in batches)
+    if options.order is RowOrder.SORTED:
+        rows = sort_rows(rows)
+    with asyncio.Runner() as runner:
+        return runner.run(_write(options, schema, cut_windows(rows, window), name, first))
+
+
+async def _write(
+    options: SinkOptions,
+    schema: Schema[Any],
+    windows: Iterator[pa.RecordBatch],
+    name: str,
+    first: int,
+) -> Written:
+    admin_url, token = options.broker.admin_url, options.broker.token
+    async with make_client(options.broker) as client:
+        with AdminClient(admin_url, token=token) as admin:
+            desk = _Desk(options, schema, client, admin, name)
+            result = await desk.write(windows, first)
+            await desk.close()
+            return result
+
+
+class _Desk:
+    """The producers of one task, one for each topic it meets."""
+
+    def __init__(
+        self,
+        options: SinkOptions,
+        schema: Schema[Any],
+        client: AsyncPulsarClient,
+        admin: AdminClient,
+        name: str,
+    ) -> None:
+        self._options = options
+        self._schema = schema
+        self._client = client
+        self._admin = admin
+        self._name = name
+        self._producers: dict[str, AsyncResumableProducer[Any]] = {}
+        self._failure: BaseException | None = None
+
+    async def write(self, windows: Iterator[pa.RecordBatch], first: int) -> Written:
+        written = known = 0
+        # Beside the loop, which sends and hears of receipts meanwhile.
+        while (window := await asyncio.to_thread(next, windows, None)) is not None:
+            for topic, sheet in plan_sheets(window, first):
+                producer = self._producers.get(topic) or await self._open(topic)
+                fresh = producer.drop_stored(sheet) if self._options.exactly_once else sheet
+                known += len(sheet) - len(fresh)
+                written += len(fresh)
+                if len(fresh):
+                    await producer.submit_sheet(fresh, self._on_sent)
+            if self._failure is not None:
+                raise self._failure
+            first += window.num_rows
+        for producer in self._producers.values():
+            await producer.flush()
+        if self._failure is not None:
+            raise self._failure
+        return Written(written, known)
+
+    def _on_sent(self, sent: asyncio.Future[Any]) -> None:
+        failure = None if sent.cancelled() else sent.exception()
+        if failure is not None and self._failure is None:
+            self._failure = failure
+
+    async def _open(self, topic: str) -> AsyncResumableProducer[Any]:
+        options = self._options
+        if topic != options.topic or options.exactly_once:
+            await asyncio.to_thread(prepare_topics, options, [topic])
+        producer = await self._client.bulk.resumable_producer(
+            topic,
+            schema=self._schema,
+            name=self._name,
+            compression=options.compression.value,
+            batching=BatchingPolicy(
+                max_delay=0.01, max_messages=options.batch_messages, max_bytes=options.batch_bytes
+            ),
+            max_pending_messages=options.pending_max,
+            send_timeout=options.broker.timeout_s,
+        )
+        self._producers[topic] = producer
+        if options.exactly_once:
+            await producer.resume(self._last_stored(topic))
+        return producer
+
+    def _last_stored(self, topic: str) -> Any:
+        name = parse_name(topic)
+        key = f"{name.namespace}/{name.local}"
+
+        async def ask(segment: SegmentId, producer: str) -> int | None:
+            try:
+                return await asyncio.to_thread(
+                    self._admin.scalable_topics.last_sequence_id, key, int(segment), producer
+                )
+            except (AdminNotFound, AdminPreconditionFailed):
+                return None
+
+        return ask
+
+    async def close(self) -> None:
+        for producer in self._producers.values():
+            await producer.close()
+
+
+def plan_sheets(window: pa.RecordBatch, first: int) -> list[tuple[str, Sheet]]:
+    """The rows of each topic, numbered from `first` on all together.
+
+    Those of a scalable topic are sorted, for it may have buckets; what keeps its order there is a
+    key. A regular topic keeps the order of all rows of a task.
+    """
+    topics = window.column("topic").dictionary_encode()
+    codes = topics.indices.to_numpy()
+    names: list[str] = topics.dictionary.to_pylist()
+    scalable = [parse_name(name).domain is TopicDomain.TOPIC for name in names]
+    sheet, order = make_sheet(
+        window.column("key"),
+        window.column("value"),
+        first,
+        events_ms=_events(window),
+        properties=_properties(window),
+        sorts=np.array(scalable)[codes] if any(scalable) else None,
+    )
+    if len(names) == 1:
+        return [(names[0], sheet)]
+    moved = codes[order]
+    return [(name, sheet.take(moved == code)) for code, name in enumerate(names)]
+
+
+def _events(window: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    events: npt.NDArray[np.int64] = window.column("event_ms").to_numpy()
+    return events
+
+
+def _properties(window: pa.RecordBatch) -> list[list[tuple[str, str]]] | None:
+    column = window.column("properties")
+    if pc.all(pc.is_null(column)).as_py():
+        return None
+    return [sorted(each or ()) for each in column.to_pylist(maps_as_pydicts=None)]
+
+
+def _schema(options: SinkOptions, definition: str | None) -> Schema[Any]:
+    match options.format:
+        case SinkFormat.BYTES:
+            return Schema.BYTES
+        case SinkFormat.JSON:
+            return Schema.json(definition or "")
+        case SinkFormat.AVRO:
+            return Schema.avro(definition or "")

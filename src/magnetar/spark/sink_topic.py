@@ -1,0 +1,94 @@
+"""The topics of a write: made where they are missing, and able to tell duplicates."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from magnetar.client.admin import AdminClient
+from magnetar.client.error import (
+    AdminConflict,
+    AdminError,
+    AdminNotFound,
+    AdminPreconditionFailed,
+)
+from magnetar.errors import MagnetarError
+from magnetar.model.name import TopicDomain
+from magnetar.spark.option import parse_name
+from magnetar.spark.sink_option import SinkOptions
+
+_SETTLED_S: Final = 30.0
+
+
+class DeduplicationOff(MagnetarError):
+    """Exactly once needs the broker to know what it has stored of a producer."""
+
+
+def prepare_topics(options: SinkOptions, topics: list[str]) -> None:
+    """Make what is missing, and see that the broker tells duplicates; again changes nothing."""
+    broker = options.broker
+    with AdminClient(broker.admin_url, token=broker.token, timeout=broker.timeout_s) as admin:
+        for topic in topics:
+            _prepare(admin, options, topic)
+
+
+def _prepare(admin: AdminClient, options: SinkOptions, topic: str) -> None:
+    name = parse_name(topic)
+    key = f"{name.namespace}/{name.local}"
+    is_scalable = _is_scalable(admin, key)
+    if is_scalable is None:
+        is_scalable = name.domain is TopicDomain.TOPIC
+        try:
+            if is_scalable:
+                admin.scalable_topics.create(key)
+            else:
+                admin.topics.create(f"persistent://{key}")
+        except AdminConflict:
+            pass  # another task was quicker
+    if not options.exactly_once:
+        return
+    full = f"topic://{key}" if is_scalable else f"persistent://{key}"
+    if admin.topic_policies.get(full, "deduplication", applied=True):
+        return
+    if not options.enable_deduplication:
+        raise DeduplicationOff(
+            f"Deduplication is off for {full}, so a row could be stored twice; switch it on with"
+            f" `magnetar admin topic-policies set-deduplication {full} --enable`, leave"
+            " enableDeduplication at true, or set exactlyOnce to false"
+        )
+    admin.topic_policies.set(full, "deduplication", True)
+    _await_deduplication(admin, key, is_scalable)
+
+
+def _is_scalable(admin: AdminClient, key: str) -> bool | None:
+    """None when there is no such topic."""
+    try:
+        admin.scalable_topics.metadata(key)
+        return True
+    except AdminNotFound:
+        pass
+    try:
+        count = int(admin.topics.partitioned_metadata(f"persistent://{key}").get("partitions", 0))
+        if not count:
+            admin.topics.stats(f"persistent://{key}")
+        return False
+    except AdminNotFound:
+        return None
+
+
+def _await_deduplication(admin: AdminClient, key: str, is_scalable: bool) -> None:
+    """A topic that is in use takes a moment to look through what it has."""
+    if not is_scalable:
+        return
+    deadline = time.monotonic() + _SETTLED_S
+    for number in admin.scalable_topics.metadata(key)["segments"]:
+        while True:
+            try:
+                admin.scalable_topics.last_sequence_id(key, int(number), "spark")
+                break
+            except AdminPreconditionFailed:
+                if time.monotonic() > deadline:
+                    raise
+            except AdminError:
+                break  # not asked for this way: the producers are told when they attach
+            time.sleep(0.02)
