@@ -115,20 +115,38 @@ def test_a_migration_between_attempts_stores_nothing_twice(
     assert numbers(read_batch(connection, topic=name)) == list(range(100))
 
 
-def test_a_split_in_the_middle_of_a_task_stores_nothing_twice(
-    connection: dict[str, str], topic: str, admin: AdminClient
+@pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.parametrize("change", ["split", "merge", "migrate"])
+def test_a_change_of_the_layout_in_the_middle_of_a_task_stores_nothing_twice(
+    connection: dict[str, str], admin: AdminClient, change: str, keyed: bool
 ) -> None:
-    def splitting() -> Iterator[pa.RecordBatch]:
-        for number, each in enumerate(rows(range(300))):
-            if number == 10:
-                admin.scalable_topics.split(topic, 0)
+    name = fresh()
+    if change == "migrate":
+        admin.topics.create_partitioned(f"persistent://{name}", 3)
+    else:
+        admin.scalable_topics.create(name, segments=2)
+    topic = f"{'persistent' if change == 'migrate' else 'topic'}://{name}"
+
+    def changing() -> Iterator[pa.RecordBatch]:
+        for number, each in enumerate(rows(range(600), keyed=keyed, size=5)):
+            if number == 40:
+                match change:
+                    case "split":
+                        admin.scalable_topics.split(topic, 0)
+                    case "merge":
+                        admin.scalable_topics.merge(topic, 0, 1)
+                    case "migrate":
+                        admin.scalable_topics.migrate_to_scalable(name)
             yield each
 
     options = sink(connection, topic)
-    attempt(options, splitting())
-    attempt(options, rows(range(300)))
+    attempt(options, changing())
+    again = attempt(options, rows(range(600), keyed=keyed, size=5))
+    assert (again.written, again.known) == (0, 600)
     found = read_batch(connection, topic=topic)
-    assert numbers(found) == list(range(300))
+    assert numbers(found) == list(range(600))
+    if keyed:
+        assert all(values == sorted(values) for values in by_key(found).values())
 
 
 def test_a_speculative_twin_waits_and_finds_everything_written(
