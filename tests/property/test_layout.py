@@ -82,6 +82,10 @@ def test_the_laws_of_a_layout(count: int, changes: list[tuple[str, int]], probe:
         assert after.next_id >= layout.next_id
         used |= new
         layout = after
+        for segment in layout.segments:
+            line = [layout.by_id[each] for each in (segment.id, *layout.ancestors(segment.id))]
+            merges = sum(len(each.parents) > 1 for each in line)
+            assert layout.merge_depth(segment.id) == max(merges, segment.merges)
         serving = [each.id for each in layout.active if probe in each.range]
         assert serving == [layout.find_active(probe).id]
         assert sum(segment.range.size for segment in layout.active) == RING

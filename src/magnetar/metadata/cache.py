@@ -30,6 +30,8 @@ from magnetar.runtime.clock import Clock
 _RETRY_FIRST_S: Final = 0.005
 _RETRY_MOST_S: Final = 3.0
 _GIVE_UP_S: Final = 30.0
+_LARGE_BYTES: Final = 4096
+_LARGE_MAX: Final = 64
 
 T = TypeVar("T")
 
@@ -64,6 +66,10 @@ class MetadataCache(Generic[T]):
         self._entries_max = entries_max
         self._held: dict[str, Held[T] | None] = {}
         self._loading: dict[str, asyncio.Future[Held[T] | None]] = {}
+        self._decoded: dict[str, tuple[bytes, T]] = {}
+        """The last values of large records as they are stored. Whatever makes the cache read one
+        again, it is not decoded again when it is still the same.
+        """
         self._cancels = (
             store.watch(prefix, self._on_change),
             store.watch_session(self._on_session),
@@ -92,11 +98,18 @@ class MetadataCache(Generic[T]):
 
     async def create(self, path: str, value: T) -> None:
         try:
-            await self._store.put(path, self._encode(value), expect=ABSENT)
+            await self.put(path, value, expect=ABSENT)
         except VersionConflict:
-            self.invalidate(path)
             raise RecordExists(f"{path} exists already") from None
-        self.invalidate(path)
+
+    async def put(self, path: str, value: T, *, expect: int) -> int:
+        """Write over exactly the version that was read; return the new one."""
+        data = self._encode(value)
+        self._note(path, data, value)
+        try:
+            return (await self._store.put(path, data, expect=expect)).version
+        finally:
+            self.invalidate(path)
 
     async def read_modify_update(self, path: str, change: Callable[[T], T]) -> T:
         """Store what `change` makes of the present value. It may be called several times."""
@@ -123,14 +136,12 @@ class MetadataCache(Generic[T]):
                 return changed
             expect = ABSENT if held is None else held.stat.version
             try:
-                await self._store.put(path, self._encode(changed), expect=expect)
+                await self.put(path, changed, expect=expect)
             except VersionConflict:
-                self.invalidate(path)
                 if self._clock.monotonic() >= deadline:
                     raise
                 await asyncio.sleep(backoff.next_s())
             else:
-                self.invalidate(path)
                 return changed
 
     async def delete(self, path: str, *, expect: int = ANY_VERSION) -> None:
@@ -138,6 +149,7 @@ class MetadataCache(Generic[T]):
             await self._store.delete(path, expect=expect)
         finally:
             self.invalidate(path)
+            self._decoded.pop(path, None)
 
     def invalidate(self, path: str) -> None:
         self._held.pop(path, None)
@@ -146,6 +158,7 @@ class MetadataCache(Generic[T]):
     def clear(self) -> None:
         self._held.clear()
         self._loading.clear()
+        self._decoded.clear()
 
     def close(self) -> None:
         for cancel in self._cancels:
@@ -178,10 +191,22 @@ class MetadataCache(Generic[T]):
                 del self._loading[path]
 
     def _open(self, path: str, record: Record) -> Held[T]:
+        data, known = self._decoded.get(path, (None, None))
+        if known is not None and data == record.value:
+            return Held(known, record.stat)
         try:
-            return Held(self._decode(record.value), record.stat)
+            value = self._decode(record.value)
         except RecordUnreadable as error:
             raise RecordUnreadable(f"{path}: {error.sentence}") from None
+        self._note(path, record.value, value)
+        return Held(value, record.stat)
+
+    def _note(self, path: str, data: bytes, value: T) -> None:
+        self._decoded.pop(path, None)
+        if len(data) >= _LARGE_BYTES:
+            if len(self._decoded) >= _LARGE_MAX:
+                del self._decoded[next(iter(self._decoded))]
+            self._decoded[path] = data, value
 
     def _remember(self, path: str, held: Held[T] | None) -> None:
         if len(self._held) >= self._entries_max:

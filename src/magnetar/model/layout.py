@@ -220,10 +220,10 @@ class Layout:
 
     def ancestors(self, number: SegmentId) -> tuple[SegmentId, ...]:
         """Everything it came out of, nearest first."""
-        return self._walk(number, up=True)
+        return self._walk(self.get(number).parents, up=True)
 
     def descendants(self, number: SegmentId) -> tuple[SegmentId, ...]:
-        return self._walk(number, up=False)
+        return self._walk(self.get(number).children, up=False)
 
     def lineage(self, number: SegmentId) -> tuple[SegmentId, ...]:
         """Its ancestors, farthest first, itself and its descendants."""
@@ -231,17 +231,29 @@ class Layout:
 
     def merge_depth(self, number: SegmentId) -> int:
         """How many merges lie behind a segment, its own included."""
-        line = (number, *self.ancestors(number))
-        counted = sum(1 for each in line if self._is_merge(self.by_id[each]))
-        return max(counted, self.by_id[number].merges)
+        segment = self.by_id[number]
+        counted = self._count_merges(segment.parents) + self._is_merge(segment)
+        return max(counted, segment.merges)
+
+    def _count_merges(self, parents: Links) -> int:
+        found = self._merges_behind.get(parents)
+        if found is None:
+            behind = self._walk(parents, up=True)
+            found = sum(1 for each in behind if self._is_merge(self.by_id[each]))
+            self._merges_behind[parents] = found
+        return found
+
+    @cached_property
+    def _merges_behind(self) -> dict[Links, int]:
+        """By parents: a migration gives the same to all segments, and as many as there are."""
+        return {}
 
     def _is_merge(self, segment: Segment) -> bool:
         """A migration joins parents too, but never by load."""
         return len(segment.parents) > 1 and not self.by_id[segment.parents[0]].is_legacy
 
-    def _walk(self, number: SegmentId, *, up: bool) -> tuple[SegmentId, ...]:
-        first = self.get(number)
-        seen: dict[SegmentId, None] = dict.fromkeys(first.parents if up else first.children)
+    def _walk(self, start: Links, *, up: bool) -> tuple[SegmentId, ...]:
+        seen: dict[SegmentId, None] = dict.fromkeys(start)
         waiting = list(seen)
         for each in waiting:
             segment = self.by_id[each]

@@ -12,12 +12,13 @@ it by entry buckets among the sharers. Only consumers that understand buckets sh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import assert_never
 
-from magnetar.model.layout import Layout
+from magnetar.model.layout import Layout, Links
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import AssignedSegment, ConsumerAssignment, ConsumerKind
 from magnetar.model.segment import Segment, SegmentId, bucket_ranges
@@ -138,14 +139,21 @@ def _deal(
     kept: dict[str, list[Segment]] = {name: [] for name in hands}
     wishes = dict.fromkeys(hands, 0)
     loose: list[Segment] = []
+
+    @cache
+    def heirs_of(parents: Links) -> Counter[str]:
+        """Who read how many of the parents of a new segment: they know the keys."""
+        owners = (name for parent in parents for name in previous.owners.get(parent, ()))
+        return Counter(name for name in owners if name in hands)
+
     for segment in segments:
         holder = next((n for n in previous.owners.get(segment.id, ()) if n in hands), None)
         if holder is not None:
             kept[holder].append(segment)
         else:
             loose.append(segment)
-            for name in _heirs(segment, previous, hands):
-                wishes[name] += 1
+            for name, count in heirs_of(segment.parents).items():
+                wishes[name] += count
     quotas = _quotas(len(segments), hands, kept, wishes)
     for name, hand in hands.items():
         kept[name].sort(key=partial(_is_missed, hands=hands, former=former, holder=name))
@@ -153,7 +161,7 @@ def _deal(
         loose += kept[name][quotas[name] :]
         quotas[name] -= len(kept[name][: quotas[name]])
     for segment in sorted(loose, key=_by_hash):
-        heirs = _heirs(segment, previous, hands)
+        heirs = heirs_of(segment.parents)
         name = max(
             hands,
             key=lambda one: (
@@ -176,16 +184,6 @@ def _is_missed(
     """Whether another consumer that is here had it before its holder: it is given up first."""
     leaver = former.get(segment.id)
     return leaver != holder and leaver in hands
-
-
-def _heirs(segment: Segment, previous: Assignment, hands: Mapping[str, object]) -> tuple[str, ...]:
-    """Who read the parents of a new segment: it knows the keys."""
-    return tuple(
-        name
-        for parent in segment.parents
-        for name in previous.owners.get(parent, ())
-        if name in hands
-    )
 
 
 def _quotas(

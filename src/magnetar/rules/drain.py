@@ -11,7 +11,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from magnetar.model.layout import Layout
+from magnetar.model.layout import Layout, Links
 from magnetar.model.scalable import PruneIntent
 from magnetar.model.segment import Segment, SegmentId
 
@@ -27,11 +27,14 @@ def decide_drained(layout: Layout, backlog: Mapping[SegmentId, int]) -> frozense
 def find_withheld(layout: Layout, drained: Set[SegmentId]) -> frozenset[SegmentId]:
     """Segments with an ancestor that is not drained. Parents have lower ids than children."""
     withheld: set[SegmentId] = set()
+    waits: dict[Links, bool] = {}
+    """By parents: those of a migrated topic are the same for all, and looked at once."""
     for segment in layout.segments:
-        for parent in segment.parents:
-            if parent in withheld or parent not in drained:
-                withheld.add(segment.id)
-                break
+        parents = segment.parents
+        if parents not in waits:
+            waits[parents] = any(one in withheld or one not in drained for one in parents)
+        if waits[parents]:
+            withheld.add(segment.id)
     return frozenset(withheld)
 
 
@@ -54,8 +57,8 @@ def explain_withheld(
     Of its ancestors those are named that can be read now; the others wait themselves.
     """
     withheld = find_withheld(layout, drained)
-    sentences: dict[SegmentId, str] = {}
-    for number in sorted(withheld):
+
+    def explain(number: SegmentId) -> str:
         behind = sorted(each for each in layout.ancestors(number) if each not in drained)
         first = [each for each in behind if each not in withheld]
         causes = [
@@ -64,11 +67,20 @@ def explain_withheld(
         ]
         if len(first) > _CAUSES_MAX:
             causes.append(f"{len(first) - _CAUSES_MAX} more segments")
-        sentence = f"segment {number} waits for {' and for '.join(causes)}"
+        sentence = f"waits for {' and for '.join(causes)}"
         if later := len(behind) - len(first):
             sentence += f", then for {later} more that came out of {_these(first)}"
-        sentences[number] = sentence
-    return sentences
+        return sentence
+
+    sentences: dict[Links, str] = {}
+    for number in withheld:
+        parents = layout.get(number).parents
+        if parents not in sentences:
+            sentences[parents] = explain(number)
+    return {
+        number: f"segment {number} {sentences[layout.get(number).parents]}"
+        for number in sorted(withheld)
+    }
 
 
 def _these(numbers: list[SegmentId]) -> str:

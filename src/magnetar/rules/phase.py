@@ -225,13 +225,14 @@ def _decide_migration(
     """
     children = [each.ref for each in _migrated_children(record, parents)]
     there = [each for each in parents if each.id in seen]
+    old = {each.id for each in there}
     wanted = set(subscriptions).union(*(seen[each.id].cursors for each in there))
     if missing := [CreateSegment(each, _names(wanted)) for each in children if each.id not in seen]:
         return Step(Phase.CREATE, tuple(missing), can_undo=False)
     if unsealed := [SealSegment(each) for each in there if not seen[each.id].is_sealed]:
         return Step(Phase.SEAL, tuple(unsealed), can_undo=False)
     lacking = [
-        AddCursors(each, _names(lack), at_end=each in there)
+        AddCursors(each, _names(lack), at_end=each.id in old)
         for each in (*children, *there)
         if (lack := wanted - seen[each.id].cursors)
     ]

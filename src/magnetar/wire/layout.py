@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import assert_never
+from typing import assert_never, cast
 
 from magnetar.errors import InvalidLayout, PreconditionFailed, ProtocolViolation
-from magnetar.model.layout import Layout
+from magnetar.model.layout import Layout, Links
 from magnetar.model.scalable import (
     AssignedSegment,
     BrokerAddress,
@@ -16,6 +16,8 @@ from magnetar.model.scalable import (
 )
 from magnetar.model.segment import HashRange, Segment, SegmentId, SegmentState
 from magnetar.wire.command import (
+    BaseCommand,
+    CommandScalableTopicUpdate,
     CommandWatchScalableTopicsUpdate,
     IntRange,
     ScalableAssignedSegment,
@@ -26,7 +28,9 @@ from magnetar.wire.command import (
     ScalableTopicsSnapshot,
     SegmentBrokerAddress,
     SegmentInfoProto,
+    encode_spelled_command,
 )
+from magnetar.wire.varint import spell_tag, spell_varint
 
 _WIRE_ACTIVE = 0
 _WIRE_SEALED = 1
@@ -34,10 +38,20 @@ _WIRE_STREAM = 0
 _WIRE_CHECKPOINT = 1
 
 
-def encode_dag(view: LayoutView) -> ScalableTopicDAG:
-    message = ScalableTopicDAG(
-        epoch=view.layout.epoch, segments=map(_encode_segment, view.layout.segments)
-    )
+def encode_layout(session_id: int, view: LayoutView, topic: str) -> bytes:
+    """The frame that tells a client of a layout."""
+    update = CommandScalableTopicUpdate(session_id=session_id, resolved_topic_name=topic)
+    dag = encode_dag(view)
+    field = CommandScalableTopicUpdate.DAG_FIELD_NUMBER
+    body = (update.SerializeToString(), spell_tag(field), spell_varint(len(dag)), dag)
+    return encode_spelled_command(BaseCommand.SCALABLE_TOPIC_UPDATE, b"".join(body))
+
+
+def encode_dag(view: LayoutView) -> bytes:
+    """A ScalableTopicDAG. A migrated topic has as many links as partitions times partitions, but
+    only two lists of them: each is spelled once.
+    """
+    message = ScalableTopicDAG(epoch=view.layout.epoch)
     for segment in view.layout.active:
         if (address := view.brokers.get(segment.id)) is not None:
             message.segment_brokers.append(_encode_address(segment.id, address))
@@ -46,7 +60,31 @@ def encode_dag(view: LayoutView) -> ScalableTopicDAG:
             message.controller_broker_url = view.controller.url
         if view.controller.url_tls:
             message.controller_broker_url_tls = view.controller.url_tls
-    return message
+    tag = spell_tag(ScalableTopicDAG.SEGMENTS_FIELD_NUMBER)
+    parts = [message.SerializeToString()]
+    parents, children = _Links("parent_ids"), _Links("child_ids")
+    for segment in view.layout.segments:
+        own = _encode_segment(segment)
+        above, below = parents.spell(segment.parents), children.spell(segment.children)
+        size = len(own) + len(above) + len(below)
+        parts += (tag, spell_varint(size), own, above, below)
+    return b"".join(parts)
+
+
+class _Links:
+    """A field of segments that holds links, each list of which is spelled once."""
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+        self._spelled: dict[Links, bytes] = {(): b""}
+
+    def spell(self, links: Links) -> bytes:
+        found = self._spelled.get(links)
+        if found is None:
+            message = SegmentInfoProto()
+            getattr(message, self._field).extend(links)
+            found = self._spelled[links] = message.SerializePartialToString()
+        return found
 
 
 def _encode_address(number: SegmentId, address: BrokerAddress) -> SegmentBrokerAddress:
@@ -57,14 +95,13 @@ def _encode_address(number: SegmentId, address: BrokerAddress) -> SegmentBrokerA
     return message
 
 
-def _encode_segment(segment: Segment) -> SegmentInfoProto:
+def _encode_segment(segment: Segment) -> bytes:
+    """Without its links."""
     message = SegmentInfoProto(
         segment_id=segment.id,
         hash_start=segment.range.first,
         hash_end=segment.range.last,
         state=segment.state.value,
-        parent_ids=segment.parents,
-        child_ids=segment.children,
         created_at_epoch=segment.created_at_epoch,
         created_at_ms=segment.created_at_ms,
         entry_bucket_splits=segment.bucket_splits,
@@ -75,13 +112,15 @@ def _encode_segment(segment: Segment) -> SegmentInfoProto:
         message.sealed_at_ms = segment.sealed_at_ms
     if segment.legacy_topic:
         message.legacy_topic_name = segment.legacy_topic
-    return message
+    return message.SerializeToString()
 
 
 def decode_dag(message: ScalableTopicDAG) -> LayoutView:
     """What a client is told; raise ProtocolViolation for a layout that cannot be."""
     try:
-        segments = sorted(map(_decode_segment, message.segments), key=lambda each: each.id)
+        known: dict[Links, Links] = {}
+        decoded = (_decode_segment(each, known) for each in message.segments)
+        segments = sorted(decoded, key=lambda each: each.id)
         following = SegmentId(segments[-1].id + 1 if segments else 0)
         layout = Layout(message.epoch, following, tuple(segments))
     except (InvalidLayout, PreconditionFailed) as error:
@@ -94,14 +133,17 @@ def decode_dag(message: ScalableTopicDAG) -> LayoutView:
     return LayoutView(layout, brokers, controller if controller != BrokerAddress() else None)
 
 
-def _decode_segment(message: SegmentInfoProto) -> Segment:
+def _decode_segment(message: SegmentInfoProto, known: dict[Links, Links]) -> Segment:
+    """Equal lists of links become one, which takes less room and is quicker to compare."""
     sealed = message.state == _WIRE_SEALED
+    parents = cast(Links, tuple(message.parent_ids))
+    children = cast(Links, tuple(message.child_ids))
     return Segment(
         SegmentId(message.segment_id),
         HashRange(message.hash_start, message.hash_end),
         SegmentState.SEALED if sealed else SegmentState.ACTIVE,
-        tuple(SegmentId(each) for each in message.parent_ids),
-        tuple(SegmentId(each) for each in message.child_ids),
+        known.setdefault(parents, parents),
+        known.setdefault(children, children),
         message.created_at_epoch,
         message.created_at_ms,
         message.sealed_at_epoch if sealed else None,

@@ -11,7 +11,7 @@ import msgspec
 
 from magnetar.model.migration import Backlog, ClassicClient, Preparation, Rehearsal
 from magnetar.wire.field import decode_object, number_in, objects_in
-from magnetar.wire.scalable import format_ref, parse_ref
+from magnetar.wire.segment_record import format_ref, parse_ref
 
 
 def encode_preparation(preparation: Preparation) -> bytes:

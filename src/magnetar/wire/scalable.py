@@ -1,7 +1,7 @@
 """The records of scalable topics as JSON, spelled as Apache Pulsar 5 spells them.
 
 Reading is lenient: missing numbers are 0, missing lists empty, and fields nobody here knows are
-kept for the next write. The five booleans of a segment are derived and written for readers' sake.
+kept for the next write. `wire.segment_record` spells the segments.
 
 Some fields are ours; Pulsar's tools ignore them. In a topic's record:
 
@@ -14,20 +14,19 @@ Some fields are ours; Pulsar's tools ignore them. In a topic's record:
 
 `targets` are the children of a SPLIT or MERGE, what a PRUNE or DELETE still has to remove, and what
 a MIGRATE has to seal (with its `legacyTopicName` when it has one); `segmentIds` and `epoch` belong
-to SPLIT and MERGE. In a segment, `magnetarMerges` counts the merges behind it when it is not 0. In
-a subscription's record `magnetarState` is there until all of its cursors are, and again while they
-are removed; in a consumer's, `magnetarType` names a kind other than STREAM and `magnetarSegments`
-its segments.
+to SPLIT and MERGE. In a subscription's record `magnetarState` is there until all of its cursors
+are, and again while they are removed; in a consumer's, `magnetarType` names a kind other than
+STREAM and `magnetarSegments` its segments.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, assert_never, cast
+from typing import Any, Final, assert_never
 
 import msgspec
 
 from magnetar.errors import InvalidLayout, PreconditionFailed, RecordUnreadable
-from magnetar.model.layout import Layout
+from magnetar.model.layout import Layout, Links
 from magnetar.model.scalable import (
     ChangeKind,
     ConsumerKind,
@@ -49,19 +48,27 @@ from magnetar.model.scalable import (
     SubscriptionState,
     WipeIntent,
 )
-from magnetar.model.segment import HashRange, Segment, SegmentId, SegmentRef, SegmentState
+from magnetar.model.segment import SegmentId, SegmentRef
 from magnetar.wire.field import (
     Json,
     decode_object,
     member_in,
     number_in,
-    numbers_in,
     object_in,
     objects_in,
     rate_in,
     text_in,
     texts_in,
     unknown_fields,
+)
+from magnetar.wire.segment_record import (
+    SEGMENT_FIELDS,
+    format_ref,
+    format_segment,
+    ids_in,
+    parse_links,
+    parse_ref,
+    parse_segment,
 )
 
 _TOPIC_FIELDS: Final = frozenset(
@@ -75,40 +82,32 @@ _TOPIC_FIELDS: Final = frozenset(
         "magnetarIntent",
         "magnetarHistory",
         "magnetarScaleHold",
-    )
-)
-_DERIVED: Final = ("sealed", "active", "root", "leaf", "legacy")
-_SEGMENT_FIELDS: Final = frozenset(
-    (
-        "segmentId",
-        "hashRange",
-        "state",
-        "parentIds",
-        "childIds",
-        "createdAtEpoch",
-        "sealedAtEpoch",
-        "createdAtMs",
-        "sealedAtMs",
-        "legacyTopicName",
-        "entryBucketSplits",
-        "magnetarMerges",
-        *_DERIVED,
+        "magnetarLinks",
     )
 )
 
 
 def encode_topic_record(record: ScalableTopicMetadata) -> bytes:
-    return msgspec.json.encode(format_topic_record(record))
+    links: dict[Links, int] = {}
+    value = _format_topic(record, links)
+    if links:
+        value["magnetarLinks"] = list(links)
+    return msgspec.json.encode(value)
 
 
 def format_topic_record(record: ScalableTopicMetadata) -> dict[str, Any]:
-    """The record as the JSON values that REST answers with too."""
+    """The record as the JSON values that REST answers with."""
+    return _format_topic(record, None)
+
+
+def _format_topic(record: ScalableTopicMetadata, links: dict[Links, int] | None) -> dict[str, Any]:
+    """Long lists of links go to `links`, unless that is None."""
     layout = record.layout
     value: dict[str, Any] = {
         "epoch": layout.epoch,
         "nextSegmentId": layout.next_id,
         "segments": {
-            str(each.id): _format_segment(each) | dict(record.unknown_of.get(each.id, {}))
+            str(each.id): format_segment(each, links) | dict(record.unknown_of.get(each.id, {}))
             for each in layout.segments
         },
         "properties": dict(record.properties),
@@ -133,8 +132,10 @@ def decode_topic_record(data: bytes) -> ScalableTopicMetadata:
     value = decode_object(data, "a scalable topic")
     stored = object_in(value, "segments")
     segments = {number: object_in(stored, number) for number in stored}
+    links = parse_links(value)
     try:
-        found = tuple(sorted(map(_parse_segment, segments.values()), key=lambda each: each.id))
+        parsed = (parse_segment(each, links) for each in segments.values())
+        found = tuple(sorted(parsed, key=lambda each: each.id))
         layout = Layout(
             number_in(value, "epoch"), SegmentId(number_in(value, "nextSegmentId")), found
         )
@@ -152,7 +153,7 @@ def decode_topic_record(data: bytes) -> ScalableTopicMetadata:
             {
                 SegmentId(number_in(segment, "segmentId")): fields
                 for segment in segments.values()
-                if (fields := unknown_fields(segment, _SEGMENT_FIELDS))
+                if (fields := unknown_fields(segment, SEGMENT_FIELDS))
             },
             _parse_hold(object_in(value, "magnetarScaleHold")),
         )
@@ -189,7 +190,7 @@ def decode_consumer(data: bytes) -> ConsumerRecord:
     value = decode_object(data, "a consumer of a scalable topic")
     return ConsumerRecord(
         member_in(value, "magnetarType", ConsumerKind, ConsumerKind.STREAM),
-        _ids(value, "magnetarSegments"),
+        ids_in(value, "magnetarSegments"),
         unknown_fields(value, ("magnetarType", "magnetarSegments")),
     )
 
@@ -215,74 +216,6 @@ def decode_load(data: bytes) -> SegmentLoad:
         rate_in(value, "msgRateOut"),
         rate_in(value, "bytesRateOut"),
     )
-
-
-def _format_range(span: HashRange) -> dict[str, int]:
-    return {"start": span.first, "end": span.last}
-
-
-def _format_segment(segment: Segment) -> dict[str, Any]:
-    value: dict[str, Any] = {
-        "segmentId": segment.id,
-        "hashRange": _format_range(segment.range),
-        "state": segment.state.value,
-        "parentIds": list(segment.parents),
-        "childIds": list(segment.children),
-        "createdAtEpoch": segment.created_at_epoch,
-        "sealedAtEpoch": -1 if segment.sealed_at_epoch is None else segment.sealed_at_epoch,
-        "createdAtMs": segment.created_at_ms,
-        "sealedAtMs": -1 if segment.sealed_at_ms is None else segment.sealed_at_ms,
-    }
-    if segment.legacy_topic:
-        value["legacyTopicName"] = segment.legacy_topic
-    value["entryBucketSplits"] = list(segment.bucket_splits)
-    facts = (
-        segment.is_sealed,
-        segment.is_active,
-        not segment.parents,
-        not segment.children,
-        segment.is_legacy,
-    )
-    value |= dict(zip(_DERIVED, facts, strict=True))
-    if segment.merges:
-        value["magnetarMerges"] = segment.merges
-    return value
-
-
-def _parse_range(value: Json) -> HashRange:
-    span = object_in(value, "hashRange")
-    return HashRange(number_in(span, "start"), number_in(span, "end"))
-
-
-def _parse_segment(value: Json) -> Segment:
-    state = member_in(value, "state", SegmentState, SegmentState.ACTIVE)
-    sealed = state is SegmentState.SEALED
-    return Segment(
-        SegmentId(number_in(value, "segmentId")),
-        _parse_range(value),
-        state,
-        _ids(value, "parentIds"),
-        _ids(value, "childIds"),
-        number_in(value, "createdAtEpoch"),
-        number_in(value, "createdAtMs"),
-        max(0, number_in(value, "sealedAtEpoch")) if sealed else None,
-        max(0, number_in(value, "sealedAtMs")) if sealed else None,
-        text_in(value, "legacyTopicName"),
-        tuple(numbers_in(value, "entryBucketSplits")),
-        number_in(value, "magnetarMerges"),
-    )
-
-
-def format_ref(ref: SegmentRef) -> dict[str, Any]:
-    value: dict[str, Any] = {"segmentId": ref.id, "hashRange": _format_range(ref.range)}
-    if ref.legacy_topic:
-        value["legacyTopicName"] = ref.legacy_topic
-    return value
-
-
-def parse_ref(value: Json) -> SegmentRef:
-    number = SegmentId(number_in(value, "segmentId"))
-    return SegmentRef(number, _parse_range(value), text_in(value, "legacyTopicName"))
 
 
 def _format_intent(intent: Intent) -> dict[str, Any]:
@@ -329,7 +262,7 @@ def _format_change(kind: ChangeKind, intent: SplitIntent | MergeIntent) -> dict[
 
 def _parse_intent(value: Json) -> Intent:
     targets = tuple(parse_ref(each) for each in objects_in(value, "targets"))
-    parents = _ids(value, "segmentIds")
+    parents = ids_in(value, "segmentIds")
     epoch, started, reason = (
         number_in(value, "epoch"),
         number_in(value, "startedAtMs"),
@@ -371,8 +304,8 @@ def _parse_event(value: Json) -> LayoutEvent:
     return LayoutEvent(
         number_in(value, "epoch"),
         member_in(value, "kind", ChangeKind, None),
-        _ids(value, "segmentIds"),
-        _ids(value, "childIds"),
+        ids_in(value, "segmentIds"),
+        ids_in(value, "childIds"),
         number_in(value, "atMs"),
         text_in(value, "reason"),
     )
@@ -386,8 +319,3 @@ def _parse_origin(value: Json) -> MigrationOrigin | None:
     if not value:
         return None
     return MigrationOrigin(text_in(value, "topicName"), number_in(value, "partitions"))
-
-
-def _ids(value: Json, key: str) -> tuple[SegmentId, ...]:
-    # A migrated topic of many partitions has these by the hundred thousand.
-    return cast(tuple[SegmentId, ...], tuple(numbers_in(value, key)))

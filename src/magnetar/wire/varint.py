@@ -11,3 +11,8 @@ def spell_varint(number: int) -> bytes:
         number >>= 7
     spelled.append(number)
     return bytes(spelled)
+
+
+def spell_tag(field: int) -> bytes:
+    """What stands before the length of a field that is text, bytes or a message."""
+    return spell_varint(field << 3 | 2)

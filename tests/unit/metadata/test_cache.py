@@ -174,6 +174,42 @@ def test_own_writes_are_read_back() -> None:
     run(body)
 
 
+def test_a_large_record_is_not_decoded_again_while_it_is_the_same() -> None:
+    decoded: list[bytes] = []
+
+    def note(data: bytes) -> bytes:
+        decoded.append(data)
+        return data
+
+    async def body() -> None:
+        store = MemoryStore(MemoryTree(SystemClock()))
+        cache = MetadataCache(store, "/n", encode=note, decode=note, clock=SystemClock())
+        one, two = b"1" * 5000, b"2" * 5000
+        await cache.create("/n/a", one)
+        assert decoded == [one]  # to write it
+        for _ in range(3):
+            assert await cache.get("/n/a") == one
+            cache.invalidate("/n/a")
+        assert decoded == [one]
+        await store.put("/n/a", two, expect=0)  # somebody else
+        assert [await cache.get("/n/a"), await cache.get("/n/a")] == [two, two]
+        assert decoded == [one, two]
+        held = await cache.get_with_stat("/n/a")
+        assert held is not None
+        assert held.stat.version == 1
+        await cache.delete("/n/a")
+        assert await cache.get("/n/a") is None
+        for number in range(100):  # only so many are kept
+            await cache.create(f"/n/{number}", one)
+        del decoded[:]
+        assert await cache.get("/n/0") == one
+        assert await cache.get("/n/99") == one
+        assert decoded == [one]
+        await store.close()
+
+    asyncio.run(body())
+
+
 def test_an_update_of_a_missing_record_is_refused_or_creates_it() -> None:
     async def body(store: SlowStore, cache: MetadataCache[int]) -> None:
         with pytest.raises(RecordNotFound):

@@ -25,6 +25,7 @@ from magnetar.wire.command import (
     decode_command,
     make_command,
 )
+from magnetar.wire.frame import FrameDecoder
 from magnetar.wire.layout import (
     decode_assignment,
     decode_consumer_kind,
@@ -33,6 +34,7 @@ from magnetar.wire.layout import (
     encode_consumer_kind,
     encode_dag,
     encode_diff,
+    encode_layout,
     encode_snapshot,
 )
 
@@ -76,7 +78,7 @@ def test_a_layout_after_a_split_is_what_the_reference_pushed() -> None:
     view = LayoutView(layout, {SegmentId(1): BROKER, SegmentId(2): BROKER}, BROKER)
     assert decode_dag(recorded) == view
     recorded.segment_brokers.sort(key=lambda each: each.segment_id)
-    assert encode_dag(view).SerializeToString() == recorded.SerializeToString()
+    assert ScalableTopicDAG.FromString(encode_dag(view)) == recorded
 
 
 def test_a_layout_after_a_migration_is_what_the_reference_pushed() -> None:
@@ -86,7 +88,7 @@ def test_a_layout_after_a_migration_is_what_the_reference_pushed() -> None:
     view = LayoutView(layout, {SegmentId(2): BROKER, SegmentId(3): BROKER})
     assert decode_dag(recorded) == view
     recorded.segment_brokers.sort(key=lambda each: each.segment_id)
-    assert encode_dag(view).SerializeToString() == recorded.SerializeToString()
+    assert ScalableTopicDAG.FromString(encode_dag(view)) == recorded
 
 
 def test_an_assignment_is_what_the_reference_pushed() -> None:
@@ -110,8 +112,9 @@ def test_an_assignment_is_what_the_reference_pushed() -> None:
 
 def test_buckets_cross_the_wire() -> None:
     layout = Layout.initial(1, now_ms=1, bucket_budget=2)
-    assert list(encode_dag(LayoutView(layout)).segments[0].entry_bucket_splits) == [0x8000]
-    assert decode_dag(encode_dag(LayoutView(layout))).layout == layout
+    dag = ScalableTopicDAG.FromString(encode_dag(LayoutView(layout)))
+    assert list(dag.segments[0].entry_bucket_splits) == [0x8000]
+    assert decode_dag(dag).layout == layout
     buckets = (HashRange(0, 0x7FFF), HashRange(0x8000, 0xFFFF))
     part = AssignedSegment(SegmentId(0), HashRange(0, 0xFFFF), "segment://t/n/x/0-1-2", buckets)
     assignment = ConsumerAssignment(3, (part,))
@@ -124,15 +127,32 @@ def test_buckets_cross_the_wire() -> None:
 def test_a_broker_with_tls_only_fills_the_required_field() -> None:
     layout = Layout.initial(1, now_ms=1)
     secure = BrokerAddress("", "pulsar+ssl://b:6651")
-    message = encode_dag(LayoutView(layout, {SegmentId(0): secure}, secure))
+    view = LayoutView(layout, {SegmentId(0): secure}, secure)
+    message = ScalableTopicDAG.FromString(encode_dag(view))
     assert message.segment_brokers[0].broker_url == "pulsar+ssl://b:6651"
     assert message.segment_brokers[0].broker_url_tls == "pulsar+ssl://b:6651"
     assert not message.HasField("controller_broker_url")
     assert message.controller_broker_url_tls == "pulsar+ssl://b:6651"
 
 
+def test_a_layout_of_many_partitions_is_told_in_one_frame() -> None:
+    names = [f"persistent://t/n/x-partition-{index}" for index in range(512)]
+    layout = Layout.migrated(names, now_ms=1).split(SegmentId(600), now_ms=2)
+    view = LayoutView(layout, {each.id: BROKER for each in layout.active}, BROKER)
+    decoder = FrameDecoder(frame_bytes_max=5 << 20)
+    decoder.feed(encode_layout(7, view, "topic://t/n/x"))
+    frame = decoder.next_frame()
+    assert frame is not None
+    body = body_of(decode_command(frame.command))
+    assert isinstance(body, CommandScalableTopicUpdate)
+    assert (body.session_id, body.resolved_topic_name) == (7, "topic://t/n/x")
+    assert decode_dag(body.dag) == view
+    links = [each.parents for each in decode_dag(body.dag).layout.active if len(each.parents) > 1]
+    assert all(each is links[0] for each in links)  # one list, however many have it
+
+
 def test_a_layout_that_cannot_be_is_refused() -> None:
-    message = encode_dag(LayoutView(Layout.initial(2, now_ms=1)))
+    message = ScalableTopicDAG.FromString(encode_dag(LayoutView(Layout.initial(2, now_ms=1))))
     del message.segments[0]
     with pytest.raises(ProtocolViolation, match="0000 is unserved"):
         decode_dag(message)

@@ -36,6 +36,7 @@ from magnetar.wire.scalable import (
     encode_load,
     encode_subscription,
     encode_topic_record,
+    format_topic_record,
 )
 
 # As Pulsar writes a topic that was migrated from `persistent://t/n/x`, its policy set by hand.
@@ -161,6 +162,40 @@ def test_history_origin_and_merges_survive() -> None:
     assert value["migratedFrom"] == {"topicName": "persistent://t/n/x", "partitions": 2}
     assert value["segments"]["2"]["magnetarMerges"] == 1
     assert "magnetarMerges" not in value["segments"]["0"]
+
+
+def test_links_of_many_partitions_are_written_once() -> None:
+    """A store that takes 1 MB takes the record of any topic that can be made."""
+    names = [f"persistent://t/n/x-partition-{index}" for index in range(512)]
+    record = ScalableTopicMetadata(Layout.migrated(names, now_ms=1))
+    data = encode_topic_record(record)
+    assert len(data) < 500_000
+    assert decode_topic_record(data) == record
+    children = decode_topic_record(data).layout.active
+    assert all(each.parents is children[0].parents for each in children)
+    value = json.loads(data)
+    assert value["magnetarLinks"] == [list(range(512, 1024)), list(range(512))]
+    assert value["segments"]["0"]["magnetarChildren"] == 0
+    assert value["segments"]["600"]["magnetarParents"] == 1
+    assert "parentIds" not in value["segments"]["600"]
+    told = format_topic_record(record)
+    assert told["segments"]["600"]["parentIds"] == list(range(512))
+    assert "magnetarLinks" not in told
+
+
+@pytest.mark.parametrize("place", [-1, 2, "0", True])
+def test_a_link_to_nowhere_makes_a_record_unreadable(place: object) -> None:
+    names = [f"persistent://t/n/x-partition-{index}" for index in range(65)]
+    value = json.loads(encode_topic_record(ScalableTopicMetadata(Layout.migrated(names, now_ms=1))))
+    value["segments"]["70"]["magnetarParents"] = place
+    with pytest.raises(RecordUnreadable, match="magnetarParents"):
+        decode_topic_record(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize("links", [{}, [1], [["0"]], "x"])
+def test_links_that_are_none_make_a_record_unreadable(links: object) -> None:
+    with pytest.raises(RecordUnreadable, match="magnetarLinks"):
+        decode_topic_record(changed("magnetarLinks", links))
 
 
 def changed(path: str, value: Any) -> bytes:

@@ -122,12 +122,7 @@ class ScalableRecords:
 
     async def store(self, topic: TopicName, record: ScalableTopicMetadata, *, expect: int) -> int:
         """Write over exactly the version that was read; return the new one."""
-        path = topic_path(topic)
-        try:
-            stat = await self._store.put(path, encode_topic_record(record), expect=expect)
-        finally:
-            self._cache.invalidate(path)
-        return stat.version
+        return await self._cache.put(topic_path(topic), record, expect=expect)
 
     async def update(
         self, topic: TopicName, change: Callable[[ScalableTopicMetadata], ScalableTopicMetadata]

@@ -26,7 +26,7 @@ from magnetar.model.segment import scalable_name
 from magnetar.rules.scalable_watch import LayoutFeed
 from magnetar.runtime.log import Log
 from magnetar.wire.command import CommandScalableTopicUpdate, ServerError, make_command
-from magnetar.wire.layout import encode_dag
+from magnetar.wire.layout import encode_layout
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
@@ -126,15 +126,7 @@ class LayoutSession:
             return
         view, self._feed = self._feed.take()
         if view is not None:
-            self._connection.send_command(
-                make_command(
-                    CommandScalableTopicUpdate(
-                        session_id=self.id,
-                        dag=encode_dag(view),
-                        resolved_topic_name=self.topic.full,
-                    )
-                )
-            )
+            self._connection.send(encode_layout(self.id, view, self.topic.full))
             self._feed = self._feed.done()
 
     # ------------------------------------------------------------------ the end

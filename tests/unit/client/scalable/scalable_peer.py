@@ -23,6 +23,7 @@ from magnetar.wire.command import (
     CommandScalableTopicSubscribeResponse,
     CommandScalableTopicUpdate,
     FeatureFlags,
+    ScalableTopicDAG,
     ServerError,
     error,
     send_error,
@@ -83,7 +84,7 @@ class ScalablePeer:
         line.say(
             CommandScalableTopicUpdate(
                 session_id=session_id,
-                dag=encode_dag(LayoutView(self.layout)),
+                dag=ScalableTopicDAG.FromString(encode_dag(LayoutView(self.layout))),
                 resolved_topic_name=TOPIC,
             )
         )
