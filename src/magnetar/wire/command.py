@@ -116,7 +116,6 @@ from magnetar.wire.pb.pulsar_pb2 import (
     TcAssignmentsSnapshot,
     TxnAction,
 )
-from magnetar.wire.varint import spell_tag, spell_varint
 
 __all__ = [
     "FIELD_NAMES",
@@ -295,13 +294,6 @@ def is_text_valid(message: Message) -> bool:
 def encode_command(command: BaseCommand) -> bytes:
     """Spell a whole frame: total size, command size, command."""
     content = command.SerializeToString()
-    return _SIZES.pack(len(content) + 4, len(content)) + content
-
-
-def encode_spelled_command(kind: int, body: bytes) -> bytes:
-    """Spell a whole frame around a body that is spelled already."""
-    head = BaseCommand(type=BaseCommand.Type.Name(kind)).SerializePartialToString()
-    content = b"".join((head, spell_tag(kind), spell_varint(len(body)), body))
     return _SIZES.pack(len(content) + 4, len(content)) + content
 
 

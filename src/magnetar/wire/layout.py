@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from typing import assert_never, cast
 
@@ -28,7 +29,6 @@ from magnetar.wire.command import (
     ScalableTopicsSnapshot,
     SegmentBrokerAddress,
     SegmentInfoProto,
-    encode_spelled_command,
 )
 from magnetar.wire.varint import spell_tag, spell_varint
 
@@ -42,9 +42,12 @@ def encode_layout(session_id: int, view: LayoutView, topic: str) -> bytes:
     """The frame that tells a client of a layout."""
     update = CommandScalableTopicUpdate(session_id=session_id, resolved_topic_name=topic)
     dag = encode_dag(view)
-    field = CommandScalableTopicUpdate.DAG_FIELD_NUMBER
-    body = (update.SerializeToString(), spell_tag(field), spell_varint(len(dag)), dag)
-    return encode_spelled_command(BaseCommand.SCALABLE_TOPIC_UPDATE, b"".join(body))
+    tag = spell_tag(CommandScalableTopicUpdate.DAG_FIELD_NUMBER)
+    body = b"".join((update.SerializeToString(), tag, spell_varint(len(dag)), dag))
+    number = BaseCommand.SCALABLE_TOPIC_UPDATE
+    head = BaseCommand(type=BaseCommand.Type.Name(number)).SerializeToString()
+    content = b"".join((head, spell_tag(number), spell_varint(len(body)), body))
+    return struct.pack(">II", len(content) + 4, len(content)) + content
 
 
 def encode_dag(view: LayoutView) -> bytes:

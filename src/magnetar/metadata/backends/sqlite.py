@@ -2,8 +2,10 @@
 the same time.
 
 The writer takes everything that waits, decides each operation inside one transaction, and syncs
-once for all of them. The write-ahead log lets readers go on meanwhile. One process at a time may
-open the file, so ephemeral records found at open belong to nobody and are dropped.
+once for all of them. The write-ahead log lets readers go on meanwhile. They too answer together
+what was asked for at once: to hear of a thread costs the event loop more than a row is worth. One
+process at a time may open the file, so ephemeral records found at open belong to nobody and are
+dropped.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ _GROUP_MAX: Final = 1_024
 _WAITING_MAX: Final = 65_536
 _PAGE: Final = 512
 _READERS: Final = 2
+_READS_MAX: Final = 64
 
 T = TypeVar("T")
 
@@ -56,18 +59,24 @@ class _Write(Generic[T]):
 
 
 @dataclass(slots=True)
+class _Read(Generic[T]):
+    run: Callable[[sqlite3.Connection], T]
+    done: asyncio.Future[T]
+
+
+@dataclass(slots=True)
 class _Outcome:
-    write: _Write[Any]
+    request: _Write[Any] | _Read[Any]
     value: Any = None
-    refusal: BrokerError | None = None
+    refusal: Exception | None = None
 
     def resolve(self) -> None:
-        if self.write.done.done():  # the caller stopped waiting
+        if self.request.done.done():  # the caller stopped waiting
             return
         if self.refusal is not None:
-            self.write.done.set_exception(self.refusal)
+            self.request.done.set_exception(self.refusal)
         else:
-            self.write.done.set_result(self.value)
+            self.request.done.set_result(self.value)
 
 
 class SqliteStore:
@@ -87,6 +96,9 @@ class SqliteStore:
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="metadata-read")
+        self._asked: list[_Read[Any]] = []
+        self._reading = 0
+        self._is_over = False
         self._writer = threading.Thread(target=self._run_writer, name="metadata-write", daemon=True)
         self._writer.start()
 
@@ -105,12 +117,12 @@ class SqliteStore:
     async def get(self, path: str) -> Record | None:
         self._check_open()
         check_path(path)
-        return await self._read(lambda connection: read_record(connection, path))
+        return await self._look_up(lambda connection: read_record(connection, path))
 
     async def exists(self, path: str) -> bool:
         self._check_open()
         check_directory(path)
-        return await self._read(lambda connection: read_exists(connection, path))
+        return await self._look_up(lambda connection: read_exists(connection, path))
 
     async def children(self, path: str) -> tuple[str, ...]:
         self._check_open()
@@ -186,7 +198,11 @@ class SqliteStore:
         finally:
             self._lost = False
             self._waiting.put(None)
+            self._is_over = True
             await asyncio.to_thread(self._join)
+            left, self._asked = self._asked, []
+            for read in left:
+                _Outcome(read, refusal=StoreClosed("The metadata store is closed")).resolve()
             self._watchers.clear()
 
     def _join(self) -> None:
@@ -204,17 +220,55 @@ class SqliteStore:
         return await self._read(lambda connection: read_page(connection, path, after, _PAGE))
 
     async def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        def run() -> T:
-            connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-            if connection is None:
-                connection = self._local.connection = connect(self._file, writes=False)
-                self._connections.append(connection)
-            return query(connection)
-
+        """One that may take long."""
         try:
-            return await self._loop.run_in_executor(self._readers, run)
+            return await self._loop.run_in_executor(self._readers, lambda: query(self._open()))
         except sqlite3.Error as error:
-            raise StoreUnavailable(f"Cannot read metadata file {self._file}: {error}") from error
+            raise self._unreadable(error) from error
+
+    def _open(self) -> sqlite3.Connection:
+        """The connection of this thread."""
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = connect(self._file, writes=False)
+            self._connections.append(connection)
+        return connection
+
+    def _unreadable(self, error: sqlite3.Error) -> StoreUnavailable:
+        return StoreUnavailable(f"Cannot read metadata file {self._file}: {error}")
+
+    async def _look_up(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """One of which many may be asked for at once, each for a row or none."""
+        done: asyncio.Future[T] = self._loop.create_future()
+        if not self._asked:
+            self._loop.call_soon(self._start_reading)
+        self._asked.append(_Read(query, done))
+        return await done
+
+    def _start_reading(self) -> None:
+        while self._asked and self._reading < _READERS and not self._is_over:
+            group, self._asked = self._asked[:_READS_MAX], self._asked[_READS_MAX:]
+            self._reading += 1
+            self._readers.submit(self._run_reads, group)
+
+    def _run_reads(self, group: Sequence[_Read[Any]]) -> None:
+        outcomes = [self._run_read(read) for read in group]
+        self._loop.call_soon_threadsafe(self._on_group_read, outcomes)
+
+    def _run_read(self, read: _Read[Any]) -> _Outcome:
+        try:
+            return _Outcome(read, value=read.run(self._open()))
+        except sqlite3.Error as error:
+            return _Outcome(read, refusal=self._unreadable(error))
+        # A bug, and its caller's to hear of: others of the group wait for their answers too.
+        except Exception as error:
+            return _Outcome(read, refusal=error)
+
+    def _on_group_read(self, outcomes: Sequence[_Outcome]) -> None:
+        self._reading -= 1
+        self._start_reading()
+        for outcome in outcomes:
+            outcome.resolve()
 
     async def _write(self, run: Callable[[SqliteTree], T]) -> T:
         if self._waiting.qsize() >= _WAITING_MAX:
