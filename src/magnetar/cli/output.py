@@ -86,8 +86,11 @@ def _inset(value: Mapping[str, Any] | Sequence[Any]) -> Iterator[str]:
 
 
 def _cell(value: Any) -> str:
+    """For the eye: a rate to three digits, however many were computed."""
     if isinstance(value, str):
         return value
+    if isinstance(value, float):
+        return json.dumps(round(value, 3))
     return json.dumps(value, ensure_ascii=False)
 
 
