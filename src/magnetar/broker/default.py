@@ -1,9 +1,12 @@
-"""What the broker's configuration says about topics nobody has set policies for."""
+"""What the broker's configuration says about topics nobody has set policies for, and what of the
+policies in force is the ledgers' business.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
+from magnetar.ledger.chain import ChainPolicy
 from magnetar.model.policy import (
     AutoSubscriptionCreationOverride,
     BacklogAction,
@@ -21,7 +24,7 @@ from magnetar.model.policy import (
 )
 from magnetar.model.schema import CompatibilityStrategy
 from magnetar.model.validation import QuorumMax
-from magnetar.rules.policy import AutoTopicCreation, BrokerDefaults
+from magnetar.rules.policy import AutoTopicCreation, BrokerDefaults, EffectivePolicy
 from magnetar.runtime.configuration import Configuration
 
 _MIB: Final = 1 << 20
@@ -45,6 +48,19 @@ def plan_defaults(config: Configuration) -> BrokerDefaults:
         ledger_bytes_max=config.managedLedgerMaxSizePerLedgerMbytes * _MIB,
         roll_min_ms=config.managedLedgerMinLedgerRolloverTimeMinutes * 60_000,
         roll_max_ms=config.managedLedgerMaxLedgerRolloverTimeMinutes * 60_000,
+    )
+
+
+def plan_chain(policy: EffectivePolicy) -> ChainPolicy:
+    """What of a topic's policies concerns its chain of ledgers."""
+    return ChainPolicy(
+        entries_max=policy.entries_per_ledger_max,
+        bytes_max=policy.ledger_bytes_max,
+        roll_min_ms=policy.roll_min_ms,
+        roll_max_ms=policy.roll_max_ms,
+        retention_ms=policy.retention_ms,
+        retention_bytes=policy.retention_bytes,
+        cursor_writes_per_s=policy.persistence.managedLedgerMaxMarkDeleteRate,
     )
 
 

@@ -12,6 +12,7 @@ from magnetar.broker.compaction import Compactor
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.dedup import CURSOR_NAME as DEDUP_CURSOR
 from magnetar.broker.dedup import Deduplicator
+from magnetar.broker.default import plan_chain
 from magnetar.broker.dispatch.dispatcher import Source
 from magnetar.broker.entry import metadata_or_none, published_ms
 from magnetar.broker.limiter import RateLimiter
@@ -325,7 +326,7 @@ class PersistentTopic(Topic):
             self.service.tasks.start(self._switch_dedup(), name="deduplication")
 
     def _apply_limits(self) -> None:
-        self.chain.policy = self.service.chain_policy(self.policy)
+        self.chain.policy = plan_chain(self.policy)
         self.publish_limiter = self._make_limiter(self.policy.publish_rate)
         self.dispatch_limiter = self._make_limiter(self.policy.dispatch_rate)
         for subscription in self.subscriptions.values():

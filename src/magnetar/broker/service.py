@@ -15,6 +15,7 @@ from magnetar.broker.authorization import Authorization
 from magnetar.broker.ceiling import Ceiling
 from magnetar.broker.change import Change
 from magnetar.broker.connection import Connection
+from magnetar.broker.default import plan_chain
 from magnetar.broker.entry import count_safely
 from magnetar.broker.heartbeat import HEARTBEAT_TENANT
 from magnetar.broker.nonpersistent import NonPersistentTopic
@@ -39,7 +40,7 @@ from magnetar.errors import (
     TopicNotFound,
 )
 from magnetar.ledger.cache import EntryCache
-from magnetar.ledger.chain import Chain, ChainPolicy
+from magnetar.ledger.chain import Chain
 from magnetar.ledger.orphan import load_references, remove_orphans
 from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.store import LedgerStore
@@ -143,13 +144,18 @@ class Service:
                 raise ServiceNotReady("The broker is closing")
             with self.ceiling.loading():
                 async with Change(self._changing, name.full):
-                    return await self._open_topic(name, create=create, properties=properties)
+                    try:
+                        return await self._open_topic(name, create=create, properties=properties)
+                    finally:
+                        if name.full not in self.topics:
+                            self._forget_policies(name)
 
     async def _open_topic(
         self, name: TopicName, *, create: bool, properties: Mapping[str, str] | None
     ) -> AnyTopic:
         if name.domain is TopicDomain.TOPIC:
             raise NotAllowed(f"{name} is a scalable topic; attach to its segments")
+        owner = await self.require_owner(name)  # of other brokers' topics nothing is read here
         await self.policies.load(name)
         policy = self.policies.effective(name)
         is_new = False
@@ -159,7 +165,6 @@ class Service:
                 raise NotAllowed("Broker is not set to serve non-persistent topics")
             if not create:
                 raise TopicNotFound(f"Topic {name} not found")
-            await self.require_owner(name)
             topic, is_new = NonPersistentTopic(self, name, policy), True
         else:
             if not self.config.enablePersistentTopics:
@@ -169,7 +174,7 @@ class Service:
                 if not create:
                     raise TopicNotFound(f"Topic {name} not found")
                 await self._check_creation(name)
-            topic = await self._open_persistent(name, policy)
+            topic = await self._open_persistent(name, policy, owner)
             if properties:
                 await topic.set_properties(properties)
         self.topics[name.full] = topic
@@ -185,13 +190,14 @@ class Service:
             raise ServiceNotReady(f"{name} is served by {owner.service_url}")
         return owner
 
-    async def _open_persistent(self, name: TopicName, policy: EffectivePolicy) -> PersistentTopic:
-        owner = await self.require_owner(name)
+    async def _open_persistent(
+        self, name: TopicName, policy: EffectivePolicy, owner: Owner
+    ) -> PersistentTopic:
         chain = await Chain.open(
             name.full,
             self.ledgers,
             await self.tree.records(name),
-            self.chain_policy(policy),
+            plan_chain(policy),
             clock=self.clock,
             term=owner.term,
             count_messages=count_safely,
@@ -221,17 +227,6 @@ class Service:
         """Whether a regular name is taken by a scalable topic."""
         enabled = self.config.scalableTopicsEnabled and name.domain is TopicDomain.PERSISTENT
         return enabled and await self.scalable.records.get(name) is not None
-
-    def chain_policy(self, policy: EffectivePolicy) -> ChainPolicy:
-        return ChainPolicy(
-            entries_max=policy.entries_per_ledger_max,
-            bytes_max=policy.ledger_bytes_max,
-            roll_min_ms=policy.roll_min_ms,
-            roll_max_ms=policy.roll_max_ms,
-            retention_ms=policy.retention_ms,
-            retention_bytes=policy.retention_bytes,
-            cursor_writes_per_s=policy.persistence.managedLedgerMaxMarkDeleteRate,
-        )
 
     async def may_create(self, name: TopicName) -> bool:
         """Whether attaching to a missing topic makes it: the namespace says, else the broker."""
@@ -327,6 +322,9 @@ class Service:
         if self.topics.get(name.full) is not topic:
             return
         del self.topics[name.full]
+        self._forget_policies(name)
+
+    def _forget_policies(self, name: TopicName) -> None:
         shared = policy_name(name)
         names: Collection[str] = () if shared == name else self.topics.keys() | self._changing
         siblings = (parse_topic(each) for each in names if each != name.full)

@@ -94,8 +94,8 @@ class SchemaApi:
         return {"version": -1 if version is None else version}
 
     async def _strategy(self, topic: TopicName) -> CompatibilityStrategy:
-        await self._service.policies.load(topic.base)
-        return self._service.policies.effective(topic.base).schema_compatibility
+        policy = await self._service.policies.find_effective(topic.base)
+        return policy.schema_compatibility
 
 
 def _describe(found: StoredSchema) -> Mapping[str, Any]:

@@ -1,0 +1,93 @@
+"""What a broker keeps of topics that it does not serve: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from magnetar.broker.ownership import Owner
+from magnetar.broker.resource import Resources
+from magnetar.broker.service import Service
+from magnetar.broker.topicpolicy.system import SystemTopicPolicies
+from magnetar.errors import ServiceNotReady, TopicNotFound
+from magnetar.ledger.backends.memory import MemoryLedgerStore
+from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
+from magnetar.model.name import NamespaceName, TopicName, parse_topic
+from magnetar.model.policy import Policies, TenantInfo
+from magnetar.model.position import Term
+from magnetar.runtime.clock import SystemClock
+from magnetar.runtime.configuration import Configuration
+from tests.unit.broker.broker_place import assemble
+
+TOPIC = parse_topic("persistent://shop/eu/orders")
+ELSEWHERE = Owner("home:8080", "pulsar://home:6650", "http://home:8080", Term(1), is_self=False)
+
+
+class Guest:
+    """The ownership of a broker that owns nothing."""
+
+    is_shared = True
+
+    async def owner_of(self, topic: TopicName) -> Owner:
+        return ELSEWHERE
+
+
+async def make_home() -> tuple[Service, MemoryTree, MemoryLedgerStore]:
+    tree, ledgers = MemoryTree(SystemClock()), MemoryLedgerStore()
+    home = make_broker(tree, ledgers)
+    await home.resources.tenants.create("shop", TenantInfo(allowedClusters=("standalone",)))
+    await home.resources.namespaces.create(
+        NamespaceName("shop", "eu"), Policies(replication_clusters=("standalone",))
+    )
+    return home, tree, ledgers
+
+
+def make_broker(tree: MemoryTree, ledgers: MemoryLedgerStore) -> Service:
+    store = MemoryStore(tree)
+    resources = Resources(store, store, clock=SystemClock())
+    return assemble(Configuration({}), SystemClock(), resources, ledgers, term=1)
+
+
+def backend_of(service: Service) -> SystemTopicPolicies:
+    backend = service.policies.topic_policies
+    assert isinstance(backend, SystemTopicPolicies)
+    return backend
+
+
+def test_a_broker_does_not_read_the_policies_of_topics_that_another_serves() -> None:
+    async def body() -> None:
+        home, tree, ledgers = await make_home()
+        await home.load_topic(TOPIC, create=True)
+        await home.policies.update(TOPIC, lambda each: replace(each, maxProducerPerTopic=3))
+        other = make_broker(tree, ledgers)
+        other.ownership = Guest()
+        for name in (TOPIC, parse_topic("non-persistent://shop/eu/news")):
+            with pytest.raises(ServiceNotReady, match="is served by pulsar://home:6650"):
+                await other.load_topic(name, create=True)
+        assert backend_of(other).readers == ()
+        assert backend_of(other).listening == 0
+        assert home.policies.effective(TOPIC).max_producers == 3
+        for service in (other, home):
+            await service.close()
+            await service.policies.close()
+
+    asyncio.run(body())
+
+
+def test_a_topic_that_did_not_open_leaves_no_policies_behind() -> None:
+    async def body() -> None:
+        home, _, _ = await make_home()
+        for number in range(3):
+            with pytest.raises(TopicNotFound):
+                await home.load_topic(parse_topic(f"persistent://shop/eu/missing-{number}"))
+        assert backend_of(home).listening == 0
+        await home.load_topic(TOPIC, create=True)
+        with pytest.raises(TopicNotFound):
+            await home.load_topic(TOPIC.partition(7))  # its policies are the loaded topic's
+        assert backend_of(home).listening == 1
+        await home.close()
+        await home.policies.close()
+
+    asyncio.run(body())
