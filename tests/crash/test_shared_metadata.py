@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,15 +22,22 @@ from magnetar.metadata.backends.zookeeper import ZookeeperStore
 from magnetar.metadata.store import ABSENT
 from magnetar.model.name import parse_namespace
 from magnetar.testing import BrokerFailed, MagnetarBroker
-from magnetar.testing.zookeeper import ZookeeperServer, shared_zookeeper
+from magnetar.testing.zookeeper import ZookeeperEnsemble, ZookeeperServer, shared_zookeeper
+from tests.crash.member import (
+    LONG_S,
+    TOPIC,
+    Member,
+    Publisher,
+    ask,
+    broker_on,
+    find_owner,
+    id_of,
+    read_all,
+    running,
+    until,
+)
 
-LONG_S = 60.0
-TOPIC = "persistent://public/default/orders"
 DEFAULT = parse_namespace("public/default")
-
-
-def broker_on(url: str, **settings: str | int) -> MagnetarBroker:
-    return MagnetarBroker(set=settings, arguments=["--metadata", url])
 
 
 @pytest.fixture(scope="module")
@@ -46,89 +51,6 @@ def pair() -> Iterator[tuple[MagnetarBroker, MagnetarBroker]]:
     url = shared_zookeeper().new_url()
     with broker_on(url) as first, broker_on(url) as second:
         yield first, second
-
-
-def ask(broker: MagnetarBroker, method: str, path: str, body: object = None) -> tuple[int, Any]:
-    """One request, no redirect followed; a redirect answers with where it leads."""
-    connection = http.client.HTTPConnection("127.0.0.1", broker.web_port, timeout=LONG_S)
-    try:
-        headers = {"content-type": "application/json"}
-        text = None if body is None else json.dumps(body)
-        connection.request(method, f"/admin/v2/{path}", text, headers)
-        response = connection.getresponse()
-        content = response.read()
-        if response.status == 307:
-            return 307, response.headers["location"]
-        return response.status, json.loads(content) if content[:1] in (b"{", b"[") else content
-    finally:
-        connection.close()
-
-
-def find_owner(broker: MagnetarBroker, topic: str) -> str:
-    connection = http.client.HTTPConnection("127.0.0.1", broker.web_port, timeout=LONG_S)
-    try:
-        connection.request("GET", "/lookup/v2/topic/" + topic.replace("://", "/"))
-        return str(json.loads(connection.getresponse().read())["brokerId"])
-    finally:
-        connection.close()
-
-
-def id_of(broker: MagnetarBroker) -> str:
-    return f"127.0.0.1:{broker.web_port}"
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONG_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.01)
-
-
-class Publisher:
-    """Sends numbers one after the other and keeps those that were acknowledged."""
-
-    def __init__(self, url: str) -> None:
-        logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-        self._client = pulsar.Client(url, logger=logger, operation_timeout_seconds=60)
-        self._producer = self._client.create_producer(TOPIC, send_timeout_millis=60_000)
-        self._stop = threading.Event()
-        self.acknowledged: list[int] = []
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        number = 0
-        while not self._stop.is_set():
-            self._producer.send(str(number).encode())
-            self.acknowledged.append(number)
-            number += 1
-
-    def more(self, count: int = 20) -> None:
-        """Wait for that many further acknowledgements."""
-        goal = len(self.acknowledged) + count
-        until(lambda: len(self.acknowledged) >= goal)
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(LONG_S)
-
-    def close(self) -> None:
-        self.stop()
-        self._client.close()
-
-
-def read_all(url: str) -> list[int]:
-    """Every number once; what was sent again after a broken connection may be there twice."""
-    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(url, logger=logger, operation_timeout_seconds=60)
-    try:
-        reader = client.create_reader(TOPIC, pulsar.MessageId.earliest)
-        numbers = set()
-        while reader.has_message_available():
-            numbers.add(int(reader.read_next(30_000).data()))
-        return sorted(numbers)
-    finally:
-        client.close()
 
 
 def test_brokers_know_each_other_and_one_leads(pair: tuple[MagnetarBroker, ...]) -> None:
@@ -244,11 +166,6 @@ async def load_lease(store: ZookeeperStore) -> dict[str, Any] | None:
     return None if record is None else json.loads(record.value)
 
 
-def running(data: Path, url: str, *overrides: str) -> Any:
-    chosen = [f"metadataStoreUrl={url}", *overrides]
-    return serving(data=data, port=0, web_port=0, bind="127.0.0.1", overrides=chosen)
-
-
 def test_loaded_topics_go_on_while_zookeeper_hangs_or_is_dead(mortal: ZookeeperServer) -> None:
     settings = {"metadataStoreOperationTimeoutSeconds": 5}
     with broker_on(mortal.new_url(), **settings) as broker:
@@ -271,6 +188,70 @@ def test_loaded_topics_go_on_while_zookeeper_hangs_or_is_dead(mortal: ZookeeperS
         publisher.more()
         publisher.close()
         assert read_all(broker.service_url) == publisher.acknowledged
+
+
+def test_a_slow_zookeeper_slows_calls_and_refuses_none(mortal: ZookeeperServer) -> None:
+    with broker_on(mortal.new_url()) as broker:
+        publisher = Publisher(broker.service_url)
+        publisher.more()
+        with mortal.slow(), ThreadPoolExecutor(8) as threads:
+
+            def create(index: int) -> tuple[int, int]:
+                namespace = ask(broker, "PUT", f"namespaces/public/slow-{index}")[0]
+                return namespace, ask(broker, "PUT", f"persistent/public/slow-{index}/topic")[0]
+
+            assert set(threads.map(create, range(8))) == {(204, 204)}
+            publisher.more()
+        publisher.close()
+        assert "leases were lost" not in broker.read_log()
+        assert read_all(broker.service_url) == publisher.acknowledged
+
+
+def test_an_ensemble_goes_on_when_its_leader_is_killed(tmp_path: Path) -> None:
+    """Sessions belong to the ensemble: what is owned stays owned, under the same term."""
+
+    async def body(ensemble: ZookeeperEnsemble) -> None:
+        async with running(tmp_path / "data", ensemble.url + "/cluster") as broker:
+            store = broker.service.store
+            publisher = await asyncio.to_thread(Publisher, broker.service.service_url)
+            try:
+                await asyncio.to_thread(publisher.more)
+                before = store.session[0], await load_lease(store)
+                await _kill_leader_among_writes(ensemble, store)
+                assert (store.session[0], await load_lease(store)) == before
+                await asyncio.to_thread(publisher.more)
+            finally:
+                await asyncio.to_thread(publisher.close)
+            numbers = await asyncio.to_thread(read_all, broker.service.service_url)
+            assert numbers == publisher.acknowledged
+
+    with ZookeeperEnsemble() as ensemble:
+        asyncio.run(body(ensemble))
+
+
+async def _kill_leader_among_writes(ensemble: ZookeeperEnsemble, store: ZookeeperStore) -> None:
+    """What was acknowledged is there; a write that was cut off is there or not."""
+    acknowledged: list[int] = []
+    uncertain: list[int] = []
+
+    async def write(number: int) -> None:
+        try:
+            await store.put(f"/written/{number}", b"x", expect=ABSENT)
+        except StoreUnavailable:
+            uncertain.append(number)
+        else:
+            acknowledged.append(number)
+
+    for number in range(20):
+        await write(number)
+    killing = asyncio.ensure_future(asyncio.to_thread(ensemble.leader.kill))
+    async with asyncio.timeout(LONG_S):
+        for number in range(20, 200):
+            await write(number)
+        await killing
+    assert 199 in acknowledged
+    found = set(map(int, await store.children("/written")))
+    assert set(acknowledged) <= found <= {*acknowledged, *uncertain}
 
 
 def test_local_and_configuration_stores_may_be_two(tmp_path: Path) -> None:
@@ -371,11 +352,6 @@ def _produce_once(url: str) -> None:
 
 def test_the_broker_command_wants_a_shared_store(tmp_path: Path) -> None:
     url = shared_zookeeper().new_url()
-
-    class Member(MagnetarBroker):
-        def command(self) -> list[str]:
-            return [word if word != "standalone" else "broker" for word in super().command()]
-
     assert os.environ.get("MAGNETAR_DATA") is None
     with Member(arguments=["--metadata", url], set={"clusterName": "north"}) as broker:
         assert ask(broker, "GET", "clusters") == (200, ["north"])

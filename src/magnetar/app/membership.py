@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import Final
 
 import msgspec
 
@@ -12,16 +11,19 @@ from magnetar import __version__
 from magnetar.app.directory import DataDirectory, load_identity, store_identity
 from magnetar.app.metadata import Stores
 from magnetar.broker.api.broker import BROKERS, LEADER
-from magnetar.broker.lease import NamespaceOwnership, describe_listeners
+from magnetar.broker.lease import (
+    DirectoryRecord,
+    NamespaceOwnership,
+    describe_listeners,
+    directory_path,
+)
 from magnetar.broker.ownership import Owner
 from magnetar.errors import DataDirectoryRefused, LockBusy, RecordNotFound
 from magnetar.metadata.election import Election
 from magnetar.metadata.lock import Locks
-from magnetar.metadata.store import ABSENT, ANY_VERSION, MetadataStore
+from magnetar.metadata.store import ANY_VERSION, MetadataStore
 from magnetar.model.name import NamespaceName
 from magnetar.model.position import Term
-
-DIRECTORIES: Final = "/magnetar/directories"
 
 
 async def settle_identity(
@@ -47,21 +49,25 @@ async def settle_identity(
                 " start it without a metadata address, or give it an empty directory"
             )
         identity = store_identity(directory)
-    path = f"{DIRECTORIES}/{identity}"
-    if await stores.local.get(path) is None:
+    if await stores.local.get(directory_path(identity)) is None:
         if has_ledgers:
             raise DataDirectoryRefused(
                 f"the metadata store does not know {directory.path}: it is another one than the"
                 " directory was written with, or it was lost"
             )
-        await stores.local.put(path, str(directory.path.absolute()).encode(), expect=ABSENT)
+        await _note(stores.local, identity, DirectoryRecord(path=str(directory.path.absolute())))
     return identity
+
+
+async def _note(store: MetadataStore, identity: str, record: DirectoryRecord) -> None:
+    await store.put(directory_path(identity), msgspec.json.encode(record), expect=ANY_VERSION)
 
 
 async def join(
     stack: AsyncExitStack,
     store: MetadataStore,
     me: Owner,
+    directory: DataDirectory,
     identity: str,
     *,
     next_term: Callable[[], Awaitable[Term]],
@@ -73,6 +79,8 @@ async def join(
         store, me, identity, next_term=next_term, is_known=is_known, on_moved=on_moved
     )
     stack.push_async_callback(ownership.close)
+    record = DirectoryRecord(path=str(directory.path.absolute()), brokerId=me.broker_id)
+    await _note(store, identity, record)
     await _register(stack, store, me)
     await ownership.resume()
     return ownership

@@ -107,6 +107,7 @@ async def serving(
                 stack,
                 store,
                 owner,
+                directory,
                 identity,
                 next_term=lambda: take_term(store, above=above),
                 is_known=resources.namespaces.exists,

@@ -28,6 +28,7 @@ from magnetar.model.scalable import BrokerAddress
 from magnetar.runtime.log import Log
 from magnetar.runtime.task import TaskScope
 
+DIRECTORIES: Final = "/magnetar/directories"
 HOMES: Final = "/magnetar/homes"
 LEASES: Final = "/namespace"
 _LOOKS: Final = 10
@@ -51,6 +52,13 @@ class LeaseRecord(msgspec.Struct, kw_only=True):
     advertisedListeners: dict[str, dict[str, str]] = {}
 
 
+class DirectoryRecord(msgspec.Struct, kw_only=True):
+    """Where the data is that a directory's name stands for, and the broker last seen at it."""
+
+    path: str
+    brokerId: str = ""
+
+
 def describe_listeners(owner: Owner) -> dict[str, dict[str, str]]:
     """The addresses of a broker by the name a client may ask for, as Pulsar spells them."""
     return {
@@ -64,6 +72,10 @@ def describe_listeners(owner: Owner) -> dict[str, dict[str, str]]:
 
 def home_path(namespace: NamespaceName) -> str:
     return f"{HOMES}/{namespace}"
+
+
+def directory_path(identity: str) -> str:
+    return f"{DIRECTORIES}/{identity}"
 
 
 def lease_path(namespace: NamespaceName) -> str:
@@ -116,7 +128,7 @@ class NamespaceOwnership:
         if home is None:
             return self._me
         if home != self._directory:
-            return await self._load_remote(namespace)
+            return await self._load_remote(namespace, home.decode())
         async with self._acquiring:
             held = self._leases.get(namespace)
             return held if held is not None else await self._acquire(namespace)
@@ -150,7 +162,7 @@ class NamespaceOwnership:
             return await self._load_home(namespace)
         return self._directory
 
-    async def _load_remote(self, namespace: NamespaceName) -> Owner:
+    async def _load_remote(self, namespace: NamespaceName, home: str) -> Owner:
         path = lease_path(namespace)
         record = await self._store.get(path)
         for _ in range(_LOOKS):
@@ -159,7 +171,7 @@ class NamespaceOwnership:
             await asyncio.sleep(_LOOK_S)  # the home may be taking its lease at this moment
             record = await self._store.get(path)
         if record is None:
-            raise NoOwner(f"The broker that holds the topics of {namespace} is not there")
+            raise NoOwner(await self._describe_absence(namespace, home))
         lease = _decode(path, record.value)
         return Owner(
             broker_id=lease.brokerId,
@@ -175,6 +187,18 @@ class NamespaceOwnership:
             },
             service_url_tls=lease.nativeUrlTls,
             web_url_tls=lease.httpUrlTls,
+        )
+
+    async def _describe_absence(self, namespace: NamespaceName, home: str) -> str:
+        seen = await self._store.get(directory_path(home))
+        try:
+            known = msgspec.json.decode(seen.value if seen else b"", type=DirectoryRecord)
+            who = f"Broker {known.brokerId}"
+        except msgspec.DecodeError:
+            who = f"The broker of the data directory {home}"
+        return (
+            f"{who} holds the topics of {namespace} and is not there;"
+            " no other broker has them, try again when it is back"
         )
 
     async def _acquire(self, namespace: NamespaceName) -> Owner:

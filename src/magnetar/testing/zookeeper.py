@@ -11,7 +11,10 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -22,6 +25,8 @@ from magnetar.testing.broker import HOST, find_ports
 
 READY_S_MAX: Final = 60.0
 _MAIN: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
+_MEMBER_MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_MEMBERS: Final = 3
 _SHELL: Final = "org.apache.zookeeper.ZooKeeperMain"
 _CONFIGURATION: Final = """\
 clientPortAddress={host}
@@ -32,6 +37,10 @@ maxSessionTimeout=60000
 maxClientCnxns=0
 admin.enableServer=false
 4lw.commands.whitelist=srvr
+"""
+_ENSEMBLE: Final = """\
+initLimit=20
+syncLimit=10
 """
 
 
@@ -68,11 +77,16 @@ class ZookeeperServer:
         return f"{self.url}/test-{os.getpid()}-{next(self._roots)}"
 
     def start(self) -> None:
+        self._launch(_MAIN)
+        self._await_ready()
+
+    def configuration(self) -> str:
+        return _CONFIGURATION.format(host=HOST, port=self.port, data=self._home / "data")
+
+    def _launch(self, main: str) -> None:
         java, jars = find_java(), find_jars()
         configuration = self._home / "zoo.cfg"
-        configuration.write_text(
-            _CONFIGURATION.format(host=HOST, port=self.port, data=self._home / "data")
-        )
+        configuration.write_text(self.configuration())
         options = [
             f"-Xmx{self._heap_mib}m",
             "-Xms32m",
@@ -81,13 +95,12 @@ class ZookeeperServer:
         ]
         # A test's data need not outlive the machine, only the server's own death.
         options += ["-Dzookeeper.forceSync=no", "-Djava.net.preferIPv4Stack=true"]
-        command = [java, *options, "-cp", jars, _MAIN, str(configuration)]
+        command = [java, *options, "-cp", jars, main, str(configuration)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
         atexit.register(self._process.kill)
-        self._await_ready(self._process)
 
     def kill(self) -> None:
         """SIGKILL; everything acknowledged is in the server's log."""
@@ -108,6 +121,25 @@ class ZookeeperServer:
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
+
+    @contextmanager
+    def slow(self, *, stopped_s: float = 0.3, going_s: float = 0.03) -> Iterator[None]:
+        """A server that answers, in fits and starts."""
+        done = threading.Event()
+
+        def drag() -> None:
+            while not done.wait(going_s):
+                self.pause()
+                done.wait(stopped_s)
+                self.resume()
+
+        dragging = threading.Thread(target=drag)
+        dragging.start()
+        try:
+            yield
+        finally:
+            done.set()
+            dragging.join()
 
     def expire(self, session: tuple[int, bytes]) -> None:
         """End a session from outside, as the server does with one it has not heard of."""
@@ -147,22 +179,94 @@ class ZookeeperServer:
     ) -> None:
         self.close()
 
-    def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
+    def _await_ready(self) -> None:
+        process = self._process
+        assert process is not None, "the server was not started"
         deadline = time.monotonic() + READY_S_MAX
-        while not self._answers():
+        while not self.mode:
             if process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 tail = self.log.read_text(errors="replace")[-2_000:]
                 raise ZookeeperMissing(f"ZooKeeper did not start:\n{tail}")
             time.sleep(0.05)
 
-    def _answers(self) -> bool:
+    @property
+    def mode(self) -> str:
+        """`standalone`, `leader` or `follower`; nothing while it does not serve."""
         try:
             with socket.create_connection((HOST, self.port), timeout=5) as connection:
                 connection.sendall(b"srvr")
-                return b"Mode:" in connection.makefile("rb").read()
+                told = connection.makefile("rb").read().decode(errors="replace")
         except OSError:
-            return False
+            return ""
+        lines = [line for line in told.splitlines() if line.startswith("Mode: ")]
+        return lines[0].removeprefix("Mode: ") if lines else ""
+
+
+class _Member(ZookeeperServer):
+    """One server of an ensemble; it serves when more than half of them are there."""
+
+    def __init__(self, number: int, peers: str) -> None:
+        super().__init__(heap_mib=64)
+        self._number = number
+        self._peers = peers
+
+    def configuration(self) -> str:
+        return super().configuration() + _ENSEMBLE + self._peers
+
+    def start(self) -> None:
+        data = self._home / "data"
+        data.mkdir(exist_ok=True)
+        (data / "myid").write_text(str(self._number))
+        self._launch(_MEMBER_MAIN)
+
+    def await_ready(self) -> None:
+        self._await_ready()
+
+
+class ZookeeperEnsemble:
+    """Three servers that go on serving when one of them is killed."""
+
+    def __init__(self) -> None:
+        ports = find_ports(2 * _MEMBERS)
+        numbers = range(1, _MEMBERS + 1)
+        peers = "".join(
+            f"server.{number}={HOST}:{ports[2 * number - 2]}:{ports[2 * number - 1]}\n"
+            for number in numbers
+        )
+        self.members = [_Member(number, peers) for number in numbers]
+
+    @property
+    def url(self) -> str:
+        return "zk://" + ",".join(member.hosts for member in self.members)
+
+    @property
+    def leader(self) -> ZookeeperServer:
+        [leader] = [member for member in self.members if member.mode == "leader"]
+        return leader
+
+    def __enter__(self) -> Self:
+        try:
+            for member in self.members:
+                member.start()
+            for member in self.members:
+                member.await_ready()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for member in self.members:
+            member.close()
 
 
 def find_java() -> str:
