@@ -11,7 +11,9 @@ from magnetar.broker.api.scalable_subscription import describe_subscription
 from magnetar.broker.api.subscription import SubscriptionApi
 from magnetar.broker.api.topic import StatsOptions, TopicApi
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.scalable.segment import together
 from magnetar.errors import PreconditionFailed, ServiceNotReady
+from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName
 from magnetar.model.position import Position
 from magnetar.model.scalable import SegmentLoad, SubscriptionRecord
@@ -49,10 +51,7 @@ class ScalableStatsApi:
             "totalSegments": len(layout.segments),
             "activeSegments": len(layout.active),
             "sealedSegments": len(layout.sealed),
-            "segments": {
-                str(segment.id): await self._describe_segment(topic, segment)
-                for segment in layout.segments
-            },
+            "segments": await self._describe_segments(topic, layout),
             "subscriptions": {
                 name: await self._describe_subscription(controller, name, known.get(name))
                 for name in sorted(known.keys() | controller.coordinators.keys())
@@ -73,10 +72,9 @@ class ScalableStatsApi:
     async def segments(self, topic: TopicName) -> Mapping[str, Any]:
         """Every segment with its rates and the backlog of each subscription."""
         controller = await self._service.scalable.controller(topic)
-        segments = {
-            str(segment.id): await self._describe_segment(topic, segment) | {"subscriptions": {}}
-            for segment in controller.layout.segments
-        }
+        segments = await self._describe_segments(topic, controller.layout)
+        for described in segments.values():
+            described["subscriptions"] = {}
         for name in sorted(await controller.subscriptions()):
             for number, backlog in (await controller.backlog(name)).items():
                 if str(number) in segments:
@@ -147,6 +145,13 @@ class ScalableStatsApi:
         return await self._subscriptions.peek(segment.name_in(topic), subscription, place)
 
     # One of many
+    async def _describe_segments(self, topic: TopicName, layout: Layout) -> dict[str, Any]:
+        described = await together(
+            self._describe_segment(topic, segment) for segment in layout.segments
+        )
+        numbers = (str(segment.id) for segment in layout.segments)
+        return dict(zip(numbers, described, strict=True))
+
     async def _describe_segment(self, topic: TopicName, segment: Segment) -> dict[str, Any]:
         """One without a topic holds nothing: somebody deleted its data, or it was never made."""
         name = segment.name_in(topic)
