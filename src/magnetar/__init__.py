@@ -168,13 +168,13 @@ _HOMES = {  # the module, and the name there if it is another
     "TableView": "client.facade.classic",
     "TlsAuthentication": "client.authentication",
     "TlsPolicy": "client.tls",
-    "Token": "client.authentication:TokenAuthentication",  # nosec B105  a class, no secret
     "TokenAuthentication": "client.authentication",
     "TopicTerminatedError": "client.error",
     "TransactionConflictError": "client.error",
     "TransactionError": "client.error",
     "UnavailableError": "client.error",
 }
+_HOMES["Token"] = "client.authentication:TokenAuthentication"  # nosec B105
 
 __all__ = [
     "EARLIEST_ID",
