@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from magnetar import AsyncPulsarClient, PulsarClient
 from magnetar.client.admin import AdminClient
+from magnetar.runtime.clock import SystemClock
 from magnetar.testing.broker import MagnetarBroker
 
 PEER_URL: Final = os.environ.get("MAGNETAR_PEER_URL", "")
@@ -191,6 +192,25 @@ class Place:
         self.admin.namespaces.create(namespace)
         return namespace
 
+    @property
+    def grace_s(self) -> float:
+        """How long others may wait for the segments of a consumer that left.
+
+        Apache Pulsar does not tell leaving from being cut off, and waits a minute for it.
+        """
+        return 90.0 if self.is_apache else PATIENCE_S
+
+    def now_ms(self) -> int:
+        return SystemClock().now_ms()
+
+    async def cut(self, client: Any) -> None:
+        """End all connections of a client as a broken network does, with nobody saying goodbye."""
+        if isinstance(client, AsyncPulsarClient):
+            _abort(client)
+        else:
+            facade = client.inner
+            await asyncio.to_thread(facade._loop.call, lambda: _abort(facade._inner))
+
     async def unfence(self, namespace: str) -> None:
         """Apache Pulsar leaves a segment that was sealed under load closed to readers."""
         if self.is_apache:
@@ -201,6 +221,13 @@ class Place:
 
     async def merge(self, topic: str, left: int, right: int) -> None:
         await asyncio.to_thread(self.admin.scalable_topics.merge, topic, left, right)
+
+
+def _abort(client: AsyncPulsarClient) -> None:
+    pool = client._session.pool
+    for connection in (*pool._open.values(), *pool._own):
+        if connection.is_open and connection._transport is not None:
+            connection._transport.abort()
 
 
 def make_place(kind: Kind, flavour: Flavour, broker: Callable[[], MagnetarBroker]) -> Place:
@@ -220,8 +247,8 @@ async def take(consumer: Any, count: int) -> list[Any]:
     return messages
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+async def until(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
+    async with asyncio.timeout(patience_s):
         while not condition():
             await asyncio.sleep(0.01)
 

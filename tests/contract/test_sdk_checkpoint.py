@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from magnetar import Checkpoint, FeatureNotSupportedError, NotFoundError, Schema
-from tests.contract.sdk_place import PATIENCE_S, SILENCE_S, Place, take, until
+from tests.contract.sdk_place import PATIENCE_S, SILENCE_S, Place, take, until, until_equal
 
 
 class Writer:
@@ -216,6 +216,103 @@ def test_the_members_of_a_group_share_the_segments(place: Place) -> None:
             client.checkpoint_consumer(topic, start=merged, schema=Schema.STRING) as alone,
         ):
             assert await alone.receive(SILENCE_S) is None
+
+    asyncio.run(body())
+
+
+async def drain(members: tuple[Any, ...], count: int) -> list[list[int]]:
+    """Exactly so many, by member, and nothing after them."""
+    received: list[list[int]] = [[] for _ in members]
+    async with asyncio.timeout(3 * PATIENCE_S):
+        while sum(map(len, received)) < count:
+            for numbers, member in zip(received, members, strict=True):
+                batch = await member.receive_many(count, SILENCE_S)
+                numbers += [int(message.value) for message in batch]
+    for member in members:
+        assert await member.receive(SILENCE_S) is None
+    return received
+
+
+def test_a_group_reads_all_generations_of_segments(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic()
+        keep_segments(place, topic)
+        async with place.client() as client, client.producer(topic, schema=Schema.STRING) as out:
+            writer = Writer(out)
+            await writer.send(20)
+            await place.split(topic, 0)
+            await writer.send(20)
+            await place.split(topic, 1)
+            await writer.send(20)
+            options = {"start": Checkpoint.EARLIEST, "group": "g", "schema": Schema.STRING}
+            async with client.checkpoint_consumer(topic, **options) as alone:
+                assert await read(alone, 60) == list(range(60))
+
+    asyncio.run(body())
+
+
+def test_a_member_that_joins_shares_what_comes_from_then_on(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(4)
+        options = {"group": "g", "start": Checkpoint.LATEST, "schema": Schema.STRING}
+        async with (
+            place.client() as client,
+            client.producer(topic, schema=Schema.STRING) as out,
+            client.checkpoint_consumer(topic, name="a", **options) as first,
+        ):
+            writer = Writer(out)
+            await writer.send(20)
+            assert await read(first, 20) == list(range(20))
+            async with client.checkpoint_consumer(topic, name="b", **options) as second:
+                await until(lambda: len(first.segments) == len(second.segments) == 2)
+                await writer.send(40)
+                shares = await drain((first, second), 40)
+                assert shares[0] and shares[1]
+                assert sorted(shares[0] + shares[1]) == list(range(20, 60))
+
+    asyncio.run(body())
+
+
+def test_a_group_goes_on_from_a_checkpoint_across_a_split_and_a_merge(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(2)
+        keep_segments(place, topic)
+        async with place.client() as client, client.producer(topic, schema=Schema.STRING) as out:
+            writer = Writer(out)
+            await writer.send(20)
+            options = {"group": "g", "name": "only", "schema": Schema.STRING}
+            async with client.checkpoint_consumer(
+                topic, start=Checkpoint.EARLIEST, **options
+            ) as member:
+                first = [int(message.value) for message in await take(member, 8)]
+                saved = bytes(member.checkpoint())
+            await place.split(topic, 0)
+            await writer.send(20)
+            await place.merge(topic, 2, 3)
+            await writer.send(20)
+            async with client.checkpoint_consumer(
+                topic, start=Checkpoint.from_bytes(saved), **options
+            ) as member:
+                assert sorted(first + await read(member, 52)) == list(range(60))
+
+    asyncio.run(body())
+
+
+def test_a_group_whose_members_are_gone_has_none_left_at_the_broker(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(2)
+
+        async def count() -> int:
+            stats = await asyncio.to_thread(place.admin.scalable_topics.stats, topic)
+            return len(stats["subscriptions"].get("g", {}).get("consumers", ()))
+
+        async with place.client() as client:
+            await client.checkpoint_consumer(topic, group="g", name="a")
+            await client.checkpoint_consumer(topic, group="g", name="b")
+            await until_equal(count, 2)
+        async with asyncio.timeout(place.grace_s):
+            while await count():
+                await asyncio.sleep(0.05)
 
     asyncio.run(body())
 

@@ -18,7 +18,9 @@ BOTH = pytest.mark.parametrize("kind", KINDS_OF_TOPIC)
 
 
 @cache
-def keys(algorithm: str) -> PemKeys:
+def keys(algorithm: str, owner: str = "us") -> PemKeys:
+    """The same for the same owner."""
+    assert owner
     private: Any = (
         rsa.generate_private_key(65537, 2048)
         if algorithm == "rsa"
@@ -81,12 +83,14 @@ def test_a_large_message_is_encrypted_in_pieces(place: Place, kind: str) -> None
 
 @BOTH
 @pytest.mark.parametrize("on_failure", ["consume", "discard", "fail"])
+@pytest.mark.parametrize("held", ["no key", "a key of somebody else"])
 def test_without_the_key_a_consumer_does_what_it_was_told(
-    place: Place, kind: str, on_failure: str
+    place: Place, kind: str, on_failure: str, held: str
 ) -> None:
     async def body() -> None:
         topic = pick_topic(place, kind, segments=1)
-        opening = ConsumerEncryption(PemKeys(), on_failure=on_failure)
+        provider = PemKeys() if held == "no key" else keys("rsa", "somebody else")
+        opening = ConsumerEncryption(provider, on_failure=on_failure)
         async with place.client() as client:
             consumer = await open_queue(client, topic, encryption=opening, ack_group_time=0)
             sealed = await open_producer(

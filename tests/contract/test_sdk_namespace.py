@@ -52,6 +52,39 @@ def test_a_queue_over_a_namespace_follows_the_topics_that_match(place: Place) ->
     asyncio.run(body())
 
 
+def test_a_stream_over_a_namespace_follows_the_topics_that_match(place: Place) -> None:
+    async def body() -> None:
+        namespace = place.create_namespace()
+        create = place.admin.scalable_topics.create
+        names = {word: f"topic://{namespace}/{word}" for word in ("early", "late", "other")}
+        create(names["early"], segments=2, properties={"kind": "orders"})
+        async with (
+            place.client() as client,
+            client.stream_consumer(
+                namespace=namespace,
+                property_filters={"kind": "orders"},
+                subscription="s",
+                initial_position="earliest",
+            ) as consumer,
+        ):
+            assert consumer.topic == f"namespace://{namespace}"
+            create(names["late"], properties={"kind": "orders"})
+            create(names["other"], properties={"kind": "invoices"})
+            for name in names.values():
+                await send(client, name, 5)
+            messages = await take(consumer, 10)
+            assert Counter(message.topic for message in messages) == {
+                names["early"]: 5,
+                names["late"]: 5,
+            }
+            await consumer.acknowledge_cumulative(messages[-1])
+            assert await consumer.receive(SILENCE_S) is None
+            place.admin.scalable_topics.delete(names["early"], force=True)
+            await until(lambda: consumer.topics == (names["late"],))
+
+    asyncio.run(body())
+
+
 def test_one_cumulative_acknowledgement_covers_all_topics_of_a_namespace(place: Place) -> None:
     async def body() -> None:
         namespace = place.create_namespace()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -81,6 +83,88 @@ def test_an_asyncio_program_ends_in_silence(magnetar_broker: MagnetarBroker) -> 
         print("end")
         """
     assert run(program, magnetar_broker) == (0, "end\n", "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        ("async", "KILL"),
+        ("async", "STOP"),
+        ("sync", "STOP"),
+        ("sync that forgets to close", "STOP"),
+    ],
+)
+def test_a_program_whose_broker_is_frozen_or_dead_ends_in_silence(
+    request: pytest.FixtureRequest, kind: str, fault: str
+) -> None:
+    broker: MagnetarBroker
+    if fault == "KILL":
+        broker = request.getfixturevalue("magnetar_broker_factory")()
+    else:
+        broker = request.getfixturevalue("magnetar_broker")
+    topic = new_name().replace("persistent", "topic")
+    programs = {
+        "async": """
+            import asyncio
+            async def body():
+                async with AsyncPulsarClient(url, operation_timeout=0.3) as client:
+                    queue = await client.queue_consumer(topic, subscription="s")
+                    stream = await client.stream_consumer(topic, subscription="t")
+                    producer = await client.producer(topic)
+                    await producer.send(b"x")
+                    message = await queue.receive(20)
+                    os.kill(broker, signal.SIG{fault})
+                    await queue.acknowledge(message)
+                    waiting = await producer.submit(b"y")
+                assert waiting.done() and waiting.exception() is not None
+            asyncio.run(body())
+            print("end")
+            """,
+        "sync": """
+            with PulsarClient(url, operation_timeout=0.3) as client:
+                queue = client.queue_consumer(topic, subscription="s")
+                producer = client.producer(topic)
+                producer.send(b"x")
+                message = queue.receive(20)
+                os.kill(broker, signal.SIG{fault})
+                queue.acknowledge(message)
+                waiting = producer.submit(b"y")
+            assert waiting.exception(0) is not None
+            print("end")
+            """,
+        "sync that forgets to close": """
+            client = PulsarClient(url, operation_timeout=0.3)
+            queue = client.queue_consumer(topic, subscription="s")
+            producer = client.producer(topic)
+            producer.send(b"x")
+            os.kill(broker, signal.SIG{fault})
+            producer.submit(b"y")
+            print("end")
+            """,
+    }
+    program = textwrap.dedent(programs[kind]).replace("{fault}", fault)
+    try:
+        done = run(f"broker = {broker.pid}\n{program}", broker, topic)
+    finally:
+        if fault == "STOP":
+            os.kill(broker.pid, signal.SIGCONT)
+    assert done == (0, "end\n", "")
+
+
+def test_ctrl_c_ends_an_asyncio_program_in_silence(magnetar_broker: MagnetarBroker) -> None:
+    program = """
+        import asyncio
+        async def body():
+            async with AsyncPulsarClient(url) as client:
+                consumer = await client.queue_consumer(topic, subscription="s")
+                threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+                await consumer.receive()
+        try:
+            asyncio.run(body())
+        except KeyboardInterrupt:
+            print("interrupted")
+        """
+    assert run(program, magnetar_broker) == (0, "interrupted\n", "")
 
 
 def test_a_forked_process_makes_its_own_client_and_leaves_the_parents_alone(

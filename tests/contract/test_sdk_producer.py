@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -57,6 +57,7 @@ def test_what_is_sent_is_received_with_all_that_was_said_about_it(place: Place) 
             client.queue_consumer(topic, subscription="s", schema=Schema.STRING) as consumer,
             client.producer(topic, schema=Schema.STRING, name="web") as producer,
         ):
+            moment = datetime(2020, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
             id = await producer.send("hello", key="k", properties={"a": "b"})
             assert isinstance(id, MessageId) and id.segment_id == 0
             [message] = await take(consumer, 1)
@@ -65,6 +66,11 @@ def test_what_is_sent_is_received_with_all_that_was_said_about_it(place: Place) 
             assert message.id == id
             assert message.producer_name.startswith("web") and producer.name == "web"
             assert message.publish_time.tzinfo is not None and message.event_time is None
+            assert (message.sequence_id, message.redelivery_count, message.size) == (0, 0, 5)
+            assert message.replicated_from is None
+            await producer.send("later", event_time=moment)
+            [message] = await take(consumer, 1)
+            assert (message.key, message.properties, message.event_time) == (None, {}, moment)
 
     asyncio.run(body())
 
@@ -195,6 +201,40 @@ def test_sequence_ids_count_up_from_where_they_are_told(place: Place) -> None:
     asyncio.run(body())
 
 
+def test_a_sequence_id_that_was_stored_is_not_stored_again(place: Place) -> None:
+    async def body() -> None:
+        namespace = place.create_namespace()
+        place.admin.namespaces.set_policy(namespace, "deduplication", True)
+        topic = place.create_topic(namespace=namespace)
+        async with (
+            place.client() as client,
+            client.queue_consumer(topic, subscription="s") as consumer,
+            client.producer(topic, name="once", batching=False) as producer,
+        ):
+            await producer.send(b"first", sequence_id=10)
+            await producer.send(b"again", sequence_id=10)
+            await producer.send(b"last", sequence_id=11)
+            found = [message.data for message in await take(consumer, 2)]
+            assert found == [b"first", b"last"]
+            assert await consumer.receive(SILENCE_S) is None
+
+    asyncio.run(body())
+
+
+def test_producers_that_share_a_topic_do_not_mind_each_other(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(2)
+        async with (
+            place.client() as client,
+            client.producer(topic, access_mode="shared") as first,
+            client.producer(topic, access_mode="shared") as second,
+        ):
+            ids = [await each.send(b"x", key="k") for each in (first, second, first)]
+            assert len(set(ids)) == 3 and first.name != second.name
+
+    asyncio.run(body())
+
+
 def test_a_second_exclusive_producer_is_refused_while_the_first_works(place: Place) -> None:
     async def body() -> None:
         topic = place.create_topic(2)
@@ -237,8 +277,9 @@ def test_a_producer_that_waits_to_be_alone_takes_over_and_follows_a_split(place:
     [
         {"batching": False},
         {"batching": BatchingPolicy(max_delay=0.005, max_messages=5)},
-        {"compression": "zstd"},
-        {"compression": "lz4"},
+        {"batching": True, "compression": "none"},
+        *({"compression": codec} for codec in ("zstd", "lz4", "zlib", "snappy")),
+        {"compression": "zlib", "batching": False},
     ],
 )
 def test_batched_or_compressed_everything_arrives(place: Place, options: dict[str, Any]) -> None:
@@ -268,6 +309,26 @@ def test_a_missing_topic_is_made_where_the_broker_does_that(place: Place) -> Non
             else:
                 async with client.producer(topic) as producer:
                     assert (await producer.send(b"x")).segment_id == 0
+
+    asyncio.run(body())
+
+
+def test_a_missing_topic_is_not_found_where_the_namespace_makes_none(place: Place) -> None:
+    async def body() -> None:
+        namespace = place.create_namespace()
+        forbidden = {"allowAutoTopicCreation": False}
+        place.admin.namespaces.set_policy(namespace, "auto-topic-creation", forbidden)
+        topic = place.name_topic(namespace)
+        async with place.client(operation_timeout=5) as client:
+            for attempt in (
+                lambda: client.producer(topic),
+                lambda: client.queue_consumer(topic, subscription="s"),
+                lambda: client.stream_consumer(topic, subscription="s"),
+                lambda: client.checkpoint_consumer(topic),
+            ):
+                with pytest.raises(NotFoundError):
+                    await attempt()
+        assert topic not in place.admin.scalable_topics.list(namespace)
 
     asyncio.run(body())
 

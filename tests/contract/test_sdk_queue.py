@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from magnetar import EARLIEST_ID, AlreadyClosedError, BackoffPolicy, DeadLetterPolicy, Schema
-from tests.contract.sdk_place import SILENCE_S, Place, take
+from tests.contract.sdk_place import SILENCE_S, Place, take, until
 
 
 async def send_all(client: Any, topic: str, values: list[str]) -> None:
@@ -47,6 +47,191 @@ def test_consumers_share_every_message_exactly_once(place: Place) -> None:
             received = [value for share in shares for value in share]
             assert sorted(received) == sorted(b"%d" % number for number in range(150))
             assert all(shares)
+
+    asyncio.run(body())
+
+
+def test_many_producers_and_consumers_pass_every_message_once(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(4)
+        async with place.client() as client, AsyncExitStack() as stack:
+            enter = stack.enter_async_context
+            consumers = [
+                await enter(client.queue_consumer(topic, subscription="s", receiver_queue_size=10))
+                for _ in range(3)
+            ]
+            producers = [await enter(client.producer(topic)) for _ in range(4)]
+
+            async def load(number: int, producer: Any) -> None:
+                for count in range(100):
+                    await producer.submit(b"%d-%d" % (number, count), key=str(count))
+                await producer.flush()
+
+            async def drain(consumer: Any) -> list[bytes]:
+                values = []
+                while (message := await consumer.receive(2.0)) is not None:
+                    values.append(message.value)
+                    await consumer.acknowledge(message)
+                return values
+
+            loads = [load(number, each) for number, each in enumerate(producers)]
+            *_, first, second, third = await asyncio.gather(*loads, *map(drain, consumers))
+            received = sorted((*first, *second, *third))
+            sent = [b"%d-%d" % (number, count) for number in range(4) for count in range(100)]
+            assert received == sorted(sent)
+            assert first and second and third
+
+    asyncio.run(body())
+
+
+def test_messages_of_one_segment_come_in_order_and_a_consumer_says_who_it_is(
+    place: Place,
+) -> None:
+    async def body() -> None:
+        topic = place.create_topic()
+        options = {"subscription": "s", "name": "me", "schema": Schema.STRING}
+        async with place.client() as client:
+            async with client.queue_consumer(topic, **options) as consumer:
+                assert (consumer.topic, consumer.topics) == (topic, (topic,))
+                assert (consumer.subscription, consumer.name) == ("s", "me")
+                assert await consumer.receive(SILENCE_S) is None
+                assert consumer.receive_nowait() is None
+                async with client.producer(topic, schema=Schema.STRING) as producer:
+                    for value in name_values("m", 50):
+                        await producer.submit(value)
+                messages = await take(consumer, 50)
+                assert [message.value for message in messages] == name_values("m", 50)
+                for message in messages:
+                    await consumer.acknowledge(message)
+            async with client.queue_consumer(topic, **options) as consumer:
+                assert await consumer.receive(SILENCE_S) is None
+
+    asyncio.run(body())
+
+
+def test_all_segments_are_empty_after_each_message_is_acknowledged(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(4)
+        async with place.client() as client:
+            async with client.queue_consumer(topic, subscription="s") as consumer:
+                await send_all(client, topic, name_values("m", 40))
+                messages = await take(consumer, 40)
+                assert {message.segment_id for message in messages} == {0, 1, 2, 3}
+                for message in messages:
+                    await consumer.acknowledge(message.id)
+            async with client.queue_consumer(topic, subscription="s") as consumer:
+                assert await consumer.receive(SILENCE_S) is None
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("segments", [1, 3])
+def test_no_more_is_held_of_each_segment_than_the_receiver_queue_takes(
+    place: Place, segments: int
+) -> None:
+    async def body() -> None:
+        topic = place.create_topic(segments)
+        options = {"subscription": "s", "receiver_queue_size": 5}
+        async with place.client() as client:
+            consumer = await client.queue_consumer(topic, **options)
+            async with client.producer(topic, batching=False) as producer:
+                for number in range(20 * segments):
+                    await producer.submit(b"x", key=str(number))
+            await until(lambda: consumer.stats.waiting == 5 * segments)
+            await asyncio.sleep(SILENCE_S)
+            assert consumer.stats.waiting == 5 * segments
+            await take(consumer, 20 * segments)
+
+    asyncio.run(body())
+
+
+def test_who_comes_first_gets_everything_while_there_is_room(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic()
+        async with place.client() as client:
+            first = await client.queue_consumer(topic, subscription="s", priority=0)
+            second = await client.queue_consumer(topic, subscription="s", priority=1)
+            async with client.producer(topic, batching=False) as producer:
+                for _ in range(20):
+                    await producer.send(b"x")
+            await until(lambda: first.stats.waiting + second.stats.waiting == 20)
+            assert second.stats.waiting == 0
+
+    asyncio.run(body())
+
+
+def test_what_the_first_has_no_room_for_goes_to_the_second(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic()
+        async with place.client() as client:
+            first = await client.queue_consumer(
+                topic, subscription="s", priority=0, receiver_queue_size=5
+            )
+            second = await client.queue_consumer(topic, subscription="s", priority=1)
+            async with client.producer(topic, batching=False) as producer:
+                for _ in range(20):
+                    await producer.send(b"x")
+            await until(lambda: first.stats.waiting + second.stats.waiting == 20)
+            assert first.stats.waiting == 5
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("change", ["split", "merge"])
+def test_who_is_attached_stays_so_while_segments_change(place: Place, change: str) -> None:
+    async def body() -> None:
+        topic = place.create_topic(2)
+        async with (
+            place.client() as client,
+            client.queue_consumer(topic, subscription="s", schema=Schema.STRING) as consumer,
+            client.producer(topic, schema=Schema.STRING) as producer,
+        ):
+            values = name_values("m", 100)
+            for value in values[:50]:
+                await producer.submit(value, key=value)
+            if change == "split":
+                await place.split(topic, 0)
+            else:
+                await place.merge(topic, 0, 1)
+            for value in values[50:]:
+                await producer.submit(value, key=value)
+            await producer.flush()
+            found = []
+            for message in await take(consumer, 100):
+                found.append(message.value)
+                await consumer.acknowledge(message)
+            assert sorted(found) == sorted(values)
+            assert await consumer.receive(SILENCE_S) is None
+
+    asyncio.run(body())
+
+
+def test_a_subscription_is_moved_to_a_mark_and_emptied_over_rest(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(2)
+        place.admin.scalable_topics.create_subscription(topic, "s", kind="QUEUE")
+        async with place.client() as client:
+            await send_all(client, topic, name_values("before", 10))
+            await asyncio.sleep(0.05)
+            mark = place.now_ms()
+            await asyncio.sleep(0.05)
+            await send_all(client, topic, name_values("after", 10))
+            await place.split(topic, 0)  # its children are empty
+            options = {"subscription": "s", "schema": Schema.STRING}
+            async with client.queue_consumer(topic, **options) as consumer:
+                for message in await take(consumer, 20):
+                    await consumer.acknowledge(message)
+            await asyncio.to_thread(place.admin.scalable_topics.seek, topic, "s", mark)
+            async with client.queue_consumer(topic, **options) as consumer:
+                found = {message.value for message in await take(consumer, 10)}
+                assert found == set(name_values("after", 10))
+                assert await consumer.receive(SILENCE_S) is None
+            await asyncio.to_thread(place.admin.scalable_topics.clear_backlog, topic, "s")
+            async with client.queue_consumer(topic, **options) as consumer:
+                assert await consumer.receive(SILENCE_S) is None
+                await send_all(client, topic, ["later"])
+                [message] = await take(consumer, 1)
+                assert message.value == "later"
 
     asyncio.run(body())
 

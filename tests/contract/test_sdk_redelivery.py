@@ -12,7 +12,6 @@ from magnetar import BackoffPolicy, ConfigurationError, DeadLetterPolicy, Schema
 from tests.contract.sdk_place import SILENCE_S, Place, take
 from tests.contract.sdk_regular import (
     KINDS_OF_TOPIC,
-    new_name,
     open_producer,
     open_queue,
     pick_topic,
@@ -151,19 +150,24 @@ def test_a_message_delivered_too_often_becomes_a_dead_letter(place: Place, kind:
     asyncio.run(body())
 
 
+@pytest.mark.parametrize("kind", KINDS_OF_TOPIC)
+@pytest.mark.parametrize("way", ["refused", "put aside"])
 def test_a_dead_letter_topic_gets_its_first_subscription_with_the_first_letter(
-    place: Place,
+    place: Place, kind: str, way: str
 ) -> None:
     async def body() -> None:
-        topic, target = new_name(), new_name()
-        policy = DeadLetterPolicy(0, topic=target, initial_subscription="graves")
+        topic, target, retry = (pick_topic(place, kind, segments=1) for _ in range(3))
+        policy = DeadLetterPolicy(0, topic=target, initial_subscription="graves", retry_topic=retry)
         async with place.client() as client:
             consumer = await open_queue(client, topic, nack_delay=0.05, dead_letter=policy)
             producer = await open_producer(client, topic)
             await producer.send(b"bad")
             [message] = await take(consumer, 1)
-            consumer.negative_acknowledge(message)
-            assert await consumer.receive(1) is None
+            if way == "refused":
+                consumer.negative_acknowledge(message)
+                assert await consumer.receive(1) is None
+            else:
+                await consumer.reconsume_later(message, 1)
             graves = await open_queue(client, target, "graves")
             [letter] = await take(graves, 1)
             assert letter.data == b"bad"

@@ -124,6 +124,40 @@ def test_old_messages_are_read_with_a_newer_schema(place: Place, kind: str) -> N
     asyncio.run(body())
 
 
+def test_a_topic_has_one_history_of_schemas_across_a_split(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic()
+        place.admin.scalable_topics.create_subscription(topic, "keeps-sealed-segments")
+        async with place.client() as client:
+            old = await client.producer(topic, schema=earlier_order())
+            await old.send({"id": 1, "item": "tea"}, key="k")
+            await place.split(topic, 0)
+            await old.send({"id": 2, "item": "tea"}, key="k")
+            versions = await asyncio.to_thread(count_versions, place, topic)
+            assert versions == 1
+            new = await client.producer(topic, schema=Schema.avro(Order))
+            await new.send(Order(3, "milk", "cold"), key="k")
+            wrong = await client.producer(topic, schema=Schema.INT64)
+            with pytest.raises(SchemaError):
+                await wrong.send(4, key="k")
+            assert await asyncio.to_thread(count_versions, place, topic) == 2
+            reader = await client.queue_consumer(
+                topic, subscription="s", schema=Schema.avro(Order), initial_position="earliest"
+            )
+            values = [message.value for message in await take(reader, 3)]
+            assert sorted(values, key=lambda order: order.id) == [
+                Order(1, "tea", None),
+                Order(2, "tea", None),
+                Order(3, "milk", "cold"),
+            ]
+
+    asyncio.run(body())
+
+
+def count_versions(place: Place, topic: str) -> int:
+    return len(place.admin.schemas.get_all(topic.replace("topic://", "persistent://")))
+
+
 @pytest.mark.parametrize("kind", ["classic", "scalable"])
 def test_a_schema_that_does_not_fit_is_refused(place: Place, kind: str) -> None:
     async def body() -> None:

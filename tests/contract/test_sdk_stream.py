@@ -43,6 +43,108 @@ def test_one_acknowledgement_of_the_last_message_empties_all_segments(place: Pla
     asyncio.run(body())
 
 
+def test_messages_of_one_segment_come_in_order_and_a_consumer_says_who_it_is(
+    place: Place,
+) -> None:
+    async def body() -> None:
+        topic = place.create_topic()
+        options = {"subscription": "s", "name": "me", "schema": Schema.STRING}
+        async with place.client() as client, client.producer(topic, schema=Schema.STRING) as out:
+            async with client.stream_consumer(topic, **options) as consumer:
+                assert (consumer.topic, consumer.topics) == (topic, (topic,))
+                assert (consumer.subscription, consumer.name) == ("s", "me")
+                assert await consumer.receive(SILENCE_S) is None
+                for number in range(50):
+                    await out.submit(str(number))
+                await out.flush()
+                messages = await take(consumer, 50)
+                assert [int(message.value) for message in messages] == list(range(50))
+                await consumer.acknowledge_cumulative(messages[-1])
+            async with client.stream_consumer(topic, **options) as consumer:
+                assert await consumer.receive(1.0) is None
+
+    asyncio.run(body())
+
+
+def test_the_initial_position_decides_about_what_was_sent_before(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(2)
+        async with place.client() as client, client.producer(topic, schema=Schema.STRING) as out:
+            await send_numbers(out, 0, 9)
+            open = client.stream_consumer
+            async with (
+                open(topic, subscription="l", schema=Schema.STRING) as late,
+                open(
+                    topic, subscription="e", schema=Schema.STRING, initial_position="earliest"
+                ) as early,
+            ):
+                await send_numbers(out, 10, 19)
+                found = [int(message.value) for message in await take(late, 10)]
+                assert sorted(found) == list(range(10, 20))
+                found = [int(message.value) for message in await take(early, 20)]
+                assert sorted(found) == list(range(20))
+
+    asyncio.run(body())
+
+
+def test_two_hundred_keys_come_once_each(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(4)
+        async with (
+            place.client() as client,
+            client.stream_consumer(topic, subscription="s") as consumer,
+            client.producer(topic) as out,
+        ):
+            for number in range(200):
+                await out.submit(b"x", key=f"key-{number}")
+            await out.flush()
+            keys = [message.key for message in await take(consumer, 200)]
+            assert sorted(keys) == sorted(f"key-{number}" for number in range(200))
+            assert await consumer.receive(SILENCE_S) is None
+
+    asyncio.run(body())
+
+
+def test_nothing_comes_again_of_parents_and_children_that_were_acknowledged(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic()
+        options = {"subscription": "s", "name": "only", "schema": Schema.STRING}
+        async with place.client() as client, client.producer(topic, schema=Schema.STRING) as out:
+            async with client.stream_consumer(topic, **options) as consumer:
+                await send_numbers(out, 0, 19)
+                messages = await take(consumer, 20)
+                await consumer.acknowledge_cumulative(messages[-1])
+                await place.split(topic, 0)
+                await send_numbers(out, 20, 39)
+                messages = await take(consumer, 20)
+                assert {message.segment_id for message in messages} == {1, 2}
+                await consumer.acknowledge_cumulative(messages[-1])
+            async with client.stream_consumer(topic, **options) as consumer:
+                assert await consumer.receive(1.0) is None
+
+    asyncio.run(body())
+
+
+def test_the_segments_of_a_consumer_that_leaves_go_to_the_others(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(4)
+        options = {"subscription": "s", "schema": Schema.STRING}
+        async with (
+            place.client() as client,
+            client.stream_consumer(topic, name="a", **options) as first,
+            client.producer(topic, schema=Schema.STRING) as out,
+        ):
+            async with place.client() as other:
+                second = await other.stream_consumer(topic, name="b", **options)
+                await until(lambda: len(first.stats.segments[topic]) == 2)
+                await until(lambda: len(second.stats.segments[topic]) == 2)
+            await until(lambda: len(first.stats.segments[topic]) == 4, place.grace_s)
+            await send_numbers(out, 0, 19)
+            await take(first, 20)
+
+    asyncio.run(body())
+
+
 def test_an_acknowledgement_covers_what_was_received_before_and_nothing_else(
     place: Place,
 ) -> None:
@@ -170,6 +272,8 @@ def test_a_fresh_subscription_replays_all_generations_in_order(place: Place) -> 
                     messages.append(message)
                     await consumer.acknowledge_cumulative(message)
             assert all(numbers == sorted(numbers) for numbers in by_key(messages).values())
+            async with client.stream_consumer(topic, schema=Schema.STRING, **options) as consumer:
+                assert await consumer.receive(1.0) is None
 
     asyncio.run(body())
 

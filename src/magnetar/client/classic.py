@@ -238,8 +238,8 @@ class AsyncClassic:
             subscription,
             retry_topic=parse_regular(policy.retry_topic).full,
             dead_letter_topic=_choose_dead_letter_topic(policy, topics, subscription),
-            max_attempts=policy.max_redeliveries,
-            open_letterbox=lambda target: self._open_letterbox(target, None),
+            policy=policy,
+            open_letterbox=self._open_letterbox,
         )
 
 

@@ -10,6 +10,7 @@ from magnetar.client.address import parse_addresses
 from magnetar.client.authentication import Authentication, NoAuthentication
 from magnetar.client.bulk import AsyncBulk
 from magnetar.client.classic import AsyncClassic
+from magnetar.client.dead_letter import Letterbox
 from magnetar.client.error import AlreadyClosedError, FeatureNotSupportedError, PulsarError
 from magnetar.client.greeting import parse_description
 from magnetar.client.lookup import Lookup
@@ -251,11 +252,12 @@ class AsyncPulsarClient:
         given = QueueOptions(**options)  # type: ignore[typeddict-item]
         settings = self._session.watch_consumer(build_queue(subscription, schema, given))
         topics, chosen = choose_target(topic, namespace)
+
+        async def open_letterbox(target: str, initial: str | None) -> Letterbox:
+            return await self.producer(target, batching=False, initial_subscription=initial)
+
         topics, policy, retries = plan_retries(
-            given.get("dead_letter"),
-            topics,
-            subscription,
-            open_letterbox=lambda target: self.producer(target, batching=False),
+            given.get("dead_letter"), topics, subscription, open_letterbox=open_letterbox
         )
 
         async def open() -> AsyncQueueConsumer[Any]:
@@ -271,7 +273,7 @@ class AsyncPulsarClient:
                     create=create,
                     names_topic=chosen is not None or len(topics) > 1,
                     dead_letter=policy,
-                    open_letterbox=lambda target: self.producer(target, batching=False),
+                    open_letterbox=open_letterbox,
                 )
 
             roster = Roster(
@@ -344,6 +346,7 @@ class AsyncPulsarClient:
             return
         self._is_closed = True
         if immediate:
+            self._session.is_ending_now = True
             self._session.pool.close()
         for made in tuple(self._session.made):
             await made.close()

@@ -41,7 +41,8 @@ class Source(Protocol):
     def negative_acknowledge(self, id: MessageId, delay: float | None) -> None: ...
 
 
-OpenLetterbox = Callable[[], Awaitable[Letterbox]]
+OpenLetterbox = Callable[[str, str | None], Awaitable[Letterbox]]
+"""Given the name of a topic, and of a subscription to make there first."""
 
 
 class DeadLetters:
@@ -56,7 +57,7 @@ class DeadLetters:
         subscription: str,
         *,
         scope: TaskScope,
-        open_letterbox: OpenLetterbox,
+        open_letterbox: Callable[[], Awaitable[Letterbox]],
         name_origin: Callable[[Message[Any]], str] = lambda message: message.topic,
     ) -> None:
         self._policy = policy

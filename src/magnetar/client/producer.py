@@ -146,7 +146,8 @@ class AsyncProducer(Generic[T]):
         self._is_closed = True
         if self._growth is not None:
             self._growth.cancel()
-        await self._settle(self._session.operation_timeout)
+        if not self._session.is_ending_now:
+            await self._settle(self._session.operation_timeout)
         self._admission.close(AlreadyClosedError(f"The producer on {self._topic} is closed"))
         await self._close_parts()
         self._session.made.pop(self, None)

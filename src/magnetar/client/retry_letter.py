@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from magnetar.client.dead_letter import (
@@ -12,13 +11,14 @@ from magnetar.client.dead_letter import (
     REAL_TOPIC,
     RECONSUME_TIMES,
     Letterbox,
+    OpenLetterbox,
     copy_options,
 )
 from magnetar.client.message import Message
+from magnetar.client.policy import DeadLetterPolicy
 from magnetar.client.scalable.message import Message as ScalableMessage
 
 Letter: TypeAlias = Message[Any] | ScalableMessage[Any]
-OpenLetterbox = Callable[[str], Awaitable[Letterbox]]
 
 
 class RetryLetters:
@@ -30,13 +30,13 @@ class RetryLetters:
         *,
         retry_topic: str,
         dead_letter_topic: str,
-        max_attempts: int,
+        policy: DeadLetterPolicy,
         open_letterbox: OpenLetterbox,
     ) -> None:
         self._subscription = subscription
         self._retry_topic = retry_topic
         self._dead_letter_topic = dead_letter_topic
-        self._max_attempts = max_attempts
+        self._policy = policy
         self._open_letterbox = open_letterbox
         self._letterboxes: dict[str, Letterbox] = {}
 
@@ -50,15 +50,15 @@ class RetryLetters:
         }
         options = copy_options(message, origin)
         counted = {RECONSUME_TIMES: str(attempts)}
-        target = self._dead_letter_topic
-        if attempts <= self._max_attempts:
-            target = self._retry_topic
+        target, initial = self._dead_letter_topic, self._policy.initial_subscription
+        if attempts <= self._policy.max_redeliveries:
+            target, initial = self._retry_topic, None
             counted[DELAY_TIME] = str(int(delay * 1000))
             options["deliver_after"] = delay
         options["properties"] = {**(options.get("properties") or {}), **counted}
         letterbox = self._letterboxes.get(target)
         if letterbox is None:
-            opened = await self._open_letterbox(target)
+            opened = await self._open_letterbox(target, initial)
             letterbox = self._letterboxes.setdefault(target, opened)
             if letterbox is not opened:  # another message was faster
                 await opened.close()

@@ -37,6 +37,8 @@ class Session:
     memory: MemoryLimit = field(default_factory=MemoryLimit)
     """What may wait for receipts, all producers together."""
     telemetry: Telemetry | None = None
+    is_ending_now: bool = False
+    """Nothing is waited for any more: what is not confirmed fails."""
     schemas: SchemaBook = field(init=False)
     _producer_ids: count[int] = field(default_factory=count)
     _consumer_ids: count[int] = field(default_factory=count)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.error import ConnectError, PulsarError
+from magnetar.client.error import ConnectError, PulsarError, PulsarTimeoutError
 from magnetar.client.policy import BackoffPolicy, ConnectionPolicy
 from magnetar.wire.batch import encode_batch
 from magnetar.wire.command import (
+    CommandConnected,
     CommandLookupTopicResponse,
     CommandMessage,
     CompressionType,
+    FeatureFlags,
     MessageIdData,
     MessageMetadata,
     SingleMessageMetadata,
@@ -103,6 +106,77 @@ def test_a_connection_cut_in_the_middle_of_a_frame_is_made_again_and_nothing_is_
             consumer = await client.classic.subscribe("t", "s")
             message = await consumer.receive(5)
             assert message is not None and message.data == b"whole" and cut
+
+    asyncio.run(body())
+
+
+TOPIC = "topic://public/default/t"
+QUESTIONS: dict[str, Callable[[AsyncPulsarClient], Awaitable[Any]]] = {
+    "producer": lambda client: client.producer(TOPIC).open(),
+    "queue_consumer": lambda client: client.queue_consumer(TOPIC, subscription="s").open(),
+    "stream_consumer": lambda client: client.stream_consumer(TOPIC, subscription="s").open(),
+    "of a namespace": lambda client: client.queue_consumer(
+        namespace="public/default", subscription="s"
+    ).open(),
+    "checkpoint_consumer": lambda client: client.checkpoint_consumer(TOPIC).open(),
+    "layout_changes": lambda client: anext(client.layout_changes(TOPIC)),
+    "create_producer": lambda client: client.classic.create_producer("t").open(),
+    "subscribe": lambda client: client.classic.subscribe("t", "s").open(),
+    "pattern": lambda client: client.classic.subscribe(
+        None, "s", pattern="public/default/.*"
+    ).open(),
+    "reader": lambda client: client.classic.reader("t").open(),
+    "table_view": lambda client: client.classic.table_view("t").open(),
+    "count_partitions": lambda client: client.classic.count_partitions("t"),
+    "list_topics": lambda client: client.classic.list_topics("public/default"),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_broker_that_never_answers_is_a_timeout_to_whoever_asks(name: str) -> None:
+    async def body() -> None:
+        async with scripted_broker() as broker:
+            connected = CommandConnected(
+                server_version="mute",
+                protocol_version=21,
+                feature_flags=FeatureFlags(supports_scalable_topics=True),
+            )
+            broker.on = {Type.CONNECT: lambda line, body, _: line.say(connected)}
+            async with asyncio.timeout(10), connect(broker, 0.1) as client:
+                with pytest.raises(PulsarTimeoutError):
+                    await QUESTIONS[name](client)
+
+    asyncio.run(body())
+
+
+def test_nobody_hangs_on_a_broker_that_falls_silent() -> None:
+    async def body() -> None:
+        async with scripted_broker() as broker:
+
+            def on_flow(line: Line, flow: Any, _: bytes) -> None:
+                line.deliver(flow.consumer_id, 1, 0, encode_entry(metadata(), b"x"))
+
+            broker.on[Type.FLOW] = on_flow
+            async with asyncio.timeout(20), connect(broker, 0.1) as client:
+                producer = await client.classic.create_producer("t", send_timeout=0.1)
+                consumer = await client.classic.subscribe("t", "s", ack_receipts=True)
+                message = await consumer.receive(5)
+                assert message is not None
+                broker.on.clear()
+                for attempt in (
+                    lambda: producer.send(b"x"),
+                    lambda: consumer.acknowledge(message),
+                    lambda: consumer.seek("earliest"),
+                    lambda: consumer.last_message_ids(),
+                    lambda: consumer.is_behind(),
+                    lambda: consumer.unsubscribe(),
+                ):
+                    with pytest.raises((PulsarTimeoutError, ConnectError)):
+                        await attempt()
+                waiting = await producer.submit(b"y")
+                await producer.flush()  # ends with its messages, well or not
+                assert isinstance(waiting.exception(), PulsarTimeoutError)
+                assert await consumer.receive(0.01) is None
 
     asyncio.run(body())
 

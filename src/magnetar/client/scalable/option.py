@@ -60,6 +60,8 @@ class ScalableProducerOptions(TypedDict, total=False):
     properties: Mapping[str, str] | None
     encryption: ProducerEncryption | None
     interceptors: Iterable[ProducerInterceptor]
+    initial_subscription: str | None
+    """Made with the first message on each segment, so that nothing there is lost."""
     segment_hash: str
     """auto, low, high: which half of a key's hash places it; auto does as the broker's release."""
     legacy_hash: KeyHash | str

@@ -170,7 +170,8 @@ class AsyncScalableProducer(Generic[T]):
             return
         if self._failure is None:
             self._failure = AlreadyClosedError(f"The producer on {self.topic} is closed")
-            await self._settle(self._session.operation_timeout)
+            if not self._session.is_ending_now:
+                await self._settle(self._session.operation_timeout)
         self._failure = AlreadyClosedError(f"The producer on {self.topic} is closed")
         self._session.made.pop(self, None)
         await self._close_all()

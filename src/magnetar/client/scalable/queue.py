@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from magnetar.client.dead_letter import DeadLetters, Letterbox
+from magnetar.client.dead_letter import DeadLetters, OpenLetterbox
 from magnetar.client.error import ConfigurationError, PulsarError
 from magnetar.client.message import Message as Delivered
 from magnetar.client.policy import DeadLetterPolicy
@@ -72,7 +72,7 @@ class QueueTopic:
         create: bool,
         names_topic: bool,
         dead_letter: DeadLetterPolicy | None,
-        open_letterbox: Callable[[str], Awaitable[Letterbox]],
+        open_letterbox: OpenLetterbox,
     ) -> None:
         self._session = session
         self._marks: dict[SegmentId, Mark] = {}
@@ -82,7 +82,9 @@ class QueueTopic:
                 dead_letter,
                 settings.subscription,
                 scope=session.scope,
-                open_letterbox=lambda: open_letterbox(dead_letter.topic or f"{self.topic}-DLQ"),
+                open_letterbox=lambda: open_letterbox(
+                    dead_letter.topic or f"{self.topic}-DLQ", dead_letter.initial_subscription
+                ),
                 name_origin=lambda message: self.topic,
             )
         self._settings = replace(settings, dead_letters=self._dead_letters)

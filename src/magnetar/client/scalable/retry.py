@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from magnetar.client.dead_letter import OpenLetterbox
 from magnetar.client.error import ConfigurationError
 from magnetar.client.policy import DeadLetterPolicy
-from magnetar.client.retry_letter import OpenLetterbox, RetryLetters
+from magnetar.client.retry_letter import RetryLetters
 from magnetar.client.scalable.layout import parse_scalable
 from magnetar.model.name import TopicName
 
@@ -29,7 +30,7 @@ def plan_retries(
         subscription,
         retry_topic=retry_topic.full,
         dead_letter_topic=graves,
-        max_attempts=policy.max_redeliveries,
+        policy=policy,
         open_letterbox=open_letterbox,
     )
     return (*topics, retry_topic), replace(policy, topic=graves), retries
