@@ -13,10 +13,9 @@ from magnetar import __version__
 from magnetar.broker.authentication import make_authenticator
 from magnetar.broker.authorization import Authorization
 from magnetar.broker.ceiling import Ceiling
+from magnetar.broker.chain import open_chain
 from magnetar.broker.change import Change
 from magnetar.broker.connection import Connection
-from magnetar.broker.default import plan_chain
-from magnetar.broker.entry import count_safely
 from magnetar.broker.heartbeat import HEARTBEAT_TENANT
 from magnetar.broker.nonpersistent import NonPersistentTopic
 from magnetar.broker.ownership import Owner, Ownership
@@ -40,7 +39,6 @@ from magnetar.errors import (
     TopicNotFound,
 )
 from magnetar.ledger.cache import EntryCache
-from magnetar.ledger.chain import Chain
 from magnetar.ledger.orphan import load_references, remove_orphans
 from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.store import LedgerStore
@@ -48,7 +46,6 @@ from magnetar.metadata.store import MetadataStore
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
 from magnetar.model.position import LedgerId
 from magnetar.model.segment import policy_name
-from magnetar.rules.policy import EffectivePolicy
 from magnetar.rules.system import is_system_topic
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
@@ -100,8 +97,8 @@ class Service:
         self.watchers: set[TopicListWatcher] = set()
         self.idle_waiters: dict[Producer, asyncio.Future[None]] = {}
         self.closing = False
-        self._cache = cache
-        self._pace = CursorPace(clock)
+        self.cache = cache
+        self.pace = CursorPace(clock)
         self._changing: dict[str, asyncio.Future[None]] = {}
         """Topics that are being loaded, unloaded or deleted: whoever comes waits for the outcome.
         """
@@ -129,9 +126,14 @@ class Service:
     # ------------------------------------------------------------------ loading
 
     async def load_topic(
-        self, name: TopicName, *, create: bool = False, properties: Mapping[str, str] | None = None
+        self,
+        name: TopicName,
+        *,
+        create: bool = False,
+        properties: Mapping[str, str] | None = None,
+        cursors: Collection[str] = (),
     ) -> AnyTopic:
-        """The live topic; loads it, or makes it when asked to."""
+        """The live topic; loads it, or makes it, with these cursors, when asked to."""
         while True:
             topic = self.topics.get(name.full)
             if topic is not None and not topic.closed:
@@ -145,13 +147,17 @@ class Service:
             with self.ceiling.loading():
                 async with Change(self._changing, name.full):
                     try:
-                        return await self._open_topic(name, create=create, properties=properties)
+                        return await self._open_topic(name, create, properties, cursors)
                     finally:
                         if name.full not in self.topics:
                             self._forget_policies(name)
 
     async def _open_topic(
-        self, name: TopicName, *, create: bool, properties: Mapping[str, str] | None
+        self,
+        name: TopicName,
+        create: bool,
+        properties: Mapping[str, str] | None,
+        cursors: Collection[str],
     ) -> AnyTopic:
         if name.domain is TopicDomain.TOPIC:
             raise NotAllowed(f"{name} is a scalable topic; attach to its segments")
@@ -174,7 +180,9 @@ class Service:
                 if not create:
                     raise TopicNotFound(f"Topic {name} not found")
                 await self._check_creation(name)
-            topic = await self._open_persistent(name, policy, owner)
+            birth = cursors if is_new else None
+            chain = await open_chain(self, name, policy, owner, birth=birth)
+            topic = await PersistentTopic.open(self, name, policy, chain)
             if properties:
                 await topic.set_properties(properties)
         self.topics[name.full] = topic
@@ -189,22 +197,6 @@ class Service:
         if not owner.is_self:
             raise ServiceNotReady(f"{name} is served by {owner.service_url}")
         return owner
-
-    async def _open_persistent(
-        self, name: TopicName, policy: EffectivePolicy, owner: Owner
-    ) -> PersistentTopic:
-        chain = await Chain.open(
-            name.full,
-            self.ledgers,
-            await self.tree.records(name),
-            plan_chain(policy),
-            clock=self.clock,
-            term=owner.term,
-            count_messages=count_safely,
-            cache=self._cache,
-            pace=self._pace,
-        )
-        return await PersistentTopic.open(self, name, policy, chain)
 
     async def _check_creation(self, name: TopicName) -> None:
         if name.namespace.tenant == HEARTBEAT_TENANT:

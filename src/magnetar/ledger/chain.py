@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import takewhile
 
 from magnetar.errors import BrokerError, Conflict, SubscriptionNotFound
+from magnetar.ledger.birth import parse_born, without_born
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.cursor_log import CursorHome
@@ -57,7 +58,6 @@ class Chain:
         home: CursorHome,
         info: ChainInfo,
         version: int,
-        *,
         policy: ChainPolicy,
         clock: Clock,
         cache: EntryCache,
@@ -91,6 +91,7 @@ class Chain:
         cache: EntryCache,
         pace: CursorPace | None = None,
         claim: bool = True,
+        birth: Collection[str] | None = None,
     ) -> Chain:
         """Create the chain when it is absent, fence what a former owner left open, restore the
         durable cursors.
@@ -98,10 +99,11 @@ class Chain:
         Chains that share a `pace` write their cursors within one budget. Opening writes the record,
         so that a former owner that is still alive meets a version it does not know; `claim=False`
         saves that write where two owners cannot be, as in a data directory locked by this process.
+        `birth` says that nothing of the chain is there, and which cursors it is made with.
         """
         disposal = Disposal(store, term)
-        info, version = await open_record(
-            name, store, records, disposal, clock=clock, term=term, claim=claim
+        info, version, is_new = await open_record(
+            name, store, records, disposal, clock=clock, term=term, claim=claim, birth=birth
         )
         home = CursorHome(
             chain=name,
@@ -114,16 +116,10 @@ class Chain:
             policy=lambda: chain.policy,
             confirm=lambda: chain._writer.confirm(),
         )
-        chain = cls(
-            home,
-            info,
-            version,
-            policy=policy,
-            clock=clock,
-            cache=cache,
-            count_messages=count_messages,
-        )
-        for cursor in await restore_cursors(home, chain._sequence, chain._on_cursor_gone):
+        chain = cls(home, info, version, policy, clock, cache, count_messages)
+        for cursor in await restore_cursors(
+            home, chain._sequence, chain._on_cursor_gone, parse_born(info.properties), is_new=is_new
+        ):
             chain.cursors[cursor.name] = cursor
         chain.caching = bool(chain.cursors)
         await disposal.run()
@@ -311,6 +307,9 @@ class Chain:
         cursor = self.cursors.get(name)
         if cursor is None:
             raise SubscriptionNotFound(f"no cursor {name} in {self.name}")
+        properties = without_born(self.properties, name)
+        if properties is not None:
+            await self.set_properties(properties)
         await cursor.remove()
 
     def _add_cursor(self, cursor: Cursor) -> None:

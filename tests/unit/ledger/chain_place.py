@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from magnetar.errors import BrokerError
@@ -44,7 +44,7 @@ class Place:
         self.store = FaultyLedgerStore(self.inner)
         self.records = MemoryChainRecords(self.shelf)
 
-    async def open(self) -> Chain:
+    async def open(self, *, birth: Collection[str] | None = None) -> Chain:
         """As a new owner would: each time with a higher term."""
         self.term += 1
         self.store = FaultyLedgerStore(self.inner)
@@ -59,6 +59,7 @@ class Place:
             count_messages=lambda entry: 1,
             cache=self.cache,
             pace=CursorPace(self.clock, interval_s=self.interval_s),
+            birth=birth,
         )
 
     async def crash(self) -> Chain:

@@ -12,6 +12,7 @@ from magnetar.broker.persistent import INTERNAL_CURSORS, PersistentTopic
 from magnetar.broker.scalable.key_sample import load_key_sample
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import SubscriptionNotFound, TopicNotFound
+from magnetar.ledger.birth import parse_born
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.model.segment import SegmentRef
@@ -88,12 +89,16 @@ class LocalSegments:
         stored = await records.load()
         if stored is None:
             return None
-        cursors = frozenset(await records.load_cursors()) - INTERNAL_CURSORS
+        born = parse_born(stored[0].properties)
+        cursors = frozenset((*born, *await records.load_cursors())) - INTERNAL_CURSORS
         return SegmentSeen(stored[0].terminated is not None, cursors)
 
     async def create(self, segment: SegmentRef, subscriptions: Iterable[str]) -> None:
-        topic = await self._load(segment, create=True)
-        await together(_create_subscription(topic, name, EARLIEST) for name in subscriptions)
+        names = frozenset(subscriptions)
+        topic = await self._load(segment, create=True, cursors=names)
+        missing = sorted(names - topic.subscriptions.keys())
+        if missing:
+            await together(_create_subscription(topic, name, EARLIEST) for name in missing)
 
     async def seal(self, segment: SegmentRef) -> None:
         await (await self._load(segment, create=True)).terminate()
@@ -203,11 +208,13 @@ class LocalSegments:
         assert isinstance(topic, PersistentTopic), "segments keep what they are sent"
         return topic
 
-    async def _load(self, segment: SegmentRef, *, create: bool = False) -> PersistentTopic:
+    async def _load(
+        self, segment: SegmentRef, *, create: bool = False, cursors: frozenset[str] = frozenset()
+    ) -> PersistentTopic:
         """What was a regular topic is never made again."""
         may_create = create and not segment.legacy_topic
         name = segment.name_in(self._topic)
-        topic = await self._service.load_topic(name, create=may_create)
+        topic = await self._service.load_topic(name, create=may_create, cursors=cursors)
         assert isinstance(topic, PersistentTopic), "segments keep what they are sent"
         return topic
 
