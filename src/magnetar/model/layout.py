@@ -7,9 +7,9 @@ children, and a child always has a higher id than its parents. Ids are given out
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -50,27 +50,10 @@ class Layout:
             raise InvalidLayout(f"Hash {expected:04x} is unserved")
 
     def _check_links(self) -> None:
-        """A migrated topic has as many links as partitions times partitions: those that many
-        segments have in common are looked at once.
-        """
-        by_parents: dict[Links, set[SegmentId]] = {}
-        by_children: dict[Links, set[SegmentId]] = {}
-        for segment in self.segments:
-            by_parents.setdefault(segment.parents, set()).add(segment.id)
-            by_children.setdefault(segment.children, set()).add(segment.id)
-        sets = {links: frozenset(links) for links in (*by_parents, *by_children)}
-        for parents, children in by_parents.items():
-            for number in parents:
-                parent = self.by_id.get(number)
-                unknown = children - sets[parent.children] if parent else children
-                if unknown:
-                    raise InvalidLayout(f"Segment {number} does not know its child {min(unknown)}")
-        for children_of, owners in by_children.items():
-            for number in children_of:
-                child = self.by_id.get(number)
-                unknown = owners - sets[child.parents] if child else owners
-                if unknown:
-                    raise InvalidLayout(f"Segment {number} does not know its parent {min(unknown)}")
+        for segment, other in _one_sided(self.by_id, _parents, _children):
+            raise InvalidLayout(f"Segment {other} does not know its child {segment}")
+        for segment, other in _one_sided(self.by_id, _children, _parents):
+            raise InvalidLayout(f"Segment {other} does not know its parent {segment}")
 
     @classmethod
     def initial(cls, count: int, *, now_ms: int, bucket_budget: int = 1) -> Layout:
@@ -209,10 +192,13 @@ class Layout:
                 raise PreconditionFailed(
                     f"Segment {number} cannot be pruned before its parent {kept[0]}"
                 )
+
+        @cache
+        def keep(links: Links) -> Links:
+            return tuple(each for each in links if each not in gone)
+
         segments = tuple(
-            replace(each, parents=tuple(i for i in each.parents if i not in gone))
-            if not gone.isdisjoint(each.parents)
-            else each
+            each if gone.isdisjoint(each.parents) else replace(each, parents=keep(each.parents))
             for each in self.segments
             if each.id not in gone
         )
@@ -273,3 +259,35 @@ class Layout:
         changed = {segment.id: segment for segment in sealed}
         kept = tuple(changed.get(each.id, each) for each in self.segments)
         return Layout(self.epoch + 1, SegmentId(added[-1].id + 1), kept + added)
+
+
+def _parents(segment: Segment) -> Links:
+    return segment.parents
+
+
+def _children(segment: Segment) -> Links:
+    return segment.children
+
+
+def _one_sided(
+    segments: Mapping[SegmentId, Segment],
+    there: Callable[[Segment], Links],
+    back: Callable[[Segment], Links],
+) -> Iterator[tuple[SegmentId, SegmentId]]:
+    """Links of a segment to another that has none back, or is not there.
+
+    A migrated topic has as many links as partitions times partitions, but most of its lists are the
+    same object: what these have in common is looked at once.
+    """
+    owners: dict[int, list[Segment]] = {}
+    for segment in segments.values():
+        owners.setdefault(id(there(segment)), []).append(segment)
+    for alike in owners.values():
+        names = {segment.id for segment in alike}
+        fine: set[int] = set()
+        for number in there(alike[0]):
+            other = segments.get(number)
+            links: Links = () if other is None else back(other)
+            if id(links) not in fine and (missing := names.difference(links)):
+                yield min(missing), number
+            fine.add(id(links))

@@ -139,8 +139,8 @@ def decode_dag(message: ScalableTopicDAG) -> LayoutView:
 def _decode_segment(message: SegmentInfoProto, known: dict[Links, Links]) -> Segment:
     """Equal lists of links become one, which takes less room and is quicker to compare."""
     sealed = message.state == _WIRE_SEALED
-    parents = cast(Links, tuple(message.parent_ids))
-    children = cast(Links, tuple(message.child_ids))
+    parents = cast(Links, tuple(message.parent_ids[:]))
+    children = cast(Links, tuple(message.child_ids[:]))
     return Segment(
         SegmentId(message.segment_id),
         HashRange(message.hash_start, message.hash_end),
