@@ -1,9 +1,10 @@
 """Regular topics become scalable ones: one write makes the difference.
 
 Segments for new messages are made first, with every cursor, and are nobody's yet. Then writers are
-held back for as long as it takes to look once more and to write the record of the scalable topic.
-What is left is the business of its controller, which seals the regular topics, now or after a
-crash. Whatever goes wrong before the record is written is taken back.
+held back for as long as it takes to look once more and to write the record of the scalable topic:
+that is all that whoever asked for it waits for. What is left is the business of the topic's
+controller, which seals the regular topics, now or after a crash; nobody can write to them any more.
+Whatever goes wrong before the record is written is taken back.
 """
 
 from __future__ import annotations
@@ -15,11 +16,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.scalable.guard import (
-    find_successor,
-    is_classic_consumer,
-    is_classic_producer,
-)
+from magnetar.broker.scalable.classic import classic_consumers, find_classic_clients
+from magnetar.broker.scalable.guard import find_successor
 from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.segment import LocalSegments, together
 from magnetar.errors import (
@@ -33,8 +31,6 @@ from magnetar.metadata.lock import Locks
 from magnetar.metadata.store import ABSENT, ANY_VERSION
 from magnetar.model.migration import (
     PREPARATIONS,
-    ClassicClient,
-    ClientKind,
     Preparation,
     Rehearsal,
     legacy_names,
@@ -54,9 +50,7 @@ from magnetar.runtime.task import TaskScope
 from magnetar.wire.migration import decode_preparation, encode_preparation
 
 if TYPE_CHECKING:
-    from magnetar.broker.consumer import Consumer
     from magnetar.broker.service import Service
-    from magnetar.broker.subscription import Subscription
 
 _LAST_RECEIPTS_S: Final = 10.0
 """How long writers may take to get their last receipts."""
@@ -116,7 +110,7 @@ class Migrations:
             exists=bool(partitions) or await service.topic_exists(name),
             partitions=partitions,
             record=None if held is None else held.value,
-            clients=self._find_clients(name, partitions),
+            clients=find_classic_clients(service, legacy_names(name, partitions)),
             is_enabled=config.enableScalableTopicMigration and config.scalableTopicsEnabled,
             is_system=is_system_topic(name),
             replicated_to=await self._find_replicas(name),
@@ -128,20 +122,20 @@ class Migrations:
         clusters |= set((await self._service.policies.get_merged(name)).replicationClusters or ())
         return tuple(sorted(clusters - {self._service.cluster}))
 
-    def _find_clients(self, name: TopicName, partitions: int) -> tuple[ClassicClient, ...]:
-        live = (self._service.topics.get(each.full) for each in legacy_names(name, partitions))
-        found = (_clients_of(each) for each in live if isinstance(each, PersistentTopic))
-        return tuple(client for clients in found for client in clients)
-
     async def _load(self, survey: Survey) -> Sequence[PersistentTopic]:
         """The topics that hold the messages; a partition that was never made is made."""
+        names = legacy_names(survey.topic, survey.partitions)
+        absent = [each for each in names if not self._is_live(each)]
+        await together(self._service.load_topic(each, create=each.is_partition) for each in absent)
+        topics = [self._service.topics.get(each.full) for each in names]
+        live = [each for each in topics if isinstance(each, PersistentTopic)]
+        if len(live) < len(names):
+            raise _changed(survey.topic)  # unloaded again already
+        return live
 
-        async def load(name: TopicName) -> PersistentTopic:
-            topic = await self._service.load_topic(name, create=name.is_partition)
-            assert isinstance(topic, PersistentTopic), "the domain says so"
-            return topic
-
-        return await together(map(load, legacy_names(survey.topic, survey.partitions)))
+    def _is_live(self, name: TopicName) -> bool:
+        topic = self._service.topics.get(name.full)
+        return topic is not None and not topic.closed
 
     def _plan(self, name: TopicName, partitions: int) -> ScalableTopicMetadata:
         return plan_migration(
@@ -159,44 +153,48 @@ class Migrations:
 
         async def body() -> None:
             try:
-                await self._migrate(regular_name(topic), force=force)
+                await self._migrate(regular_name(topic), force=force, done=done)
             except BrokerError as refusal:
-                done.set_exception(refusal)
-                done.exception()  # nobody may be waiting
+                if done.done():
+                    _log.warning("migration not tidied", topic=topic.full, reason=refusal.sentence)
+                else:
+                    done.set_exception(refusal)
+                    done.exception()  # nobody may be waiting
             except asyncio.CancelledError:
-                done.set_exception(ServiceNotReady("The broker is closing"))
-                done.exception()
+                if not done.done():
+                    done.set_exception(ServiceNotReady("The broker is closing"))
+                    done.exception()
                 raise
-            else:
-                done.set_result(None)
 
         if self._service.closing:
             raise ServiceNotReady("The broker is closing")
         self._scope.start(body(), f"migrate {topic}")
         await asyncio.shield(done)
 
-    async def _migrate(self, name: TopicName, *, force: bool) -> None:
+    async def _migrate(self, name: TopicName, *, force: bool, done: asyncio.Future[None]) -> None:
         topic = scalable_name(name)
         await self._resumed.wait()
+        survey = await self._survey(name)
+        for refusal in find_refusals(survey, force=force):
+            raise refusal
         async with self._locked(topic):
             await self._clean(topic)
-            survey = await self._survey(name)
-            for refusal in find_refusals(survey, force=force):
-                raise refusal
+            if await self._records.load(topic, refresh=True) is not None:
+                raise _changed(name)  # by somebody who was quicker
             record = self._plan(name, survey.partitions)
             _log.info("migration begins", topic=name.full, partitions=survey.partitions)
             try:
-                await self._prepare(topic, survey, record)
-                await self._flip(topic, survey, record, force=force)
-            finally:
+                names = await self._prepare(topic, survey, record)
+                await self._flip(topic, survey, record, names, force=force)
+            except BaseException:
                 await self._clean(topic)
-        _log.info("topic is scalable", topic=topic.full)
-        self._tell_watchers(name, survey.partitions)
-        try:
-            await self._service.scalable.controller(topic)
-        except BrokerError as failure:  # it is scalable all the same, and this is tried again
-            _log.warning("regular topics not sealed", topic=topic.full, reason=failure.sentence)
+                raise
+            _log.info("topic is scalable", topic=topic.full)
+            self._running.discard(topic)
+            done.set_result(None)
+            self._tell_watchers(name, survey.partitions)
             self._service.scalable.wake(topic)
+            await self._forget(topic)
 
     def _tell_watchers(self, name: TopicName, partitions: int) -> None:
         """Whoever looks for topics by a pattern had better forget these."""
@@ -220,17 +218,17 @@ class Migrations:
 
     async def _prepare(
         self, topic: TopicName, survey: Survey, record: ScalableTopicMetadata
-    ) -> None:
+    ) -> frozenset[str]:
         """Make the segments for new messages, with all cursors, and note that they are to go."""
         children = tuple(segment.ref for segment in record.layout.active)
         preparation = Preparation(children, self._service.clock.now_ms())
         path = preparation_path(topic)
         await self._service.store.put(path, encode_preparation(preparation), expect=ABSENT)
         await self._copy_policies(survey.topic, topic)
-        parents = await self._load(survey)
-        names = _durable_names(parents)
+        names = _durable_names(await self._load(survey))
         access = LocalSegments(self._service, topic)
         await together(access.create(child, names) for child in children)
+        return names
 
     async def _copy_policies(self, name: TopicName, topic: TopicName) -> None:
         """What holds for the regular topic holds for the scalable one."""
@@ -240,22 +238,26 @@ class Migrations:
                 await self._service.policies.update(topic, _always(found), is_global=is_global)
 
     async def _flip(
-        self, topic: TopicName, survey: Survey, record: ScalableTopicMetadata, *, force: bool
+        self,
+        topic: TopicName,
+        survey: Survey,
+        record: ScalableTopicMetadata,
+        prepared: frozenset[str],
+        *,
+        force: bool,
     ) -> None:
-        access = LocalSegments(self._service, topic)
         parents = await self._load(survey)
-        async with self._held(parents):
-            clients = self._find_clients(survey.topic, survey.partitions)
+        async with self._held(survey.topic, parents):
+            clients = find_classic_clients(self._service, (each.name for each in parents))
             await self._send_away(parents)
             again = replace(await self._survey(survey.topic), clients=clients)
             for refusal in find_refusals(again, force=force):
                 raise refusal
             if again.partitions != survey.partitions or any(each.closed for each in parents):
-                raise Conflict(f"{survey.topic} was changed while it was to be migrated")
-            names = _durable_names(parents)
-            for child in record.layout.active:
-                for name in sorted(names - await access.subscriptions(child.ref)):
-                    await access.create_subscription(child.ref, name)
+                raise _changed(survey.topic)
+            if late := _durable_names(parents) - prepared:
+                access = LocalSegments(self._service, topic)
+                await together(access.create(each.ref, late) for each in record.layout.active)
             properties = await self._find_properties(survey.topic, parents)
             # From here on there is only forward: the topic is scalable.
             await self._records.create(topic, replace(record, properties=properties))
@@ -267,7 +269,9 @@ class Migrations:
         return dict((partitioned.properties if partitioned else parents[0].properties) or {})
 
     @asynccontextmanager
-    async def _held(self, parents: Sequence[PersistentTopic]) -> AsyncIterator[None]:
+    async def _held(
+        self, name: TopicName, parents: Sequence[PersistentTopic]
+    ) -> AsyncIterator[None]:
         """Nobody writes to the topics or attaches to them meanwhile."""
         held: list[PersistentTopic] = []
         try:
@@ -276,31 +280,35 @@ class Migrations:
                 held.append(topic)
             yield
         finally:
-            for topic in held:
-                await self._release(topic)
+            await self._release(name, held)
 
     async def _send_away(self, parents: Sequence[PersistentTopic]) -> None:
         try:
             async with asyncio.timeout(_LAST_RECEIPTS_S):
-                await together(topic.termination.send_away() for topic in parents)
+                for topic in parents:
+                    await topic.termination.send_away()
         except TimeoutError:
             raise ServiceNotReady("Messages are on their way to disk for too long") from None
 
-    async def _release(self, topic: PersistentTopic) -> None:
+    async def _release(self, name: TopicName, held: Sequence[PersistentTopic]) -> None:
         """Those who wait must know what has become of the topic. When nobody can say, they have to
         come back, and so must those whose messages were not taken.
         """
+        successor: TopicName | None = None
         try:
-            topic.successor = await find_successor(self._service, topic.name)
+            successor = await find_successor(self._service, name)
         except BrokerError:
-            self._service.tasks.start(self._service.unload_topic(topic.name), name="unload")
+            for topic in held:
+                self._service.tasks.start(self._service.unload_topic(topic.name), name="unload")
         finally:
-            for producer in topic.producers:
-                producer.disconnect()
-            if topic.successor is not None:
-                for _, consumer in list(_classic_consumers(topic)):
-                    consumer.disconnect()  # it would hold its place against those who follow
-            topic.termination.release()
+            for topic in held:
+                topic.successor = successor
+                for producer in topic.producers:
+                    producer.disconnect()
+                if successor is not None:
+                    for _, consumer in list(classic_consumers(topic)):
+                        consumer.disconnect()  # it would hold its place against those who follow
+                topic.termination.release()
 
     # ------------------------------------------------------------------ after a failure or a crash
 
@@ -336,8 +344,11 @@ class Migrations:
             children = decode_preparation(stored.value).children
             await together(access.delete(child) for child in children)
             await self._service.policies.delete(topic)
+        await self._forget(topic)
+
+    async def _forget(self, topic: TopicName) -> None:
         try:
-            await self._service.store.delete(path, expect=ANY_VERSION)
+            await self._service.store.delete(preparation_path(topic), expect=ANY_VERSION)
         except RecordNotFound:
             pass
 
@@ -347,42 +358,12 @@ class Migrations:
         await self._locks.close()
 
 
+def _changed(topic: TopicName) -> Conflict:
+    return Conflict(f"{topic} was changed while it was to be migrated")
+
+
 def _always(policies: TopicPolicies) -> Callable[[TopicPolicies], TopicPolicies]:
     return lambda _: policies
-
-
-def _clients_of(topic: PersistentTopic) -> Iterable[ClassicClient]:
-    if topic.closed:
-        return
-    name = topic.name.full
-    for each in topic.producers:
-        if is_classic_producer(each):
-            where = each.connection
-            yield ClassicClient(
-                ClientKind.PRODUCER, each.name, name, where.address, where.client_version
-            )
-    for subscription, one in _classic_consumers(topic):
-        where = one.connection
-        kind = ClientKind.CONSUMER if subscription.durable else ClientKind.READER
-        yield ClassicClient(
-            kind, one.name, name, where.address, where.client_version, subscription.name
-        )
-
-
-def _classic_consumers(topic: PersistentTopic) -> Iterable[tuple[Subscription, Consumer]]:
-    """Those that cannot follow."""
-    successor = scalable_name(topic.name)
-    for subscription in topic.subscriptions.values():
-        for consumer in subscription.consumers:
-            if is_classic_consumer(
-                consumer.connection,
-                successor,
-                consumer.metadata,
-                name=consumer.name,
-                subscription=subscription.name,
-                durable=subscription.durable,
-            ):
-                yield subscription, consumer
 
 
 def _durable_names(topics: Iterable[PersistentTopic]) -> frozenset[str]:

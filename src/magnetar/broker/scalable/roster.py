@@ -61,10 +61,13 @@ class Roster:
                     pass
         active = self._state.layout.active
         found = await together(self._segments.subscriptions(each.ref) for each in active)
-        for name in sorted(frozenset().union(*found) - self._records.keys()):
-            is_stream = name in streams
-            kind = SubscriptionKind.STREAM if is_stream else SubscriptionKind.QUEUE
-            await self.register(name, kind)
+        unknown = sorted(frozenset().union(*found) - self._records.keys())
+        await together(
+            self.register(
+                name, SubscriptionKind.STREAM if name in streams else SubscriptionKind.QUEUE
+            )
+            for name in unknown
+        )
 
     # ------------------------------------------------------------------ coming
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.resource import partitioned_topic_path
@@ -135,8 +136,7 @@ class ScalableService:
         return await self.records.require(topic)
 
     async def exists(self, topic: TopicName) -> bool:
-        record = await self.records.get(topic)
-        return record is not None and not record.is_deleting
+        return (record := await self.records.get(topic)) is not None and not record.is_deleting
 
     async def list(
         self, namespace: NamespaceName, filters: Mapping[str, str] | None = None
@@ -270,9 +270,9 @@ class ScalableService:
     async def _remote_controller(self, topic: TopicName) -> BrokerAddress | None:
         try:
             owner = await self._service.ownership.owner_of(topic)
+            return None if owner.is_self else owner.address
         except NoOwner:
             return None
-        return None if owner.is_self else owner.address
 
     async def resolve(
         self, name: TopicName, *, create_if_missing: bool
@@ -293,7 +293,8 @@ class ScalableService:
             raise TopicNotFound(f"Scalable topic not found: {topic}")
         if isinstance(record.intent, MigrateIntent):  # writers wait to hear of it, sealing can wait
             self.wake(topic)
-            return topic, await self.view(topic)
+            view = await self.view(topic)  # who will control it is told at once, not once more
+            return topic, replace(view, controller=view.controller or self._service.owner.address)
         try:
             await self.controller(topic)
         except TopicNotFound:

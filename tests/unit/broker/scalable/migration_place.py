@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.model.migration import MANAGED
+from magnetar.broker.service import Service
+from magnetar.model.migration import MANAGED, lock_path, preparation_path
 from magnetar.model.name import TopicName, parse_topic
 from magnetar.model.segment import scalable_name
 from magnetar.wire.command import (
@@ -74,7 +76,17 @@ def parts(full: str = REGULAR, partitions: int = 0) -> list[str]:
 
 
 async def migrate(place: Place, name: TopicName = NAME, *, force: bool = False) -> None:
+    """Return when all is done that follows the migration."""
     await place.service.scalable.migrations.run(name, force=force)
+    await settle(place.service, scalable_name(name))
+
+
+async def settle(service: Service, topic: TopicName) -> None:
+    """Until the regular topics are sealed and nothing tells of the migration but the record."""
+    await service.scalable.controller(topic)
+    async with asyncio.timeout(10):
+        while any([await service.store.exists(p(topic)) for p in (preparation_path, lock_path)]):
+            await asyncio.sleep(0)
 
 
 async def live(place: Place, full: str) -> PersistentTopic:
