@@ -1,10 +1,12 @@
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
 
 import pytest
 
-from tests.unit.admin.assembly import V2, Admin, run
+from tests.unit.admin.assembly import V2, Admin
+from tests.unit.admin.assembly import run as run_admin
 
 TOPICS = f"{V2}/persistent/public/default"
 NAMESPACE = f"{V2}/namespaces/public/default"
@@ -19,6 +21,19 @@ S3 = {
     "s3ManagedLedgerOffloadBucket": "b",
     "s3ManagedLedgerOffloadRegion": "r",
 }
+
+
+Run: TypeAlias = Callable[..., None]
+
+
+@pytest.fixture(params=["system-topic", "metadata-store"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Each test over both of what keeps policies."""
+
+    def with_backend(body: Callable[[Admin], Awaitable[None]], **settings: Any) -> None:
+        run_admin(body, topicPoliciesServiceClassName=request.param, **settings)
+
+    return with_backend
 
 
 @pytest.mark.parametrize(
@@ -58,7 +73,7 @@ S3 = {
         ("s1/dispatchRate", RATE, ...),
     ],
 )
-def test_a_setting_is_set_told_and_removed(path: str, value: Any, applied: Any) -> None:
+def test_a_setting_is_set_told_and_removed(run: Run, path: str, value: Any, applied: Any) -> None:
     async def body(admin: Admin) -> None:
         await admin.put(f"{TOPICS}/p/partitions", 2)
         url = f"{TOPICS}/p/{path}"
@@ -76,7 +91,7 @@ def test_a_setting_is_set_told_and_removed(path: str, value: Any, applied: Any) 
 
 
 @pytest.mark.parametrize("path", ["messageTTL", "subscriptionExpirationTime"])
-def test_a_setting_in_the_query_is_set_and_removed(path: str) -> None:
+def test_a_setting_in_the_query_is_set_and_removed(run: Run, path: str) -> None:
     async def body(admin: Admin) -> None:
         await admin.put(f"{TOPICS}/a")
         url = f"{TOPICS}/a/{path}"
@@ -90,7 +105,7 @@ def test_a_setting_in_the_query_is_set_and_removed(path: str) -> None:
     run(body)
 
 
-def test_the_local_value_wins_over_the_global_one_and_that_over_the_namespaces() -> None:
+def test_the_local_value_wins_over_the_global_one_and_that_over_the_namespaces(run: Run) -> None:
     async def body(admin: Admin) -> None:
         await admin.put(f"{TOPICS}/a")
         url = f"{TOPICS}/a/maxProducers"
@@ -113,7 +128,7 @@ def test_the_local_value_wins_over_the_global_one_and_that_over_the_namespaces()
     run(body)
 
 
-def test_the_schema_strategy_falls_back_to_the_namespaces() -> None:
+def test_the_schema_strategy_falls_back_to_the_namespaces(run: Run) -> None:
     async def body(admin: Admin) -> None:
         await admin.put(f"{TOPICS}/a")
         url = f"{TOPICS}/a/schemaCompatibilityStrategy"
@@ -143,7 +158,7 @@ def test_the_schema_strategy_falls_back_to_the_namespaces() -> None:
         (1, 1, 204),
     ],
 )
-def test_retention_is_both_or_neither(minutes: int, megabytes: int, status: int) -> None:
+def test_retention_is_both_or_neither(run: Run, minutes: int, megabytes: int, status: int) -> None:
     async def body(admin: Admin) -> None:
         await admin.put(f"{TOPICS}/a")
         value = {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}
@@ -152,7 +167,7 @@ def test_retention_is_both_or_neither(minutes: int, megabytes: int, status: int)
     run(body, backlogQuotaDefaultLimitGB=-1)
 
 
-def test_backlog_quotas_of_a_topic_are_kept_by_kind() -> None:
+def test_backlog_quotas_of_a_topic_are_kept_by_kind(run: Run) -> None:
     async def body(admin: Admin) -> None:
         await admin.put(f"{TOPICS}/a")
         quota = {"limitSize": 1024, "limitTime": -1, "policy": "producer_exception"}
@@ -170,7 +185,7 @@ def test_backlog_quotas_of_a_topic_are_kept_by_kind() -> None:
     run(body)
 
 
-def test_policies_belong_to_whole_topics_that_exist() -> None:
+def test_policies_belong_to_whole_topics_that_exist(run: Run) -> None:
     async def body(admin: Admin) -> None:
         await admin.put(f"{TOPICS}/p/partitions", 1)
         partition = await admin.get(f"{TOPICS}/p-partition-0/retention")
@@ -186,7 +201,7 @@ def test_policies_belong_to_whole_topics_that_exist() -> None:
     run(body)
 
 
-def test_policies_can_be_switched_off() -> None:
+def test_policies_can_be_switched_off(run: Run) -> None:
     async def body(admin: Admin) -> None:
         await admin.put(f"{TOPICS}/a")
         for reply in (

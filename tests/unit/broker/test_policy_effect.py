@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
 
 import pytest
 from msgspec.structs import replace
@@ -21,17 +22,31 @@ from magnetar.wire.command import (
     MessageMetadata,
     ServerError,
 )
-from tests.unit.broker.broker_place import Place, run, until
+from tests.unit.broker.broker_place import Place, until
+from tests.unit.broker.broker_place import run as run_place
 from tests.unit.broker.traffic import Client
 
 TOPIC = "persistent://shop/eu/orders"
+
+
+Run: TypeAlias = Callable[..., None]
+
+
+@pytest.fixture(params=["system-topic", "metadata-store"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Each test over both of what keeps policies."""
+
+    def with_backend(body: Callable[[Place], Coroutine[Any, Any, None]], **settings: Any) -> None:
+        run_place(body, topicPoliciesServiceClassName=request.param, **settings)
+
+    return with_backend
 
 
 async def set_policy(place: Place, topic: str = TOPIC, **fields: Any) -> None:
     await place.service.policies.update(parse_topic(topic), lambda each: replace(each, **fields))
 
 
-def test_a_consumer_that_comes_too_often_is_refused_by_its_own_count() -> None:
+def test_a_consumer_that_comes_too_often_is_refused_by_its_own_count(run: Run) -> None:
     async def body(place: Place) -> None:
         topic = await place.topic(TOPIC)
         rate = SubscribeRate(subscribeThrottlingRatePerConsumer=2, ratePeriodInSecond=30)
@@ -71,7 +86,7 @@ def test_consumers_that_were_away_for_long_are_not_remembered_for_ever() -> None
         admission.check(rate, ("host", "name", 10_000), now=0.0)
 
 
-def test_a_message_delayed_for_too_long_is_refused() -> None:
+def test_a_message_delayed_for_too_long_is_refused(run: Run) -> None:
     async def body(place: Place) -> None:
         await place.topic(TOPIC)
         await set_policy(place, delayedDeliveryMaxDelayInMillis=5000)
@@ -98,7 +113,7 @@ def test_a_message_delayed_for_too_long_is_refused() -> None:
     run(body)
 
 
-def test_what_was_accepted_is_noted_after_the_interval_of_the_topic() -> None:
+def test_what_was_accepted_is_noted_after_the_interval_of_the_topic(run: Run) -> None:
     async def body(place: Place) -> None:
         topic = await place.topic(TOPIC)
         await set_policy(place, deduplicationEnabled=True, deduplicationSnapshotIntervalSeconds=60)
@@ -121,7 +136,7 @@ def test_what_was_accepted_is_noted_after_the_interval_of_the_topic() -> None:
     run(body)
 
 
-def test_the_mark_delete_rate_bounds_how_often_cursors_are_written() -> None:
+def test_the_mark_delete_rate_bounds_how_often_cursors_are_written(run: Run) -> None:
     async def body(place: Place) -> None:
         topic = await place.topic(TOPIC)
         assert topic.chain.policy.cursor_writes_per_s <= 0
@@ -139,7 +154,7 @@ def test_the_mark_delete_rate_bounds_how_often_cursors_are_written() -> None:
     run(body)
 
 
-def test_the_policies_of_a_scalable_topic_reach_its_segments_at_once() -> None:
+def test_the_policies_of_a_scalable_topic_reach_its_segments_at_once(run: Run) -> None:
     async def body(place: Place) -> None:
         await place.service.scalable.create_topic(parse_topic("topic://shop/eu/sales"), segments=2)
         segments = [
@@ -170,4 +185,4 @@ def test_a_topic_that_goes_because_nobody_uses_it_takes_its_policies_along() -> 
         events = parse_topic("persistent://shop/eu/__change_events")
         assert await service.topic_exists(events)
 
-    run(body, brokerDeleteInactivePartitionedTopicMetadataEnabled=True)
+    run_place(body, brokerDeleteInactivePartitionedTopicMetadataEnabled=True)
