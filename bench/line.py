@@ -95,11 +95,14 @@ class Line(asyncio.Protocol):
             )
         )
 
-    def encode_send(self, producer_id: int, sequence_id: int, payload: bytes) -> bytes:
+    def encode_send(
+        self, producer_id: int, sequence_id: int, payload: bytes, *, key: str | None = None
+    ) -> bytes:
         metadata = MessageMetadata(
             producer_name=self._names[producer_id],
             sequence_id=sequence_id,
             publish_time=time.time_ns() // 1_000_000,
+            partition_key=key,
         )
         command = make_command(CommandSend(producer_id=producer_id, sequence_id=sequence_id))
         return encode_payload_command(command, encode_entry(metadata, payload))

@@ -1,16 +1,18 @@
 """Metadata operations per second on a real ZooKeeper: this store against a bare kazoo loop.
 
-Both do the same work on the same server in the same run, turn by turn: create, read, replace and
-delete records, one after the other and a hundred at a time. The bare loop uses kazoo's own calls,
-waiting for each, or its asynchronous ones, waiting for a hundred.
+Both do the same work on the same server in the same run, turn by turn, and every second turn begins
+with the other one: create, read, replace and delete records, one after the other and a hundred at a
+time. The bare loop uses kazoo's own calls, waiting for each, or its asynchronous ones, waiting for
+a hundred. Rates and their ratios are the medians over the turns.
 
-    python -m bench.metadata_zookeeper [--records 2000] [--rounds 3]
+    python -m bench.metadata_zookeeper [--records 2000] [--repeat 7] [--json]
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -19,6 +21,7 @@ from typing import Any, Final
 import uvloop
 from kazoo.client import KazooClient
 
+from bench.gauge import median
 from magnetar.metadata.backends.zookeeper import ZookeeperStore
 from magnetar.metadata.store import ABSENT, ANY_VERSION
 from magnetar.testing.zookeeper import ZookeeperServer
@@ -26,6 +29,9 @@ from magnetar.testing.zookeeper import ZookeeperServer
 WINDOW: Final = 100
 VALUE: Final = b"x" * 200
 STEPS: Final = ("create", "read", "replace", "delete")
+ALL: Final = "create, read, replace, delete"
+
+Result = dict[str, Any]
 
 
 def measure_bare(hosts: str, root: str, count: int, window: int) -> dict[str, float]:
@@ -74,39 +80,77 @@ async def measure_store(url: str, count: int, window: int) -> dict[str, float]:
     return rates
 
 
-def mean_rate(rates: dict[str, float]) -> float:
-    """Of one operation of each kind after the other."""
-    return len(STEPS) / sum(1 / rates[step] for step in STEPS)
+Rates = dict[str, float]
+
+
+def with_mean(rates: Rates) -> Rates:
+    """With the rate of one operation of each kind after the other."""
+    return {**rates, ALL: len(STEPS) / sum(1 / rates[step] for step in STEPS)}
+
+
+def take_turn(
+    server: ZookeeperServer, root: str, records: int, window: int, turn: int
+) -> list[Rates]:
+    """The rates of the bare loop and ours; which goes first, the number of the turn says."""
+
+    def bare() -> Rates:
+        return measure_bare(server.hosts, f"{root}/bare", records, window)
+
+    def ours() -> Rates:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(measure_store(f"{server.url}{root}/own", records, window))
+
+    if turn % 2:
+        found = [ours(), bare()][::-1]
+    else:
+        found = [bare(), ours()]
+    return [with_mean(rates) for rates in found]
+
+
+def measure(server: ZookeeperServer, window: int, options: argparse.Namespace) -> list[Result]:
+    turns = []
+    for turn in range(options.repeat + 1):
+        root = f"/bench-{window}-{turn}"
+        rates = take_turn(server, root, options.records, window, turn)
+        if turn:  # in the first the server's code warms up
+            turns.append(rates)
+    return [
+        {
+            "window": window,
+            "step": step,
+            "kazoo_per_s": round(median([bare[step] for bare, _ in turns])),
+            "ours_per_s": round(median([ours[step] for _, ours in turns])),
+            "ratio": round(median([ours[step] / bare[step] for bare, ours in turns]), 2),
+            "worst_ratio": round(min(ours[step] / bare[step] for bare, ours in turns), 2),
+        }
+        for step in (*STEPS, ALL)
+    ]
+
+
+def show(rows: list[Result]) -> None:
+    print("| | kazoo | this store | | worst turn |")
+    print("| --- | --- | --- | --- | --- |")
+    for row in rows:
+        name = "one by one" if row["window"] == 1 else f"{row['window']} at a time"
+        print(
+            f"| {name}: {row['step']} | {row['kazoo_per_s']:,} | {row['ours_per_s']:,}"
+            f" | {row['ratio']:.2f} × | {row['worst_ratio']:.2f} × |"
+        )
 
 
 def main() -> None:
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=2_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=7)
+    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    print(f"{'':>14} {'step':>8} {'kazoo/s':>9} {'ours/s':>9} {'ratio':>6}")
     with ZookeeperServer() as server:
-        for window in (1, WINDOW):
-            bare: dict[str, float] = {}
-            ours: dict[str, float] = {}
-            for round_ in range(options.rounds + 1):
-                root = f"/bench-{window}-{round_}"
-                kazoo_rates = measure_bare(server.hosts, f"{root}/bare", options.records, window)
-                with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                    own_rates = runner.run(
-                        measure_store(f"{server.url}{root}/own", options.records, window)
-                    )
-                if round_ == 0:
-                    continue  # the server's code warms up
-                for step in STEPS:
-                    bare[step] = max(bare.get(step, 0.0), kazoo_rates[step])
-                    ours[step] = max(ours.get(step, 0.0), own_rates[step])
-            name = "one by one" if window == 1 else f"{window} at a time"
-            bare["all"], ours["all"] = mean_rate(bare), mean_rate(ours)
-            for step in (*STEPS, "all"):
-                ratio = ours[step] / bare[step]
-                print(f"{name:>14} {step:>8} {bare[step]:9.0f} {ours[step]:9.0f} {ratio:6.2f}")
+        rows = [row for window in (1, WINDOW) for row in measure(server, window, options)]
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        show(rows)
 
 
 if __name__ == "__main__":

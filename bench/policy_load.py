@@ -3,7 +3,11 @@
 A namespace holds 1, 100 or 10,000 topic policies, each changed several times. The broker is
 restarted; the first producer of the namespace then waits for its topic, and the topic for its
 policies. Policies are kept in the system topic, before and after compaction, or in the metadata
-store; `--peer` adds a real Apache Pulsar with its default, the system topic.
+store; `--peer` adds a real Apache Pulsar with its default, the system topic, and its default
+memory. Only one broker runs at a time; they take turns, and every second round goes the other way
+round. Prints the table of the guide: the median, and the slowest in brackets.
+
+    python -m bench.policy_load [--peer] [--repeat 10] [--peer-repeat 3] [--json]
 """
 
 from __future__ import annotations
@@ -17,12 +21,12 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.gauge import percentile_ms
+from bench.gauge import median, percentile_ms
 from bench.line import Line
 from bench.run import PEER
 from magnetar.metadata.backends.sqlite import SqliteStore
@@ -45,16 +49,30 @@ SETTINGS = {
     "brokerServiceCompactionMonitorIntervalInSeconds": "100000",
 }
 Result = dict[str, Any]
+Namespaced = tuple[NamespaceName, int]
+"""A namespace and how many policies it holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A broker that can be started again on its data."""
+    """A broker that can be started and stopped on its data; it runs when it is measured."""
 
     name: str
     port: int
     admin_url: str
-    restart: Callable[[], None]
+    start: Callable[[], None]
+    stop: Callable[[], object]
+    repeat: int
+    took: dict[str, dict[int, list[float]]] = field(default_factory=dict)
+    """Seconds by what was measured and the number of policies."""
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        self.start()
+        try:
+            yield
+        finally:
+            self.stop()
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         request = urllib.request.Request(
@@ -69,14 +87,24 @@ class Side:
 
 
 @contextmanager
-def running_ours(backend: str, data: Path) -> Iterator[Side]:
+def making_ours(backend: str, data: Path, repeat: int) -> Iterator[Side]:
     settings = {**SETTINGS, "topicPoliciesServiceClassName": backend}
-    with MagnetarBroker(data=data, set=settings) as broker:
-        yield Side("magnetar", broker.port, broker.admin_url, broker.restart)
+    broker = MagnetarBroker(data=data, set=settings)
+    try:
+        yield Side(
+            f"Magnetar, {backend.replace('-', ' ')}",
+            broker.port,
+            broker.admin_url,
+            broker.start,
+            broker.stop,
+            repeat,
+        )
+    finally:
+        broker.close()
 
 
 @contextmanager
-def running_theirs() -> Iterator[Side]:
+def making_theirs(repeat: int) -> Iterator[Side]:
     port, web_port = find_ports(2)
     with tempfile.TemporaryDirectory(prefix="peer-") as data:
         ports = ["--port", str(port), "--web", str(web_port)]
@@ -86,15 +114,14 @@ def running_theirs() -> Iterator[Side]:
         def run(*command: str) -> None:
             subprocess.run([str(PEER / "pulsar"), *command], check=True, stdout=sys.stderr)
 
-        def restart() -> None:
-            run("stop", "--data", data)
-            run("start", *ports, "--data", data, *flags)
-
-        run("start", *ports, "--data", data, *flags)
-        try:
-            yield Side("pulsar", port, f"http://{HOST}:{web_port}", restart)
-        finally:
-            run("stop", "--data", data)
+        yield Side(
+            "Apache Pulsar 5.0.0-M1, its default (system topic)",
+            port,
+            f"http://{HOST}:{web_port}",
+            lambda: run("start", *ports, "--data", data, *flags),
+            lambda: run("stop", "--data", data),
+            repeat,
+        )
 
 
 def topic_of(namespace: NamespaceName, number: int) -> TopicName:
@@ -124,7 +151,7 @@ async def write_events(side: Side, namespace: NamespaceName, count: int, updates
         await line.send_all(frames, window=WINDOW, burst=BURST)
 
 
-async def write_records(data: Path, namespaces: Sequence[tuple[NamespaceName, int]]) -> None:
+async def write_records(data: Path, namespaces: Sequence[Namespaced]) -> None:
     """The policies of the other topics, in the store of a broker that does not run."""
     store = await SqliteStore.open(data / "metadata.db", clock=SystemClock())
     value = encode_document(TopicPolicies(maxProducerPerTopic=100, messageTTLInSeconds=60))
@@ -138,7 +165,7 @@ async def write_records(data: Path, namespaces: Sequence[tuple[NamespaceName, in
     await store.close()
 
 
-def compact(side: Side, namespaces: Sequence[tuple[NamespaceName, int]]) -> None:
+def compact(side: Side, namespaces: Sequence[Namespaced]) -> None:
     for namespace, _ in namespaces:
         path = f"persistent/{namespace}/__change_events/compaction"
         side.call("PUT", path)
@@ -156,33 +183,21 @@ async def load_once(side: Side, namespace: NamespaceName) -> float:
         return time.perf_counter() - began
 
 
-def measure(
-    side: Side, namespaces: Sequence[tuple[NamespaceName, int]], restarts: int
-) -> dict[int, list[float]]:
-    took: dict[int, list[float]] = {}
-    for _ in range(restarts):
-        side.restart()
-        # The first topic of all pays for code that is not loaded yet: it does not count.
-        asyncio.run(load_once(side, WARM_UP))
-        for namespace, count in namespaces:
-            took.setdefault(count, []).append(asyncio.run(load_once(side, namespace)))
-    return took
+def measure(sides: Sequence[Side], namespaces: Sequence[Namespaced], what: str) -> None:
+    """Round by round, each side in its turn, until each has had as many as it is to have."""
+    for number in range(max(side.repeat for side in sides)):
+        for side in sides[:: -1 if number % 2 else 1]:
+            if number >= side.repeat:
+                continue
+            took = side.took.setdefault(what, {})
+            with side.running():
+                # The first topic of all pays for code that is not loaded yet: it does not count.
+                asyncio.run(load_once(side, WARM_UP))
+                for namespace, count in namespaces:
+                    took.setdefault(count, []).append(asyncio.run(load_once(side, namespace)))
 
 
-def rows_of(name: str, took: dict[int, list[float]]) -> list[Result]:
-    return [
-        {
-            "backend": name,
-            "policies": count,
-            "p50_ms": round(percentile_ms(seconds, 0.5), 1),
-            "p99_ms": round(percentile_ms(seconds, 0.99), 1),
-            "loads": len(seconds),
-        }
-        for count, seconds in took.items()
-    ]
-
-
-def plan_namespaces(options: argparse.Namespace) -> list[tuple[NamespaceName, int]]:
+def plan_namespaces(options: argparse.Namespace) -> list[Namespaced]:
     return [
         (NamespaceName("public", f"p{count}-{number}"), count)
         for count in options.policies
@@ -190,65 +205,99 @@ def plan_namespaces(options: argparse.Namespace) -> list[tuple[NamespaceName, in
     ]
 
 
-def measure_system_topic(side: Side, options: argparse.Namespace, restarts: int) -> list[Result]:
-    namespaces = plan_namespaces(options)
-    make_namespace(side, WARM_UP)
-    for namespace, count in namespaces:
-        make_namespace(side, namespace)
-        asyncio.run(write_events(side, namespace, count, options.updates))
-    before = measure(side, namespaces, restarts)
-    compact(side, namespaces)
-    after = measure(side, namespaces, restarts)
-    name = f"{side.name}: system topic"
-    return rows_of(f"{name}, not compacted", before) + rows_of(f"{name}, compacted", after)
+def fill_system_topic(side: Side, namespaces: Sequence[Namespaced], updates: int) -> None:
+    with side.running():
+        make_namespace(side, WARM_UP)
+        for namespace, count in namespaces:
+            make_namespace(side, namespace)
+            asyncio.run(write_events(side, namespace, count, updates))
 
 
-def measure_metadata_store(options: argparse.Namespace) -> list[Result]:
-    namespaces = plan_namespaces(options)
-    with tempfile.TemporaryDirectory(prefix="bench-") as home:
-        data = Path(home) / "data"
-        with running_ours("metadata-store", data) as side:
-            for namespace in (WARM_UP, *(namespace for namespace, _ in namespaces)):
-                make_namespace(side, namespace)
-        asyncio.run(write_records(data, namespaces))
-        with running_ours("metadata-store", data) as side:
-            took = measure(side, namespaces, options.restarts)
-    return rows_of("magnetar: metadata store", took)
+def fill_metadata_store(side: Side, namespaces: Sequence[Namespaced], data: Path) -> None:
+    with side.running():
+        for namespace in (WARM_UP, *(namespace for namespace, _ in namespaces)):
+            make_namespace(side, namespace)
+    asyncio.run(write_records(data, namespaces))
+
+
+def rows_of(sides: Sequence[Side]) -> list[Result]:
+    return [
+        {
+            "backend": f"{side.name}{what}",
+            "policies": count,
+            "p50_ms": round(median(seconds) * 1000, 1),
+            "p99_ms": round(percentile_ms(seconds, 0.99), 1),
+            "loads": len(seconds),
+        }
+        for side in sides
+        for what, took in side.took.items()
+        for count, seconds in took.items()
+    ]
+
+
+def show(rows: Sequence[Result]) -> None:
+    """The table of the guide, then by how much ours are quicker."""
+    counts = list(dict.fromkeys(row["policies"] for row in rows))
+    found = {(row["backend"], row["policies"]): row for row in rows}
+    names = list(dict.fromkeys(row["backend"] for row in rows))
+    print("| kept in |", " | ".join(f"{count:,} policies" for count in counts), "| loads |")
+    print("| --- " * (len(counts) + 2) + "|")
+    for name in names:
+        cells = [found[name, count] for count in counts]
+        shown = " | ".join(f"{cell['p50_ms']:,.0f} ms ({cell['p99_ms']:,.0f})" for cell in cells)
+        print(f"| {name} | {shown} | {cells[0]['loads']} |")
+    for theirs in (name for name in names if name.startswith("Apache")):
+        state = theirs.rpartition(", ")[2]
+        for ours in names:
+            if ours.startswith("Magnetar") and ("metadata" in ours or ours.endswith(f", {state}")):
+                ratios = [
+                    found[theirs, count]["p50_ms"] / found[ours, count]["p50_ms"]
+                    for count in counts
+                ]
+                shown = " | ".join(f"{ratio:,.0f} ×" for ratio in ratios)
+                print(f"| Apache Pulsar, {state}, to {ours} | {shown} | |")
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--policies", type=int, nargs="+", default=[1, 100, 10_000])
     parser.add_argument("--updates", type=int, default=5, help="how often each policy was changed")
-    parser.add_argument("--namespaces", type=int, default=2, help="of each size")
-    parser.add_argument("--restarts", type=int, default=10)
+    parser.add_argument("--namespaces", type=int, default=1, help="of each size")
+    parser.add_argument("--repeat", type=int, default=10, help="restarts of Magnetar")
     parser.add_argument("--peer", action="store_true", help="beside a real Apache Pulsar")
-    parser.add_argument("--peer-restarts", type=int, default=3)
+    parser.add_argument("--peer-repeat", type=int, default=3, help="restarts of Apache Pulsar")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
 
 def main() -> None:
     options = arguments()
-    rows: list[Result] = []
-    with (
-        tempfile.TemporaryDirectory(prefix="bench-") as home,
-        running_ours("system-topic", Path(home) / "data") as side,
-    ):
-        rows += measure_system_topic(side, options, options.restarts)
-    rows += measure_metadata_store(options)
-    if options.peer:
-        with running_theirs() as side:
-            rows += measure_system_topic(side, options, options.peer_restarts)
+    namespaces = plan_namespaces(options)
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
+        stores = stack.enter_context(
+            making_ours("metadata-store", home / "metadata-store", options.repeat)
+        )
+        ours = stack.enter_context(
+            making_ours("system-topic", home / "system-topic", options.repeat)
+        )
+        topics = [ours]
+        if options.peer:
+            topics.append(stack.enter_context(making_theirs(options.peer_repeat)))
+        fill_metadata_store(stores, namespaces, home / "metadata-store")
+        for side in topics:
+            fill_system_topic(side, namespaces, options.updates)
+        measure(topics, namespaces, ", not compacted")
+        for side in topics:
+            with side.running():
+                compact(side, namespaces)
+        measure(topics, namespaces, ", compacted")
+        measure([stores], namespaces, "")
+        rows = rows_of([stores, *topics])
     if options.json:
         print(json.dumps(rows))
-        return
-    print(f"{'kept in':<42} {'policies':>8} {'p50 ms':>9} {'p99 ms':>9} {'loads':>6}")
-    for row in rows:
-        print(
-            f"{row['backend']:<42} {row['policies']:>8,} {row['p50_ms']:>9.1f}"
-            f" {row['p99_ms']:>9.1f} {row['loads']:>6}"
-        )
+    else:
+        show(rows)
 
 
 if __name__ == "__main__":

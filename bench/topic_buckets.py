@@ -2,10 +2,11 @@
 
 Each number of buckets has a namespace of its own on the same server. The topics are records written
 by the broker's own code through its own store, without a ledger for each; a few are made over REST
-too. Every listing takes turns with a bare kazoo loop over the same nodes. The broker is a process
-of its own whose memory is read from outside.
+too. Every listing takes turns with a bare kazoo loop over the same nodes, and every second turn
+begins with the other one; times and ratios are medians over the turns. The broker is a process of
+its own whose memory is read from outside.
 
-    python -m bench.topic_buckets [--topics 100000] [--buckets 1 64] [--rounds 9] [--json]
+    python -m bench.topic_buckets [--topics 100000] [--buckets 1 64] [--repeat 9] [--json]
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import argparse
 import asyncio
 import http.client
 import json
+import subprocess
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kazoo.client import KazooClient
 
-from bench.gauge import cpu_s, peak_mib, rss_mib
+from bench.gauge import cpu_s, median, peak_mib, rss_mib
 from magnetar.broker.resource import Resources
 from magnetar.broker.topic_tree import TopicTree
 from magnetar.ledger.info import ChainInfo
@@ -40,6 +43,8 @@ OVER_REST: Final = 300
 HEAP_MIB: Final = 1_024
 LISTS: Final = "/admin/v2/persistent"
 LINES: Final = "application/x-ndjson"
+
+Result = dict[str, Any]
 
 
 def name_of(namespace: NamespaceName, number: int) -> TopicName:
@@ -61,9 +66,18 @@ async def timed(act: Awaitable[object]) -> Cost:
     return Cost(time.perf_counter() - wall_s, time.process_time() - busy_s)
 
 
-def quickest(costs: list[Cost]) -> Cost:
-    """The turn that was disturbed least, by the clock and by the processor."""
-    return Cost(min(each.wall_s for each in costs), min(each.cpu_s for each in costs))
+def middle(costs: list[Cost]) -> Cost:
+    """By the clock and by the processor."""
+    return Cost(*(median(column) for column in zip(*costs, strict=True)))
+
+
+def ratio_of(ours: list[Cost], theirs: list[Cost]) -> dict[str, float]:
+    """The median of what the turns say, each compared with itself."""
+    pairs = list(zip(ours, theirs, strict=True))
+    return {
+        "wall": median([one.wall_s / other.wall_s for one, other in pairs]),
+        "cpu": median([one.cpu_s / other.cpu_s for one, other in pairs]),
+    }
 
 
 async def fill(store: ZookeeperStore, namespace: NamespaceName, buckets: int, topics: int) -> float:
@@ -133,25 +147,25 @@ async def measure_store(
     bare = BareLoop(
         server.hosts, [root + path for path in bucket_paths(namespace, DOMAIN, buckets)]
     )
-    took: dict[str, list[Cost]] = {each: [] for each in ("list", "bare", "page", "bucket", "count")}
-    for turn in range(options.rounds):
-        after = name_of(namespace, turn * options.topics // options.rounds)
-        took["bare"].append(await timed(bare.read_all()))
-        took["list"].append(await timed(tree.list(namespace, DOMAIN)))
-        took["bucket"].append(await timed(bare.read_one(turn * 7)))
-        took["page"].append(await timed(take_page(tree, namespace, after)))
-        took["count"].append(await timed(tree.count(namespace, DOMAIN)))
-    assert await tree.count(namespace, DOMAIN) == options.topics
-    costs = {each: quickest(some) for each, some in took.items()}
-    result: dict[str, Any] = {
-        f"{each}_ms": {"wall": cost.wall_s * 1000, "cpu": cost.cpu_s * 1000}
-        for each, cost in costs.items()
-    }
-    for ours, theirs in (("list", "bare"), ("page", "bucket")):
-        result[f"{ours}_ratio"] = {
-            "wall": costs[ours].wall_s / costs[theirs].wall_s,
-            "cpu": costs[ours].cpu_s / costs[theirs].cpu_s,
+    took: dict[str, list[Cost]] = {}
+    for turn in range(options.repeat):
+        after = name_of(namespace, turn * options.topics // options.repeat)
+        acts: dict[str, Callable[[], Awaitable[object]]] = {
+            "bare": bare.read_all,
+            "list": lambda: tree.list(namespace, DOMAIN),
+            "bucket": partial(bare.read_one, turn * 7),
+            "page": partial(take_page, tree, namespace, after),
+            "count": lambda: tree.count(namespace, DOMAIN),
         }
+        for name in sorted(acts, reverse=bool(turn % 2)):
+            took.setdefault(name, []).append(await timed(acts[name]()))
+    assert await tree.count(namespace, DOMAIN) == options.topics
+    result: dict[str, Any] = {}
+    for name, costs in took.items():
+        cost = middle(costs)
+        result[f"{name}_ms"] = {"wall": cost.wall_s * 1000, "cpu": cost.cpu_s * 1000}
+    result["list_ratio"] = ratio_of(took["list"], took["bare"])
+    result["page_ratio"] = ratio_of(took["page"], took["bucket"])
     result["largest_answer_bytes"] = max(bare.sizes)
     bare.close()
     await store.close()
@@ -208,9 +222,9 @@ def measure_java(server: ZookeeperServer, path: str) -> str:
     """What ZooKeeper's own shell, a stock Java client, says to a listing of the node."""
     try:
         names = server.shell("ls", path)
-    except Exception as failure:
-        return f"fails: {type(failure).__name__}"
-    return "lists it" if names.count(",") > 10 else "fails: no names"
+    except subprocess.SubprocessError:
+        return "no"
+    return "yes" if names.count(",") > 10 else "no"
 
 
 async def measure(server: ZookeeperServer, options: argparse.Namespace) -> dict[str, Any]:
@@ -234,19 +248,57 @@ async def measure(server: ZookeeperServer, options: argparse.Namespace) -> dict[
 
 
 def show(results: dict[str, Any], options: argparse.Namespace) -> None:
+    """The table of the guide."""
     size = len(name_of(NamespaceName("bench", "n"), 0).encoded_local)
-    print(f"{options.topics} topics, names of {size} bytes")
-    for buckets, found in results.items():
-        print(f"\n{buckets} bucket(s)")
-        for key, value in {**found, **found["rest"]}.items():
-            if key != "rest":
-                print(f"  {key:22} {_shown(value)}")
+    print(f"{options.topics:,} topics, names of {size} bytes\n")
+    print("| |", " | ".join(f"{count} bucket{'s' * (count != '1')}" for count in results), "|")
+    print("| --- " * (1 + len(results)) + "|")
+    for name, tell in _ROWS.items():
+        print(f"| {name} |", " | ".join(tell(found) for found in results.values()), "|")
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {each:.2f}" for key, each in value.items())
-    return value if isinstance(value, str) else f"{value:.0f}"
+def _ms(key: str) -> Callable[[Result], str]:
+    return lambda found: f"{found[key]['wall']:,.1f} ms"
+
+
+def _pair(key: str) -> Callable[[Result], str]:
+    return lambda found: f"{found[key]['wall']:.2f}, {found[key]['cpu']:.2f}"
+
+
+def _rest(key: str) -> Callable[[Result], str]:
+    return lambda found: f"{found['rest'][key]['ms']:,.0f} ms"
+
+
+def _grown(*keys: str) -> Callable[[Result], str]:
+    return lambda found: (
+        ", ".join(f"{found['rest'][key]['grown_mib']:.1f}" for key in keys) + " MiB"
+    )
+
+
+_ROWS: Final[dict[str, Callable[[Result], str]]] = {
+    "records of new topics written, 200 at a time": lambda found: (
+        f"{found['creates_per_s']:,.0f} /s"
+    ),
+    "topics created over REST, one after the other, each with its ledger": (
+        lambda found: f"{found['rest']['rest_creates_per_s']:,.0f} /s"
+    ),
+    "all names in the broker": _ms("list_ms"),
+    "bare kazoo over the same nodes": _ms("bare_ms"),
+    "ours to bare kazoo: by the clock, by the processor": _pair("list_ratio"),
+    "a page of 1,000 names": _ms("page_ms"),
+    "one bucket, bare kazoo": _ms("bucket_ms"),
+    "a page to one bucket: by the clock, by the processor": _pair("page_ratio"),
+    "count": _ms("count_ms"),
+    "largest answer of ZooKeeper": lambda found: f"{found['largest_answer_bytes'] / 1e6:.2f} MB",
+    "ZooKeeper's own shell lists such a node": lambda found: str(found["java"]),
+    "everything over REST by line": _rest("rest_stream"),
+    "memory the broker grows by for it, first time and again": _grown(
+        "rest_stream", "rest_stream_again"
+    ),
+    "everything over REST in one array": lambda found: (
+        f"{_rest('rest_array')(found)}, {_grown('rest_array')(found)}"
+    ),
+}
 
 
 def main() -> None:
@@ -255,7 +307,7 @@ def main() -> None:
     )
     parser.add_argument("--topics", type=int, default=100_000)
     parser.add_argument("--buckets", type=int, nargs="+", default=[1, 64])
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with ZookeeperServer(heap_mib=HEAP_MIB) as server:
