@@ -84,6 +84,7 @@ class Connection(asyncio.Protocol):
         self.certificate_name: str | None = None
         self.handshake = Handshake(self)
         self.unsynced_bytes = 0
+        self.is_held_back = False  # not read until more of that is on the disk
         self._handlers = handlers
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -137,7 +138,11 @@ class Connection(asyncio.Protocol):
                     if self.closed:
                         return
                     if type(item) is SendRun:
-                        self._on_run(item)
+                        producer = self.producers.get(item.producer_id)
+                        if producer is not None and producer.is_ready:
+                            producer.topic.publish(producer, item)
+                        else:
+                            self._on_stray(item)
                     else:
                         self._on_command(item)  # type: ignore[arg-type]
                 if needed or len(data) - used < 8:
@@ -147,6 +152,8 @@ class Connection(asyncio.Protocol):
             log.warning("connection closed", address=self.address, reason=violation.sentence)
             self.close()
             return
+        if self.unsynced_bytes:
+            self._hold_back()
         self._rest = bytearray(data[used:]) if used < len(data) else b""
         self._needed = needed
 
@@ -244,24 +251,24 @@ class Connection(asyncio.Protocol):
         if not self._holds and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
-    def add_unsynced(self, size: int) -> None:
-        self.unsynced_bytes += size
+    def _hold_back(self) -> None:
+        """Read no more while too much is on its way: some of it is from here, so `let_go` comes."""
         queued = self.service.ledgers.queued_bytes
         if self.unsynced_bytes > _UNSYNCED_BYTES_MAX or queued > _QUEUED_BYTES_MAX:
+            self.is_held_back = True
             self.hold("disk")
 
-    def remove_unsynced(self, size: int) -> None:
-        self.unsynced_bytes -= size
+    def let_go(self) -> None:
+        """Read on if little enough is on its way."""
         if self.unsynced_bytes <= _UNSYNCED_BYTES_MAX // 2:
+            self.is_held_back = False
             self.release("disk")
 
     # ------------------------------------------------------------------ commands
 
-    def _on_run(self, run: SendRun) -> None:
-        producer = self.producers.get(run.producer_id)
-        if producer is not None:
-            producer.publish(run)
-            return
+    def _on_stray(self, run: SendRun) -> None:
+        if run.producer_id in self.producers:
+            raise ProtocolViolation(f"a SEND of {run.producer_id}, which waits for its turn")
         closed_at = self.closed_producers.get(run.producer_id)
         if closed_at is not None and self._loop.time() - closed_at < _CLOSED_PRODUCER_GRACE_S:
             # sent before the client heard that its producer was closed: it will send them again

@@ -42,7 +42,7 @@ from magnetar.wire.command import (
     make_command,
 )
 from magnetar.wire.entry import sticky_key
-from magnetar.wire.run import SendRun, encode_message, encode_receipts
+from magnetar.wire.run import SendRun, encode_message
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
@@ -252,10 +252,10 @@ class NonPersistentTopic(Topic):
             for subscription in list(self.subscriptions.values()):
                 subscription.deliver(position, entry, count)
         receipts = b"".join(
-            encode_receipts(producer.id, [sequence], [highest], 0, 0)
+            producer.receipts.encode([sequence], [highest], 0, 0)
             for sequence, highest in zip(run.sequences, run.highests, strict=True)
         )
-        producer.answer(producer.expect(0), receipts)
+        producer.answer_at_once(run, receipts)
 
     async def subscribe(self, consumer: Consumer, request: CommandSubscribe) -> None:
         self._check_consumers(sum(len(s.consumers) for s in self.subscriptions.values()))

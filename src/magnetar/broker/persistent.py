@@ -41,7 +41,6 @@ from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.rules.policy import EffectivePolicy
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import CommandSubscribe
-from magnetar.wire.run import SendRun
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
@@ -59,12 +58,14 @@ class PersistentTopic(Topic):
         self.subscriptions: dict[str, Subscription] = {}
         self.dedup: Deduplicator | None = None
         self.compactor = Compactor(self)
-        self._publication = Publication(self)
+        self.publish = Publication(self).publish
         self.termination = Termination(self)
         self.successor: TopicName | None = None
         """The scalable topic that this one has become a part of."""
         self.dispatch_limiter: RateLimiter | None = None
         self.quota_refusal: BrokerError | None = None
+        self.is_choosy = True
+        """Whether messages themselves must be looked at before they are taken."""
         self._is_switching = False
         epoch = chain.properties.get(EPOCH_PROPERTY)
         self.producers = ProducerSet(None if epoch is None else int(epoch), self._store_epoch)
@@ -108,8 +109,10 @@ class PersistentTopic(Topic):
         return await super().add_producer(producer)
 
     def on_producer_idle(self, producer: Producer) -> None:
-        super().on_producer_idle(producer)
-        self.termination.on_quiet()
+        if self.service.idle_waiters:
+            super().on_producer_idle(producer)
+        if self.termination.is_under_way:
+            self.termination.on_quiet()
 
     def remove_producer(self, producer: Producer) -> None:
         super().remove_producer(producer)
@@ -122,9 +125,6 @@ class PersistentTopic(Topic):
         return self.dedup.last_sequence(producer_name) if self.dedup is not None else -1
 
     # ------------------------------------------------------------------ publishing
-
-    def publish(self, producer: Producer, run: SendRun) -> None:
-        self._publication.publish(producer, run)
 
     def _on_appended(self) -> None:
         self.last_publish_ms = self.service.clock.now_ms()
@@ -326,6 +326,7 @@ class PersistentTopic(Topic):
             self.service.tasks.start(self._switch_dedup(), name="deduplication")
 
     def _apply_limits(self) -> None:
+        self.is_choosy = self.policy.is_choosy(self.service.config.maxMessageSize)
         self.chain.policy = plan_chain(self.policy)
         self.publish_limiter = self._make_limiter(self.policy.publish_rate)
         self.dispatch_limiter = self._make_limiter(self.policy.dispatch_rate)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from magnetar.errors import BrokerError, ProtocolViolation, fault_of
+from magnetar.errors import BrokerError, fault_of
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import encode_command, send_error
+from magnetar.wire.receipt import ReceiptWriter
 from magnetar.wire.run import SendRun
 
 if TYPE_CHECKING:
@@ -28,16 +29,6 @@ class AccessMode(IntEnum):
     def label(self) -> str:
         """The spelling of the stats."""
         return "".join(word.capitalize() for word in self.name.split("_"))
-
-
-class PendingRun:
-    """A run on its way to the disk, or already answered but queued behind one that is."""
-
-    __slots__ = ("reply", "size")
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.reply: bytes | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -60,48 +51,58 @@ class Producer:
     """Whether it has its turn: one that waits to be the only producer has not."""
     closed: bool = False
     failed: bool = False
-    _pending: deque[PendingRun] = field(default_factory=deque)
+    receipts: ReceiptWriter = field(init=False)
+    _pending: deque[SendRun] = field(default_factory=deque)
+    """Runs on their way to the disk, or already answered but queued behind one that is."""
+
+    def __post_init__(self) -> None:
+        self.receipts = ReceiptWriter(self.id)
 
     @property
     def is_idle(self) -> bool:
         return not self._pending
 
-    def publish(self, run: SendRun) -> None:
-        if not self.is_ready:
-            raise ProtocolViolation(f"a SEND of producer {self.id}, which waits for its turn")
-        self.topic.publish(self, run)
-
     # One receipt per SEND, in the order of the SENDs: a client closes the connection on any other
     # order.
 
-    def expect(self, size: int) -> PendingRun:
-        """Note that a run of `size` bytes is on its way."""
-        pending = PendingRun(size)
-        self._pending.append(pending)
-        self.connection.add_unsynced(size)
-        return pending
+    def expect(self, run: SendRun, size: int) -> None:
+        """Note that a run is on its way, with so many bytes."""
+        run.size, run.reply = size, None
+        self._pending.append(run)
+        self.connection.unsynced_bytes += size
 
-    def answer(self, pending: PendingRun, reply: bytes) -> None:
+    def answer(self, run: SendRun, reply: bytes) -> None:
         """Give the receipts of a run; they leave once everything before them has left."""
-        pending.reply = reply
-        waiting = self._pending
+        run.reply = reply
+        waiting, connection = self._pending, self.connection
         while waiting:
-            ready = waiting[0].reply
-            if ready is None:
+            first = waiting[0]
+            if first.reply is None:
                 return
-            self.connection.remove_unsynced(waiting.popleft().size)
-            if ready:
-                self.connection.send(ready)
+            waiting.popleft()
+            connection.unsynced_bytes -= first.size
+            if connection.is_held_back:
+                connection.let_go()
+            if first.reply:
+                connection.send(first.reply)
         self.topic.on_producer_idle(self)
 
-    def refuse(self, run: SendRun, refusal: BrokerError, pending: PendingRun | None = None) -> None:
+    def answer_at_once(self, run: SendRun, reply: bytes) -> None:
+        """Nothing of it is on its way; earlier runs may be."""
+        self.expect(run, 0)
+        self.answer(run, reply)
+
+    def refuse(self, run: SendRun, refusal: BrokerError, *, is_expected: bool = False) -> None:
         """Answer every SEND of a run with the same error."""
         code = fault_of(refusal).code
         reply = b"".join(
             encode_command(send_error(self.id, max(sequence, highest), code, refusal.sentence))
             for sequence, highest in zip(run.sequences, run.highests, strict=True)
         )
-        self.answer(pending or self.expect(0), reply)
+        if is_expected:
+            self.answer(run, reply)
+        else:
+            self.answer_at_once(run, reply)
 
     def fail(self) -> None:
         """A write failed. Nothing more is taken, so that the client sends everything again from

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.dedup import Deduplicator, Verdict
 from magnetar.broker.entry import delay_ms
-from magnetar.broker.producer import PendingRun, Producer
+from magnetar.broker.producer import Producer
 from magnetar.errors import (
     BrokerError,
     NotAllowed,
@@ -17,7 +18,7 @@ from magnetar.errors import (
 )
 from magnetar.model.position import Position
 from magnetar.runtime.log import Log
-from magnetar.wire.run import SendRun, encode_receipts
+from magnetar.wire.run import SendRun
 
 if TYPE_CHECKING:
     from magnetar.broker.persistent import PersistentTopic
@@ -32,23 +33,26 @@ class Publication:
         self._topic = topic
 
     def publish(self, producer: Producer, run: SendRun) -> None:
-        if self._topic.termination.is_under_way:
+        topic = self._topic
+        if topic.termination.is_under_way:
             return  # its client is about to hear that it must send this elsewhere
-        refusal = self._refusal_of(producer, run)
-        if refusal is not None:
-            producer.refuse(run, refusal)
-            return
-        if self._topic.dedup is None:
+        is_plain = not (producer.failed or run.corrupt or topic.is_choosy or topic.closed)
+        if not is_plain or run.command is not None or topic.termination.is_over:
+            refusal = self._refusal_of(producer, run)
+            if refusal is not None:
+                producer.refuse(run, refusal)
+                return
+        if topic.dedup is None:
             self._append(producer, run)
         else:
-            self._append_once(producer, run, self._topic.dedup)
+            self._append_once(producer, run, topic.dedup)
 
     def _refusal_of(self, producer: Producer, run: SendRun) -> BrokerError | None:
         topic = self._topic
         if producer.failed:
             # Something before this is not stored: taking it would store it out of order.
             return StorageFailed("An earlier message could not be stored")
-        if topic.chain.terminated is not None:
+        if topic.termination.is_over:
             return TopicTerminated(f"Topic {topic.name} was terminated")
         if run.command is not None:
             if run.command.HasField("message_id"):
@@ -70,10 +74,10 @@ class Publication:
                     self._append(producer, part)
                 case Verdict.DUPLICATE:
                     receipts = b"".join(
-                        encode_receipts(producer.id, [sequence], [highest], _NOWHERE, _NOWHERE)
+                        producer.receipts.encode([sequence], [highest], _NOWHERE, _NOWHERE)
                         for sequence, highest in zip(part.sequences, part.highests, strict=True)
                     )
-                    producer.answer(producer.expect(0), receipts)
+                    producer.answer_at_once(part, receipts)
                 case Verdict.UNKNOWN:
                     producer.refuse(
                         part, StorageFailed("Cannot determine whether the message is a duplicate")
@@ -83,7 +87,7 @@ class Publication:
         topic = self._topic
         size = sum(map(len, run.entries))
         messages = sum(run.counts)
-        pending = producer.expect(size)
+        producer.expect(run, size)
         producer.rate.add(messages, size)
         topic.rate_in.add(messages, size)
         if run.command is not None and run.command.is_chunk:
@@ -91,17 +95,13 @@ class Publication:
             producer.chunk_rate.add(1, size)
         if topic.publish_limiter is not None:
             topic.throttle(producer, messages, size)
-
-        def on_appended(first: Position | None, failure: BrokerError | None) -> None:
-            self._on_written(producer, run, pending, first, failure)
-
-        topic.chain.append(run.entries, run.counts, on_appended)
+        done = partial(self._on_written, producer, run)
+        topic.chain.append(run.entries, run.counts, done, size)
 
     def _on_written(
         self,
         producer: Producer,
         run: SendRun,
-        pending: PendingRun,
         first: Position | None,
         failure: BrokerError | None,
     ) -> None:
@@ -110,7 +110,7 @@ class Publication:
             if self._topic.dedup is not None:
                 self._topic.dedup.on_failed(producer.name)
             log.warning("publish failed", topic=self._topic.name.full, reason=failure.sentence)
-            producer.refuse(run, failure, pending)
+            producer.refuse(run, failure, is_expected=True)
             if not isinstance(failure, TopicTerminated):
                 producer.fail()
             return
@@ -118,8 +118,6 @@ class Publication:
             last = Position(first.ledger_id, first.entry_id + len(run) - 1)
             self._topic.dedup.on_persisted(producer.name, run, last)
         producer.answer(
-            pending,
-            encode_receipts(
-                producer.id, run.sequences, run.highests, first.ledger_id, first.entry_id
-            ),
+            run,
+            producer.receipts.encode(run.sequences, run.highests, first.ledger_id, first.entry_id),
         )

@@ -23,10 +23,9 @@ class Termination:
         self._topic = topic
         self._over: asyncio.Event | None = None
         self._quiet = asyncio.Event()
-
-    @property
-    def is_under_way(self) -> bool:
-        return self._over is not None
+        self.is_under_way = False
+        self.is_over = topic.chain.terminated is not None
+        """Whether the topic takes messages never more."""
 
     async def wait(self) -> None:
         """Until it is known whether the topic takes messages."""
@@ -43,6 +42,7 @@ class Termination:
         """
         await self.wait()
         self._over = asyncio.Event()
+        self.is_under_way = True
 
     async def send_away(self) -> None:
         await self._answer_all()
@@ -54,6 +54,7 @@ class Termination:
         assert self._over is not None, "it is held"
         self._over.set()
         self._over = None
+        self.is_under_way = False
 
     async def run(self) -> Position:
         """Again is the same as once."""
@@ -61,6 +62,7 @@ class Termination:
         try:
             await self.send_away()
             last = await self._topic.chain.terminate()
+            self.is_over = True
         finally:
             self.release()
         terminated = TopicTerminated(f"Topic {self._topic.name} was terminated")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from magnetar.broker.access import ProducerSet
@@ -48,6 +49,7 @@ class Topic(ABC):
         self.admission = Admission()
 
     producers: ProducerSet
+    publish: Callable[[Producer, SendRun], None]
 
     async def add_producer(self, producer: Producer) -> asyncio.Future[None] | None:
         """Let a producer in; a future means it waits for its turn."""
@@ -83,9 +85,6 @@ class Topic(ABC):
         if self.policy.encryption_required and not all(map(is_encrypted, run.entries)):
             return NotAllowed(f"Messages must be encrypted in {self.name}")
         return None
-
-    @abstractmethod
-    def publish(self, producer: Producer, run: SendRun) -> None: ...
 
     @abstractmethod
     async def subscribe(self, consumer: Consumer, request: CommandSubscribe) -> None: ...

@@ -8,7 +8,7 @@ meets another's version stops for good.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from itertools import takewhile
 
 from magnetar.errors import BrokerError, Conflict, SubscriptionNotFound
@@ -73,6 +73,13 @@ class Chain:
         self._writer = ChainWriter(
             home, info, version, self._sequence, self._cache, policy=policy, clock=clock
         )
+        self.append = self._writer.append
+        """Queue a run; `done` hears, in order of the appends, where it stands once it is durable,
+        or why not.
+
+        Never blocks. Entry i of the run stands i after the first, in the same ledger. `size` is
+        the sum of the entries' lengths, negative when the caller does not know it.
+        """
         self._reader = ChainReader(
             self._sequence, home.store, self._cache, home.scope, count_messages
         )
@@ -126,14 +133,6 @@ class Chain:
         return chain
 
     # Writing
-
-    def append(self, entries: Sequence[bytes], counts: Sequence[int], done: Appended) -> None:
-        """Queue a run; `done` hears, in order of the appends, where it stands once it is durable,
-        or why not.
-
-        Never blocks. Entry i of the run stands i after the first, in the same ledger.
-        """
-        self._writer.append(entries, counts, done)
 
     async def roll(self) -> None:
         """Seal the open ledger if there is anything in it; the next run opens another."""

@@ -46,12 +46,14 @@ class LedgerWriter(Protocol):
     def last_confirmed(self) -> EntryId:
         """The last durable entry; -1 while there is none."""
 
-    def append(self, entries: Sequence[bytes], done: Appended) -> EntryId:
+    def append(
+        self, entries: Sequence[bytes], done: Appended, *, size: int | None = None
+    ) -> EntryId:
         """Queue a run; return the id of its first entry, the others follow it.
 
         Never blocks and never raises for a storage fault: `done` gets exactly one call, in order of
         the appends. Raise LedgerSealed when the handle is no longer alive. `entries` is not empty
-        and is not changed afterwards.
+        and is not changed afterwards; `size` is the sum of their lengths, if the caller knows it.
         """
 
     async def seal(self) -> LedgerInfo:

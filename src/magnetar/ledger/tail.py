@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from magnetar.errors import BrokerError
 from magnetar.ledger.info import ChainPolicy
@@ -16,15 +16,21 @@ Appended: TypeAlias = Callable[[Position | None, BrokerError | None], None]
 """Called with the position of a run's first entry, or with the refusal."""
 
 
+_make: Final = tuple.__new__
+"""Of a named tuple too, without a detour: one is made for each run."""
+
+
 class PendingRun:
     """A run that was handed in and not answered yet."""
 
     __slots__ = ("counts", "done", "entries", "error", "first", "settled", "size")
 
-    def __init__(self, entries: Sequence[bytes], counts: Sequence[int], done: Appended) -> None:
+    def __init__(
+        self, entries: Sequence[bytes], counts: Sequence[int], done: Appended, size: int
+    ) -> None:
         self.entries = entries
         self.counts = counts
-        self.size = sum(map(len, entries))
+        self.size = sum(map(len, entries)) if size < 0 else size
         self.done = done
         self.first: Position | None = None
         self.error: BrokerError | None = None
@@ -34,12 +40,6 @@ class PendingRun:
         if not self.settled:
             self.error = error
             self.settled = True
-
-    def answer(self) -> None:
-        if self.error is None:
-            self.done(self.first, None)
-        else:
-            self.done(None, self.error)
 
 
 class Tail:
@@ -78,8 +78,8 @@ class Tail:
 
     def append(self, run: PendingRun) -> None:
         """Raise LedgerSealed when the writer is dead; the run is then untouched."""
-        first = self.writer.append(run.entries, self._on_done)
-        run.first = Position(self.part.ledger_id, first)
+        first = self.writer.append(run.entries, self._on_done, size=run.size)
+        run.first = _make(Position, (self.part.ledger_id, first))
         self._sent.append(run)
         self.entries_sent += len(run.entries)
         self.bytes_sent += run.size
@@ -108,7 +108,9 @@ class Tail:
             return
         run.settled = True
         self._bytes_durable += run.size
-        # Sealing may have told the same already.
-        self.part.entries = max(self.part.entries, first.entry_id + len(run.entries))
-        self.part.size = max(self.part.size, self._bytes_durable)
+        part, end = self.part, first.entry_id + len(run.entries)
+        if end > part.entries:  # sealing may have told the same already
+            part.entries = end
+        if self._bytes_durable > part.size:
+            part.size = self._bytes_durable
         self._on_durable(run, first)

@@ -73,8 +73,10 @@ class ChainWriter:
 
     # Appending
 
-    def append(self, entries: Sequence[bytes], counts: Sequence[int], done: Appended) -> None:
-        run = PendingRun(entries, counts, done)
+    def append(
+        self, entries: Sequence[bytes], counts: Sequence[int], done: Appended, size: int = -1
+    ) -> None:
+        run = PendingRun(entries, counts, done, size)
         self._pending.append(run)
         if self.state is not ChainState.OPEN:
             run.refuse(self._refusal())
@@ -98,7 +100,13 @@ class ChainWriter:
             self._queue.append(run)
             self._start_change()
             return
-        if tail.is_full(self.policy, now_ms=self._clock.now_ms()):
+        if tail.entries_sent >= self.policy.entries_max or tail.bytes_sent >= self.policy.bytes_max:
+            self._leave_full()
+
+    def _leave_full(self) -> None:
+        """When it is large, and again when something is durable: by then it may be old enough."""
+        tail = self._tail
+        if tail is not None and tail.is_full(self.policy, now_ms=self._clock.now_ms()):
             self._leave_tail()
             self._start_change()
 
@@ -124,7 +132,8 @@ class ChainWriter:
     def _answer(self) -> None:
         pending = self._pending
         while pending and pending[0].settled:
-            pending.popleft().answer()
+            run = pending.popleft()
+            run.done(run.first if run.error is None else None, run.error)
 
     def _notify_soon(self) -> None:
         if not self._notifying:
@@ -133,6 +142,7 @@ class ChainWriter:
 
     def _notify(self) -> None:
         self._notifying = False
+        self._leave_full()
         for listener in tuple(self.appended):
             listener()
 
@@ -162,9 +172,7 @@ class ChainWriter:
         await self._home.disposal.run()
 
     def _drain(self) -> None:
-        """Hand over what waited, in order; what does not fit goes on waiting in front of what came
-        since.
-        """
+        """Hand over what waited, in order; what does not fit stays in front of what came since."""
         waiting, self._queue = self._queue, deque()
         while waiting and self._tail is not None:
             self._hand_over(self._tail, waiting.popleft())
@@ -173,9 +181,7 @@ class ChainWriter:
             self._start_change()
 
     async def _open_tail(self) -> None:
-        """Seal the ledger left behind while a fresh one is made; the record takes note of both at
-        once.
-        """
+        """Seal the ledger left behind while a fresh one is made; the record notes both at once."""
         sealing, creating = await asyncio.gather(
             self._seal_left(), self._create_ledger(), return_exceptions=True
         )
@@ -207,9 +213,7 @@ class ChainWriter:
         )
 
     async def _seal_left(self) -> None:
-        """Wait for what is under way in the ledger left behind, and take the store's word for what
-        is in it.
-        """
+        """Wait for what is under way in the ledger left behind; the store knows what is in it."""
         if self._left is None:
             return
         part = self._left.part

@@ -138,6 +138,16 @@ class EffectivePolicy:
     roll_max_ms: int
     rates_by_subscription: Mapping[str, RateLimit] = field(default_factory=dict)
 
+    def is_choosy(self, message_bytes_max: int) -> bool:
+        """Whether messages themselves must be looked at before they are taken; `message_bytes_max`
+        is what the broker takes at most.
+        """
+        return (
+            self.encryption_required
+            or self.delayed_delivery_max_delay_ms > 0
+            or 0 < self.max_message_size < message_bytes_max
+        )
+
     def dispatch_rate_of(self, subscription: str) -> RateLimit | None:
         """A subscription's own rate, else the one all of the topic's subscriptions have."""
         return self.rates_by_subscription.get(subscription, self.subscription_dispatch_rate)

@@ -31,7 +31,9 @@ class FaultyWriter:
     def last_confirmed(self) -> EntryId:
         return self._inner.last_confirmed
 
-    def append(self, entries: Sequence[bytes], done: Appended) -> EntryId:
+    def append(
+        self, entries: Sequence[bytes], done: Appended, *, size: int | None = None
+    ) -> EntryId:
         if self._dead or self._store.killed:
             raise LedgerSealed(f"ledger {self.id} has failed")
         first = EntryId(self._next)

@@ -2,8 +2,8 @@
 
 One read carries tens to hundreds of SEND frames. `split_read` walks them in one loop and hands back
 *runs*: consecutive frames of one producer as parallel lists, so that nothing but the entry's bytes
-is made per message. Receipts and deliveries are written the same way, from prefixes that stay the
-same within a run. Every other command is handed on as bytes.
+is made per message. Deliveries are written the same way, from prefixes that stay the same within a
+run, and so are receipts (`wire.receipt`). Every other command is handed on as bytes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,17 @@ from crc32c import crc32c
 
 from magnetar.errors import ProtocolViolation
 from magnetar.wire.command import CommandSend, decode_command
+from magnetar.wire.varint import WHOLE, encode_varint, read_varint
 
 _SIZES: Final = struct.Struct(">II")
 _CHECKSUM: Final = struct.Struct(">HI")
 _CHECKSUM_MAGIC: Final = 0x0E01
 _SEND_OPENING: Final = b"\x08\x06\x32"
+_HEAD_END: Final = 15
+"""Where the head of a frame ends if its producer id takes one byte; the sequence id begins there.
+"""
+_HEAD_BYTES: Final = _HEAD_END - 4
+_PRODUCER_TAG, _SEQUENCE_TAG, _COUNT_TAG, _HIGHEST_TAG = 0x08, 0x10, 0x18, 0x30
 _ENTRY_BYTES_MIN: Final = 4
 
 
@@ -28,10 +34,24 @@ class SendRun:
     """Consecutive SENDs of one producer, as parallel lists.
 
     `command` is set when the run is one frame that asks for more than the usual fields; `corrupt`
-    when it is one frame whose checksum does not match.
+    when it is one frame whose checksum does not match. Whoever takes the run notes in it the bytes
+    that are on their way, and what is to be answered once that is known.
     """
 
-    __slots__ = ("command", "corrupt", "counts", "entries", "highests", "producer_id", "sequences")
+    __slots__ = (
+        "command",
+        "corrupt",
+        "counts",
+        "entries",
+        "highests",
+        "producer_id",
+        "reply",
+        "sequences",
+        "size",
+    )
+
+    size: int
+    reply: bytes | None
 
     def __init__(self, producer_id: int) -> None:
         self.producer_id = producer_id
@@ -66,6 +86,62 @@ Item: TypeAlias = SendRun | bytes
 """A run of SENDs, or the bytes of any other command."""
 
 
+class _Gathering:
+    """The runs of one read. A producer's frames begin alike: what was found out about the first
+    holds for the others.
+    """
+
+    __slots__ = ("heads", "items", "rare", "runs")
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.heads: dict[bytes, tuple[SendRun, list[int], list[bytes], int, int]] = {}
+        """By the bytes up to the sequence id: the run, its lists, where the sequence id stands and
+        how many bytes of the command are left there.
+        """
+        self.runs: dict[int, SendRun] = {}
+        self.rare: list[tuple[SendRun, int, int, int]] = []
+        """Entries that are batches: run, index, highest sequence id, number of messages."""
+
+    def recognize(
+        self, head: bytes, command_size: int
+    ) -> tuple[SendRun, list[int], list[bytes], int, int] | None:
+        """Whether this is the usual SEND: producer id, then sequence id."""
+        if head[4:7] != _SEND_OPENING or len(head) < _HEAD_BYTES or head[8] != _PRODUCER_TAG:
+            return None
+        producer_id, place = head[9], _HEAD_END
+        if producer_id > 127 > head[10]:
+            producer_id += (head[10] << 7) - 128
+            place += 1
+        elif producer_id > 127 or head[10] != _SEQUENCE_TAG:
+            return None
+        left = command_size - (place - 8)
+        if left < 1 or head[7] != command_size - 4 or head[7] > 127:
+            return None
+        run = self.runs.get(producer_id)
+        if run is None:
+            run = self.runs[producer_id] = SendRun(producer_id)
+            self.items.append(run)
+        known = self.heads[head] = (run, run.sequences, run.entries, place, left)
+        return known
+
+    def add_other(self, item: Item) -> None:
+        """What follows this must not be done before it."""
+        self.items.append(item)
+        self.heads.clear()
+        self.runs.clear()
+
+    def finish(self) -> list[Item]:
+        for item in self.items:
+            if type(item) is SendRun and not item.counts:
+                count = len(item.entries)
+                item.highests, item.counts = [0] * count, [1] * count
+        for run, index, highest, count in self.rare:
+            run.highests[index], run.counts[index] = highest, count
+        # A producer's first frame may have turned out to be unusual.
+        return [item for item in self.items if not isinstance(item, SendRun) or item.entries]
+
+
 def split_read(data: bytes, frame_bytes_max: int) -> tuple[list[Item], int, int]:
     """Cut what was read into runs and commands.
 
@@ -76,110 +152,86 @@ def split_read(data: bytes, frame_bytes_max: int) -> tuple[list[Item], int, int]
     (0 when unknown). Frames that are whole are returned even when a bad one follows: the refusal
     then comes with the next call.
     """
-    items: list[Item] = []
-    position, size = 0, len(data)
-    runs: dict[int, SendRun] = {}
-    run_producer = -1
+    gathering = _Gathering()
+    heads, rare = gathering.heads, gathering.rare
+    position = needed = 0
+    size = len(data)
     view = memoryview(data)
     unpack_sizes, unpack_checksum = _SIZES.unpack_from, _CHECKSUM.unpack_from
     while size - position >= 8:
         total, command_size = unpack_sizes(data, position)
         if total + 4 > frame_bytes_max or command_size > total - 4:
-            if items:
-                return items, position, 0
+            if gathering.items:
+                break
             raise ProtocolViolation(
                 f"a frame of {total} bytes with a command of {command_size} is refused;"
                 f" at most {frame_bytes_max} bytes are allowed"
             )
-        end = position + 4 + total
+        start, end = position, position + 4 + total
         if end > size:
-            return items, position, total + 4
-        start = position + 8
-        body = start + command_size
+            needed = total + 4
+            break
         position = end
-        if data[start : start + 3] != _SEND_OPENING:
-            runs.clear()
-            run_producer = -1
-            items.append(data[start:body])
+        body = start + 8 + command_size
+        head = data[start + 4 : start + _HEAD_END]
+        known = heads.get(head) or gathering.recognize(head, command_size)
+        if known is None:
+            gathering.add_other(_decode_other(data[start + 8 : body], data[body:end]))
             continue
-        # The usual SEND: producer id, sequence id, then perhaps a message count and a highest
-        # sequence id.
-        producer_id = -1
+        run, sequences, entries, place, left = known
+        cursor = start + place
         highest, count = 0, 1
-        try:
-            if data[start + 3] == command_size - 4 and data[start + 4] == 0x08:
-                value = data[start + 5]
-                cursor = start + 6
-                if value > 127:
-                    value, cursor = _read_varint(data, start + 5)
-                if data[cursor] == 0x10:
-                    sequence = data[cursor + 1]
-                    if sequence > 127:
-                        sequence, cursor = _read_varint(data, cursor + 1)
-                    else:
-                        cursor += 2
-                    producer_id = value
-                    while cursor < body:
-                        tag = data[cursor]
-                        if tag == 0x18:
-                            count, cursor = _read_varint(data, cursor + 1)
-                        elif tag == 0x30:
-                            highest, cursor = _read_varint(data, cursor + 1)
-                        else:
-                            break
-                    if cursor != body:
-                        producer_id = -1
-        except IndexError:
-            producer_id = -1
-        if end - body < _ENTRY_BYTES_MIN:
-            raise ProtocolViolation("a SEND without a message")
-        if producer_id < 0:
-            items.append(_unusual(data[start:body], data[body:end]))
-            runs.clear()
-            run_producer = -1
-            continue
+        sequence = data[cursor]
+        if place != _HEAD_END and data[cursor - 1] != _SEQUENCE_TAG:
+            sequence = -1
+        elif left == 3 and sequence > 127 and data[cursor + 1] > 127 > data[cursor + 2]:
+            sequence += (data[cursor + 1] << 7) + (data[cursor + 2] << 14) - 16512
+        elif left == 2 and sequence > 127 > data[cursor + 1]:
+            sequence += (data[cursor + 1] << 7) - 128
+        elif left != 1 or sequence > 127:
+            sequence, highest, count = _read_numbers(data, cursor, body)
         if end - body >= 6:
             magic, checksum = unpack_checksum(data, body)
             if magic == _CHECKSUM_MAGIC and crc32c(view[body + 6 : end]) != checksum:
-                bad = SendRun(producer_id)
-                bad.add(sequence, highest, count, data[body:end])
-                bad.corrupt = True
-                items.append(bad)
-                runs.clear()
-                run_producer = -1
-                continue
-        if producer_id != run_producer:
-            run = runs.get(producer_id)
-            if run is None:
-                run = runs[producer_id] = SendRun(producer_id)
-                items.append(run)
-            run_producer = producer_id
-            sequences, highests = run.sequences, run.highests
-            counts, entries = run.counts, run.entries
+                sequence = -1
+        elif end - body < _ENTRY_BYTES_MIN:
+            raise ProtocolViolation("a SEND without a message")
+        if sequence < 0:
+            gathering.add_other(_decode_other(data[start + 8 : body], data[body:end]))
+            continue
+        if highest or count != 1:
+            rare.append((run, len(entries), highest, count))
         sequences.append(sequence)
-        highests.append(highest)
-        counts.append(count)
         entries.append(data[body:end])
-    return items, position, 0
+    return gathering.finish(), position, needed
 
 
-def _read_varint(data: bytes, cursor: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[cursor]
-        cursor += 1
-        if byte < 128:
-            return value | byte << shift, cursor
-        value |= (byte & 127) << shift
-        shift += 7
-        if shift > 63:
-            raise ProtocolViolation("a number of more than ten bytes")
+def _read_numbers(data: bytes, cursor: int, end: int) -> tuple[int, int, int]:
+    """Sequence id, highest sequence id and message count; the first is -1 when there is more."""
+    highest, count = 0, 1
+    try:
+        sequence, cursor = read_varint(data, cursor)
+        while cursor < end:
+            tag = data[cursor]
+            if tag == _COUNT_TAG:
+                count, cursor = read_varint(data, cursor + 1)
+            elif tag == _HIGHEST_TAG:
+                highest, cursor = read_varint(data, cursor + 1)
+            else:
+                break
+    except IndexError:
+        return -1, 0, 1
+    return (sequence, highest, count) if cursor == end else (-1, 0, 1)
 
 
-def _unusual(command: bytes, entry: bytes) -> SendRun:
-    """A SEND with fields the loop does not read: transaction, chunk, marker, message id, or another
-    order of fields.
+def _decode_other(command: bytes, entry: bytes) -> Item:
+    """Another command, a SEND whose checksum is wrong, or one with fields the loop does not read:
+    transaction, chunk, marker, message id, or another order of fields.
     """
+    if command[:3] != _SEND_OPENING:
+        return command
+    if len(entry) < _ENTRY_BYTES_MIN:
+        raise ProtocolViolation("a SEND without a message")
     send = decode_command(command).send
     run = SendRun(send.producer_id)
     run.add(send.sequence_id, send.highest_sequence_id, send.num_messages, entry)
@@ -194,69 +246,6 @@ def _unusual(command: bytes, entry: bytes) -> SendRun:
     ):
         run.command = send
     return run
-
-
-# Numbers are written from tables: fourteen bits at a time, with and without a continuation.
-def _encode_varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-_WHOLE: Final = tuple(_encode_varint(value) for value in range(1 << 14))
-_LOW: Final = tuple(bytes((value & 127 | 128, value >> 7 | 128)) for value in range(1 << 14))
-
-
-def encode_varint(value: int) -> bytes:
-    if value < 16384:
-        return _WHOLE[value]
-    if value < 268435456:
-        return _LOW[value & 16383] + _WHOLE[value >> 14]
-    return _LOW[value & 16383] + _LOW[value >> 14 & 16383] + _encode_varint(value >> 28)
-
-
-def encode_receipts(
-    producer_id: int, sequences: Sequence[int], highests: Sequence[int], ledger_id: int, first: int
-) -> bytes:
-    """SEND_RECEIPT frames for a run whose entries stand one after the other from `first` on."""
-    producer = b"\x08" + encode_varint(producer_id) + b"\x10"
-    ledger = b"\x08" + encode_varint(ledger_id) + b"\x10"
-    prefixes: dict[int, tuple[bytes, bytes]] = {}
-    out: list[bytes] = []
-    whole, low = _WHOLE, _LOW
-    entry_id = first
-    for sequence, highest in zip(sequences, highests, strict=True):
-        if sequence < 16384:
-            number = whole[sequence]
-        elif sequence < 268435456:
-            number = low[sequence & 16383] + whole[sequence >> 14]
-        else:
-            number = encode_varint(sequence)
-        if entry_id < 16384:
-            entry = whole[entry_id]
-        else:
-            entry = encode_varint(entry_id)
-        entry_id += 1
-        if highest:
-            entry += b"\x20" + encode_varint(highest)
-            message_size = len(ledger) + len(encode_varint(entry_id - 1))
-        else:
-            message_size = len(ledger) + len(entry)
-        shape = len(number) << 16 | len(entry) << 8 | message_size
-        known = prefixes.get(shape)
-        if known is None:
-            body_size = len(producer) + len(number) + 2 + len(ledger) + len(entry)
-            opening = b"\x08\x07\x3a" + encode_varint(body_size)
-            command_size = len(opening) + body_size
-            known = prefixes[shape] = (
-                _SIZES.pack(command_size + 4, command_size) + opening + producer,
-                b"\x1a" + encode_varint(message_size) + ledger,
-            )
-        out.append(known[0] + number + known[1] + entry)
-    return b"".join(out)
 
 
 def encode_messages(
@@ -282,7 +271,7 @@ def encode_messages(
     command_size = 0
     middle = b""
     for entry in entries:
-        number = _WHOLE[entry_id] if entry_id < 16384 else encode_varint(entry_id)
+        number = WHOLE[entry_id] if entry_id < 16384 else encode_varint(entry_id)
         entry_id += 1
         if len(number) != known_size:
             known_size = len(number)

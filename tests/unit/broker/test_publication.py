@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from msgspec.structs import replace
 
 from magnetar.broker.entry import count_safely
 from magnetar.errors import StorageFailed
 from magnetar.ledger.chain import Chain, EntryCache
+from magnetar.model.name import parse_topic
 from magnetar.model.policy import Policies
 from magnetar.model.position import Term
 from magnetar.wire.command import (
@@ -63,8 +62,10 @@ def test_a_message_that_was_damaged_on_its_way_is_refused_and_its_producer_stays
 def test_a_message_over_the_limit_of_the_topic_is_refused() -> None:
     async def body(place: Place) -> None:
         client = await attach(place)
-        topic = await place.topic(TOPIC)
-        topic.policy = dataclasses.replace(topic.policy, max_message_size=100)
+        await place.service.policies.update(
+            parse_topic(TOPIC), lambda each: replace(each, maxMessageSize=100)
+        )
+        await settle()
         client.send_entry(metadata(), b"x" * 200)
         assert await refusal(client) == ServerError.NotAllowedError
         await client.publish("fine")

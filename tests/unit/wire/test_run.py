@@ -21,16 +21,16 @@ from magnetar.wire.command import (
 )
 from magnetar.wire.entry import encode_entry
 from magnetar.wire.frame import FrameDecoder
+from magnetar.wire.receipt import ReceiptWriter
 from magnetar.wire.run import (
     DELIVER_AT_TAG,
     SendRun,
     encode_message,
     encode_messages,
-    encode_receipts,
-    encode_varint,
     may_carry,
     split_read,
 )
+from magnetar.wire.varint import encode_varint
 
 FRAME_BYTES_MAX = 5 * 1024 * 1024
 NUMBERS = st.integers(min_value=0, max_value=2**63 - 1)
@@ -64,8 +64,16 @@ def test_interleaved_producers_have_one_run_each_up_to_the_next_command() -> Non
     assert kinds == [(1, [0, 1]), (2, [0]), "command", (2, [1])]
 
 
+BORDERS = st.sampled_from([0, 1, 127, 128, 255, 300, 16383, 16384, 2**21 - 1, 2**21, 2**28])
+FRAMES = st.one_of(
+    st.tuples(NUMBERS, NUMBERS, st.integers(1, 9000), NUMBERS),
+    # Few producers, so that frames follow others of the same producer; most are no batches.
+    st.tuples(BORDERS, BORDERS, st.sampled_from([1, 1, 1, 5]), st.sampled_from([0, 0, 0, 9])),
+)
+
+
 @given(
-    frames=st.lists(st.tuples(NUMBERS, NUMBERS, st.integers(1, 9000), NUMBERS), max_size=8),
+    frames=st.lists(FRAMES, max_size=30),
     cuts=st.lists(st.integers(1, 200), max_size=40),
 )
 def test_any_numbers_and_any_cutting_of_the_stream_give_the_same_sends(
@@ -127,6 +135,37 @@ def test_a_send_with_rare_fields_is_a_run_of_its_own_and_keeps_its_command() -> 
     assert second.command is None
 
 
+def test_what_stands_between_the_frames_of_a_producer_parts_them_and_nothing_is_mixed_up() -> None:
+    bad = bytearray(entry(b"payload"))
+    bad[-1] ^= 1
+    frames = [
+        send(1, 0, entry(), num_messages=3, highest_sequence_id=2),
+        send(1, 3, entry()),
+        send(1, 4, bytes(bad), num_messages=7, highest_sequence_id=10),
+        send(1, 11, entry()),
+        send(1, 12, entry(), num_messages=2, highest_sequence_id=13),
+        send(1, 14, entry(), is_chunk=True),
+        send(1, 15, entry()),
+    ]
+    items, _, _ = split_read(b"".join(frames), FRAME_BYTES_MAX)
+    runs = [item for item in items if isinstance(item, SendRun)]
+    assert len(runs) == len(items)
+    assert [(run.sequences, run.counts, run.highests, run.corrupt) for run in runs] == [
+        ([0, 3], [3, 1], [2, 0], False),
+        ([4], [7], [10], True),
+        ([11, 12], [1, 2], [0, 13], False),
+        ([14], [1], [0], False),
+        ([15], [1], [0], False),
+    ]
+
+
+def test_a_frame_without_a_message_is_refused_whatever_it_follows() -> None:
+    empty = send(1, 1, b"")
+    for before in (b"", send(1, 0, entry())):
+        with pytest.raises(ProtocolViolation, match="without a message"):
+            split_read(before + empty, FRAME_BYTES_MAX)
+
+
 def test_whole_frames_are_delivered_before_a_bad_one_is_refused() -> None:
     data = encode_command(ping()) + struct.pack(">II", FRAME_BYTES_MAX, 4)
     items, used, _ = split_read(data, FRAME_BYTES_MAX)
@@ -157,7 +196,9 @@ def test_receipts_decode_to_what_was_given(
     producer: int, sequences: list[int], highest: int, ledger: int, first: int
 ) -> None:
     decoder = FrameDecoder(frame_bytes_max=FRAME_BYTES_MAX)
-    decoder.feed(encode_receipts(producer, sequences, [highest] * len(sequences), ledger, first))
+    receipts = ReceiptWriter(producer)
+    receipts.encode([1], [0], ledger // 2, first)  # of another ledger
+    decoder.feed(receipts.encode(sequences, [highest] * len(sequences), ledger, first))
     for index, sequence in enumerate(sequences):
         frame = decoder.next_frame()
         assert frame is not None

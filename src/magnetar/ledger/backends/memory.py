@@ -66,7 +66,9 @@ class MemoryWriter:
     def queued_bytes(self) -> int:
         return sum(sum(map(len, entries)) for entries, _ in self._queue)
 
-    def append(self, entries: Sequence[bytes], done: Appended) -> EntryId:
+    def append(
+        self, entries: Sequence[bytes], done: Appended, *, size: int | None = None
+    ) -> EntryId:
         if not self._alive:
             raise LedgerSealed(f"ledger {self.id} takes no more entries")
         if not self._queue:

@@ -138,6 +138,9 @@ class ExtentWriter:
         self._group_start = self._offset
         try:
             for ledger, gathered in group.runs.items():
+                if gathered.size <= self._run_bytes_max:
+                    self._add_run(ledger, gathered.first, gathered.entries, gathered.size)
+                    continue
                 for index, entries, size in cut_entries(gathered.entries, self._run_bytes_max):
                     self._add_run(ledger, gathered.first + index, entries, size)
             for control in group.controls:

@@ -16,11 +16,12 @@ from magnetar.ledger.store import Appended
 class Gathered:
     """The consecutive appends of one ledger within a group."""
 
-    __slots__ = ("entries", "first")
+    __slots__ = ("entries", "first", "size")
 
-    def __init__(self, first: int, entries: Sequence[bytes]) -> None:
+    def __init__(self, first: int, entries: Sequence[bytes], size: int) -> None:
         self.first = first
         self.entries = list(entries)
+        self.size = size
 
 
 class Control(NamedTuple):
@@ -40,26 +41,23 @@ class Group:
     done: list[Appended] = field(default_factory=list)
     payload_bytes: int = 0
 
-    def add_run(self, ledger: int, first: int, entries: Sequence[bytes], done: Appended) -> int:
-        """Return the bytes added."""
+    def add_run(
+        self, ledger: int, first: int, entries: Sequence[bytes], size: int, done: Appended
+    ) -> None:
         gathered = self.runs.get(ledger)
         if gathered is None:
-            self.runs[ledger] = Gathered(first, entries)
+            self.runs[ledger] = Gathered(first, entries, size)
         else:
             gathered.entries.extend(entries)
-        size = sum(map(len, entries))
+            gathered.size += size
         self.payload_bytes += size
         self.done.append(done)
-        return size
 
 
 def cut_entries(entries: list[bytes], bytes_max: int) -> Iterator[tuple[int, list[bytes], int]]:
     """Cut entries into runs of at most `bytes_max`, but at least one entry: (index of the first,
     entries, bytes)."""
     ends = list(accumulate(map(len, entries)))
-    if ends[-1] <= bytes_max:
-        yield 0, entries, ends[-1]
-        return
     start = passed = 0
     while start < len(entries):
         stop = max(start + 1, bisect_right(ends, passed + bytes_max))

@@ -62,9 +62,12 @@ class Journal:
         self.syncs = 0
         self.bytes_written = 0
 
-    def append(self, ledger: int, first: int, entries: Sequence[bytes], done: Appended) -> None:
-        self.queued_bytes += self._gathering.add_run(ledger, first, entries, done)
-        if not self._scheduled:
+    def append(
+        self, ledger: int, first: int, entries: Sequence[bytes], size: int, done: Appended
+    ) -> None:
+        self.queued_bytes += size
+        self._gathering.add_run(ledger, first, entries, size, done)
+        if not self._scheduled and self._in_flight is None:
             self._schedule()
 
     def control(
@@ -125,8 +128,7 @@ class Journal:
             self.queued_bytes -= group.payload_bytes
             self._on_written(outcome)
         self._flush()  # the disk goes on while the answers are given
-        for done in group.done:
-            self._answer(done, None)
+        self._answer(group.done, None)
 
     def _refuse(self, group: Group, error: Exception) -> None:
         """Refuse what was in flight and what gathered behind it: later runs of a ledger must not
@@ -140,12 +142,12 @@ class Journal:
             refusal = StorageFailed(f"the journal's write failed: {error!r}")
             _log.error("journal write failed", error=error)
         self._on_failed({**group.runs, **behind.runs})
-        for done in (*group.done, *behind.done):
-            self._answer(done, refusal)
+        self._answer([*group.done, *behind.done], refusal)
 
-    def _answer(self, done: Appended, error: BrokerError | None) -> None:
-        try:
-            done(error)
-        # A caller's bug must not keep the others from their answer.
-        except Exception as problem:
-            _log.error("an append's callback failed", error=problem)
+    def _answer(self, waiting: Iterable[Appended], error: BrokerError | None) -> None:
+        for done in waiting:
+            try:
+                done(error)
+            # A caller's bug must not keep the others from their answer.
+            except Exception as problem:
+                _log.error("an append's callback failed", error=problem)

@@ -35,14 +35,18 @@ class FileLedgerWriter:
     def last_confirmed(self) -> EntryId:
         return EntryId(self._ledger.last)
 
-    def append(self, entries: Sequence[bytes], done: Appended) -> EntryId:
+    def append(
+        self, entries: Sequence[bytes], done: Appended, *, size: int | None = None
+    ) -> EntryId:
         ledger = self._ledger
         if not ledger.writable:
             raise LedgerSealed(f"ledger {ledger.id} takes no more entries from this writer")
         assert entries, "a run holds at least one entry"
         first = ledger.next_entry
         ledger.next_entry = first + len(entries)
-        self._journal.append(ledger.id, first, entries, done)
+        if size is None:
+            size = sum(map(len, entries))
+        self._journal.append(ledger.id, first, entries, size, done)
         return EntryId(first)
 
     async def seal(self) -> LedgerInfo:
