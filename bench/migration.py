@@ -2,8 +2,12 @@
 
 Each row is a number of partitions, how much the topic holds, and how many subscriptions it has;
 keyed messages are sent to it all the while. Side by side with a real Apache Pulsar in the same
-session. `--full` measures what the project promises: up to 512 partitions, 10 GiB, 100
-subscriptions.
+session: every round flips one topic of each row on each side, after a round that warms both up.
+`--full` measures what the project promises: up to 512 partitions, 10 GiB, 100 subscriptions.
+
+Every flip begins on a quiet disk: what was written before is synced first, on both sides and
+whether the topic holds anything or not. Else the flip's own few writes would queue behind gigabytes
+that the kernel has still to write, and the disk would be measured instead of the flip.
 """
 
 from __future__ import annotations
@@ -11,8 +15,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -22,19 +27,26 @@ from bench.line import Line
 from bench.run import running_peer
 from bench.scalable import Side
 from bench.segmented import KeyedLoad, SegmentedLine
+from magnetar.client.admin import AdminClient
+from magnetar.client.error import AdminError
 from magnetar.model.migration import MANAGED, legacy_names
 from magnetar.model.name import parse_topic
+from magnetar.model.segment import scalable_name
 from magnetar.testing import MagnetarBroker
 from magnetar.wire.command import CommandProducer, KeyValue
 
 Result = dict[str, Any]
-BEFORE_S, AFTER_S = 0.5, 1.0
+BEFORE_S, AFTER_S, CALL_S_MAX = 0.5, 1.0, 60.0
 OPENING_S = 0.005
 """For one producer."""
 ENTRY_BYTES = 64 << 10
 WINDOW, BURST = 256, 16
 RATE_PER_S = 1000.0
 MIB = 1 << 20
+LARGE_MIB = 4096
+"""A topic of such a size is filled so often only as `--large` says, and once on the other side,
+which needs its room for much longer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +59,25 @@ class Row:
         return f"{self.partitions} x {self.data_mib} MiB x {self.subscriptions}"
 
 
-SMALL = (
-    Row(1),
-    Row(8),
-    Row(64),
-    Row(8, data_mib=256),
-    Row(8, subscriptions=10),
-)
+def parse_row(text: str) -> Row:
+    """`8,10240,1`: partitions, MiB, subscriptions; the last two may be left out."""
+    return Row(*map(int, text.split(",")))
+
+
+EMPTY = Row(8)
+SMALL = (Row(1), EMPTY, Row(64), Row(8, data_mib=256), Row(8, subscriptions=10))
 FULL = (
     *(Row(partitions) for partitions in (1, 8, 64, 512)),
     *(Row(8, data_mib=size) for size in (1024, 10240)),
     *(Row(8, subscriptions=count) for count in (10, 100)),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    call_s: float
+    silence_s: float
+    """The longest time without a receipt."""
 
 
 class FollowingLine(SegmentedLine):
@@ -86,52 +105,122 @@ async def fill(side: Side, topics: Sequence[str], size_mib: int) -> None:
             await line.send_all(frames, window=WINDOW, burst=BURST)
 
 
-async def migrate_once(side: Side, topic: str, row: Row) -> tuple[float, float]:
-    """The time of the call and the longest time without a receipt, in seconds."""
+async def flip_under_load(side: Side, admin: AdminClient, topic: str, row: Row) -> Flip:
+    async with FollowingLine.open(side.host, side.port) as line:
+        load = KeyedLoad(line, topic)
+        await load.begin(session=1)
+        sending = asyncio.create_task(load.run(seconds=CALL_S_MAX, rate_per_s=RATE_PER_S))
+        # All producers are there by then.
+        await asyncio.sleep(BEFORE_S + row.partitions * OPENING_S)
+        began = time.perf_counter()
+        await asyncio.to_thread(admin.scalable_topics.migrate_to_scalable, topic)
+        call_s = time.perf_counter() - began
+        await asyncio.sleep(AFTER_S)
+        load.stop()
+        await sending
+        await load.drain()
+        return Flip(call_s, load.longest_silence_s(began, began + call_s + AFTER_S))
+
+
+async def flip_once(side: Side, topic: str, row: Row) -> Flip:
     with side.admin() as admin:
         admin.topics.create_partitioned(topic, row.partitions)
         for number in range(row.subscriptions):
             admin.subscriptions.create(topic, f"s{number}")
-        parts = [each.full for each in legacy_names(parse_topic(topic), row.partitions)]
         if row.data_mib:
+            parts = [each.full for each in legacy_names(parse_topic(topic), row.partitions)]
             await fill(side, parts, row.data_mib)
-        async with FollowingLine.open(side.host, side.port) as line:
-            load = KeyedLoad(line, topic)
-            await load.begin(session=1)
-            before_s = BEFORE_S + row.partitions * OPENING_S  # all producers are there by then
-            seconds = before_s + AFTER_S + 2.0
-            sending = asyncio.create_task(load.run(seconds=seconds, rate_per_s=RATE_PER_S))
-            await asyncio.sleep(before_s)
-            began = time.perf_counter()
-            await asyncio.to_thread(admin.scalable_topics.migrate_to_scalable, topic)
-            call_s = time.perf_counter() - began
-            await sending
-            await load.drain()
-            return call_s, load.longest_silence_s(began, began + call_s + AFTER_S)
+        os.sync()
+        try:
+            return await flip_under_load(side, admin, topic, row)
+        finally:
+            delete(admin, topic)
+
+
+def delete(admin: AdminClient, topic: str) -> None:
+    """With what it was before, which the other side keeps."""
+    admin.scalable_topics.delete(scalable_name(parse_topic(topic)).full, force=True)
+    try:
+        admin.topics.delete_partitioned(topic, force=True)
+    except AdminError:
+        pass  # gone already
 
 
 def measure(sides: Sequence[Side], rows: Sequence[Row], options: argparse.Namespace) -> Result:
-    document: Result = {}
-    for row in rows:
-        runs: dict[str, list[tuple[float, float]]] = {side.name: [] for side in sides}
-        for number in range(-1, options.repeat):
+    flips: dict[Row, dict[str, list[Flip]]] = {
+        row: {side.name: [] for side in sides} for row in rows
+    }
+    for number in range(options.repeat + 1):
+        for row in rows:
             for side in sides if number % 2 else reversed(sides):
-                local = f"m-{row.partitions}-{row.data_mib}-{row.subscriptions}-{number + 1}"
-                topic = f"persistent://public/default/{local}"
-                took = asyncio.run(migrate_once(side, topic, row))
-                if number >= 0:  # the first warms up
-                    runs[side.name].append(took)
-        document[str(row)] = figures = {
-            name: {
-                "call_ms": round(median([call for call, _ in found]) * 1000, 1),
-                "silence_ms": round(median([silence for _, silence in found]) * 1000, 1),
-            }
-            for name, found in runs.items()
+                if is_wanted(row, side, number, options):
+                    local = f"m-{row.partitions}-{row.data_mib}-{row.subscriptions}-{number}"
+                    topic = f"persistent://public/default/{local}"
+                    flip = asyncio.run(flip_once(side, topic, row))
+                    if number or row.data_mib:  # the first round warms up
+                        flips[row][side.name].append(flip)
+                    if not options.json:
+                        call_ms, silence_ms = flip.call_s * 1000, flip.silence_s * 1000
+                        figures = f"{call_ms:8.1f} ms  {silence_ms:8.1f} ms of silence"
+                        print(f"  {number}: {row!s:<20} {side.name:<7} {figures}", flush=True)
+    return {str(row): summarise(found) for row, found in flips.items()}
+
+
+def is_wanted(row: Row, side: Side, number: int, options: argparse.Namespace) -> bool:
+    """Whether a row has its turn in a round; the first one warms up what costs little."""
+    if row.data_mib < LARGE_MIB:
+        return bool(number) or not row.data_mib
+    return 0 < number <= (options.large if side.name == "ours" else 1)
+
+
+def summarise(found: Mapping[str, Sequence[Flip]]) -> Result:
+    result: Result = {
+        name: {
+            "call_ms": round(median([each.call_s for each in flips]) * 1000, 1),
+            "silence_ms": round(median([each.silence_s for each in flips]) * 1000, 1),
+            "flips": len(flips),
         }
-        if not options.json:
-            for name, found in figures.items():
-                print(f"{row!s:<22} {name:<8} {found}", flush=True)
-    return document
+        for name, flips in found.items()
+        if flips
+    }
+    if len(result) == 2:
+        ours, theirs = result["ours"], result["theirs"]
+        for figure in ("call_ms", "silence_ms"):
+            result[f"{figure}_ratio"] = round(theirs[figure] / ours[figure], 2)
+    return result
+
+
+def find_laws(document: Result) -> Result:
+    """How the command's time grows: with data, and with partitions as against their number."""
+
+    def call_ms(row: Row) -> float | None:
+        return document.get(str(row), {}).get("ours", {}).get("call_ms")
+
+    laws: Result = {}
+    empty = call_ms(EMPTY)
+    for size in (256, 1024, 10240):
+        full = call_ms(Row(8, data_mib=size))
+        if empty and full:
+            laws[f"{size} MiB : empty"] = round(full / empty, 2)
+    for few, many in ((1, 8), (8, 64), (64, 512)):
+        less, more = call_ms(Row(few)), call_ms(Row(many))
+        if less and more:
+            laws[f"{many} : {few} partitions"] = round(more / less, 2)
+    return laws
+
+
+def show(document: Result) -> None:
+    columns = ("call_ms", "silence_ms")
+    print(
+        f"\n{'partitions x data x subs':<24} {'figure':<11} {'ours':>9} {'theirs':>9} {'ratio':>7}"
+    )
+    for row, result in document.items():
+        for figure in columns:
+            cells = [result.get(side, {}).get(figure, "") for side in ("ours", "theirs")]
+            ratio = result.get(f"{figure}_ratio", "")
+            print(f"{row:<24} {figure:<11} {cells[0]:>9} {cells[1]:>9} {ratio:>7}")
+    for law, value in find_laws(document).items():
+        print(f"{law:<24} {'call_ms':<11} {value:>9}")
 
 
 def arguments() -> argparse.Namespace:
@@ -139,24 +228,31 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--full", action="store_true", help="the sizes the project promises")
+    parser.add_argument(
+        "--row", type=parse_row, nargs="+", metavar="P,MIB,SUBS", help="these rows only"
+    )
     parser.add_argument("--no-peer", action="store_true", help="measure Magnetar alone")
     parser.add_argument("--sync", action="store_true", help="let Apache Pulsar sync as well")
-    parser.add_argument("--repeat", type=int, default=3, help="runs of a row; the median counts")
+    parser.add_argument("--repeat", type=int, default=5, help="rounds; the median counts")
+    parser.add_argument("--large", type=int, default=3, help="rounds with topics of 4 GiB and more")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
 
 def main() -> None:
     options = arguments()
+    rows = options.row or (FULL if options.full else SMALL)
     with ExitStack() as stack:
         broker = stack.enter_context(MagnetarBroker())
         sides = [Side("ours", broker.service_url, broker.admin_url, broker.pid)]
         if not options.no_peer:
             peer = stack.enter_context(running_peer(sync=options.sync))
             sides.append(Side("theirs", peer.service_url, peer.admin_url))
-        document = measure(sides, FULL if options.full else SMALL, options)
+        document = measure(sides, rows, options)
     if options.json:
-        print(json.dumps(document, indent=2))
+        print(json.dumps({"rows": document, "laws": find_laws(document)}, indent=2))
+    else:
+        show(document)
 
 
 if __name__ == "__main__":

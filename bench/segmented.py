@@ -103,6 +103,7 @@ class KeyedLoad:
         self._tasks: set[asyncio.Task[None]] = set()
         self.receipts: list[float] = []
         self.sent = 0
+        self._is_stopped = False
         line.on_receipt = self._on_receipt
 
     async def begin(self, session: int) -> None:
@@ -110,12 +111,16 @@ class KeyedLoad:
         self.on_layout(await self._line.look_up(session, self._topic.full))
 
     async def run(self, *, seconds: float, rate_per_s: float, size: int = 100) -> None:
+        """For so long, or until it is told to `stop`."""
         payload, began = b"x" * size, time.perf_counter()
-        while (elapsed := time.perf_counter() - began) < seconds:
+        while (elapsed := time.perf_counter() - began) < seconds and not self._is_stopped:
             while self.sent < elapsed * rate_per_s:
                 self._send(self._places[self.sent % len(self._places)], payload)
                 self.sent += 1
             await asyncio.sleep(TICK_S)
+
+    def stop(self) -> None:
+        self._is_stopped = True
 
     async def drain(self) -> None:
         deadline = time.perf_counter() + ANSWER_S_MAX
