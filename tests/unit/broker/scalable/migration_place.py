@@ -37,10 +37,10 @@ class Follower(Client):
     async def attach_consumer(
         self, topic: str, *, consumer_id: int = 1, name: str = "s", mark: bool = True, **more: Any
     ) -> BaseCommand:
+        more = {"subType": CommandSubscribe.Shared} | more
         request = CommandSubscribe(
             topic=topic,
             subscription=name,
-            subType=CommandSubscribe.Shared,
             consumer_id=consumer_id,
             consumer_name=f"{name}-{consumer_id}",
             initialPosition=CommandSubscribe.Earliest,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replace_struct
 
+from magnetar.broker.api import BrokerApi
 from magnetar.broker.scalable.segment import LocalSegments
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import (
@@ -30,7 +31,7 @@ from magnetar.model.policy import RetentionPolicies
 from magnetar.model.position import EARLIEST
 from magnetar.model.scalable import ChangeKind, MigrationOrigin
 from magnetar.model.segment import SegmentId, scalable_name
-from magnetar.wire.command import BaseCommand, CommandProducer, CommandSubscribe
+from magnetar.wire.command import BaseCommand, CommandFlow, CommandProducer, CommandSubscribe
 from magnetar.wire.migration import encode_preparation
 from tests.unit.broker.broker_place import NAMESPACE, Place, run, until
 from tests.unit.broker.scalable.migration_place import (
@@ -480,6 +481,53 @@ def test_a_topic_with_readers_only_and_a_compacted_one_are_migrated() -> None:
             REGULAR, consumer_id=2, durable=False, mark=False, name="again"
         )
         assert answer.type == BaseCommand.SUCCESS
+        exclusive = CommandSubscribe.Exclusive
+        answer = await client.attach_consumer(
+            REGULAR,
+            consumer_id=3,
+            durable=False,
+            name="compact",
+            read_compacted=True,
+            subType=exclusive,
+        )
+        assert answer.type == BaseCommand.SUCCESS
+        for consumer_id in (1, 2, 3):
+            client.say(CommandFlow(consumer_id=consumer_id, messagePermits=100))
+        await until(lambda: len(client.messages(2)) >= 6)
+        await until(lambda: len(client.messages(3)) >= 2)
+        assert [len(client.messages(each)) for each in (1, 2, 3)] == [6, 6, 2]
+
+    run(body)
+
+
+def test_a_topic_deleted_in_mid_flight_is_not_migrated() -> None:
+    """Over REST that is refused; a broker that has not heard of the migration may do it all the
+    same.
+    """
+
+    async def body(place: Place) -> None:
+        await make_regular(place)
+        refusals: list[BrokerError] = []
+
+        async def delete() -> None:
+            try:
+                await BrokerApi(place.service).topics.delete(NAME, force=True)
+            except Conflict as refusal:
+                refusals.append(refusal)
+            await place.service.delete_topic(NAME, force=True)
+
+        when_prepared(place, lambda: start(place, delete()))
+        with pytest.raises(BrokerError) as refused:
+            await migrate(place)
+        assert isinstance(refused.value, Conflict | TopicNotFound)
+        assert [each.sentence for each in refusals] == [
+            f"{REGULAR} is being migrated to a scalable topic"
+        ]
+        store = place.service.store
+        assert not await place.service.scalable.exists(TOPIC)
+        assert await store.children("/managed-ledgers/shop/eu/segment/orders") == ()
+        assert await store.children(f"{PREPARATIONS}/shop/eu") == ()
+        assert not await place.service.topic_exists(NAME)
 
     run(body)
 
