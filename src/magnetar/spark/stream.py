@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from magnetar.spark.admission import Limits, admit, is_too_little
+from magnetar.spark.bell import Bell
 from magnetar.spark.bound import plan_slices, resolve_bound
 from magnetar.spark.file import LedgerFiles
 from magnetar.spark.hold import Hold, name_hold
@@ -41,6 +42,10 @@ from magnetar.spark.survey import Survey, TopicMissing
 from magnetar.spark.task import read_task
 from magnetar.spark.value import ValueReader
 
+_TRUST_S: Final = 5.0
+"""How long silence is trusted where topics are named, and where new ones may be found."""
+_TRUST_FOUND_S: Final = 1.0
+
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Planning runs in one process for the life of a query; tasks get a copy without it."""
@@ -57,9 +62,19 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._goal: Mapping[str, TopicView] | None = None
         self._files: LedgerFiles | None = None
         self._waiting_since: float | None = None
+        self._bell: Bell | None = None
+        self._quiet: dict[str, Any] | None = None
+        """The offset after which the last look found nothing."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_survey": None, "_hold": None, "_views": {}, "_goal": None}
+        gone: dict[str, Any] = {
+            "_survey": None,
+            "_hold": None,
+            "_views": {},
+            "_goal": None,
+            "_bell": None,
+        }
+        return self.__dict__ | gone
 
     # ------------------------------------------------------------------ offsets
 
@@ -94,6 +109,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return format_offset(Offset({name: start_latest(v) for name, v in self._views.items()}))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        if start == self._quiet and self._bell is not None and self._bell.is_silent:
+            return start
         read = parse_offset(start)
         views = self._look(is_known=True)
         check_same_topic(read, self._names)
@@ -110,6 +127,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name, view in views.items():
             topics[name] = apply_reads(read.of(name), view, outlooks[name], ends[name])
         if _is_same(read, topics):
+            if not pending:
+                self._listen(start, views)
             return start
         self._waiting_since = None
         return format_offset(Offset(topics, read.hold))
@@ -148,6 +167,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._move_hold(parse_offset(end))
 
     def stop(self) -> None:
+        if self._bell is not None:
+            self._bell.close()
+            self._bell = None
         if self._survey is not None:
             self._survey.close()
             self._survey = None
@@ -180,6 +202,19 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     ) from None
         self._views = views
         return views
+
+    def _listen(self, start: dict[str, Any], views: Mapping[str, TopicView]) -> None:
+        """Until something comes, a trigger need not ask."""
+        if self._goal is not None:
+            return
+        if self._bell is None:
+            is_named = bool(self._options.selection.topics)
+            trust_s = _TRUST_S if is_named else _TRUST_FOUND_S
+            self._bell = Bell(self._options.broker, trust_s=trust_s)
+        if start != self._quiet:
+            self._bell.take_down()
+            self._quiet = start
+        self._bell.hang(views)
 
     def _outlook(self, read: Offset, view: TopicView) -> Outlook:
         goal = None if self._goal is None else self._goal.get(view.name)
