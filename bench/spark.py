@@ -7,18 +7,13 @@ and Spark reads the sealed segments. Every reader gets the same messages.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
-import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -28,10 +23,11 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from bench.gauge import median, rss_mib
-from bench.spark_side import TOPIC, fill, produce, produce_arrow, read_official, tick
+from bench.spark_memory import measure_memory
+from bench.spark_side import TOPIC, fill, read_official
+from bench.spark_sink import measure_sink, timed
+from bench.spark_stream import measure_latency, measure_triggers
 from magnetar.client.admin import AdminClient
-from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.delivery import EntryDecoder
 from magnetar.model.position import Position
 from magnetar.spark import make_session
@@ -122,11 +118,6 @@ class NothingSource(DataSource):
         return NothingReader(int(self.options["rows"]))
 
 
-def timed(body: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    return body() or time.perf_counter() - start
-
-
 def drain(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
@@ -168,170 +159,6 @@ def measure_reads(
         "files_to_official": round(best / rates["official_client"], 2),
         "files_to_nothing": round(best / rates["nothing_arrow"], 2),
     }
-
-
-def measure_triggers(
-    spark: SparkSession, broker: MagnetarBroker, options: dict[str, str], seconds: float
-) -> dict[str, Any]:
-    """How long triggers take: with nothing to read, with a row, and the rate source's."""
-    with AdminClient(broker.admin_url) as admin:
-        admin.scalable_topics.create("public/default/idle")
-        admin.scalable_topics.create("public/default/ticks")
-    frames = {
-        "rate": spark.readStream.format("rate").option("rowsPerSecond", 2).load(),
-        "idle": spark.readStream.format("magnetar").options(**options, topic="idle").load(),
-        "ticks": spark.readStream.format("magnetar").options(**options, topic="ticks").load(),
-    }
-    found: dict[str, Any] = {}
-    for name, frame in frames.items():
-        ticking = threading.Event()
-        ticker = threading.Thread(target=tick, args=(broker, ticking, 0.5))
-        if name == "ticks":
-            ticker.start()
-        query = (
-            frame.writeStream.format("noop")
-            .option("checkpointLocation", tempfile.mkdtemp())
-            .trigger(processingTime="200 milliseconds")
-            .start()
-        )
-        await_progress(query, 3)
-        time.sleep(seconds)
-        seen = query.recentProgress[2:]
-        query.stop()
-        ticking.set()
-        if name == "ticks":
-            ticker.join()
-        for kind, chosen in (("batch", [p for p in seen if p["numInputRows"]]), ("idle", seen)):
-            spent = [p["durationMs"]["triggerExecution"] for p in chosen]
-            spent = spent if kind == "batch" else [each for each in spent if each < 100]
-            found[f"{name}_{kind}_ms"] = median(spent) if spent else None
-    return found
-
-
-def await_progress(query: Any, count: int) -> None:
-    deadline = time.monotonic() + 120
-    while len(query.recentProgress) < count and time.monotonic() < deadline:
-        time.sleep(0.2)
-
-
-def measure_latency(
-    spark: SparkSession, broker: MagnetarBroker, options: dict[str, str], seconds: float
-) -> dict[str, Any]:
-    """From publish to the rows, at a trigger of 500 ms."""
-    delays: list[float] = []
-
-    def note(frame: DataFrame, _: int) -> None:
-        rows = frame.select("publish_time").collect()
-        now = time.time()
-        delays.extend(now - row["publish_time"].timestamp() for row in rows)
-
-    query = (
-        spark.readStream.format("magnetar")
-        .options(**options, topic="ticks")
-        .load()
-        .writeStream.foreachBatch(note)
-        .option("checkpointLocation", tempfile.mkdtemp())
-        .trigger(processingTime="500 milliseconds")
-        .start()
-    )
-    await_progress(query, 1)
-    over = threading.Event()
-    ticker = threading.Thread(target=tick, args=(broker, over, 0.02))
-    ticker.start()
-    time.sleep(seconds)
-    over.set()
-    ticker.join()
-    query.stop()
-    settled = delays[len(delays) // 4 :] or [0.0]
-    return {"messages": len(settled), "p50_ms": round(median(settled) * 1000)}
-
-
-def measure_sink(
-    spark: SparkSession, broker: MagnetarBroker, options: dict[str, str], count: int
-) -> dict[str, Any]:
-    """One task, exactly once, beside two ways of the SDK to send the same rows from one process:
-    its producer, row by row, and its bulk producer, which gets Arrow batches as the sink does.
-    What a write of ten rows takes is told apart as the start.
-    """
-    with tempfile.TemporaryDirectory() as home:
-        spark.range(count).selectExpr(
-            "concat('k', id % 1000) AS key", "repeat('v', 100) AS value"
-        ).coalesce(1).write.parquet(f"{home}/rows")
-        rows = spark.read.parquet(f"{home}/rows").coalesce(1)
-        with AdminClient(broker.admin_url) as admin:
-            for name in ("sink", "plain", "bulk", "warm"):
-                admin.scalable_topics.create(f"public/default/{name}", segments=2)
-                admin.topic_policies.set(f"topic://public/default/{name}", "deduplication", True)
-
-        def write(frame: DataFrame, topic: str) -> None:
-            frame.write.format("magnetar").options(
-                **options, topic=f"topic://public/default/{topic}"
-            ).mode("append").save()
-
-        write(rows.limit(10), "warm")
-        start = timed(lambda: write(rows.limit(10), "warm"))
-        sink = timed(lambda: write(rows, "sink"))
-        nothing = rows.write.format("nothing_arrow").mode("append")
-        nothing.save()
-        floor = timed(nothing.save)
-        table = pq.read_table(f"{home}/rows")
-    bulk = timed(lambda: asyncio.run(produce_arrow(broker, table)))
-    keys, values = (table.column(name).to_pylist() for name in ("key", "value"))
-    listed = [(key, value.encode()) for key, value in zip(keys, values, strict=True)]
-    plain = timed(lambda: asyncio.run(produce(broker, listed)))
-    return {
-        "rows": count,
-        "start_s": round(start, 2),
-        "sink_per_s": round(count / sink),
-        "sink_after_start_per_s": round(count / (sink - start)),
-        "nothing_per_s": round(count / floor),
-        "sdk_per_s": round(count / plain),
-        "sdk_arrow_per_s": round(count / bulk),
-        "sink_to_sdk": round(plain / sink, 2),
-        "sink_to_sdk_arrow": round(bulk / sink, 2),
-        "sink_after_start_to_sdk_arrow": round(bulk / (sink - start), 2),
-    }
-
-
-def measure_memory(
-    spark: SparkSession, broker: MagnetarBroker, options: dict[str, str], mib: int
-) -> dict[str, Any]:
-    """The largest Python worker while one task reads a topic of so many MiB."""
-    topic = "public/default/large"
-    with AdminClient(broker.admin_url) as admin:
-        admin.scalable_topics.create(topic)
-    value = os.urandom(10_000)
-
-    async def body() -> None:
-        async with (
-            AsyncPulsarClient(broker.service_url) as client,
-            client.producer(f"topic://{topic}", max_pending_messages=2000) as producer,
-        ):
-            for _ in range(mib * 1024 * 1024 // len(value)):
-                await producer.submit(value)
-            await producer.flush()
-
-    asyncio.run(body())
-    peak = [0.0]
-    over = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(peak, over))
-    watcher.start()
-    frame = spark.read.format("magnetar").options(**options, topic=topic, columns="value").load()
-    spent = timed(lambda: drain(frame))
-    over.set()
-    watcher.join()
-    return {"topic_mib": mib, "worker_peak_mib": round(peak[0]), "seconds": round(spent, 1)}
-
-
-def _watch(peak: list[float], over: threading.Event) -> None:
-    while not over.wait(0.05):
-        for each in Path("/proc").iterdir():
-            if each.name.isdecimal():
-                try:
-                    if b"pyspark.daemon" in (each / "cmdline").read_bytes():
-                        peak[0] = max(peak[0], rss_mib(int(each.name)))
-                except (OSError, LookupError):
-                    continue
 
 
 def main() -> None:

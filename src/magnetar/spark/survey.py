@@ -65,7 +65,7 @@ class Survey:
         self.admin.close()
         if self._runner is not None:
             if self._client is not None:
-                self._runner.run(self._client.close())
+                self._runner.get_loop().run_until_complete(self._client.close())
                 self._client = None
             self._runner.close()
             self._runner = None
@@ -74,7 +74,7 @@ class Survey:
         """Run a coroutine function of the client."""
         if self._runner is None:
             self._runner = asyncio.Runner()
-        return self._runner.run(self._call(body))
+        return self._runner.get_loop().run_until_complete(self._call(body))
 
     async def _call(self, body: Any) -> Any:
         if self._client is None:

@@ -1,0 +1,137 @@
+"""How long triggers of a streaming query take, and how old a message is when Spark has it."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from statistics import mean
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from bench.gauge import median
+from bench.spark_side import tick
+from magnetar.client.admin import AdminClient
+from magnetar.testing import MagnetarBroker
+
+TRIGGER = "100 milliseconds"
+
+
+class SilentReader(DataSourceStreamReader):
+    """Never has anything: what a source in Python costs whatever it does."""
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"offset": 0}
+
+    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
+        return start
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        return [InputPartition(0)]
+
+
+class SilentSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "silent"
+
+    def schema(self) -> str:
+        return "value binary"
+
+    def streamReader(self, schema: Any) -> SilentReader:
+        return SilentReader()
+
+
+def measure_triggers(
+    spark: SparkSession, broker: MagnetarBroker, options: dict[str, str], seconds: float
+) -> dict[str, Any]:
+    """Triggers with nothing to read, and micro-batches of a row or two: Spark's rate source, a
+    source in Python that does nothing, ours.
+    """
+    with AdminClient(broker.admin_url) as admin:
+        for name in ("idle", "ticks"):
+            admin.scalable_topics.create(f"public/default/{name}")
+    spark.dataSource.register(SilentSource)
+    streams = spark.readStream
+    frames = {
+        "rate": streams.format("rate").option("rowsPerSecond", 2).load(),
+        "silent_python": streams.format("silent").load(),
+        "idle": streams.format("magnetar").options(**options, topic="idle").load(),
+        "ticks": streams.format("magnetar").options(**options, topic="ticks").load(),
+    }
+    found: dict[str, Any] = {}
+    for name, frame in frames.items():
+        over = threading.Event()
+        ticker = threading.Thread(target=tick, args=(broker, over, 0.5))
+        if name == "ticks":
+            ticker.start()
+        query = (
+            frame.writeStream.format("noop")
+            .option("checkpointLocation", tempfile.mkdtemp())
+            .trigger(processingTime=TRIGGER)
+            .start()
+        )
+        await_progress(query, 3)
+        time.sleep(seconds)
+        seen = query.recentProgress[len(query.recentProgress) // 4 :]
+        query.stop()
+        over.set()
+        if name == "ticks":
+            ticker.join()
+        batches = [_spent(each) for each in seen if each["numInputRows"]]
+        found[f"{name}_idle_ms"] = round(
+            mean(_spent(each) for each in seen if not each["numInputRows"]), 2
+        )
+        if batches:
+            found[f"{name}_batch_ms"] = median(batches)
+    found["idle_to_rate"] = round(found["idle_idle_ms"] / found["rate_idle_ms"], 2)
+    found["idle_to_silent_python"] = round(
+        found["idle_idle_ms"] / found["silent_python_idle_ms"], 2
+    )
+    found["batch_to_rate"] = round(found["ticks_batch_ms"] / found["rate_batch_ms"], 2)
+    return found
+
+
+def _spent(progress: Any) -> int:
+    spent: int = progress["durationMs"]["triggerExecution"]
+    return spent
+
+
+def await_progress(query: Any, count: int) -> None:
+    deadline = time.monotonic() + 120
+    while len(query.recentProgress) < count and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+
+def measure_latency(
+    spark: SparkSession, broker: MagnetarBroker, options: dict[str, str], seconds: float
+) -> dict[str, Any]:
+    """From publish to the rows, at a trigger of 500 ms."""
+    delays: list[float] = []
+
+    def note(frame: DataFrame, _: int) -> None:
+        rows = frame.select("publish_time").collect()
+        now = time.time()
+        delays.extend(now - row["publish_time"].timestamp() for row in rows)
+
+    query = (
+        spark.readStream.format("magnetar")
+        .options(**options, topic="ticks")
+        .load()
+        .writeStream.foreachBatch(note)
+        .option("checkpointLocation", tempfile.mkdtemp())
+        .trigger(processingTime="500 milliseconds")
+        .start()
+    )
+    await_progress(query, 1)
+    over = threading.Event()
+    ticker = threading.Thread(target=tick, args=(broker, over, 0.02))
+    ticker.start()
+    time.sleep(seconds)
+    over.set()
+    ticker.join()
+    query.stop()
+    settled = delays[len(delays) // 4 :] or [0.0]
+    return {"messages": len(settled), "p50_ms": round(median(settled) * 1000)}
