@@ -83,6 +83,7 @@ class TopicLoad:
         most = np.maximum.reduceat(samples.consumers[order], starts)
         self.consumers: Steps = np.where(self._is_gap, 0, most[self._place])
         self._carried: OrderedDict[Range, Floats] = OrderedDict()
+        self._by_step: OrderedDict[Range, Floats] = OrderedDict()
         self._spans: dict[tuple[str, Marks, Range], Spans] = {}
         self._pairs: dict[tuple[Range, Range, Marks, int], Spans] = {}
         self._free: dict[tuple[Range, Marks | None, int], Spans] = {}
@@ -119,6 +120,15 @@ class TopicLoad:
         if len(self._carried) > _RANGES_KEPT:
             self._carried.popitem(last=False)
         return total
+
+    def carried_by_step(self, span: Range) -> Floats:
+        """The same, by step and rate: one step stands together."""
+        known = self._by_step.get(span)
+        if known is None:
+            known = self._by_step[span] = np.ascontiguousarray(self.carried(span).T)
+            if len(self._by_step) > _RANGES_KEPT:
+                self._by_step.popitem(last=False)
+        return known
 
     def hot(self, span: Range, above: Marks) -> Spans:
         """When a range carries more than one of the limits."""

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 from magnetar.rules.scale_column import NEVER, Action, Columns, Limits, Situation, choose
-from magnetar.spark.job.load import Marks, Range, TopicLoad
-from magnetar.spark.job.span import length_of_union
+from magnetar.spark.job.load import Floats, Marks, Range, TopicLoad
+from magnetar.spark.job.span import (
+    NEVER_AGAIN,
+    NEVER_STRETCH,
+    Spans,
+    Stretches,
+    length_of_union,
+)
 
 
 class Change(NamedTuple):
@@ -47,26 +52,64 @@ class Outcome:
         return len(self.changes) - self.splits
 
 
-@dataclass(slots=True)
-class _Segment:
-    id: int
-    span: Range
-    merged: frozenset[int] = frozenset()
-    """The merges that lie behind it, each by the segment it made; as long as none is pruned."""
-    born: int = 0
-    made_by: int = Action.STAY
-    hot_at: int = -1
-    """The next step at which it is hot, as was found from an earlier one."""
-    cold_at: tuple[int, int, int] = (-1, -1, -1)
-    """The same of it and its right neighbour: the neighbour, consumers they may have, the step."""
+class _Segments:
+    """The active segments, by ascending hash: a list for each thing that is known of them.
 
-    @property
-    def merges(self) -> int:
-        return len(self.merged)
+    A replay asks of all of them at every change, so the lists are what the rules take, and what
+    does not change with a step is found once.
+    """
 
-    @property
-    def width(self) -> int:
-        return self.span[1] - self.span[0] + 1
+    def __init__(self, load: TopicLoad, overload: Marks) -> None:
+        self._load = load
+        self._overload = overload
+        self.ids: list[int] = []
+        self.spans: list[Range] = []
+        self.widths: list[int] = []
+        self.merged: list[int] = []
+        """The merges that lie behind each, a bit for the segment that each made; as long as none
+        is pruned."""
+        self.merges: list[int] = []
+        self.born: list[int] = []
+        self.made_by: list[int] = []
+        self.rates: list[Floats] = []
+        """By step and rate."""
+        self.cold = Stretches()
+        self.overloaded: list[Spans] = []
+        self.overloaded_at: list[int] = []
+        """The first step with too much load, of those that are not accounted for yet."""
+        self.hot = Stretches()
+        self.ripe = Stretches()
+        """When each may merge with its right neighbour."""
+        self.next_id = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def put(self, place: int, count: int, spans: list[Range], step: int, made_by: Action) -> None:
+        """These instead of so many; the last of them is made last."""
+        old = slice(place, place + count)
+        merged = 0
+        for each in self.merged[old]:
+            merged |= each
+        fresh = list(range(self.next_id, self.next_id + len(spans)))
+        if made_by is Action.MERGE:
+            merged |= 1 << self.next_id
+        self.next_id += len(spans)
+        load = self._load
+        self.ids[old] = fresh
+        self.spans[old] = spans
+        self.widths[old] = [last - first + 1 for first, last in spans]
+        self.merged[old] = [merged] * len(spans)
+        self.merges[old] = [merged.bit_count()] * len(spans)
+        self.born[old] = [step] * len(spans)
+        self.made_by[old] = [made_by] * len(spans)
+        self.rates[old] = [load.carried_by_step(span) for span in spans]
+        self.cold.forget(place, count, len(spans))
+        overloaded = [load.hot(span, self._overload) for span in spans]
+        self.overloaded[old] = overloaded
+        self.overloaded_at[old] = [_or_never(each.first_from(step)) for each in overloaded]
+        self.hot.forget(place, count, len(spans))
+        self.ripe.forget(max(0, place - 1), count + (place > 0), len(spans) + (place > 0))
 
 
 class Replay:
@@ -77,11 +120,11 @@ class Replay:
     ) -> None:
         self._load = load
         self._limits = limits
-        self._overload = overload
         self._flap_steps = flap_steps
-        self._segments = [_Segment(place, span) for place, span in enumerate(load.layout)]
-        self._next_id = len(self._segments)
+        self._segments = _Segments(load, overload)
+        self._segments.put(0, 0, load.layout, 0, Action.STAY)
         self._consumers_most = int(load.consumers.max())
+        self._fewer = 0
         self._last = {Action.SPLIT: -1, Action.MERGE: -1}
         self._split_wait = _steps(limits.split_cooldown_ms, load.step_ms)
         self._merge_wait = _steps(limits.merge_cooldown_ms, load.step_ms)
@@ -94,12 +137,12 @@ class Replay:
     @property
     def layout(self) -> list[Range]:
         """The active segments, by ascending hash."""
-        return [each.span for each in self._segments]
+        return list(self._segments.spans)
 
     @property
     def merge_depths(self) -> list[int]:
         """How many merges lie behind each of them."""
-        return [each.merges for each in self._segments]
+        return list(self._segments.merges)
 
     def run(self) -> Outcome:
         step = 0
@@ -130,59 +173,63 @@ class Replay:
     def _next_step(self, step: int) -> int | None:
         if not self._limits.enabled:
             return None
-        found = [self._next_split(step), self._next_merge(step)]
-        return min((each for each in found if each is not None), default=None)
+        found = min(self._next_split(step), self._next_merge(step))
+        return found if found < self._load.steps else None
 
-    def _next_split(self, step: int) -> int | None:
+    def _next_split(self, step: int) -> int:
         limits, count = self._limits, len(self._segments)
         if count >= limits.segments_max:
-            return None
+            return NEVER_AGAIN
         step = max(step, _after(self._last[Action.SPLIT], self._split_wait))
-        best = self._load.steps
-        for each in self._segments:
-            if each.width > 1:
-                if each.hot_at < step:
-                    found = self._load.hot(each.span, limits.split).first_from(step)
-                    each.hot_at = self._load.steps if found is None else found
-                best = min(best, each.hot_at)
+        best = self._segments.hot.first_from(step, self._find_hot)
         if limits.consumers_per_segment:
             crowded = self._load.crowded(count * limits.consumers_per_segment).first_from(step)
-            best = best if crowded is None else min(best, crowded)
-        return best if best < self._load.steps else None
+            best = min(best, _or_never(crowded))
+        return best
 
-    def _next_merge(self, step: int) -> int | None:
+    def _find_hot(self, place: int, step: int) -> tuple[int, int]:
+        segments = self._segments
+        if segments.widths[place] < 2:
+            return NEVER_STRETCH
+        return self._load.hot(segments.spans[place], self._limits.split).next_stretch(step)
+
+    def _next_merge(self, step: int) -> int:
         limits, count = self._limits, len(self._segments)
         if count < 2 or count <= limits.segments_min:
-            return None
+            return NEVER_AGAIN
         step = max(step, _after(self._last[Action.MERGE], self._merge_wait))
         fewer = (count - 1) * limits.consumers_per_segment
         if fewer >= self._consumers_most:
             fewer = 0  # there are never so many
-        best = self._load.steps
-        for left, right in pairwise(self._segments):
-            if max(left.merges, right.merges) >= limits.depth_max:
-                continue
-            neighbour, allowed, known = left.cold_at
-            if neighbour != right.id or allowed != fewer or known < step:
-                found = self._next_cold(left, right, step, fewer)
-                known = self._load.steps if found is None else found
-                left.cold_at = right.id, fewer, known
-            best = min(best, known)
-        return best if best < self._load.steps else None
+        if fewer != self._fewer:
+            self._fewer = fewer
+            self._segments.ripe.forget(0, count, count)
+        return self._segments.ripe.first_from(step, self._find_ripe)
 
-    def _next_cold(self, left: _Segment, right: _Segment, step: int, fewer: int) -> int | None:
-        """The first step at which both have been cold for long enough and nobody needs them."""
-        limits, span = self._limits, (left.span[0], right.span[1])
+    def _find_ripe(self, place: int, step: int) -> tuple[int, int]:
+        """When it and the next have been cold for long enough and nobody needs both."""
+        segments, limits, fewer = self._segments, self._limits, self._fewer
+        if place + 1 == len(segments):
+            return NEVER_STRETCH
+        if max(segments.merges[place], segments.merges[place + 1]) >= limits.depth_max:
+            return NEVER_STRETCH
+        left, right = segments.spans[place], segments.spans[place + 1]
         above = limits.split if limits.may_split_again else None
-        cold = self._load.cold_together(left.span, right.span, limits.merge, self._window)
-        born = max(left.born, right.born)
-        free = self._load.free(span, above, fewer) if fewer > 0 or above is not None else None
-        for place in range(bisect_right(cold.ends, step), len(cold.starts)):
-            ripe = max(step, max(cold.starts[place], born) + self._window)
-            found = ripe if free is None else free.first_from(ripe)
-            if found is None or found < cold.ends[place]:
-                return found
-        return None
+        cold = self._load.cold_together(left, right, limits.merge, self._window)
+        born = max(segments.born[place], segments.born[place + 1])
+        free = None
+        if fewer > 0 or above is not None:
+            free = self._load.free((left[0], right[1]), above, fewer)
+        for index in range(bisect_right(cold.ends, step), len(cold.starts)):
+            start = max(cold.starts[index], born) + self._window
+            end = cold.ends[index]
+            if free is not None:
+                # From the step on: what is free may begin and end several times meanwhile.
+                begun, ended = free.next_stretch(max(step, start))
+                start, end = max(start, begun), min(end, ended)
+            if max(step, start) < end:
+                return start, end
+        return NEVER_STRETCH
 
     # ------------------------------------------------------------------ asking and doing
 
@@ -195,24 +242,29 @@ class Replay:
             self._merge(choice.first, step)
 
     def _columns(self, step: int) -> Columns:
-        segments, merge = self._segments, self._limits.merge
-        rates = [self._load.carried(each.span)[:, step].tolist() for each in segments]
-        ages = []
-        for each in segments:
-            begun = self._load.cold(each.span, merge).begun(step)
-            since = step if begun is None else max(begun, each.born)
-            ages.append(float((step - since) * self._load.step_ms))
+        segments, step_ms = self._segments, self._load.step_ms
+        rates = [each[step].tolist() for each in segments.rates]
+        msgs_in, bytes_in, msgs_out, bytes_out = map(list, zip(*rates, strict=True))
+        ages = [
+            0.0 if begun > step else float((step - (begun if begun > born else born)) * step_ms)
+            for begun, born in zip(
+                segments.cold.starts_at(step, self._find_cold), segments.born, strict=True
+            )
+        ]
         return Columns(
-            [each.id for each in segments],
-            [each[0] for each in rates],
-            [each[1] for each in rates],
-            [each[2] for each in rates],
-            [each[3] for each in rates],
+            segments.ids,
+            msgs_in,
+            bytes_in,
+            msgs_out,
+            bytes_out,
             ages,
-            [each.merges for each in segments],
-            [each.width for each in segments],
-            [0.0] * len(segments),
+            segments.merges,
+            segments.widths,
+            [0.0] * len(rates),
         )
+
+    def _find_cold(self, place: int, step: int) -> tuple[int, int]:
+        return self._load.cold(self._segments.spans[place], self._limits.merge).next_stretch(step)
 
     def _situation(self, step: int) -> Situation:
         return Situation(
@@ -226,49 +278,49 @@ class Replay:
         return NEVER if last < 0 else float((step - last) * self._load.step_ms)
 
     def _split(self, place: int, step: int) -> None:
-        parent = self._segments[place]
-        first, last = parent.span
+        first, last = self._segments.spans[place]
         middle = first + (last - first) // 2
-        children = [
-            self._make((first, middle), parent.merged, step, Action.SPLIT),
-            self._make((middle + 1, last), parent.merged, step, Action.SPLIT),
-        ]
-        self._apply(place, 1, children, step, Action.SPLIT)
+        self._apply(place, 1, [(first, middle), (middle + 1, last)], step, Action.SPLIT)
 
     def _merge(self, place: int, step: int) -> None:
-        left, right = self._segments[place : place + 2]
-        span = (left.span[0], right.span[1])
-        merged = left.merged | right.merged | {self._next_id}
-        child = self._make(span, merged, step, Action.MERGE)
-        self._apply(place, 2, [child], step, Action.MERGE)
-
-    def _make(self, span: Range, merged: frozenset[int], step: int, made_by: Action) -> _Segment:
-        self._next_id += 1
-        return _Segment(self._next_id - 1, span, merged, step, made_by)
+        spans = self._segments.spans
+        whole = (spans[place][0], spans[place + 1][1])
+        self._apply(place, 2, [whole], step, Action.MERGE)
 
     def _apply(
-        self, place: int, count: int, children: list[_Segment], step: int, action: Action
+        self, place: int, count: int, children: list[Range], step: int, action: Action
     ) -> None:
         self._account(step)
-        parents = self._segments[place : place + count]
+        segments = self._segments
         undone = Action.MERGE if action is Action.SPLIT else Action.SPLIT
         self._flaps += any(
-            each.made_by == undone and step - each.born < self._flap_steps for each in parents
+            segments.made_by[each] == undone and step - segments.born[each] < self._flap_steps
+            for each in range(place, place + count)
         )
-        self._segments[place : place + count] = children
+        segments.put(place, count, children, step, action)
         self._last[action] = step
-        self._most = max(self._most, len(self._segments))
-        span = (parents[0].span[0], parents[-1].span[1])
-        self._changes.append(Change(step, action, span, len(self._segments)))
+        self._most = max(self._most, len(segments))
+        span = (children[0][0], children[-1][1])
+        self._changes.append(Change(step, action, span, len(segments)))
 
     def _account(self, step: int) -> None:
         """What the segments cost and suffered since the last change."""
         if step <= self._accounted:
             return
-        hot = (self._load.hot(each.span, self._overload) for each in self._segments)
-        self._overloaded_steps += length_of_union(hot, self._accounted, step)
-        self._segment_steps += len(self._segments) * (step - self._accounted)
+        segments = self._segments
+        if min(segments.overloaded_at) < step:
+            places = [place for place, at in enumerate(segments.overloaded_at) if at < step]
+            hot = (segments.overloaded[place] for place in places)
+            self._overloaded_steps += length_of_union(hot, self._accounted, step)
+            for place in places:
+                following = segments.overloaded[place].first_from(step)
+                segments.overloaded_at[place] = _or_never(following)
+        self._segment_steps += len(segments) * (step - self._accounted)
         self._accounted = step
+
+
+def _or_never(step: int | None) -> int:
+    return NEVER_AGAIN if step is None else step
 
 
 def _steps(span_ms: float, step_ms: int) -> int:

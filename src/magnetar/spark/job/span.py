@@ -7,7 +7,7 @@ the next step at which something holds is found by bisection.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,6 +15,11 @@ from numpy.typing import NDArray
 
 Steps: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
+
+
+NEVER_AGAIN: Final = 1 << 60
+"""After every step."""
+NEVER_STRETCH: Final = (NEVER_AGAIN, NEVER_AGAIN + 1)
 
 
 class Spans(NamedTuple):
@@ -27,13 +32,45 @@ class Spans(NamedTuple):
         place = bisect_right(self.ends, step)
         return max(self.starts[place], step) if place < len(self.starts) else None
 
-    def begun(self, step: int) -> int | None:
-        """Where the stretch around `step` begins; None when it lies in none."""
-        place = bisect_right(self.starts, step) - 1
-        return self.starts[place] if place >= 0 and step < self.ends[place] else None
+    def next_stretch(self, step: int) -> tuple[int, int]:
+        """The first stretch that has not ended at `step`."""
+        place = bisect_right(self.ends, step)
+        if place < len(self.starts):
+            return self.starts[place], self.ends[place]
+        return NEVER_STRETCH
 
 
 EMPTY: Final = Spans([], [])
+
+
+class Stretches:
+    """The next stretch of each of several conditions, found when it is needed.
+
+    Steps are asked for in rising order, so a stretch holds until the step has passed its end.
+    """
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def forget(self, place: int, old: int, new: int) -> None:
+        """So many conditions have become others."""
+        self._starts[place : place + old] = [-1] * new
+        self._ends[place : place + old] = [-1] * new
+
+    def first_from(self, step: int, find: Callable[[int, int], tuple[int, int]]) -> int:
+        """The first step not before `step` at which one of them holds; `find` tells the stretch of
+        one that has not ended at a step.
+        """
+        return max(step, min(self.starts_at(step, find)))
+
+    def starts_at(self, step: int, find: Callable[[int, int], tuple[int, int]]) -> list[int]:
+        """Where each one's stretch begins that has not ended at `step`."""
+        if min(self._ends) <= step:
+            for place, end in enumerate(self._ends):
+                if end <= step:
+                    self._starts[place], self._ends[place] = find(place, step)
+        return self._starts
 
 
 def find_spans(mask: Mask) -> Spans:

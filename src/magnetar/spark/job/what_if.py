@@ -17,14 +17,14 @@ from pyspark.sql import functions as F
 
 from magnetar.client.error import ConfigurationError
 from magnetar.model.autoscale import AutoScalePolicy
-from magnetar.rules.scale_column import make_limits
+from magnetar.rules.scale_column import Limits, make_limits
 from magnetar.spark.job.history import collect_samples, read_samples
 from magnetar.spark.job.load import Marks, TopicLoad
 from magnetar.spark.job.replay import Outcome, Replay
 from magnetar.spark.job.session import Say
 
 HOUR_MS: Final = 3_600_000
-_TASKS_PER_CORE: Final = 4
+_TASKS_PER_CORE: Final = 16
 RESULT_SCHEMA: Final = (
     "topic string, policy int, splits long, merges long, overloaded_hours double,"
     " segment_hours double, flaps long, segments_most int, days double, problem string"
@@ -124,7 +124,7 @@ def make_rows(topic: str, load: TopicLoad, question: Question) -> pa.Table:
         problem = "the first sample does not tell of every segment"
         row: dict[str, Any] = dict.fromkeys(_COLUMNS) | {"topic": topic, "problem": problem}
         return pa.Table.from_pylist([row], schema=_ARROW)
-    outcomes = [replay(load, policy, question) for policy in question.policies]
+    outcomes = replay_all(load, question)
     hours = load.step_ms / HOUR_MS
     count = len(outcomes)
     return pa.table(
@@ -148,6 +148,31 @@ def replay(load: TopicLoad, policy: AutoScalePolicy, question: Question) -> Outc
     flap_steps = max(1, question.flap_ms // load.step_ms)
     limits = make_limits(policy)
     return Replay(load, limits, overload=question.overload, flap_steps=flap_steps).run()
+
+
+def replay_all(load: TopicLoad, question: Question) -> list[Outcome]:
+    """All policies; those that cannot be told apart at this step are replayed once."""
+    known: dict[Limits, Outcome] = {}
+    outcomes = []
+    for policy in question.policies:
+        limits = round_times(make_limits(policy), load.step_ms)
+        if limits not in known:
+            known[limits] = replay(load, policy, question)
+        outcomes.append(known[limits])
+    return outcomes
+
+
+def round_times(limits: Limits, step_ms: int) -> Limits:
+    """Times up to whole steps: whatever is compared with them is some number of steps."""
+
+    def up(span_ms: float) -> float:
+        return -(-span_ms // step_ms) * step_ms
+
+    return limits._replace(
+        split_cooldown_ms=up(limits.split_cooldown_ms),
+        merge_cooldown_ms=up(limits.merge_cooldown_ms),
+        merge_window_ms=up(limits.merge_window_ms),
+    )
 
 
 def judge(rows: DataFrame, policies: Sequence[AutoScalePolicy]) -> list[Verdict]:
