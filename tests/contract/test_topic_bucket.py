@@ -268,7 +268,7 @@ def test_no_way_leads_to_another_number(place: Place) -> None:
                 assert reply.status == 412
                 assert "numberOfTopicBuckets" in reply.reason
         for count in ("many", "", [3], {"n": 3}, 1.5, True, None):
-            assert (await admin.post(f"{POLICIES}/numberOfTopicBuckets", count)).status == 400
+            assert (await admin.post(f"{POLICIES}/numberOfTopicBuckets", count)).status == 412
         assert (await admin.put(POLICIES, {"numberOfTopicBuckets": 3})).status == 409
         assert (await admin.post(f"{POLICIES}/numberOfTopicBuckets", 3)).status == 204
         assert (await admin.get(f"{POLICIES}/numberOfTopicBuckets")).json == 3
@@ -277,14 +277,11 @@ def test_no_way_leads_to_another_number(place: Place) -> None:
     run(place, 3, body)
 
 
-@pytest.mark.parametrize(
-    ("count", "status"),
-    [(0, 412), (-1, 412), (10_001, 412), (1e9, 412), (1e10, 400), ("many", 400), ([], 400)],
-)
-def test_a_bad_number_makes_no_namespace(count: Any, status: int) -> None:
+@pytest.mark.parametrize("count", [0, -1, 10_001, 1e9, 1e10, 1.5, "many", "0", [], {}, True])
+def test_a_bad_number_makes_no_namespace(count: Any) -> None:
     async def body(admin: Admin) -> None:
         reply = await admin.put(f"{V2}/namespaces/public/n", {"numberOfTopicBuckets": count})
-        assert reply.status == status
+        assert reply.status == 412
         assert "numberOfTopicBuckets" in reply.reason
         assert (await admin.get(f"{V2}/namespaces/public/n")).status == 404
 

@@ -11,12 +11,18 @@ from typing import Any, Final, TypeAlias
 from magnetar.admin.elsewhere import find_elsewhere
 from magnetar.admin.gate import check_access
 from magnetar.admin.origin import check_host, check_origin
-from magnetar.admin.request import Call, Request, decode_body, missing_policy, parse_query
+from magnetar.admin.request import Call, Request, decode_body, parse_query
 from magnetar.admin.response import Response, Stream, json_response, refusal
 from magnetar.admin.route import Route
 from magnetar.admin.router import Found, Router, WrongMethod
 from magnetar.broker.api import BrokerApi
-from magnetar.errors import BadRequest, BrokerError, Unauthenticated, fault_of
+from magnetar.errors import (
+    BadRequest,
+    BrokerError,
+    PreconditionFailed,
+    Unauthenticated,
+    fault_of,
+)
 from magnetar.model import permission
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.runtime.log import Log
@@ -139,7 +145,7 @@ class Application:
             policy = route.body.policy
             payload = decode_body(request.body, route.body.schema, policy=policy)
             if payload is None and route.body.required:
-                raise missing_policy(policy) if policy else BadRequest(route.body.missing)
+                raise (PreconditionFailed if policy else BadRequest)(route.body.missing)
         answer = await route.handler(self._api, Call(request, found.parts, payload))
         if isinstance(answer, Response | Stream):
             return answer

@@ -215,7 +215,14 @@ ROOT_TABLE.add(
 )
 TENANT_TABLE.add("GET", "", list_namespaces, TENANT_ADMIN, priority=P0)
 TABLE.add("GET", "", get_namespace, NAMESPACE_ADMIN, priority=P0)
-TABLE.add("PUT", "", create_namespace, TENANT_ADMIN, priority=P0, body=Body(Policies))
+TABLE.add(
+    "PUT",
+    "",
+    create_namespace,
+    TENANT_ADMIN,
+    priority=P0,
+    body=Body(Policies, policy="the namespace's policies"),
+)
 TABLE.add("DELETE", "", delete_namespace, TENANT_ADMIN, priority=P0, query=_FORCE)
 TABLE.add(
     "GET",
@@ -233,7 +240,7 @@ TABLE.add(
     "/numberOfTopicBuckets",
     set_topic_buckets,
     NAMESPACE_ADMIN,
-    body=Body(int, required=True),
+    body=Body(int, required=True, policy="numberOfTopicBuckets"),
 )
 TABLE.add("GET", "/bundles", get_bundles, NAMESPACE_READ)
 TABLE.add("PUT", "/unload", unload_namespace, SUPER_USER)

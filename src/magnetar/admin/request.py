@@ -126,10 +126,10 @@ class Call:
         return None if value is None or value == "" else _parse_integer(name, value)
 
     def policy_value(self, name: str, schema: Any) -> Any:
-        """The value of a topic's policy that stands in the query."""
+        """The value of a topic's policy, when it stands in the query."""
         text = (self.query(name) or "").strip()
         if not text:
-            raise missing_policy(name)
+            raise PreconditionFailed(describe_missing(name))
         try:
             return msgspec.convert(text, schema, strict=False)
         except msgspec.ValidationError as error:
@@ -175,8 +175,8 @@ def _unfit(policy: str, reason: str) -> BrokerError:
     return BadRequest(f"The body does not fit: {reason}")
 
 
-def missing_policy(policy: str) -> PreconditionFailed:
-    return PreconditionFailed(f"A value for {policy} is needed; DELETE takes it away")
+def describe_missing(policy: str) -> str:
+    return f"A value for {policy} is needed; DELETE takes it away"
 
 
 def _without_nulls(value: Any) -> Any:

@@ -47,8 +47,8 @@ class Query:
 class Body:
     """What a body must fit; without `required`, nothing and `null` reach the handler as None.
 
-    A body that is the value of a `policy` of a topic is refused under its name when it does not
-    fit: it is the value that cannot be, not the call.
+    A body that is the value of a `policy` is refused under its name when it does not fit: it is
+    the value that cannot be, not the call.
     """
 
     schema: Any

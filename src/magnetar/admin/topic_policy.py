@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from magnetar.admin.request import Call
+from magnetar.admin.request import Call, describe_missing
 from magnetar.admin.route import Body, Handler, Priority, Query, Table
 from magnetar.broker.api import BrokerApi
 from magnetar.broker.api.topic_setting import SETTINGS, TopicSetting
@@ -109,8 +109,8 @@ async def delete_policies(api: BrokerApi, call: Call) -> object:
     return None
 
 
-def _body(setting: TopicSetting) -> Body:
-    return Body(setting.body, required=setting.bodyless is None, policy=setting.name)
+def _body(name: str, schema: object, *, required: bool = True) -> Body:
+    return Body(schema, required=required, missing=describe_missing(name), policy=name)
 
 
 def _add_setting(setting: TopicSetting) -> None:
@@ -131,7 +131,9 @@ def _add_setting(setting: TopicSetting) -> None:
         TOPIC_POLICY,
         operation=f"set_{name}",
         priority=priority,
-        body=None if setting.in_query else _body(setting),
+        body=None
+        if setting.in_query
+        else _body(name, setting.body, required=setting.bodyless is None),
         query=(*_SCOPE, Query(name, int)) if setting.in_query else _SCOPE,
     )
     TABLE.add(
@@ -153,7 +155,7 @@ TABLE.add(
     "/backlogQuota",
     set_backlog_quota,
     TOPIC_POLICY,
-    body=Body(BacklogQuota, required=True, policy="backlogQuota"),
+    body=_body("backlogQuota", BacklogQuota),
     query=(*_SCOPE, _KIND),
 )
 TABLE.add("DELETE", "/backlogQuota", remove_backlog_quota, TOPIC_POLICY, query=(*_SCOPE, _KIND))
@@ -166,7 +168,7 @@ TABLE.add(
     TOPIC_POLICY,
     priority=P2,
     query=_SCOPE,
-    body=Body(DispatchRate, required=True, policy="dispatchRate"),
+    body=_body("dispatchRate", DispatchRate),
 )
 TABLE.add("DELETE", RATE, remove_subscription_rate, TOPIC_POLICY, priority=P2, query=_SCOPE)
 TABLE.add("DELETE", "/policies", delete_policies, TOPIC_POLICY)

@@ -55,8 +55,8 @@ def test_a_namespace_as_the_go_tools_write_it_is_accepted() -> None:
         ("public/n", {"message_ttl_in_seconds": -1}, 412, "Invalid value for message TTL"),
         ("public/n", {"replication_clusters": ["nope"]}, 403, "Cluster [nope] is not in the list"),
         ("public/n", {"numberOfTopicBuckets": 0}, 412, "Invalid value for numberOfTopicBuckets"),
-        ("public/n", {"max_producers_per_topic": "abc"}, 400, "The body does not fit"),
-        ("public/n", [1], 400, "The body does not fit"),
+        ("public/n", {"max_producers_per_topic": "abc"}, 412, "Invalid value for the namespace"),
+        ("public/n", [1], 412, "Invalid value for the namespace"),
         (
             "public/n",
             {"bundles": {"boundaries": ["0x00000001", "0xffffffff"], "numBundles": 1}},
