@@ -168,6 +168,7 @@ def _make_request(scope: Scope, path: str, caller: Caller) -> Request:
         headers=_headers(scope),
         body=b"",
         caller=caller,
+        is_tls=scope.get("scheme") == "https",
     )
 
 

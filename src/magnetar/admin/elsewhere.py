@@ -30,7 +30,7 @@ async def find_elsewhere(api: BrokerApi, route: Route, call: Call, query: str) -
     """A redirect to the broker that owns the namespace, unless it is this one."""
     if not api.lookup.is_shared or not needs_owner(route):
         return None
-    web_url = await api.lookup.find_elsewhere(call.namespace)
+    web_url = await api.lookup.find_elsewhere(call.namespace, tls=call.request.is_tls)
     if web_url is None:
         return None
     place = f"{web_url}{call.request.path}" + (f"?{query}" if query else "")

@@ -31,6 +31,7 @@ class Request:
     headers: Mapping[str, str]
     body: bytes
     caller: Caller = NOBODY
+    is_tls: bool = False
 
 
 def parse_query(text: str) -> dict[str, tuple[str, ...]]:

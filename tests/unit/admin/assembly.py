@@ -63,6 +63,7 @@ class Admin:
     settings: dict[str, Any] = field(default_factory=dict)
     token: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    scheme: str = "http"
 
     async def call(
         self,
@@ -79,6 +80,7 @@ class Admin:
         scope: dict[str, Any] = {
             "type": "http",
             "method": method,
+            "scheme": self.scheme,
             "raw_path": raw_path.encode("latin-1"),
             "query_string": query.encode("latin-1"),
             "path": raw_path,

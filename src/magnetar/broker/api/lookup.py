@@ -46,11 +46,16 @@ class LookupApi:
     def is_shared(self) -> bool:
         return self._service.ownership.is_shared
 
-    async def find_elsewhere(self, namespace: NamespaceName) -> str | None:
-        """The web address of the broker that owns a namespace, unless it is this one."""
+    async def find_elsewhere(self, namespace: NamespaceName, *, tls: bool) -> str | None:
+        """The web address of the broker that owns a namespace, unless it is this one; with TLS for
+        those who came with it, who will not send their credentials where all could read them.
+        """
         any_topic = TopicName(TopicDomain.PERSISTENT, namespace, "any")
         owner = await self._service.ownership.owner_of(any_topic)
-        return None if owner.is_self else owner.web_url or owner.web_url_tls
+        if owner.is_self:
+            return None
+        urls = (owner.web_url, owner.web_url_tls)
+        return (urls[tls] or urls[not tls]) or None
 
     async def _may_serve(self, topic: TopicName) -> bool:
         """Whether it exists in any form, or would come to be by attaching."""
