@@ -70,6 +70,7 @@ class Connection(asyncio.Protocol):
         """Creations under way, by producer id. One that is not here any more was given up."""
         self.consumers: dict[int, Consumer] = {}
         self.consumers_coming: dict[int, object] = {}
+        self.consumers_away: dict[int, Consumer] = {}  # sent away by a seek, and about to come back
         self.watchers: dict[int, TopicListWatcher] = {}
         self.scalable = Attendance()
         self.closed_producers: dict[int, float] = {}

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import CommandAck, CommandRedeliverUnacknowledgedMessages
+from magnetar.wire.entry import strip_checksum
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
+
+
+_CHECKSUM_VERSION: Final = 11
+"""Of the protocol: older clients take a checksum for a part of the message."""
 
 
 class SubscriptionType(IntEnum):
@@ -66,6 +71,7 @@ class Consumer:
         "is_bucketed",
         "is_sticky",
         "kind",
+        "knows_checksums",
         "last_acked_ms",
         "last_consumed_ms",
         "last_flow_ms",
@@ -113,6 +119,7 @@ class Consumer:
         self.hash_ranges = tuple(hash_ranges)
         self.allow_out_of_order = allow_out_of_order
         self.subscription: Attachment | None = None
+        self.knows_checksums = connection.protocol_version >= _CHECKSUM_VERSION
         self.permits = 0
         self.blocked_permits = 0
         self.blocked = False
@@ -133,6 +140,10 @@ class Consumer:
         return (
             self.permits > 0 and not self.blocked and self.connection.writable and not self.closed
         )
+
+    def adapt(self, entries: list[bytes]) -> list[bytes]:
+        """Entries as the client understands them."""
+        return entries if self.knows_checksums else [strip_checksum(entry) for entry in entries]
 
     def on_flow(self, permits: int, now_ms: int) -> None:
         self.last_flow_ms = now_ms

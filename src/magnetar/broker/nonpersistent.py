@@ -41,7 +41,7 @@ from magnetar.wire.command import (
     CommandSubscribe,
     make_command,
 )
-from magnetar.wire.entry import sticky_key
+from magnetar.wire.entry import sticky_key, strip_checksum
 from magnetar.wire.run import SendRun, encode_message
 
 if TYPE_CHECKING:
@@ -162,7 +162,8 @@ class TransientSubscription:
             self.topic.dropped.add(count, len(entry))
             return
         partition = self.topic.name.partition_index
-        consumer.connection.send(encode_message(consumer.id, *position, entry, partition=partition))
+        known = entry if consumer.knows_checksums else strip_checksum(entry)
+        consumer.connection.send(encode_message(consumer.id, *position, known, partition=partition))
         consumer.permits -= count
         consumer.rate.add(count, len(entry))
         self.rate.add(count, len(entry))

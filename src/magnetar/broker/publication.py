@@ -57,6 +57,8 @@ class Publication:
         if run.command is not None:
             if run.command.HasField("message_id"):
                 return NotAllowed("Only a shadow topic accepts message ids")
+            if run.command.marker:  # no message, so no consumer may get it
+                return NotAllowed("Markers are for replication, which this broker does not do")
             if run.command.txnid_most_bits or run.command.txnid_least_bits:
                 return TransactionsNotSupported("transactions are not supported by this broker")
         limit_ms = topic.policy.delayed_delivery_max_delay_ms

@@ -258,6 +258,7 @@ class Subscription:
         self._moving = asyncio.Event()
         try:
             for consumer in list(self.consumers):
+                consumer.connection.consumers_away[consumer.id] = consumer
                 consumer.disconnect()
             if self.dispatcher is not None:
                 self.dispatcher.close()

@@ -59,6 +59,16 @@ def test_a_message_that_was_damaged_on_its_way_is_refused_and_its_producer_stays
     run(body)
 
 
+def test_a_marker_is_no_message_and_is_refused() -> None:
+    async def body(place: Place) -> None:
+        client = await attach(place)
+        client.send_entry(metadata(marker_type=1), b"", marker=True)
+        assert await refusal(client) == ServerError.NotAllowedError
+        await client.publish("fine")
+
+    run(body)
+
+
 def test_a_message_over_the_limit_of_the_topic_is_refused() -> None:
     async def body(place: Place) -> None:
         client = await attach(place)

@@ -13,6 +13,7 @@ from magnetar.broker.entry import metadata_or_none
 from magnetar.ledger.run import EntryRun
 from magnetar.model.position import Position
 from magnetar.wire.ackset import encode_ack_set
+from magnetar.wire.entry import strip_checksum
 from magnetar.wire.run import (
     DELIVER_AT_TAG,
     UUID_TAG,
@@ -318,7 +319,8 @@ class SharedDispatcher(Dispatcher):
                 )
         else:
             partition = self.topic.name.partition_index
-            parts = encode_messages(consumer.id, ledger_id, first, data, partition=partition)
+            entries = consumer.adapt(data)
+            parts = encode_messages(consumer.id, ledger_id, first, entries, partition=partition)
             consumer.connection.send_many(parts)
         keys = zip(repeat(ledger_id), range(first, first + len(data)), strict=False)
         consumer.pending.update(zip(keys, counts, strict=True))
@@ -335,7 +337,7 @@ class SharedDispatcher(Dispatcher):
         frame = encode_message(
             consumer.id,
             *position,
-            entry,
+            entry if consumer.knows_checksums else strip_checksum(entry),
             partition=self.topic.name.partition_index,
             redelivery_count=self.redeliveries.get(position, 0),
             ack_set=() if remaining is None else encode_ack_set(remaining),

@@ -15,7 +15,7 @@ from magnetar.model.position import EARLIEST, Position
 from magnetar.rules.failover import Candidate, choose_active
 from magnetar.wire.ackset import encode_ack_set
 from magnetar.wire.command import CommandActiveConsumerChange, make_command
-from magnetar.wire.entry import decode_metadata, sticky_key
+from magnetar.wire.entry import decode_metadata, sticky_key, strip_checksum
 from magnetar.wire.run import encode_message, encode_messages
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class SingleActiveDispatcher(Dispatcher):
                 consumer.id,
                 run.ledger_id,
                 run.first,
-                data,
+                consumer.adapt(data),
                 partition=self.topic.name.partition_index,
                 epoch=consumer.epoch,
             )
@@ -183,7 +183,7 @@ class SingleActiveDispatcher(Dispatcher):
                 consumer.id,
                 run.ledger_id,
                 entry_id,
-                entry,
+                entry if consumer.knows_checksums else strip_checksum(entry),
                 partition=self.topic.name.partition_index,
                 ack_set=() if remaining is None else encode_ack_set(remaining),
                 epoch=consumer.epoch,

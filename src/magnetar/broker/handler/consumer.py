@@ -65,6 +65,7 @@ def on_subscribe(connection: Connection, command: BaseCommand) -> Awaitable[None
             request.request_id, ServiceNotReady("Consumer is already present on the connection")
         )
         return None
+    connection.consumers_away.pop(request.consumer_id, None)
     return _subscribe(connection, request, connection.expect_consumer(request.consumer_id))
 
 
@@ -168,6 +169,7 @@ def on_redeliver(connection: Connection, command: BaseCommand) -> None:
 def on_close_consumer(connection: Connection, command: BaseCommand) -> Awaitable[None] | None:
     request = command.close_consumer
     connection.consumers_coming.pop(request.consumer_id, None)
+    connection.consumers_away.pop(request.consumer_id, None)
     consumer = connection.consumers.pop(request.consumer_id, None)
     if consumer is not None:
         on_reader_closed(consumer)
@@ -193,6 +195,7 @@ async def _unsubscribe(connection: Connection, request: CommandUnsubscribe) -> N
     if len(subscription.consumers) > 1 and not request.force:
         raise ResourceBusy("Unconnected or shared consumer attempting to unsubscribe")
     connection.consumers.pop(request.consumer_id, None)
+    connection.consumers_away.pop(request.consumer_id, None)
     consumer.detach()
     topic = subscription.topic
     if topic.subscriptions.get(subscription.name) is subscription:
@@ -205,7 +208,10 @@ async def _unsubscribe(connection: Connection, request: CommandUnsubscribe) -> N
 
 
 def _find(connection: Connection, consumer_id: int) -> tuple[Consumer, Subscription]:
-    consumer = connection.consumers.get(consumer_id)
+    """A consumer that is there, or about to come back from a seek: a client may well ask for more
+    before it has noticed that it was sent away.
+    """
+    consumer = connection.consumers.get(consumer_id) or connection.consumers_away.get(consumer_id)
     if consumer is None or consumer.subscription is None:
         raise NotFound("Consumer not found")
     return consumer, consumer.subscription  # type: ignore[return-value]
