@@ -9,13 +9,13 @@ import pytest
 
 from magnetar import Checkpoint, PulsarError, Schema
 from tests.contract.sdk_place import Place, take
-from tests.contract.sdk_regular import new_name
 
 
 @pytest.mark.parametrize("partitions", [0, 2])
 def test_a_producer_goes_on_while_its_topic_becomes_scalable(place: Place, partitions: int) -> None:
     async def body() -> None:
-        topic = new_name()
+        namespace = place.create_namespace()
+        topic = f"persistent://{namespace}/t"
         if partitions:
             await asyncio.to_thread(place.admin.topics.create_partitioned, topic, partitions)
         async with place.client() as client:
@@ -35,6 +35,7 @@ def test_a_producer_goes_on_while_its_topic_becomes_scalable(place: Place, parti
             count = 20 + len(await asyncio.gather(*sends))
             last = await producer.send(count, key="k")
             assert last.segment_id >= max(partitions, 1)  # beyond the partitions of old
+            await place.unfence(namespace)
             found: dict[str, list[int]] = {}
             async with client.checkpoint_consumer(
                 topic, start=Checkpoint.EARLIEST, schema=Schema.INT64
