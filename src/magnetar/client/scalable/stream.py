@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
@@ -13,6 +12,7 @@ from magnetar.client.message import Message as Delivered
 from magnetar.client.message_id import MessageId as EntryId
 from magnetar.client.scalable.attendance import Attendance, Seat
 from magnetar.client.scalable.consumer import SubscriptionConsumer, id_of
+from magnetar.client.scalable.handout import Handout
 from magnetar.client.scalable.inbox import Inbox
 from magnetar.client.scalable.layout import LayoutWatch
 from magnetar.client.scalable.membership import Membership
@@ -88,7 +88,7 @@ class StreamTopic:
         self._membership: Membership | None = None
         self._known: frozenset[SegmentId] = frozenset()
         self._acknowledged: dict[SegmentId, EntryId] = {}
-        self._shared: dict[SegmentId, deque[EntryId]] = {}
+        self._shared: dict[SegmentId, Handout] = {}
         """What was taken of segments that are acknowledged message by message."""
         self._assigned: dict[SegmentId, Seat] = {}
         self._ended: set[SegmentId] = set()
@@ -132,27 +132,28 @@ class StreamTopic:
             return None
         part.on_taken(delivered)
         if number in self._shared:
-            self._shared[number].extend(each.id for each in delivered)
+            self._shared[number].add(each.id for each in delivered)
         return self._trail.step(self._title, number, delivered[-1])
 
     async def acknowledge(self, vector: Vector) -> None:
         """One command for each segment in which the application has come farther."""
         for number, entry in vector.items():
+            shared = self._shared.get(number)
             before = self._acknowledged.get(number)
-            if before is not None and entry <= before:
+            if shared is None and before is not None and entry <= before:
                 continue
             part = self.attendance.parts.get(number) or self.attendance.leaving.get(number)
             if part is None:
                 if self._trail.last_id(self.topic, number) is not None:
                     _log.warning("segment is not attached any more", topic=self.topic, id=entry)
                 continue
-            self._acknowledged[number] = entry
-            shared = self._shared.get(number)
             if shared is None:
+                self._acknowledged[number] = entry
                 await part.acknowledge_cumulative(entry)
             else:
-                while shared and shared[0] <= entry:
-                    await part.acknowledge(shared.popleft())
+                for id in shared.up_to(entry):
+                    await part.acknowledge(id)
+                    shared.remove(id)
         self._progress.set()
 
     def forget_ends(self) -> None:
@@ -227,7 +228,7 @@ class StreamTopic:
                 hashRanges=[IntRange(start=each.first, end=each.last) for each in seat.buckets],
                 entryBucketDispatch=True,
             )
-            self._shared[number] = deque()
+            self._shared[number] = Handout()
         elif self._membership is None:
             kind = SubscriptionType.FAILOVER
         settings = settle_segment(self._settings, number, seat, is_new=number not in self._known)
@@ -261,6 +262,9 @@ class StreamTopic:
         self._trail.forget(self.topic, number)
 
     def _is_settled(self, number: SegmentId) -> bool:
+        shared = self._shared.get(number)
+        if shared is not None:
+            return not shared
         taken = self._trail.last_id(self.topic, number)
         done = self._acknowledged.get(number)
         return taken is None or (done is not None and done >= taken)
