@@ -73,6 +73,8 @@ class PolicyService:
         self._namespaces: dict[NamespaceName, Policies | None] = {}
         self._topics: dict[TopicName, Pair] = {}
         self._effective: dict[TopicName, EffectivePolicy] = {}
+        self._users: dict[TopicName, set[TopicName]] = {}
+        """The loaded partitions or segments that have the policies of one topic."""
         self._recollection = Recollection(self.topic_policies, config)
         self._provisional: set[TopicName] = set()
         """Loaded topics whose own policies could not be read."""
@@ -176,6 +178,7 @@ class PolicyService:
         topic from being loaded.
         """
         base = policy_name(name)
+        self._users.setdefault(base, set()).add(name)
         while True:
             seen = self._changes
             namespace = await self._resources.namespaces.get(base.namespace)
@@ -252,8 +255,13 @@ class PolicyService:
         return found if is_certain else plan_cautious(found)
 
     def forget(self, name: TopicName) -> None:
-        """The topic is not loaded any more, nor any other partition of it."""
+        """The topic is not loaded any more; what it shares with others stays for them."""
         base = policy_name(name)
+        users = self._users.get(base, set())
+        users.discard(name)
+        if users:
+            return
+        self._users.pop(base, None)
         self.topic_policies.unregister_listener(base, self._on_update)
         self._topics.pop(base, None)
         self._effective.pop(base, None)

@@ -150,7 +150,7 @@ class Service:
                         return await self._open_topic(name, create, properties, cursors)
                     finally:
                         if name.full not in self.topics:
-                            self._forget_policies(name)
+                            self.policies.forget(name)
 
     async def _open_topic(
         self,
@@ -314,14 +314,7 @@ class Service:
         if self.topics.get(name.full) is not topic:
             return
         del self.topics[name.full]
-        self._forget_policies(name)
-
-    def _forget_policies(self, name: TopicName) -> None:
-        shared = policy_name(name)
-        names: Collection[str] = () if shared == name else self.topics.keys() | self._changing
-        siblings = (parse_topic(each) for each in names if each != name.full)
-        if not any(policy_name(each) == shared for each in siblings):
-            self.policies.forget(name)
+        self.policies.forget(name)
 
     async def delete_topic(self, name: TopicName, *, force: bool = False) -> None:
         topic = await self.load_topic(name)

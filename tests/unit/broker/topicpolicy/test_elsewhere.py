@@ -91,3 +91,25 @@ def test_a_topic_that_did_not_open_leaves_no_policies_behind() -> None:
         await home.policies.close()
 
     asyncio.run(body())
+
+
+def test_partitions_keep_the_policies_that_they_share() -> None:
+    async def body() -> None:
+        home, _, _ = await make_home()
+        await home.resources.partitioned.create(TOPIC, 3, {})
+        parts = [TOPIC.partition(index) for index in range(3)]
+        for name in parts:
+            await home.load_topic(name, create=True)
+        with pytest.raises(TopicNotFound):
+            await home.load_topic(TOPIC)  # nobody's log, though its partitions are loaded
+        await home.unload_topic(parts[0])
+        await home.policies.update(TOPIC, lambda each: replace(each, maxProducerPerTopic=3))
+        assert home.policies.effective(parts[1]).max_producers == 3
+        for name in parts[1:]:
+            assert backend_of(home).listening == 1
+            await home.unload_topic(name)
+        assert backend_of(home).listening == 0
+        await home.close()
+        await home.policies.close()
+
+    asyncio.run(body())
