@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from magnetar.cli.command import Argument, Options, Switch, UsageError, Verb, format_rows
@@ -15,6 +16,7 @@ _TOPIC: Final = Argument("topic", "persistent://tenant/namespace/topic, or witho
 _LOOK_AGAIN_S: Final = 0.5
 _BAR_WIDTH: Final = 30
 _LISTED_MAX: Final = 8
+_PATIENCE_LOOKS: Final = 6
 
 
 def _migrate(admin: Any, options: Options) -> Any:
@@ -37,14 +39,36 @@ def _migrate(admin: Any, options: Options) -> Any:
 def _follow(admin: Any, topic: str) -> Iterator[str]:
     """A line for each look at what must be read of the regular topic, until nothing is left."""
     first = 0
+    standstill = Standstill()
     while True:
-        segments = admin.scalable_topics.segments(topic)
-        left = count_left(segments)
+        left = count_left(admin.scalable_topics.segments(topic))
         first = max(first, left)
-        yield format_progress(first - left, first)
+        unread: Sequence[str] = ()
+        if standstill.look(left):
+            unread = find_unread(admin.scalable_topics.subscriptions(topic))
+        yield format_progress(first - left, first, unread)
         if not left:
             return
         time.sleep(_LOOK_AGAIN_S)
+
+
+class Standstill:
+    """When nothing was read for a while, whoever waits should know why."""
+
+    def __init__(self) -> None:
+        self._before: int | None = None
+        self._looks = 0
+
+    def look(self, left: int) -> bool:
+        self._looks = self._looks + 1 if left and left == self._before else 0
+        self._before = left
+        return self._looks >= _PATIENCE_LOOKS
+
+
+def find_unread(subscriptions: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Those with a backlog and without a consumer."""
+    found = subscriptions.items()
+    return [name for name, each in found if each["msgBacklog"] and not each["consumerCount"]]
 
 
 def count_left(segments: Mapping[str, Mapping[str, Any]]) -> int:
@@ -57,11 +81,12 @@ def count_left(segments: Mapping[str, Mapping[str, Any]]) -> int:
     )
 
 
-def format_progress(done: int, total: int) -> str:
+def format_progress(done: int, total: int, unread: Sequence[str] = ()) -> str:
     share = done / total if total else 1.0
     filled = int(share * _BAR_WIDTH)
     bar = "#" * filled + "." * (_BAR_WIDTH - filled)
-    return f"[{bar}] {share:4.0%}  {total - done:,} to read"
+    waits = f"; no consumer on {', '.join(unread)}" if unread else ""
+    return f"[{bar}] {int(share * 100):3}%  {total - done:,} to read{waits}"
 
 
 def _rehearse(admin: Any, options: Options) -> Any:
@@ -70,10 +95,11 @@ def _rehearse(admin: Any, options: Options) -> Any:
 
 
 def format_rehearsal(found: Mapping[str, Any]) -> str:
-    partitions = found["partitions"]
-    kind = f"{partitions} partitions" if partitions else "no partitions"
-    parts = [f"{found['topic']} ({kind}) would become {found['scalableTopic']}"]
+    parts = []
     if found["segments"]:
+        count = found["partitions"]
+        kind = f"{count} partition{'s' if count > 1 else ''}" if count else "no partitions"
+        parts.append(f"{found['topic']} ({kind}) would become {found['scalableTopic']}")
         rows = [(state.lower(), name) for name, state in found["segments"].items()]
         hidden = len(rows) - 2 * _LISTED_MAX
         if hidden > 0:
@@ -83,14 +109,27 @@ def format_rehearsal(found: Mapping[str, Any]) -> str:
         rows = [(name, _describe_backlog(each)) for name, each in found["subscriptions"].items()]
         parts.append("To be read before new messages, in order:\n" + format_rows(rows))
     if found["v4Clients"]:
-        rows = [
-            (f"{each['type']} {each['name']}", f"{each['address']}  {each['clientVersion']}")
-            for each in found["v4Clients"]
-        ]
+        rows = _describe_clients(found["v4Clients"])
         parts.append("v4 clients that would be locked out:\n" + format_rows(rows))
     refusals = "\n".join(f"  {sentence}" for sentence in found["refusals"])
     parts.append(f"It would be refused:\n{refusals}" if refusals else "Nothing is in the way.")
     return "\n\n".join(parts)
+
+
+def _describe_clients(clients: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """A client of several partitions is attached to each of them; one line tells of all."""
+    places = Counter(
+        (
+            f"{each['type']} {each['name']}"
+            + (f" of {each['subscription']}" if "subscription" in each else ""),
+            f"{each['address']}  {each['clientVersion'] or 'unknown'}",
+        )
+        for each in clients
+    )
+    return [
+        (who, where if count == 1 else f"{where}  on {count} partitions")
+        for (who, where), count in places.items()
+    ]
 
 
 def _describe_backlog(backlog: Mapping[str, Any]) -> str:
@@ -99,7 +138,14 @@ def _describe_backlog(backlog: Mapping[str, Any]) -> str:
         return "nothing"
     if seconds is None:
         return f"{count:,} entries, and nobody is reading"
-    return f"{count:,} entries, about {seconds:,.0f} s at {backlog['msgRateOut']:,.0f} messages/s"
+    rate = backlog["msgRateOut"]
+    return f"{count:,} entries, about {_format_time(seconds)} at {rate:,.0f} messages/s"
+
+
+def _format_time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} h"
 
 
 VERBS: Final = (

@@ -91,7 +91,9 @@ class Backlog:
     """What a subscription must read of the regular topic before it reads on."""
 
     entries: int
+    size_bytes: int
     rate_out_per_s: float
+    """In messages."""
     drain_s: float | None
     """At the present rate; None when nothing is being read."""
 

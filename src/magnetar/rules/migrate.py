@@ -7,6 +7,7 @@ forward, as `rules.phase` says.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -72,9 +73,14 @@ def find_refusals(survey: Survey, *, force: bool = False) -> tuple[BrokerError, 
 
 
 def _describe_clients(topic: TopicName, clients: tuple[ClassicClient, ...]) -> str:
-    told = [str(client) for client in clients[:_CLIENTS_TOLD_MAX]]
-    if len(clients) > len(told):
-        told.append(f"{len(clients) - len(told)} more")
+    """A client of several partitions is attached to each of them, and named once."""
+    places = Counter(str(client) for client in clients)
+    told = [
+        each if count == 1 else f"{each} on {count} partitions"
+        for each, count in list(places.items())[:_CLIENTS_TOLD_MAX]
+    ]
+    if len(places) > len(told):
+        told.append(f"{len(places) - len(told)} more")
     return (
         f"{len(clients)} legacy v4 client connection(s) still attached to {topic}:"
         f" {', '.join(told)}; disconnect them or upgrade them to V5 before migrating,"
@@ -110,11 +116,14 @@ def plan_migration(
     )
 
 
-def estimate_backlog(entries: int, rate_out_per_s: float) -> Backlog:
+def estimate_backlog(
+    entries: int, size_bytes: int, rate_out_per_s: float, bytes_out_per_s: float
+) -> Backlog:
+    """By bytes: an entry may hold one message or a thousand."""
     drain_s: float | None = 0.0
     if entries:
-        drain_s = entries / rate_out_per_s if rate_out_per_s > 0 else None
-    return Backlog(entries, rate_out_per_s, drain_s)
+        drain_s = size_bytes / bytes_out_per_s if bytes_out_per_s > 0 else None
+    return Backlog(entries, size_bytes, rate_out_per_s, drain_s)
 
 
 def refuse_regular(topic: TopicName, what: str) -> NotScalable:

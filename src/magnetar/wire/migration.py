@@ -48,6 +48,7 @@ def _format_backlog(backlog: Backlog) -> dict[str, float]:
     """Without an estimate when nobody reads."""
     value: dict[str, float] = {
         "msgBacklog": backlog.entries,
+        "backlogSize": backlog.size_bytes,
         "msgRateOut": round(backlog.rate_out_per_s, 3),
     }
     if backlog.drain_s is not None:

@@ -45,9 +45,16 @@ def test_a_segment_whose_parents_are_pruned_is_a_root() -> None:
     ]
 
 
-def test_a_migrated_topic_shows_the_topics_it_was() -> None:
-    names = [f"persistent://public/default/orders-partition-{index}" for index in range(2)]
-    drawn = format_lineage(TOPIC, record(Layout.migrated(names, now_ms=1))).splitlines()
-    assert drawn[1] == f"├─ 0  0000-ffff  sealed  at epoch 0  {names[0]}"
-    assert "│  ├─ 2  (below 1)" in drawn
-    assert "   └─ 3  8000-ffff  active  merged from 0 and 1" in drawn
+def test_a_migrated_topic_shows_the_topics_it_was_and_its_segments_once() -> None:
+    names = [f"persistent://public/default/orders-partition-{index}" for index in range(3)]
+    layout = Layout.migrated(names, now_ms=1).split(SegmentId(3), now_ms=2)
+    assert format_lineage(TOPIC, record(layout)).splitlines()[1:] == [
+        f"├─ 0  0000-ffff  sealed  at epoch 0  {names[0]}",
+        f"├─ 1  0000-ffff  sealed  at epoch 0  {names[1]}",
+        f"└─ 2  0000-ffff  sealed  at epoch 0  {names[2]}",
+        "   ├─ 3  0000-5554  sealed  at epoch 1  after 3 partitions",
+        "   │  ├─ 6  0000-2aaa  active",
+        "   │  └─ 7  2aab-5554  active",
+        "   ├─ 4  5555-aaa9  active  after 3 partitions",
+        "   └─ 5  aaaa-ffff  active  after 3 partitions",
+    ]

@@ -5,7 +5,13 @@ import json
 import pytest
 
 from magnetar.cli.main import main
-from magnetar.cli.migration import count_left, format_progress, format_rehearsal
+from magnetar.cli.migration import (
+    Standstill,
+    count_left,
+    find_unread,
+    format_progress,
+    format_rehearsal,
+)
 from tests.unit.client.admin.web import Answer, scripted_web
 
 ROOT = "/admin/v2/scalable/t/n/x"
@@ -75,6 +81,36 @@ def test_what_is_in_the_way_is_told_last() -> None:
     assert text.endswith("It would be refused:\n  1 legacy v4 client")
 
 
+def test_a_client_of_many_partitions_is_one_line() -> None:
+    clients = [
+        {
+            "type": "consumer",
+            "name": "c",
+            "topic": f"persistent://t/n/x-partition-{number}",
+            "address": "/10.0.0.1:9",
+            "clientVersion": "",
+            "subscription": "s",
+        }
+        for number in range(4)
+    ]
+    text = format_rehearsal(READY | {"v4Clients": clients})
+    assert "\n  consumer c of s  /10.0.0.1:9  unknown  on 4 partitions\n" in text
+
+
+def test_of_what_cannot_be_migrated_only_the_reason_is_told() -> None:
+    found = READY | {"segments": {}, "subscriptions": {}, "refusals": ["Topic does not exist: x"]}
+    assert format_rehearsal(found) == "It would be refused:\n  Topic does not exist: x"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(119.4, "119 s"), (120, "2 min"), (7199, "120 min"), (86400, "24 h")]
+)
+def test_an_estimate_is_told_in_words(seconds: float, words: str) -> None:
+    backlog = {"msgBacklog": 1, "msgRateOut": 2.0, "drainSeconds": seconds}
+    text = format_rehearsal(READY | {"subscriptions": {"s": backlog}})
+    assert f"  s  1 entries, about {words} at 2 messages/s" in text
+
+
 def test_of_many_segments_only_some_are_listed() -> None:
     segments = {f"persistent://t/n/x-partition-{number}": "SEALED" for number in range(100)}
     text = format_rehearsal(READY | {"segments": segments, "partitions": 100})
@@ -106,6 +142,19 @@ def test_waiting_follows_what_is_left_of_the_regular_topic(
         "  75%  25 to read",
         " 100%  0 to read",
     ]
+
+
+def test_whoever_waits_hears_which_subscription_nobody_reads() -> None:
+    standstill = Standstill()
+    looks = [standstill.look(left) for left in (30, *[25] * 7, 20, 20, *[0] * 9)]
+    assert [place for place, is_still in enumerate(looks) if is_still] == [7]
+    states = {
+        "idle": {"msgBacklog": 25, "consumerCount": 0},
+        "slow": {"msgBacklog": 5, "consumerCount": 1},
+        "done": {"msgBacklog": 0, "consumerCount": 0},
+    }
+    assert find_unread(states) == ["idle"]
+    assert format_progress(75, 100, ["idle"]).endswith("75%  25 to read; no consumer on idle")
 
 
 def test_what_new_segments_hold_is_not_waited_for() -> None:

@@ -104,12 +104,22 @@ def test_the_record_is_what_the_proposal_says(partitions: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "rate", "drain_s"), [(0, 0.0, 0.0), (100, 50.0, 2.0), (100, 0.0, None)]
+    ("entries", "bytes_out_per_s", "drain_s"),
+    [(0, 0.0, 0.0), (100, 50.0, 200.0), (100, 0.0, None)],
 )
-def test_a_backlog_is_estimated_at_the_present_rate(
-    entries: int, rate: float, drain_s: float | None
+def test_a_backlog_is_estimated_by_its_bytes_at_the_present_rate(
+    entries: int, bytes_out_per_s: float, drain_s: float | None
 ) -> None:
-    assert estimate_backlog(entries, rate).drain_s == drain_s
+    """Whether an entry holds one message or many."""
+    found = estimate_backlog(entries, 10_000, 7.0, bytes_out_per_s)
+    assert found.drain_s == drain_s and found.rate_out_per_s == 7.0
+
+
+def test_a_client_of_many_partitions_is_counted_for_each_and_named_once() -> None:
+    clients = (*[client("p", "")] * 3, client("q", ""))
+    (refusal,) = find_refusals(Survey(TOPIC, exists=True, clients=clients))
+    assert refusal.sentence.startswith("4 legacy v4 client connection(s) still attached")
+    assert "producer p from /10.0.0.1:99 (unknown) on 3 partitions, producer q" in refusal.sentence
 
 
 def test_a_refusal_names_the_command() -> None:

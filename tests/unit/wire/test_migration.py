@@ -42,7 +42,7 @@ def test_a_rehearsal_tells_all_it_found() -> None:
         ("no",),
         (client,),
         {str(TOPIC): "SEALED"},
-        {"s": Backlog(10, 2.5, 4.0), "idle": Backlog(1, 0.0, None)},
+        {"s": Backlog(10, 100, 2.5, 4.0), "idle": Backlog(1, 7, 0.0, None)},
     )
     assert format_rehearsal(rehearsal) == {
         "topic": "persistent://t/n/x",
@@ -62,7 +62,7 @@ def test_a_rehearsal_tells_all_it_found() -> None:
         ],
         "segments": {"persistent://t/n/x": "SEALED"},
         "subscriptions": {
-            "idle": {"msgBacklog": 1, "msgRateOut": 0.0},
-            "s": {"msgBacklog": 10, "msgRateOut": 2.5, "drainSeconds": 4.0},
+            "idle": {"msgBacklog": 1, "backlogSize": 7, "msgRateOut": 0.0},
+            "s": {"msgBacklog": 10, "backlogSize": 100, "msgRateOut": 2.5, "drainSeconds": 4.0},
         },
     }

@@ -20,6 +20,7 @@ from magnetar.broker.scalable.classic import classic_consumers, find_classic_cli
 from magnetar.broker.scalable.guard import find_successor
 from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.segment import LocalSegments, together
+from magnetar.broker.subscription_stats import backlog_bytes
 from magnetar.errors import (
     BrokerError,
     Conflict,
@@ -31,6 +32,7 @@ from magnetar.metadata.lock import Locks
 from magnetar.metadata.store import ABSENT, ANY_VERSION
 from magnetar.model.migration import (
     PREPARATIONS,
+    Backlog,
     Preparation,
     Rehearsal,
     legacy_names,
@@ -51,6 +53,7 @@ from magnetar.wire.migration import decode_preparation, encode_preparation
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
+    from magnetar.broker.subscription import Subscription
 
 _LAST_RECEIPTS_S: Final = 10.0
 """How long writers may take to get their last receipts."""
@@ -80,14 +83,9 @@ class Migrations:
         """Say what a migration would do, and what is in its way."""
         name = regular_name(topic)
         survey = await self._survey(name)
-        record = self._plan(name, survey.partitions) if survey.exists else None
-        parents = await self._load(survey) if survey.exists and survey.record is None else ()
-        backlogs: dict[str, tuple[int, float]] = {}
-        for parent in parents:
-            for each in parent.subscriptions.values():
-                if each.durable:
-                    entries, rate = backlogs.get(each.name, (0, 0.0))
-                    backlogs[each.name] = entries + each.backlog, rate + each.rate.count_per_s
+        is_regular = survey.exists and survey.record is None
+        record = self._plan(name, survey.partitions) if is_regular else None
+        parents = await self._load(survey) if is_regular else ()
         segments = () if record is None else record.layout.segments
         return Rehearsal(
             name,
@@ -96,7 +94,7 @@ class Migrations:
             tuple(refusal.sentence for refusal in find_refusals(survey)),
             survey.clients,
             {each.name_in(scalable_name(name)).full: each.state.value for each in segments},
-            {each: estimate_backlog(*found) for each, found in backlogs.items()},
+            _estimate_backlogs(parents),
         )
 
     async def _survey(self, name: TopicName) -> Survey:
@@ -364,6 +362,24 @@ def _changed(topic: TopicName) -> Conflict:
 
 def _always(policies: TopicPolicies) -> Callable[[TopicPolicies], TopicPolicies]:
     return lambda _: policies
+
+
+def _estimate_backlogs(parents: Iterable[PersistentTopic]) -> dict[str, Backlog]:
+    """Of each durable subscription, over all partitions; one without consumers reads nothing."""
+    found: dict[str, list[Subscription]] = {}
+    for parent in parents:
+        for each in parent.subscriptions.values():
+            if each.durable:
+                found.setdefault(each.name, []).append(each)
+    return {
+        name: estimate_backlog(
+            sum(each.backlog for each in here),
+            sum(map(backlog_bytes, here)),
+            sum(each.rate.count_per_s for each in here if each.consumers),
+            sum(each.rate.bytes_per_s for each in here if each.consumers),
+        )
+        for name, here in found.items()
+    }
 
 
 def _durable_names(topics: Iterable[PersistentTopic]) -> frozenset[str]:
