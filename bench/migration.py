@@ -5,9 +5,10 @@ keyed messages are sent to it all the while. Side by side with a real Apache Pul
 session: every round flips one topic of each row on each side, after a round that warms both up.
 `--full` measures what the project promises: up to 512 partitions, 10 GiB, 100 subscriptions.
 
-Every flip begins on a quiet disk: what was written before is synced first, on both sides and
-whether the topic holds anything or not. Else the flip's own few writes would queue behind gigabytes
-that the kernel has still to write, and the disk would be measured instead of the flip.
+Every flip begins on a quiet broker and a quiet disk, on both sides and whether the topic holds
+anything or not: a broker that has just taken 10 GiB moves them from its journal to their place for
+a while, and the kernel writes behind. What is measured is a topic with months of data, not one that
+was filled a second ago.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from bench.gauge import median
+from bench.gauge import cpu_s, median
 from bench.line import Line
 from bench.run import running_peer
 from bench.scalable import Side
@@ -43,6 +44,8 @@ ENTRY_BYTES = 64 << 10
 WINDOW, BURST = 256, 16
 RATE_PER_S = 1000.0
 MIB = 1 << 20
+QUIET_SHARE, QUIET_S, QUIET_S_MAX = 0.1, 0.5, 120.0
+"""Of a processor, over so long; and how long to wait for it at most."""
 LARGE_MIB = 4096
 """A topic of such a size is filled so often only as `--large` says, and once on the other side,
 which needs its room for much longer.
@@ -105,6 +108,18 @@ async def fill(side: Side, topics: Sequence[str], size_mib: int) -> None:
             await line.send_all(frames, window=WINDOW, burst=BURST)
 
 
+async def await_quiet(pid: int) -> None:
+    deadline = time.monotonic() + QUIET_S_MAX
+    before = cpu_s(pid)
+    while time.monotonic() < deadline:
+        await asyncio.sleep(QUIET_S)
+        used = cpu_s(pid)
+        if used - before < QUIET_SHARE * QUIET_S:
+            break
+        before = used
+    os.sync()
+
+
 async def flip_under_load(side: Side, admin: AdminClient, topic: str, row: Row) -> Flip:
     async with FollowingLine.open(side.host, side.port) as line:
         load = KeyedLoad(line, topic)
@@ -130,7 +145,7 @@ async def flip_once(side: Side, topic: str, row: Row) -> Flip:
         if row.data_mib:
             parts = [each.full for each in legacy_names(parse_topic(topic), row.partitions)]
             await fill(side, parts, row.data_mib)
-        os.sync()
+        await await_quiet(side.pid)
         try:
             return await flip_under_load(side, admin, topic, row)
         finally:
@@ -247,7 +262,7 @@ def main() -> None:
         sides = [Side("ours", broker.service_url, broker.admin_url, broker.pid)]
         if not options.no_peer:
             peer = stack.enter_context(running_peer(sync=options.sync))
-            sides.append(Side("theirs", peer.service_url, peer.admin_url))
+            sides.append(Side("theirs", peer.service_url, peer.admin_url, peer.pid))
         document = measure(sides, rows, options)
     if options.json:
         print(json.dumps({"rows": document, "laws": find_laws(document)}, indent=2))

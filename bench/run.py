@@ -92,6 +92,7 @@ WARM_UP = ("produce-unbatched-100", "produce-batched-100", "consume-each")
 class Peer:
     service_url: str
     admin_url: str
+    pid: int
 
 
 @contextmanager
@@ -105,7 +106,8 @@ def running_peer(*, sync: bool, settings: Mapping[str, object] | None = None) ->
             start += ["--set", f"{key}={value}"]
         subprocess.run(start, check=True, stdout=sys.stderr)
         try:
-            yield Peer(f"pulsar://127.0.0.1:{port}", f"http://127.0.0.1:{web_port}")
+            pid = int(Path(data, "peer.pid").read_text())
+            yield Peer(f"pulsar://127.0.0.1:{port}", f"http://127.0.0.1:{web_port}", pid)
         finally:
             stop = [str(PEER / "pulsar"), "stop", "--data", data]
             subprocess.run(stop, check=True, stdout=sys.stderr)
