@@ -472,3 +472,40 @@ def test_arguments_that_cannot_be_are_refused_at_once(place: Place) -> None:
                     await producer.send(b"x", transaction=object())
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"key": 5}, "key is text or bytes"),
+        ({"key": "half \ud800"}, "whole Unicode text"),
+        ({"ordering_key": "text"}, "ordering_key is bytes"),
+        ({"properties": {"a": 1}}, "text to text, not of 'a' to 1"),
+        ({"properties": {"a": "half \ud800"}}, "whole Unicode text"),
+        ({"sequence_id": -1}, "from 0 on"),
+        ({"sequence_id": "7"}, "from 0 on"),
+        ({"event_time": datetime(1950, 1, 1, tzinfo=UTC)}, "after 1970"),
+        ({"replication_clusters": "east"}, "a list of names"),
+        ({"keyy": "k"}, "did you mean key"),
+    ],
+)
+def test_what_cannot_be_written_on_a_message_harms_no_other(
+    place: Place, options: dict[str, Any], sentence: str
+) -> None:
+    """One that is found only when its batch is encoded takes the others down with it."""
+
+    async def body() -> None:
+        topic = place.create_topic()
+        slow = BatchingPolicy(max_delay=60)
+        async with place.client() as client, client.producer(topic, batching=slow) as producer:
+            await (await flushed(producer, b"the segment's producer is open after this"))
+            before = await producer.submit(b"before")
+            with pytest.raises(ConfigurationError, match=sentence):
+                await producer.submit(b"wrong", **options)
+            after = await producer.submit(b"after")
+            async with asyncio.timeout(PATIENCE_S):
+                await producer.flush()
+            assert (await before) != (await after)
+            assert (producer.stats.sent, producer.stats.failed) == (3, 0)
+
+    asyncio.run(body())

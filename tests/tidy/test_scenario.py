@@ -200,7 +200,8 @@ one_that_leaves_says_so_and_one_that_is_cut_off_does_not
     9: """
         unit/client/scalable/test_queue.py: \
 an_acknowledgement_that_can_reach_nobody_is_not_silent
-        unit/client/test_consumer.py: a_receipt_of_an_acknowledgement_is_awaited_and_its_error_raised""",
+        unit/client/test_consumer.py: \
+a_receipt_of_an_acknowledgement_is_awaited_and_its_error_raised""",
     10: "stream: an_acknowledgement_covers_what_was_received_before_and_nothing_else",
     11: """
         checkpoint: a_checkpoint_taken_before_anything_came_is_where_the_reader_started

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, TypeVar, Unpack, overload
 
-from magnetar.client.choice import check_options, choose
+from magnetar.client.choice import check_name, check_options, choose
 from magnetar.client.consumer import AsyncConsumer
 from magnetar.client.dead_letter import DeadLetters, Letterbox
 from magnetar.client.error import ConfigurationError
@@ -245,6 +245,7 @@ class AsyncClassic:
 
 def parse_regular(topic: str) -> TopicName:
     """A topic that is not scalable."""
+    check_name(topic)
     try:
         parsed = parse_topic(topic)
     except InvalidName as error:

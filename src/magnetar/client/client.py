@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, Never, Self, TypeVar, Unpack, overload
 
 from magnetar.client.address import parse_addresses
 from magnetar.client.authentication import Authentication, NoAuthentication
 from magnetar.client.bulk import AsyncBulk
+from magnetar.client.choice import check_keywords
 from magnetar.client.classic import AsyncClassic
 from magnetar.client.dead_letter import Letterbox
 from magnetar.client.error import AlreadyClosedError, FeatureNotSupportedError, PulsarError
 from magnetar.client.greeting import parse_description
+from magnetar.client.kind import check_authentication, check_kinds
 from magnetar.client.lookup import Lookup
 from magnetar.client.memory import MEMORY_BYTES_DEFAULT, MemoryLimit
 from magnetar.client.opening import Opening
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.client.pool import ConnectionPool
 from magnetar.client.quantity import Duration, Size, parse_duration, parse_size
-from magnetar.client.scalable.checkpoint import Checkpoint
+from magnetar.client.scalable.checkpoint import Checkpoint, check_start
 from magnetar.client.scalable.checkpoint_consumer import AsyncCheckpointConsumer
 from magnetar.client.scalable.inbox import Inbox
 from magnetar.client.scalable.layout import AsyncLayoutChanges, parse_scalable
@@ -73,7 +75,12 @@ class AsyncPulsarClient:
         description: str | None = None,
         telemetry: Telemetry | None = None,
         clock: Clock | None = None,
+        **unknown: Never,
     ) -> None:
+        check_keywords("AsyncPulsarClient", AsyncPulsarClient.__init__, unknown)
+        given = {"connection": connection, "tls": tls, "listener_name": listener_name}
+        check_kinds({**given, "description": description})
+        check_authentication(authentication)
         refuse_transaction(transaction_timeout)
         policy = connection or ConnectionPolicy()
         chosen_clock = clock or SystemClock()
@@ -316,6 +323,8 @@ class AsyncPulsarClient:
         **options: Any,
     ) -> Opening[AsyncCheckpointConsumer[Any]]:
         """A reader whose place the application keeps; members of a `group` share the segments."""
+        check_kinds({"group": group})
+        check_start(start)
         given = CheckpointOptions(**options)  # type: ignore[typeddict-item]
         settings = self._session.watch_consumer(build_checkpoint(schema, given))
         parsed = parse_scalable(topic)

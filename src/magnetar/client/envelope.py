@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from magnetar.client.choice import check_options
 from magnetar.client.error import ConfigurationError, FeatureNotSupportedError
+from magnetar.client.kind import check_kinds, check_text
 from magnetar.client.outgoing import MessageOptions
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.quantity import parse_duration
@@ -17,6 +18,7 @@ _KNOWN: Final = frozenset(SendOptions.__annotations__)
 
 
 NO_OPTIONS: Final = MessageOptions()
+_SEQUENCE_ID_END: Final = 2**63
 
 
 def pack_message(
@@ -31,6 +33,7 @@ def pack_message(
         check_options("send", options, _KNOWN)
     if options.get("transaction") is not None:
         raise FeatureNotSupportedError("Transactions are not supported; send without one")
+    _check(options)
     event_time, deliver_at = options.get("event_time"), options.get("deliver_at")
     deliver_after = options.get("deliver_after")
     deliver_at_ms = None if deliver_at is None else to_ms("deliver_at", deliver_at)
@@ -42,7 +45,7 @@ def pack_message(
         key=options.get("key") if kept is None else kept,
         ordering_key=options.get("ordering_key"),
         properties=options.get("properties") or {},
-        event_time_ms=None if event_time is None else to_ms("event_time", event_time),
+        event_time_ms=None if event_time is None else to_ms("event_time", event_time, least_ms=1),
         deliver_at_ms=deliver_at_ms,
         replicate_to=options.get("replication_clusters", ()),
         sequence_id=options.get("sequence_id"),
@@ -50,6 +53,28 @@ def pack_message(
     for interceptor in settings.interceptors:
         data, packed = interceptor.before_send(topic, data, packed)
     return data, packed
+
+
+def _check(options: SendOptions) -> None:
+    """What cannot be written on a message is found here, not among others in a batch."""
+    key, ordering_key = options.get("key"), options.get("ordering_key")
+    if isinstance(key, str):
+        check_text("key", key)
+    elif key is not None and not isinstance(key, bytes):
+        raise ConfigurationError(f"key is text or bytes, not {key!r}")
+    if ordering_key is not None and not isinstance(ordering_key, bytes):
+        raise ConfigurationError(f"ordering_key is bytes, not {ordering_key!r}")
+    properties = options.get("properties")
+    if properties:
+        check_kinds({"properties": properties})
+    sequence_id = options.get("sequence_id")
+    if sequence_id is not None and not (
+        isinstance(sequence_id, int) and 0 <= sequence_id < _SEQUENCE_ID_END
+    ):
+        raise ConfigurationError(f"sequence_id is a whole number from 0 on, not {sequence_id!r}")
+    clusters = options.get("replication_clusters", ())
+    if clusters and (isinstance(clusters, str) or not all(isinstance(c, str) for c in clusters)):
+        raise ConfigurationError(f"replication_clusters is a list of names, not {clusters!r}")
 
 
 def measure(data: bytes | None, options: MessageOptions) -> int:

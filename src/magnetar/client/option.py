@@ -14,7 +14,7 @@ from magnetar.client.interceptor import ConsumerInterceptor, ProducerInterceptor
 from magnetar.client.policy import BackoffPolicy, BatchingPolicy, DeadLetterPolicy
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.quantity import Duration, Size, parse_duration, parse_size
-from magnetar.client.schema.schema import Schema
+from magnetar.client.schema.schema import Schema, check_schema
 from magnetar.client.subscription import (
     ConsumerSettings,
     Floor,
@@ -104,6 +104,7 @@ class ReaderOptions(TypedDict, total=False):
 
 def build_producer(schema: Schema[Any], options: ProducerOptions) -> ProducerSettings:
     check_options("create_producer", options, ProducerOptions.__annotations__)
+    check_schema(schema)
     max_pending_messages = options.get("max_pending_messages", 1000)
     if max_pending_messages < 1:
         raise ConfigurationError("max_pending_messages must be above 0")
@@ -132,6 +133,7 @@ def build_consumer(
     options: ConsumerOptions,
     dead_letters: DeadLetters | None,
 ) -> ConsumerSettings:
+    check_schema(schema)
     return ConsumerSettings(
         subscription,
         type=choose_type(options),
@@ -165,6 +167,7 @@ def build_consumer(
 
 
 def build_reader(start: Floor, schema: Schema[Any], options: ReaderOptions) -> ConsumerSettings:
+    check_schema(schema)
     return ConsumerSettings(
         f"reader-{secrets.token_hex(5)}",
         name=options.get("name") or secrets.token_hex(5),

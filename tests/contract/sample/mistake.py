@@ -29,3 +29,4 @@ def err_too(client: PulsarClient) -> None:
     reader = client.classic.reader("orders", schema=Schema.INT32)
     received = reader.read()
     print(received.value)  # expect: union-attr
+    PulsarClient("pulsar://h", operation_timeot=5)  # expect: arg-type

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from magnetar import AsyncPulsarClient, PulsarClient
 from magnetar.client.choice import check_options
 from magnetar.client.error import ConfigurationError
 from magnetar.client.option import (
@@ -111,5 +112,85 @@ def test_batches_by_key_keep_each_key_together_and_sequence_ids_growing() -> Non
             [3, 6],
             [7],
         ]
+
+    asyncio.run(body())
+
+
+URL = "pulsar://127.0.0.1:1"  # nobody is there: everything here is refused before anybody is asked
+TOPIC = "topic://public/default/t"
+
+
+class Trade:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"operation_timeot": 5}, "did you mean operation_timeout"),
+        ({"connection": 5}, "connection is a ConnectionPolicy, not 5"),
+        ({"authentication": "secret"}, r"such as TokenAuthentication\(token\), not a str"),
+        ({"tls": True}, "tls is a TlsPolicy or an ssl.SSLContext, not True"),
+        ({"description": 5}, "description is text"),
+        ({"memory_limit": "lots"}, "memory_limit"),
+    ],
+)
+@pytest.mark.parametrize("kind", [AsyncPulsarClient, PulsarClient])
+def test_a_client_says_what_its_arguments_are(
+    kind: type[Any], options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=sentence) as refused:
+        kind(URL, **options)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("factory", "options", "sentence"),
+    [
+        ("producer", {"schema": Trade}, r"Schema\.json\(Trade\)"),
+        ("producer", {"batching": 5}, "True, False or a BatchingPolicy, not 5"),
+        ("producer", {"max_pending_messages": "5"}, "whole number, not '5'"),
+        ("producer", {"max_pending_messages": True}, "whole number, not True"),
+        ("producer", {"properties": {"a": 1}}, "text to text, not of 'a' to 1"),
+        ("producer", {"properties": [1]}, r"text to text, not \[1\]"),
+        ("producer", {"name": 5}, "name is text, not 5"),
+        ("producer", {"name": "half \ud800"}, "whole Unicode text"),
+        ("producer", {"encryption": "k"}, "ProducerEncryption"),
+        ("producer", {"interceptors": 5}, "list of interceptors"),
+        ("producer", {"compression": ["zstd"]}, "there are none, lz4"),
+        ("queue_consumer", {"receiver_queue_size": "many"}, "whole number"),
+        ("queue_consumer", {"dead_letter": 3}, r"DeadLetterPolicy\(max_redeliveries\), not 3"),
+        ("queue_consumer", {"nack_backoff": 3}, r"BackoffPolicy\(initial, maximum\), not 3"),
+        ("queue_consumer", {"ack_receipts": "yes"}, "True or False"),
+        ("stream_consumer", {"schema": "json"}, r"such as Schema\.STRING, not 'json'"),
+        ("checkpoint_consumer", {"start": "earliest"}, r"Checkpoint\.EARLIEST"),
+        ("checkpoint_consumer", {"group": 5}, "group is text"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_with_what_to_write(
+    factory: str, options: dict[str, Any], sentence: str
+) -> None:
+    async def body() -> None:
+        async with AsyncPulsarClient(URL) as client:
+            has_subscription = factory in ("queue_consumer", "stream_consumer")
+            named = {"subscription": "s"} if has_subscription else {}
+            with pytest.raises(ConfigurationError, match=sentence):
+                getattr(client, factory)(TOPIC, **named, **options)
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("topic", [None, 5, b"t"])
+def test_a_topic_is_text(topic: Any) -> None:
+    async def body() -> None:
+        async with AsyncPulsarClient(URL) as client:
+            for attempt in (
+                client.producer,
+                client.checkpoint_consumer,
+                client.classic.create_producer,
+                client.classic.reader,
+            ):
+                with pytest.raises(ConfigurationError, match="A topic is text such as"):
+                    attempt(topic)
 
     asyncio.run(body())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, Never, Self, TypeVar, Unpack, overload
 
 from magnetar.client.authentication import Authentication
+from magnetar.client.choice import check_keywords
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.facade.classic import Classic
 from magnetar.client.facade.loop import BackgroundLoop
@@ -55,7 +56,9 @@ class PulsarClient:
         listener_name: str | None = None,
         description: str | None = None,
         telemetry: Telemetry | None = None,
+        **unknown: Never,
     ) -> None:
+        check_keywords("PulsarClient", PulsarClient.__init__, unknown)
         self._inner = AsyncPulsarClient(
             service_url,
             authentication=authentication,

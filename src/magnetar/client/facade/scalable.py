@@ -82,15 +82,15 @@ class ScalableProducer(SyncHandle[AsyncScalableProducer[T]], Generic[T]):
     def stats(self) -> ProducerStats:
         return self._call(lambda: self._inner.stats)
 
-    def send(self, value: T, **options: Unpack[SendOptions]) -> MessageId:
+    def send(self, value: T | None, **options: Unpack[SendOptions]) -> MessageId:
         """Publish, and return the id once the broker has stored it."""
         return self._run_future(lambda: self._inner.begin_send(value, options))
 
-    def submit(self, value: T, **options: Unpack[SendOptions]) -> Future[MessageId]:
+    def submit(self, value: T | None, **options: Unpack[SendOptions]) -> Future[MessageId]:
         """Wait for room only, and return the future of the id: many sends on their way at once."""
         return self._loop.start(self._inner.submit(value, **options))
 
-    def send_nowait(self, value: T, **options: Unpack[SendOptions]) -> Future[MessageId]:
+    def send_nowait(self, value: T | None, **options: Unpack[SendOptions]) -> Future[MessageId]:
         """Publish without waiting for room; raises QueueFullError when too many wait."""
 
         async def body() -> asyncio.Future[MessageId]:

@@ -162,3 +162,11 @@ def _parse_moment(text: str) -> datetime:
         return datetime.fromisoformat(text)
     except ValueError:
         raise ConfigurationError(f"Not a time in a checkpoint: {text!r}") from None
+
+
+def check_start(start: object) -> None:
+    if not isinstance(start, Checkpoint):
+        raise ConfigurationError(
+            "start is a Checkpoint: Checkpoint.EARLIEST, LATEST, .at(moment) or .from_bytes(saved),"
+            f" not {start!r}"
+        )

@@ -133,8 +133,8 @@ class Receiver(ABC, Generic[T]):
         """Up to `max_messages`: those that are here as soon as there is one, even none after
         `timeout`. With `linger`, wait so long after the first one for more.
         """
-        if max_messages < 1:
-            raise ConfigurationError("max_messages must be above 0")
+        if not isinstance(max_messages, int) or max_messages < 1:
+            raise ConfigurationError(f"max_messages is a number above 0, not {max_messages!r}")
         first = self._inbox.take_run(max_messages)
         if first is None:
             first = await self._wait_run(max_messages, timeout)

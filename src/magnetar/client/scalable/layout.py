@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
+from magnetar.client.choice import check_name
 from magnetar.client.connection import Connection, Type
 from magnetar.client.error import ConfigurationError
 from magnetar.client.scalable.watch import Watch
@@ -26,6 +27,7 @@ from magnetar.wire.layout import decode_dag
 
 def parse_scalable(text: str) -> TopicName:
     """A name that may be given where scalable topics are asked for; refusals say what to write."""
+    check_name(text)
     try:
         name = parse_topic(text)
     except InvalidName as error:

@@ -22,7 +22,7 @@ from magnetar.client.publication import ProducerSettings
 from magnetar.client.quantity import Duration, Size, parse_duration
 from magnetar.client.scalable.layout import parse_scalable
 from magnetar.client.scalable.producer import Routing
-from magnetar.client.schema.schema import Schema
+from magnetar.client.schema.schema import Schema, check_schema
 from magnetar.client.subscription import (
     ConsumerSettings,
     Floor,
@@ -175,6 +175,7 @@ def build_queue(subscription: str, schema: Schema[Any], options: QueueOptions) -
 
 def build_checkpoint(schema: Schema[Any], options: CheckpointOptions) -> ConsumerSettings:
     check_options("checkpoint_consumer", options, CheckpointOptions.__annotations__)
+    check_schema(schema)
     columns = tuple(options.get("columns") or ())
     if columns and options.get("encryption") is not None:
         raise ConfigurationError("Columns are read as they are stored: leave out encryption")

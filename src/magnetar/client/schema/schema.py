@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, time
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
-from magnetar.client.error import SchemaError
+from magnetar.client.error import ConfigurationError, SchemaError
 from magnetar.client.schema import primitive
 from magnetar.client.schema.codec import Codec, refuse_value
 from magnetar.client.schema.encoded import EncodedCodec
@@ -172,6 +172,15 @@ Schema.INSTANT = Schema(primitive.INSTANT)
 Schema.LOCAL_DATE = Schema(primitive.LOCAL_DATE)
 Schema.LOCAL_TIME = Schema(primitive.LOCAL_TIME)
 Schema.LOCAL_DATE_TIME = Schema(primitive.LOCAL_DATE_TIME)
+
+
+def check_schema(schema: object) -> None:
+    """Raise for what is given where a schema belongs, most often the type of the values."""
+    if not isinstance(schema, Schema):
+        hint = "such as Schema.STRING"
+        if isinstance(schema, type):
+            hint = f"such as Schema.json({schema.__name__}) or Schema.avro({schema.__name__})"
+        raise ConfigurationError(f"schema is a Schema, {hint}, not {schema!r}")
 
 
 def _read_avro(definition: bytes, data: bytes) -> Any:
