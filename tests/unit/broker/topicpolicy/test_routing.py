@@ -15,6 +15,7 @@ from magnetar.model.document import decode_document
 from magnetar.model.name import parse_topic
 from magnetar.model.policy import TopicPolicies
 from magnetar.rules.system import change_events_of
+from tests.contract.metadata_place import PLACES
 from tests.contract.policy_place import (
     NAMESPACE,
     OTHER_NAMESPACE,
@@ -39,7 +40,8 @@ async def backend_of(shop: Shop, topic: str = "eu") -> str:
     return (await shop.service.policies.describe_backend(namespace))[0]
 
 
-def test_an_upgrade_moves_no_namespace_and_a_deletion_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("store", PLACES)
+def test_an_upgrade_moves_no_namespace_and_a_deletion_does(tmp_path: Path, store: str) -> None:
     async def body(shop: Shop) -> None:
         await shop.set(messageTTLInSeconds=10)
         # Without system topics what they hold is not seen, and it is not touched either.
@@ -67,10 +69,11 @@ def test_an_upgrade_moves_no_namespace_and_a_deletion_does(tmp_path: Path) -> No
         assert await shop.ttl() == 40
         assert await shop.store.exists(LOCAL)
 
-    run(body, tmp_path)
+    run(body, tmp_path, store=store)
 
 
-def test_a_downgrade_keeps_what_the_system_topic_has(tmp_path: Path) -> None:
+@pytest.mark.parametrize("store", PLACES)
+def test_a_downgrade_keeps_what_the_system_topic_has(tmp_path: Path, store: str) -> None:
     async def body(shop: Shop) -> None:
         await shop.set(messageTTLInSeconds=10)
         await shop.restart(topicPoliciesServiceClassName=METADATA)
@@ -79,10 +82,11 @@ def test_a_downgrade_keeps_what_the_system_topic_has(tmp_path: Path) -> None:
         assert await shop.ttl() == 10
         assert await shop.ttl(topic=ELSEWHERE) is None
 
-    run(body, tmp_path)
+    run(body, tmp_path, store=store)
 
 
-def test_a_new_namespace_uses_the_two_roots_and_no_reader(tmp_path: Path) -> None:
+@pytest.mark.parametrize("store", PLACES)
+def test_a_new_namespace_uses_the_two_roots_and_no_reader(tmp_path: Path, store: str) -> None:
     async def body(shop: Shop) -> None:
         ear = Ear()
         await shop.backend.register_listener_async(TOPIC, ear)
@@ -99,7 +103,7 @@ def test_a_new_namespace_uses_the_two_roots_and_no_reader(tmp_path: Path) -> Non
         assert shop.system.readers == ()
         assert not await shop.store.exists(MARKER)
 
-    run(body, tmp_path, backend="legacy-aware")
+    run(body, tmp_path, store=store, backend="legacy-aware")
 
 
 def test_users_cannot_move_a_namespace_by_making_the_topic(tmp_path: Path) -> None:
@@ -114,7 +118,8 @@ def test_users_cannot_move_a_namespace_by_making_the_topic(tmp_path: Path) -> No
     run(body, tmp_path, backend="legacy-aware")
 
 
-def test_a_namespace_that_moves_takes_its_loaded_topics_along(tmp_path: Path) -> None:
+@pytest.mark.parametrize("store", PLACES)
+def test_a_namespace_that_moves_takes_its_loaded_topics_along(tmp_path: Path, store: str) -> None:
     async def body(shop: Shop) -> None:
         topic = await shop.service.load_topic(TOPIC, create=True)
         await shop.service.policies.update(TOPIC, lambda each: replace(each, messageTTLInSeconds=9))
@@ -132,7 +137,7 @@ def test_a_namespace_that_moves_takes_its_loaded_topics_along(tmp_path: Path) ->
         await shop.service.policies.update(TOPIC, lambda each: replace(each, messageTTLInSeconds=7))
         assert topic.policy.message_ttl_s == 7
 
-    run(body, tmp_path, backend="legacy-aware")
+    run(body, tmp_path, store=store, backend="legacy-aware")
 
 
 def test_partition_0_counts_as_the_topic(tmp_path: Path) -> None:
