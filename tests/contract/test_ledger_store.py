@@ -91,6 +91,27 @@ def test_pipelined_appends_are_answered_in_order(opening: Opening) -> None:
     run(opening, body)
 
 
+def test_entries_join_the_last_run_until_it_leaves(opening: Opening) -> None:
+    async def body(store: LedgerStore) -> None:
+        writer = await store.create(term=ONE, properties={})
+        assert not writer.extend([b"alone"], 5)
+        answers: list[BrokerError | None] = []
+        assert writer.append([b"0", b"1"], answers.append) == 0
+        assert writer.extend([b"2", b"3", b"4"], 3)
+        assert writer.append([b"5"], answers.append, 1) == 5
+        assert writer.extend([b"6"], 1)
+        assert store.queued_bytes == 7
+        assert await append(writer, [b"7"]) == 7
+        assert answers == [None, None]
+        assert not writer.extend([b"late"], 4)
+        info = await writer.seal()
+        assert (info.last, info.length) == (7, 8)
+        assert not writer.extend([b"later"], 5)
+        assert await read_all(store, writer.id) == [b"%d" % number for number in range(8)]
+
+    run(opening, body)
+
+
 def test_an_append_is_not_answered_before_append_returns(opening: Opening) -> None:
     async def body(store: LedgerStore) -> None:
         writer = await store.create(term=ONE, properties={})

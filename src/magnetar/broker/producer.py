@@ -62,6 +62,11 @@ class Producer:
     def is_idle(self) -> bool:
         return not self._pending
 
+    @property
+    def last_run(self) -> SendRun | None:
+        """What was sent last, if it is not answered."""
+        return self._pending[-1] if self._pending else None
+
     # One receipt per SEND, in the order of the SENDs: a client closes the connection on any other
     # order.
 
@@ -69,6 +74,12 @@ class Producer:
         """Note that a run is on its way, with so many bytes."""
         run.size, run.reply = size, None
         self._pending.append(run)
+        self.connection.unsynced_bytes += size
+
+    def expect_more(self, run: SendRun, more: SendRun, size: int) -> None:
+        """Note that more goes the way of a run that waits."""
+        run.join(more)
+        run.size += size
         self.connection.unsynced_bytes += size
 
     def answer(self, run: SendRun, reply: bytes) -> None:

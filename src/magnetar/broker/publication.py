@@ -89,7 +89,6 @@ class Publication:
         topic = self._topic
         size = sum(map(len, run.entries))
         messages = sum(run.counts)
-        producer.expect(run, size)
         producer.rate.add(messages, size)
         topic.rate_in.add(messages, size)
         if run.command is not None and run.command.is_chunk:
@@ -97,6 +96,15 @@ class Publication:
             producer.chunk_rate.add(1, size)
         if topic.publish_limiter is not None:
             topic.throttle(producer, messages, size)
+        last = producer.last_run
+        if (
+            last is not None
+            and last.command is run.command is None
+            and topic.chain.extend(last.entries, run.entries, size)
+        ):
+            producer.expect_more(last, run, size)
+            return
+        producer.expect(run, size)
         done = partial(self._on_written, producer, run)
         topic.chain.append(run.entries, run.counts, done, size)
 

@@ -87,30 +87,26 @@ class EntryCache:
 class CacheView:
     """The part of the cache that belongs to one chain."""
 
-    __slots__ = ("_cache", "_chunks", "_enabled", "_keys", "_tail")
+    __slots__ = ("_cache", "_chunks", "_keys", "_tail", "is_enabled")
 
     def __init__(self, cache: EntryCache) -> None:
         self._cache = cache
-        self._enabled = False
+        self.is_enabled = False
         self._keys: list[tuple[int, int]] = []
         self._chunks: list[_Chunk] = []
         self._tail: _Chunk | None = None
 
-    @property
-    def enabled(self) -> bool:
-        return self._enabled
-
-    @enabled.setter
-    def enabled(self, enabled: bool) -> None:
-        self._enabled = enabled
-        if not enabled:
+    def switch(self, is_enabled: bool) -> None:
+        """Whether entries are kept from now on; if not, none is."""
+        self.is_enabled = is_enabled
+        if not is_enabled:
             self.clear()
 
     def append(
         self, ledger_id: int, first: int, data: Sequence[bytes], counts: Sequence[int], size: int
     ) -> None:
         """Keep entries that just became durable. `size` is the sum of their lengths."""
-        if not self._enabled:
+        if not self.is_enabled:
             return
         chunk = self._tail
         if (
@@ -126,7 +122,7 @@ class CacheView:
 
     def keep(self, run: EntryRun) -> None:
         """Keep a run that was read from the store, for whoever reads on."""
-        if not self._enabled:
+        if not self.is_enabled:
             return
         index = bisect_left(self._keys, (run.ledger_id, run.first))
         if index < len(self._keys) and self._keys[index] == (run.ledger_id, run.first):

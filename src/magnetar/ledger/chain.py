@@ -80,6 +80,10 @@ class Chain:
         Never blocks. Entry i of the run stands i after the first, in the same ledger. `size` is
         the sum of the entries' lengths, negative when the caller does not know it.
         """
+        self.extend = self._writer.extend
+        """Add entries to the run appended last, given by its list of `known` ones, while it waits;
+        its `done` speaks for them too, and the caller adds them to the lists that it appended.
+        """
         self._reader = ChainReader(
             self._sequence, home.store, self._cache, home.scope, count_messages
         )
@@ -334,11 +338,11 @@ class Chain:
     @property
     def caching(self) -> bool:
         """Whether new entries are kept in memory; on from the first cursor to the last."""
-        return self._cache.enabled
+        return self._cache.is_enabled
 
     @caching.setter
     def caching(self, caching: bool) -> None:
-        self._cache.enabled = caching
+        self._cache.switch(caching)
 
     @property
     def appended(self) -> list[Callable[[], None]]:

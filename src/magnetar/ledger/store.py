@@ -46,14 +46,18 @@ class LedgerWriter(Protocol):
     def last_confirmed(self) -> EntryId:
         """The last durable entry; -1 while there is none."""
 
-    def append(
-        self, entries: Sequence[bytes], done: Appended, *, size: int | None = None
-    ) -> EntryId:
+    def append(self, entries: Sequence[bytes], done: Appended, size: int = -1) -> EntryId:
         """Queue a run; return the id of its first entry, the others follow it.
 
         Never blocks and never raises for a storage fault: `done` gets exactly one call, in order of
         the appends. Raise LedgerSealed when the handle is no longer alive. `entries` is not empty
-        and is not changed afterwards; `size` is the sum of their lengths, if the caller knows it.
+        and is not changed afterwards; `size` is the sum of their lengths, negative when
+        the caller does not know it.
+        """
+
+    def extend(self, entries: Sequence[bytes], size: int) -> bool:
+        """Add entries to the run appended last, if that has not left for the disk yet: what its
+        `done` hears is true for them too. Say whether they were added.
         """
 
     async def seal(self) -> LedgerInfo:

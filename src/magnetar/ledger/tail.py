@@ -11,6 +11,7 @@ from magnetar.ledger.info import ChainPolicy
 from magnetar.ledger.sequence import Part
 from magnetar.ledger.store import LedgerWriter
 from magnetar.model.position import Position
+from magnetar.runtime.clock import Clock
 
 Appended: TypeAlias = Callable[[Position | None, BrokerError | None], None]
 """Called with the position of a run's first entry, or with the refusal."""
@@ -78,19 +79,33 @@ class Tail:
 
     def append(self, run: PendingRun) -> None:
         """Raise LedgerSealed when the writer is dead; the run is then untouched."""
-        first = self.writer.append(run.entries, self._on_done, size=run.size)
+        entries = run.entries
+        first = self.writer.append(entries, self._on_done, run.size)
         run.first = _make(Position, (self.part.ledger_id, first))
         self._sent.append(run)
-        self.entries_sent += len(run.entries)
+        self.entries_sent += len(entries)
         self.bytes_sent += run.size
 
-    def is_full(self, policy: ChainPolicy, *, now_ms: int) -> bool:
+    def extend(self, known: Sequence[bytes], entries: Sequence[bytes], size: int) -> bool:
+        """Add entries to the last run, if that holds exactly the list of `known` ones and has not
+        left. The caller then adds them to its lists, which are the run's too.
+        """
+        if not self._sent or self._sent[-1].entries is not known:
+            return False
+        if not self.writer.extend(entries, size):
+            return False
+        self._sent[-1].size += size
+        self.entries_sent += len(entries)
+        self.bytes_sent += size
+        return True
+
+    def is_full(self, policy: ChainPolicy, clock: Clock) -> bool:
         """By entries, bytes or age, but not younger than the least age; an empty ledger is never
         full.
         """
         if not self.entries_sent:
             return False
-        age_ms = now_ms - self.created_ms
+        age_ms = clock.now_ms() - self.created_ms
         due = (
             self.entries_sent >= policy.entries_max
             or self.bytes_sent >= policy.bytes_max

@@ -78,14 +78,19 @@ class ChainWriter:
     ) -> None:
         run = PendingRun(entries, counts, done, size)
         self._pending.append(run)
-        if self.state is not ChainState.OPEN:
-            run.refuse(self._refusal())
-            self._loop.call_soon(self._answer)
-        elif self._tail is None:
+        if self._tail is not None and self.state is ChainState.OPEN:
+            self._hand_over(self._tail, run)
+        elif self.state is ChainState.OPEN:
             self._queue.append(run)
             self._start_change()
         else:
-            self._hand_over(self._tail, run)
+            run.refuse(self._refusal())
+            self._loop.call_soon(self._answer)
+
+    def extend(self, known: Sequence[bytes], entries: Sequence[bytes], size: int) -> bool:
+        if self._tail is None or self.state is not ChainState.OPEN:
+            return False
+        return self._tail.extend(known, entries, size)
 
     @property
     def pending(self) -> int:
@@ -105,14 +110,14 @@ class ChainWriter:
 
     def _leave_full(self) -> None:
         """When it is large, and again when something is durable: by then it may be old enough."""
-        tail = self._tail
-        if tail is not None and tail.is_full(self.policy, now_ms=self._clock.now_ms()):
+        if self._tail is not None and self._tail.is_full(self.policy, self._clock):
             self._leave_tail()
             self._start_change()
 
     def _on_durable(self, run: PendingRun, first: Position) -> None:
         self.entries_added += len(run.entries)
-        self._cache.append(first.ledger_id, first.entry_id, run.entries, run.counts, run.size)
+        if self._cache.is_enabled:
+            self._cache.append(first.ledger_id, first.entry_id, run.entries, run.counts, run.size)
         self._notify_soon()
         self._answer()
 
@@ -246,8 +251,7 @@ class ChainWriter:
         await self._home.disposal.run()
 
     async def roll_if_due(self) -> None:
-        tail = self._tail
-        full = tail is not None and tail.is_full(self.policy, now_ms=self._clock.now_ms())
+        full = self._tail is not None and self._tail.is_full(self.policy, self._clock)
         if full or (self._left is not None and not self._changing):
             await self.roll()
 
@@ -298,8 +302,6 @@ class ChainWriter:
                 raise TopicFenced(f"{self._home.chain} has another owner")
             await self._store_info()
 
-    # Ending
-
     def refuse(self) -> None:
         """Take no more runs."""
         self.state = ChainState.CLOSED
@@ -338,8 +340,6 @@ class ChainWriter:
         await self._seal_left()
         if self._stale:
             await self._store_info()
-
-    # The record
 
     async def _store_info(
         self,

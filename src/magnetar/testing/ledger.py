@@ -31,9 +31,7 @@ class FaultyWriter:
     def last_confirmed(self) -> EntryId:
         return self._inner.last_confirmed
 
-    def append(
-        self, entries: Sequence[bytes], done: Appended, *, size: int | None = None
-    ) -> EntryId:
+    def append(self, entries: Sequence[bytes], done: Appended, size: int = -1) -> EntryId:
         if self._dead or self._store.killed:
             raise LedgerSealed(f"ledger {self.id} has failed")
         first = EntryId(self._next)
@@ -47,6 +45,13 @@ class FaultyWriter:
             self._refused.append(done)
         self._next += len(entries)
         return first
+
+    def extend(self, entries: Sequence[bytes], size: int) -> bool:
+        is_well = not (self._dead or self._store.killed or self._error)
+        if not is_well or not self._inner.extend(entries, size):
+            return False
+        self._next += len(entries)
+        return True
 
     async def seal(self) -> LedgerInfo:
         self._dead = True

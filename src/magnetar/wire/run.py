@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from crc32c import crc32c
@@ -26,6 +27,8 @@ _HEAD_END: Final = 15
 """Where the head of a frame ends if its producer id takes one byte; the sequence id begins there.
 """
 _HEAD_BYTES: Final = _HEAD_END - 4
+_HEADS_MAX: Final = 4096
+"""How many are remembered: a producer has one for each length of its sequence ids."""
 _PRODUCER_TAG, _SEQUENCE_TAG, _COUNT_TAG, _HIGHEST_TAG = 0x08, 0x10, 0x18, 0x30
 _ENTRY_BYTES_MIN: Final = 4
 
@@ -71,6 +74,13 @@ class SendRun:
         self.counts.append(count)
         self.entries.append(entry)
 
+    def join(self, more: SendRun) -> None:
+        """Let what was sent next be a part of this run."""
+        self.sequences += more.sequences
+        self.highests += more.highests
+        self.counts += more.counts
+        self.entries += more.entries
+
     def select(self, indexes: Sequence[int]) -> SendRun:
         """The same run with only the entries at `indexes`."""
         chosen = SendRun(self.producer_id)
@@ -84,6 +94,26 @@ class SendRun:
 
 Item: TypeAlias = SendRun | bytes
 """A run of SENDs, or the bytes of any other command."""
+
+
+@lru_cache(maxsize=_HEADS_MAX)
+def _parse_head(head: bytes) -> tuple[int, int, int] | None:
+    """Of a SEND that names its producer, then its sequence id, as clients do: the producer id,
+    where in the frame the sequence id begins, and how many bytes of the command are left there.
+    """
+    command_size = int.from_bytes(head[:4], "big")
+    if len(head) < _HEAD_BYTES or head[7] != command_size - 4 or head[7] > 127:
+        return None
+    producer_id, place = head[9], _HEAD_END
+    if head[8] != _PRODUCER_TAG:
+        return None
+    if producer_id > 127 > head[10]:
+        producer_id += (head[10] << 7) - 128
+        place += 1
+    elif producer_id > 127 or head[10] != _SEQUENCE_TAG:
+        return None
+    left = command_size - (place - 8)
+    return None if left < 1 else (producer_id, place, left)
 
 
 class _Gathering:
@@ -103,21 +133,12 @@ class _Gathering:
         self.rare: list[tuple[SendRun, int, int, int]] = []
         """Entries that are batches: run, index, highest sequence id, number of messages."""
 
-    def recognize(
-        self, head: bytes, command_size: int
-    ) -> tuple[SendRun, list[int], list[bytes], int, int] | None:
-        """Whether this is the usual SEND: producer id, then sequence id."""
-        if head[4:7] != _SEND_OPENING or len(head) < _HEAD_BYTES or head[8] != _PRODUCER_TAG:
+    def recognize(self, head: bytes) -> tuple[SendRun, list[int], list[bytes], int, int] | None:
+        """The run that a frame belongs to, if it is the usual SEND."""
+        found = _parse_head(head) if head[4:7] == _SEND_OPENING else None
+        if found is None:
             return None
-        producer_id, place = head[9], _HEAD_END
-        if producer_id > 127 > head[10]:
-            producer_id += (head[10] << 7) - 128
-            place += 1
-        elif producer_id > 127 or head[10] != _SEQUENCE_TAG:
-            return None
-        left = command_size - (place - 8)
-        if left < 1 or head[7] != command_size - 4 or head[7] > 127:
-            return None
+        producer_id, place, left = found
         run = self.runs.get(producer_id)
         if run is None:
             run = self.runs[producer_id] = SendRun(producer_id)
@@ -174,7 +195,7 @@ def split_read(data: bytes, frame_bytes_max: int) -> tuple[list[Item], int, int]
         position = end
         body = start + 8 + command_size
         head = data[start + 4 : start + _HEAD_END]
-        known = heads.get(head) or gathering.recognize(head, command_size)
+        known = heads.get(head) or gathering.recognize(head)
         if known is None:
             gathering.add_other(_decode_other(data[start + 8 : body], data[body:end]))
             continue

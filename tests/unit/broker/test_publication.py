@@ -130,6 +130,33 @@ def test_a_terminated_topic_refuses_what_is_still_sent_to_it() -> None:
     run(body)
 
 
+def test_what_comes_while_messages_wait_for_the_disk_goes_with_them() -> None:
+    async def body(place: Place) -> None:
+        client = await attach(place)
+        await client.produce(TOPIC, producer_id=2)
+        topic = await place.topic(TOPIC)
+        await client.publish("0")
+        for sequence in range(1, 4):
+            client.send_entry(metadata(sequence), str(sequence).encode(), sequence=sequence)
+        assert topic.chain.pending_appends == 1
+        client.send_entry(metadata(0), b"other", producer_id=2)
+        client.send_entry(metadata(4), b"4", sequence=4)  # not before what the other sent
+        assert topic.chain.pending_appends == 3
+        await until(lambda: client.count(BaseCommand.SEND_RECEIPT) == 6)
+        receipts = [each.send_receipt for each in client.received(BaseCommand.SEND_RECEIPT)]
+        places = {
+            (each.producer_id, each.sequence_id): each.message_id.entryId for each in receipts
+        }
+        order = [(1, 0), (1, 1), (1, 2), (1, 3), (2, 0), (1, 4)]
+        assert [places[key] for key in order] == list(range(6))
+        assert topic.rate_in.count == 6
+        await client.subscribe(TOPIC, "s", EXCLUSIVE, consumer_id=1)
+        await client.get(1, 6)
+        assert client.texts(1) == ["0", "1", "2", "3", "other", "4"]
+
+    run(body)
+
+
 # ---------------------------------------------------------------------- writes that fail
 
 

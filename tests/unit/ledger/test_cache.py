@@ -15,7 +15,7 @@ def entries(first: int, count: int, size: int = 100) -> list[bytes]:
 
 def test_what_was_appended_is_read_back_in_slices() -> None:
     view = EntryCache(64 * BYTES).view()
-    view.enabled = True
+    view.switch(True)
     for first in range(0, 20_000, 100):
         view.append(1, first, entries(first, 100), [1] * 100, 10_000)
     for start in (0, 1, 99, 4_999, 12_345):
@@ -30,7 +30,7 @@ def test_what_was_appended_is_read_back_in_slices() -> None:
 
 def test_bytes_cut_a_run_but_one_entry_always_comes() -> None:
     view = EntryCache(64 * BYTES).view()
-    view.enabled = True
+    view.switch(True)
     view.append(1, 0, entries(0, 10), [1] * 10, 1000)
     run = view.get(1, 0, 10, 399)
     assert run is not None and len(run) == len(run.counts) == 3
@@ -42,19 +42,20 @@ def test_the_oldest_chunks_go_first_across_chains() -> None:
     cache = EntryCache(2 * BYTES)
     views = [cache.view() for _ in range(4)]
     for view in views:
-        view.enabled = True
+        view.switch(True)
         view.append(1, 0, [b"x" * BYTES], [1], BYTES)
         assert cache.bytes_used <= cache.bytes_max
     assert [view.get(1, 0, 1, BYTES) is not None for view in views] == [False, False, False, True]
     for view in views:
-        view.enabled = False
+        view.switch(False)
     assert cache.bytes_used == 0
 
 
 def test_cold_reads_compete_for_a_quarter() -> None:
     cache = EntryCache(8 * BYTES)
     hot, cold = cache.view(), cache.view()
-    hot.enabled = cold.enabled = True
+    hot.switch(True)
+    cold.switch(True)
     hot.append(1, 0, [b"x" * BYTES] * 5, [1] * 5, 5 * BYTES)
     for first in range(50):
         cold.keep(EntryRun(1, first, [b"y" * (BYTES // 2)], [1]))
@@ -66,10 +67,10 @@ def test_cold_reads_compete_for_a_quarter() -> None:
 
 def test_a_gap_in_what_was_appended_is_not_papered_over() -> None:
     view = EntryCache(64 * BYTES).view()
-    view.enabled = True
+    view.switch(True)
     view.append(1, 0, entries(0, 5), [1] * 5, 500)
-    view.enabled = False
-    view.enabled = True
+    view.switch(False)
+    view.switch(True)
     view.append(1, 10, entries(10, 5), [1] * 5, 500)
     assert view.get(1, 0, 100, BYTES) is None
     view.keep(EntryRun(1, 3, entries(3, 4), [1] * 4))

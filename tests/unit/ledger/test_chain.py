@@ -53,6 +53,30 @@ def test_entries_stand_where_the_answer_said_and_runs_never_span_ledgers() -> No
     asyncio.run(body())
 
 
+def test_a_run_grows_while_it_waits_and_nothing_else_came() -> None:
+    async def body() -> None:
+        chain = await Place(policy=ChainPolicy()).open()
+        await append(chain, b"first")
+        answers = Answers()
+        one, two, counts = [b"a"], [b"d"], [1]
+        assert not chain.extend(one, [b"x"], 1)
+        chain.append(one, counts, answers.expect("one"), 1)
+        assert chain.extend(one, [b"b", b"c"], 2)
+        one += [b"b", b"c"]
+        counts += [1, 1]
+        chain.append(two, [1], answers.expect("two"))
+        assert not chain.extend(one, [b"x"], 1)
+        await until(lambda: len(answers.all) == 2)
+        assert not chain.extend(two, [b"x"], 1)
+        assert [each.entry_id for each in answers.positions] == [1, 4]
+        assert await read_all(chain) == [b"first", b"a", b"b", b"c", b"d"]
+        assert chain.total_bytes == 9
+        await chain.close()
+        assert not chain.extend(two, [b"x"], 1)
+
+    asyncio.run(body())
+
+
 def test_runs_wait_in_order_while_a_ledger_is_made() -> None:
     async def body() -> None:
         place = Place()

@@ -66,9 +66,7 @@ class MemoryWriter:
     def queued_bytes(self) -> int:
         return sum(sum(map(len, entries)) for entries, _ in self._queue)
 
-    def append(
-        self, entries: Sequence[bytes], done: Appended, *, size: int | None = None
-    ) -> EntryId:
+    def append(self, entries: Sequence[bytes], done: Appended, size: int = -1) -> EntryId:
         if not self._alive:
             raise LedgerSealed(f"ledger {self.id} takes no more entries")
         if not self._queue:
@@ -77,6 +75,14 @@ class MemoryWriter:
         first = self._next
         self._next += len(entries)
         return EntryId(first)
+
+    def extend(self, entries: Sequence[bytes], size: int) -> bool:
+        if not self._alive or not self._queue:
+            return False
+        queued, done = self._queue[-1]
+        self._queue[-1] = ([*queued, *entries], done)
+        self._next += len(entries)
+        return True
 
     async def seal(self) -> LedgerInfo:
         self._alive = False

@@ -72,6 +72,10 @@ def decode_extent_header(data: bytes, number: int) -> Point | None:
     return Point(before, before_end)
 
 
+_make: Final = tuple.__new__
+"""Of a named tuple too, without a detour."""
+
+
 class WrittenRun(NamedTuple):
     ledger: int
     first: int
@@ -158,18 +162,11 @@ class ExtentWriter:
             self._file = None
 
     def _add_run(self, ledger: int, first: int, entries: list[bytes], size: int) -> None:
-        table = encode_lengths(entries)
-        offset = self._add(Kind.RUN, ledger, first, len(entries), (table, b"".join(entries)))
+        table, count = encode_lengths(entries), len(entries)
+        offset = self._add(Kind.RUN, ledger, first, count, (table, b"".join(entries)))
+        total = HEADER.size + len(table) + size
         self._written.runs.append(
-            WrittenRun(
-                ledger,
-                first,
-                len(entries),
-                size,
-                self._number,
-                offset,
-                HEADER.size + len(table) + size,
-            )
+            _make(WrittenRun, (ledger, first, count, size, self._number, offset, total))
         )
 
     def _add(

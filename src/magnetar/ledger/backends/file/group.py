@@ -41,18 +41,6 @@ class Group:
     done: list[Appended] = field(default_factory=list)
     payload_bytes: int = 0
 
-    def add_run(
-        self, ledger: int, first: int, entries: Sequence[bytes], size: int, done: Appended
-    ) -> None:
-        gathered = self.runs.get(ledger)
-        if gathered is None:
-            self.runs[ledger] = Gathered(first, entries, size)
-        else:
-            gathered.entries.extend(entries)
-            gathered.size += size
-        self.payload_bytes += size
-        self.done.append(done)
-
 
 def cut_entries(entries: list[bytes], bytes_max: int) -> Iterator[tuple[int, list[bytes], int]]:
     """Cut entries into runs of at most `bytes_max`, but at least one entry: (index of the first,

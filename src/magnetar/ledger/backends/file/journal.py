@@ -15,7 +15,7 @@ from typing import Final
 
 from magnetar.errors import BrokerError, StorageFailed, StorageFull
 from magnetar.ledger.backends.file.extent import ExtentWriter, Point, Written
-from magnetar.ledger.backends.file.group import Control, Group
+from magnetar.ledger.backends.file.group import Control, Gathered, Group
 from magnetar.ledger.backends.file.record import Kind
 from magnetar.ledger.store import Appended
 from magnetar.runtime.log import Log
@@ -66,9 +66,28 @@ class Journal:
         self, ledger: int, first: int, entries: Sequence[bytes], size: int, done: Appended
     ) -> None:
         self.queued_bytes += size
-        self._gathering.add_run(ledger, first, entries, size, done)
-        if not self._scheduled and self._in_flight is None:
+        group = self._gathering
+        gathered = group.runs.get(ledger)
+        if gathered is None:
+            group.runs[ledger] = Gathered(first, entries, size)
+        else:
+            gathered.entries += entries
+            gathered.size += size
+        group.payload_bytes += size
+        group.done.append(done)
+        if self._in_flight is None and not self._scheduled:
             self._schedule()
+
+    def extend(self, ledger: int, entries: Sequence[bytes], size: int) -> bool:
+        """Add to what is gathered of a ledger; False when nothing is."""
+        gathered = self._gathering.runs.get(ledger)
+        if gathered is None:
+            return False
+        gathered.entries += entries
+        gathered.size += size
+        self._gathering.payload_bytes += size
+        self.queued_bytes += size
+        return True
 
     def control(
         self, kind: Kind, ledger: int, number: int, done: Appended, body: bytes = b""

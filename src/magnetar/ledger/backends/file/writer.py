@@ -35,19 +35,24 @@ class FileLedgerWriter:
     def last_confirmed(self) -> EntryId:
         return EntryId(self._ledger.last)
 
-    def append(
-        self, entries: Sequence[bytes], done: Appended, *, size: int | None = None
-    ) -> EntryId:
+    def append(self, entries: Sequence[bytes], done: Appended, size: int = -1) -> EntryId:
         ledger = self._ledger
         if not ledger.writable:
             raise LedgerSealed(f"ledger {ledger.id} takes no more entries from this writer")
         assert entries, "a run holds at least one entry"
         first = ledger.next_entry
         ledger.next_entry = first + len(entries)
-        if size is None:
+        if size < 0:
             size = sum(map(len, entries))
         self._journal.append(ledger.id, first, entries, size, done)
         return EntryId(first)
+
+    def extend(self, entries: Sequence[bytes], size: int) -> bool:
+        ledger = self._ledger
+        if not ledger.writable or not self._journal.extend(ledger.id, entries, size):
+            return False
+        ledger.next_entry += len(entries)
+        return True
 
     async def seal(self) -> LedgerInfo:
         self._ledger.writable = False
