@@ -21,10 +21,10 @@ SHARED: Final[tuple[Part, ...]] = (
     Switch(("-q", "--quiet"), "do not print how far it has come"),
 )
 
-_ADMIN_URL, _TOKEN = ADMIN_PARTS[0], SECURITY[0]
+_ADMIN_URL: Final = ADMIN_PARTS[0]
 _OUTPUT: Final = Flag(("--output",), "folder for the results", required=True, variable="DIR")
 
-_CLUSTER: Final[tuple[Part, ...]] = (_ADMIN_URL, _TOKEN)
+_CLUSTER: Final[tuple[Part, ...]] = (_ADMIN_URL, *SECURITY)
 
 JOBS: Final[tuple[Job, ...]] = (
     Job(

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.error import AdminError, AdminNotFound, ConsumerBusyError, NotFoundError
 from magnetar.client.message_id import MessageId
+from magnetar.spark.access import NOBODY, Access
 from magnetar.spark.bound import end_before
 from magnetar.spark.offset import BEFORE_ALL, Place, TopicOffset
 from magnetar.spark.option import Broker, topic_key
@@ -94,8 +95,15 @@ class Hold:
                 continue
 
 
-def release_hold(service_url: str, admin_url: str, topics: Iterable[str], name: str) -> None:
+def release_hold(
+    service_url: str,
+    admin_url: str,
+    topics: Iterable[str],
+    name: str,
+    *,
+    access: Access = NOBODY,
+) -> None:
     """End the hold of a query that will not be started again."""
-    with Survey(Broker(service_url, admin_url)) as survey:
+    with Survey(Broker(service_url, admin_url, access)) as survey:
         for topic in topics:
             Hold(survey, name).release(survey.view(topic_key(topic)))

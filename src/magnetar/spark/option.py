@@ -14,6 +14,7 @@ from magnetar.client.error import ConfigurationError
 from magnetar.client.quantity import parse_size
 from magnetar.errors import InvalidName, MagnetarError
 from magnetar.model.name import TopicDomain, TopicName, parse_namespace, parse_topic
+from magnetar.spark.access import NOBODY, OPTIONS, Access
 from magnetar.spark.admission import Limits
 from magnetar.spark.slice import KeyOrder
 
@@ -142,7 +143,7 @@ class Broker:
 
     service_url: str
     admin_url: str
-    token: str | None = None
+    access: Access = NOBODY
     timeout_s: float = 60.0
 
 
@@ -150,9 +151,21 @@ def parse_broker(options: Options) -> Broker:
     return Broker(
         options.need("serviceUrl", "pulsar://localhost:6650"),
         options.need("adminUrl", "http://localhost:8080").rstrip("/"),
-        options.text("token"),
+        parse_access(options),
         options.seconds("operationTimeout", 60.0),
     )
+
+
+def parse_access(options: Options) -> Access:
+    texts = {name: options.text(option) for name, option in OPTIONS.items()}
+    flags = {
+        name: options.flag(OPTIONS[name], default=False)
+        for name in ("tls_insecure", "tls_any_host")
+    }
+    try:
+        return Access(**{name: text or None for name, text in texts.items()} | flags)  # type: ignore[arg-type]
+    except ConfigurationError as error:
+        raise InvalidOption(error.sentence) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from magnetar.client.schema.schema import Schema
 from magnetar.client.sheet import Sheet, make_sheet
 from magnetar.model.name import TopicDomain
 from magnetar.model.segment import SegmentId
+from magnetar.spark.access import open_admin
 from magnetar.spark.option import parse_name
 from magnetar.spark.record import read_rows
 from magnetar.spark.sink_option import RowOrder, SinkFormat, SinkOptions
@@ -66,9 +67,9 @@ async def _write(
     name: str,
     first: int,
 ) -> Written:
-    admin_url, token = options.broker.admin_url, options.broker.token
-    async with make_client(options.broker) as client:
-        with AdminClient(admin_url, token=token) as admin:
+    broker = options.broker
+    async with make_client(broker) as client:
+        with open_admin(broker.admin_url, broker.access, timeout_s=broker.timeout_s) as admin:
             desk = _Desk(options, schema, client, admin, name)
             result = await desk.write(windows, first)
             await desk.close()

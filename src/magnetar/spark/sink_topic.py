@@ -14,6 +14,7 @@ from magnetar.client.error import (
 )
 from magnetar.errors import MagnetarError
 from magnetar.model.name import TopicDomain
+from magnetar.spark.access import open_admin
 from magnetar.spark.option import parse_name
 from magnetar.spark.sink_option import SinkOptions
 
@@ -27,7 +28,7 @@ class DeduplicationOff(MagnetarError):
 def prepare_topics(options: SinkOptions, topics: list[str]) -> None:
     """Make what is missing, and see that the broker tells duplicates; again changes nothing."""
     broker = options.broker
-    with AdminClient(broker.admin_url, token=broker.token, timeout=broker.timeout_s) as admin:
+    with open_admin(broker.admin_url, broker.access, timeout_s=broker.timeout_s) as admin:
         for topic in topics:
             _prepare(admin, options, topic)
 

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from magnetar.client.admin import AdminClient
-from magnetar.client.authentication import TokenAuthentication
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.column import ColumnDecoder, EntryUnreadable
 from magnetar.client.error import AdminError, AdminNotFound, NotFoundError
@@ -22,6 +20,7 @@ from magnetar.errors import MagnetarError
 from magnetar.model.layout import Layout
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import HashRange, Segment, SegmentId, SegmentState
+from magnetar.spark.access import open_admin
 from magnetar.spark.offset import BEFORE_ALL, Place
 from magnetar.spark.option import Broker, Selection
 from magnetar.spark.plan import SegmentView, TopicView
@@ -36,10 +35,10 @@ class TopicMissing(MagnetarError):
 
 def make_client(broker: Broker) -> AsyncPulsarClient:
     """Inside a running loop."""
-    token = broker.token
     return AsyncPulsarClient(
         broker.service_url,
-        authentication=None if token is None else TokenAuthentication(token),
+        authentication=broker.access.authentication,
+        tls=broker.access.tls,
         operation_timeout=broker.timeout_s,
     )
 
@@ -49,7 +48,7 @@ class Survey:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.admin = AdminClient(broker.admin_url, token=broker.token, timeout=broker.timeout_s)
+        self.admin = open_admin(broker.admin_url, broker.access, timeout_s=broker.timeout_s)
         self._runner: asyncio.Runner | None = None
         self._client: AsyncPulsarClient | None = None
         self._batch_sizes: dict[tuple[str, int], float] = {}

@@ -15,13 +15,13 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from magnetar.client.admin import AdminClient
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.column import ChunkUnbegun, ColumnDecoder, EntryUnreadable
 from magnetar.client.entry_reader import AsyncEntryReader, StoredEntry
 from magnetar.client.error import NotFoundError, PulsarTimeoutError
 from magnetar.client.message_id import EARLIEST, MessageId
 from magnetar.errors import LedgerCorrupt, MagnetarError
+from magnetar.spark.access import open_admin
 from magnetar.spark.file import LedgerFiles, open_span
 from magnetar.spark.offset import BEFORE_ALL
 from magnetar.spark.option import BadValue, Broker
@@ -190,7 +190,7 @@ class EntrySource:
         """Whether the broker says that the ledger is not there any more."""
         broker = self._reading.broker
         name = piece.label.partition("://")[2]
-        with AdminClient(broker.admin_url, token=broker.token, timeout=broker.timeout_s) as admin:
+        with open_admin(broker.admin_url, broker.access, timeout_s=broker.timeout_s) as admin:
             try:
                 if piece.topic.startswith("persistent://") and piece.label == piece.topic:
                     stats = admin.topics.internal_stats(piece.topic)

@@ -43,6 +43,7 @@ from magnetar.client.schema.avro import parse_definition, read_resolved
 from magnetar.client.schema.primitive import BY_TYPE
 from magnetar.errors import MagnetarError
 from magnetar.model.schema import SchemaType, parse_schema_type
+from magnetar.spark.access import open_admin
 from magnetar.spark.option import BadValue, Broker, InvalidOption
 from magnetar.spark.slice import Slice
 
@@ -279,7 +280,7 @@ class ValueReader:
             return parse_definition(self.schema.definition.encode())
         if version not in self._writers:
             topic = piece.label.partition("://")[2]
-            with AdminClient(self.broker.admin_url, token=self.broker.token) as admin:
+            with open_admin(self.broker.admin_url, self.broker.access) as admin:
                 self._writers[version] = load_schema(admin, topic, version)
         found = self._writers[version]
         if found is None or found.kind is not SchemaType.AVRO:

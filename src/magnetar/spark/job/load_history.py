@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from magnetar.spark.access import NOBODY, Access
 from magnetar.spark.job.history import CHANGE_FOLDER, SAMPLE_FOLDER
 from magnetar.spark.job.journal import Journal
 from magnetar.spark.job.load_source import NAME, LoadSource
@@ -32,7 +33,7 @@ class Cluster:
     """Where to ask."""
 
     admin_url: str
-    token: str | None = None
+    access: Access = NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,8 @@ def start(
         "flushMs": pace.flush_ms if is_collecting else 0,
         "collect": str(is_collecting).lower(),
         "journal": str(journal_of(output).path),
+        **cluster.access.options,
     }
-    if cluster.token is not None:
-        options["token"] = cluster.token
     writer = (
         spark.readStream.format(NAME)
         .options(**options)

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from magnetar.client.error import ConfigurationError
+from magnetar.spark.access import access_of
 from magnetar.spark.job.load_history import Cluster, Pace, load_history
 from magnetar.spark.job.session import Say, folder
 
@@ -18,7 +19,7 @@ def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) ->
         raise ConfigurationError("--interval must be above 0 and --flush no less than --interval")
     count = load_history(
         spark,
-        Cluster(options["admin_url"], options.get("token")),
+        Cluster(options["admin_url"], access_of(options)),
         str(folder(options["output"])),
         pace,
         namespaces=options.get("namespace") or (),

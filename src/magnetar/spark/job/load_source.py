@@ -11,11 +11,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-from magnetar.client.admin import AdminClient
 from magnetar.client.error import AdminUnreachable
 from magnetar.runtime.clock import SystemClock
+from magnetar.spark.access import open_admin
 from magnetar.spark.job.journal import Journal
 from magnetar.spark.job.sampler import SCHEMA, list_topics, look
+from magnetar.spark.option import Options, parse_access
 
 NAME: Final = "magnetar-load"
 _TYPES: Final = {
@@ -58,7 +59,7 @@ class LoadStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._url = options["adminurl"]
-        self._token = options.get("token")
+        self._access = parse_access(Options(options))
         self._namespaces = [each for each in options.get("namespaces", "").split(",") if each]
         self._interval_ms = int(options["intervalms"])
         self._flush_ms = int(options["flushms"])
@@ -91,7 +92,7 @@ class LoadStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if slot <= max(journal.newest or 0, journal.committed):
             return
         try:
-            with AdminClient(self._url, token=self._token) as admin:
+            with open_admin(self._url, self._access) as admin:
                 topics = list_topics(admin, self._namespaces)
                 rows, known = look(admin, topics, journal.known(), at_ms=slot)
         except AdminUnreachable:

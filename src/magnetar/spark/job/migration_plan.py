@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from magnetar.client.admin import AdminClient
+from magnetar.spark.access import open_admin
 from magnetar.spark.job.chart import Bar, draw_bars
 from magnetar.spark.job.load_history import Cluster
 from magnetar.spark.job.migration_survey import list_regular, survey
@@ -45,7 +45,7 @@ def migration_plan(
     say: Say,
 ) -> list[Wave]:
     """Write `topic` and `wave` as Parquet and `plan.html`; return the waves."""
-    with AdminClient(cluster.admin_url, token=cluster.token) as admin:
+    with open_admin(cluster.admin_url, cluster.access) as admin:
         topics = list_regular(admin, namespaces)
     say(f"{len(topics):,} regular topics to ask about")
     survey(spark, cluster, topics).write.mode("overwrite").parquet(str(output / "topic"))

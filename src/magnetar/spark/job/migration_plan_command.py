@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from magnetar.spark.access import access_of
 from magnetar.spark.job.load_history import Cluster
 from magnetar.spark.job.migration_plan import migration_plan
 from magnetar.spark.job.session import Say, folder
@@ -17,7 +18,7 @@ def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) ->
     output = folder(options["output"])
     waves = migration_plan(
         spark,
-        Cluster(options["admin_url"], options.get("token")),
+        Cluster(options["admin_url"], access_of(options)),
         output,
         WaveLimit(options["wave_topics"], options["wave_backlog"], options["topic_seconds"]),
         namespaces=options.get("namespace") or (),

@@ -12,6 +12,7 @@ from magnetar.client.admin import AdminClient
 from magnetar.client.error import AdminError, AdminUnreachable
 from magnetar.errors import InvalidName
 from magnetar.model.name import TopicDomain, parse_topic
+from magnetar.spark.access import open_admin
 from magnetar.spark.job.load_history import Cluster
 from magnetar.spark.job.wave import Readiness
 
@@ -85,7 +86,7 @@ def _make_task(
     cluster: Cluster,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def check(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with AdminClient(cluster.admin_url, token=cluster.token) as admin:
+        with open_admin(cluster.admin_url, cluster.access) as admin:
             for batch in batches:
                 rows = [check_topic(admin, topic) for topic in batch.column(0).to_pylist()]
                 yield from pa.Table.from_pylist(rows, schema=SCHEMA).to_batches()

@@ -9,10 +9,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from magnetar.client.admin import AdminClient
 from magnetar.client.error import AdminNotFound
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
+from magnetar.spark.access import access_of, open_admin
 from magnetar.spark.job.audit import FaultKind
 from magnetar.spark.job.order_audit import (
     Counter,
@@ -54,16 +54,15 @@ def read_topic(spark: SparkSession, options: Mapping[str, Any], counter: Counter
         .option("topic", options["topic"])
         .option("columns", ",".join(counter.columns))
         .option("keyOrder", "none")
+        .options(**access_of(options).options)
     )
-    if options.get("token") is not None:
-        reader = reader.option("token", options["token"])
     return reader.load()
 
 
 def load_generations(options: Mapping[str, Any]) -> dict[int, int]:
     """Of a regular topic there are none: its partitions stand side by side."""
     name = scalable_name(parse_topic(options["topic"])).full
-    with AdminClient(options["admin_url"], token=options.get("token")) as admin:
+    with open_admin(options["admin_url"], access_of(options)) as admin:
         try:
             return find_generations(admin.scalable_topics.metadata(name)["segments"])
         except AdminNotFound:

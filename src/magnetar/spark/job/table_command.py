@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
-from magnetar.client.admin import AdminClient
 from magnetar.client.error import AdminNotFound, ConfigurationError
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
+from magnetar.spark.access import access_of, open_admin
 from magnetar.spark.job.session import Say
 from magnetar.spark.job.table import (
     Table,
@@ -35,9 +35,8 @@ def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) ->
             .option("endingOffsets", end)
             .option("keyOrder", "none")
             .option("valueFormat", "schema" if options.get("typed") else "bytes")
+            .options(**access_of(options).options)
         )
-        if options.get("token") is not None:
-            reader = reader.option("token", options["token"])
         return reader.load()
 
     manifest = table(load_record(options), read, options["topic"], options["output"], say=say)
@@ -51,7 +50,7 @@ def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) ->
 
 def load_record(options: Mapping[str, Any]) -> dict[str, Any]:
     name = scalable_name(parse_topic(options["topic"])).full
-    with AdminClient(options["admin_url"], token=options.get("token")) as admin:
+    with open_admin(options["admin_url"], access_of(options)) as admin:
         try:
             return admin.scalable_topics.metadata(name)
         except AdminNotFound:
