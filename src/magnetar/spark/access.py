@@ -17,14 +17,18 @@ from magnetar.client.error import ConfigurationError
 from magnetar.client.tls import TlsPolicy
 from magnetar.runtime.credential import load_text
 
+_FIELDS: Final = (
+    "token",
+    "basic",
+    "tls_trust",
+    "tls_cert",
+    "tls_key",
+    "tls_insecure",
+    "tls_any_host",
+)
 OPTIONS: Final = {
-    "token": "token",
-    "basic": "basic",
-    "tls_trust": "tlsTrust",
-    "tls_cert": "tlsCert",
-    "tls_key": "tlsKey",
-    "tls_insecure": "tlsInsecure",
-    "tls_any_host": "tlsAnyHost",
+    name: name.split("_")[0] + "".join(word.title() for word in name.split("_")[1:])
+    for name in _FIELDS
 }
 """What is said about it: on the command line, and as an option of source and sink."""
 
