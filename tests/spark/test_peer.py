@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import uuid
+from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from magnetar.client.admin import AdminClient
+from magnetar.spark.sink_option import parse_sink
+from magnetar.spark.sink_task import Written, write_task
+from magnetar.spark.sink_topic import DeduplicationOff
+from magnetar.spark.window import WindowSize
 from tests.spark.engine import Engine, read_batch
 from tests.spark.feed import by_key, fresh, numbers, publish, publish_regular
 
@@ -46,3 +53,41 @@ def test_a_regular_topic_of_apache_pulsar_is_read() -> None:
         assert numbers(read_batch(PEER, topic=name)) == list(range(100))
         engine = Engine(PEER, topic=name, startingOffsets="earliest", maxMessagesPerTrigger="60")
         assert numbers(engine.run()) == list(range(100))
+
+
+class TaskKilled(Exception):
+    """The task died here."""
+
+
+def write(topic: str, *, dies_after: int | None = None) -> Written:
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, 200, 10):
+            if start == dies_after:
+                raise TaskKilled
+            part = range(start, start + 10)
+            columns = {"key": [key_of(each) for each in part], "value": [str(e) for e in part]}
+            yield pa.RecordBatch.from_pydict(columns)
+
+    options = parse_sink(PEER | {"topic": topic}, is_stream=False)
+    return write_task(options, None, batches(), "spark-peer-0", 0, WindowSize(rows=7))
+
+
+@pytest.mark.parametrize("kind", ["topic", "persistent"])
+def test_a_retried_task_leaves_every_row_once_on_apache_pulsar(kind: str) -> None:
+    namespace = f"public/spark-{uuid.uuid4().hex[:8]}"
+    topic = f"{kind}://{namespace}/rows"
+    with AdminClient(PEER["adminUrl"]) as admin:
+        admin.namespaces.create(namespace)
+        if kind == "topic":
+            with pytest.raises(DeduplicationOff, match=f"set-deduplication {namespace} --enable"):
+                write(topic)
+            admin.namespaces.set_policy(namespace, "deduplication", True)
+        with pytest.raises(TaskKilled):
+            write(topic, dies_after=100)
+        done = write(topic)
+        assert done.written + done.known == 200 and done.known >= 90
+        again = write(topic)
+        assert (again.written, again.known) == (0, 200)
+        found = read_batch(PEER, topic=topic)
+        assert numbers(found) == list(range(200))
+        assert all(values == sorted(values) for values in by_key(found).values())

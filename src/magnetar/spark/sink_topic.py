@@ -49,7 +49,11 @@ def _prepare(admin: AdminClient, options: SinkOptions, topic: str) -> None:
     if not options.exactly_once:
         return
     full = f"topic://{key}" if is_scalable else f"persistent://{key}"
-    if admin.topic_policies.get(full, "deduplication", applied=True):
+    try:
+        if admin.topic_policies.get(full, "deduplication", applied=True):
+            return
+    except AdminNotFound:  # Apache Pulsar has no policies of scalable topics
+        _check_namespace(admin, str(name.namespace), full)
         return
     if not options.enable_deduplication:
         raise DeduplicationOff(
@@ -59,6 +63,16 @@ def _prepare(admin: AdminClient, options: SinkOptions, topic: str) -> None:
         )
     admin.topic_policies.set(full, "deduplication", True)
     _await_deduplication(admin, key, is_scalable)
+
+
+def _check_namespace(admin: AdminClient, namespace: str, topic: str) -> None:
+    if not admin.namespaces.policy(namespace, "deduplication"):
+        raise DeduplicationOff(
+            f"Deduplication is off for {topic}, so a row could be stored twice, and this broker has"
+            " no policies of scalable topics; switch it on for all topics of the namespace with"
+            f" `magnetar admin namespaces set-deduplication {namespace} --enable`, or set"
+            " exactlyOnce to false"
+        )
 
 
 def _is_scalable(admin: AdminClient, key: str) -> bool | None:
