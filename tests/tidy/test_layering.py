@@ -29,7 +29,15 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "admin": ("broker.api", "wire", "model", "runtime", "errors"),
     "client": ("wire", "rules", "model", "runtime", "errors"),
     "cli": ("client", "model", "runtime", "errors"),
-    "spark": ("client", "rules", "model", "runtime.clock", "errors", SETTLED_FILES),
+    "spark": (
+        "client",
+        "rules",
+        "model",
+        "runtime.clock",
+        "runtime.credential",
+        "errors",
+        SETTLED_FILES,
+    ),
     "app": (*EVERYTHING_BELOW, "testing"),
     "testing": EVERYTHING_BELOW,
 }
