@@ -191,6 +191,15 @@ def test_sorted_rows_are_stored_once_in_whatever_order_they_come(
     assert numbers(read_batch(connection, topic=topic)) == list(range(100))
 
 
+def test_a_row_larger_than_a_batch_keeps_its_place(connection: dict[str, str], topic: str) -> None:
+    values = [b"%d" % n if n % 4 else b"%150000d" % n for n in range(12)]
+    batch = pa.RecordBatch.from_pydict({"key": ["k"] * 12, "value": values})
+    options = sink(connection, topic)
+    assert attempt(options, iter([batch])).written == 12
+    assert attempt(options, iter([batch])).known == 12
+    assert by_key(read_batch(connection, topic=topic)) == {"k": list(range(12))}
+
+
 def test_columns_become_what_they_are_called(
     connection: dict[str, str], admin: AdminClient
 ) -> None:

@@ -130,3 +130,60 @@ def test_closing_fails_what_is_out_and_what_waits() -> None:
         assert desk.admission.pending == 0
 
     run(body)
+
+
+def test_what_takes_the_place_of_a_message_ends_it_and_gives_its_room_back() -> None:
+    async def body() -> None:
+        desk = Desk(room=3, bytes_max=100)
+        whole = desk.message(30)
+        whole.count = 3
+        await desk.admission.enter_all([whole])
+        assert desk.out == [whole] and not desk.admission.try_enter(desk.message())
+        parts = [desk.message(8) for _ in range(3)]
+        desk.admission.exchange(whole, parts)
+        assert desk.session.memory.used == 24 and desk.admission.pending == 3
+        desk.admission.confirm(parts[:2], ["a", "b"])
+        await asyncio.sleep(0)
+        assert not whole.sent.done()
+        desk.admission.confirm(parts[2:], ["c"])
+        await asyncio.sleep(0)
+        assert whole.sent.result() == "c"
+        assert (desk.admission.sent, desk.session.memory.used) == (3, 0)
+        desk.admission.exchange(whole, parts)
+        assert desk.admission.pending == 0, "it has ended"
+        assert desk.admission.try_enter(desk.message())
+
+    run(body)
+
+
+def test_a_message_fails_with_the_first_of_its_parts() -> None:
+    async def body() -> None:
+        desk = Desk(room=2)
+        whole = desk.message(2)
+        await desk.admission.enter_all([whole])
+        parts = [desk.message(), desk.message()]
+        desk.admission.exchange(whole, parts)
+        desk.admission.fail(parts[1:], PulsarTimeoutError("late"))
+        await asyncio.sleep(0)
+        assert isinstance(whole.sent.exception(), PulsarTimeoutError)
+        desk.admission.confirm(parts[:1], ["a"])
+        assert isinstance(parts[1].sent.exception(), PulsarTimeoutError)
+
+    run(body)
+
+
+def test_several_enter_together_once_there_is_any_room() -> None:
+    async def body() -> None:
+        desk = Desk(room=2)
+        first = desk.message()
+        first.count = 2
+        await desk.admission.enter_all([first])
+        more = [desk.message(), desk.message(), desk.message()]
+        async with asyncio.TaskGroup() as tasks:
+            entering = tasks.create_task(desk.admission.enter_all(more))
+            await asyncio.sleep(0)
+            assert desk.out == [first] and not entering.done()
+            desk.admission.confirm([first], ["id"])
+        assert desk.out == [first, *more]
+
+    run(body)
