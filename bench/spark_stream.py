@@ -54,17 +54,16 @@ def measure_triggers(
         for name in ("idle", "ticks"):
             admin.scalable_topics.create(f"public/default/{name}")
     spark.dataSource.register(SilentSource)
-    streams = spark.readStream
     frames = {
-        "rate": streams.format("rate").option("rowsPerSecond", 2).load(),
-        "silent_python": streams.format("silent").load(),
-        "idle": streams.format("magnetar").options(**options, topic="idle").load(),
-        "ticks": streams.format("magnetar").options(**options, topic="ticks").load(),
+        "rate": spark.readStream.format("rate").option("rowsPerSecond", 1).load(),
+        "silent_python": spark.readStream.format("silent").load(),
+        "idle": spark.readStream.format("magnetar").options(**options, topic="idle").load(),
+        "ticks": spark.readStream.format("magnetar").options(**options, topic="ticks").load(),
     }
     found: dict[str, Any] = {}
     for name, frame in frames.items():
         over = threading.Event()
-        ticker = threading.Thread(target=tick, args=(broker, over, 0.5))
+        ticker = threading.Thread(target=tick, args=(broker, over, 1.0))
         if name == "ticks":
             ticker.start()
         query = (
@@ -80,17 +79,19 @@ def measure_triggers(
         over.set()
         if name == "ticks":
             ticker.join()
+        idle = [_spent(each) for each in seen if not each["numInputRows"]]
         batches = [_spent(each) for each in seen if each["numInputRows"]]
-        found[f"{name}_idle_ms"] = round(
-            mean(_spent(each) for each in seen if not each["numInputRows"]), 2
-        )
+        if idle:
+            found[f"{name}_idle_ms"] = round(mean(idle), 2)
         if batches:
             found[f"{name}_batch_ms"] = median(batches)
-    found["idle_to_rate"] = round(found["idle_idle_ms"] / found["rate_idle_ms"], 2)
-    found["idle_to_silent_python"] = round(
-        found["idle_idle_ms"] / found["silent_python_idle_ms"], 2
-    )
-    found["batch_to_rate"] = round(found["ticks_batch_ms"] / found["rate_batch_ms"], 2)
+    for name, one, other in (
+        ("idle_to_rate", "idle_idle_ms", "rate_idle_ms"),
+        ("idle_to_python", "idle_idle_ms", "silent_python_idle_ms"),
+        ("batch_to_rate", "ticks_batch_ms", "rate_batch_ms"),
+    ):
+        if found.get(one) and found.get(other):
+            found[name] = round(found[one] / found[other], 2)
     return found
 
 
