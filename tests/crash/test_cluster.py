@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pulsar
 import pytest
 
+from magnetar import AsyncProducer, AsyncPulsarClient
 from magnetar.client.admin import AdminClient
 from magnetar.client.error import AdminServerFailed
 from magnetar.testing.zookeeper import shared_zookeeper
@@ -143,3 +145,49 @@ def test_topics_wait_for_their_home_and_nobody_serves_them_empty_in_its_place(
         publisher.close()
         waiting.join(LONG_S)
         patient.close()
+
+
+def test_a_scalable_topic_goes_on_through_another_broker_when_its_home_is_back(
+    pair: tuple[Member, Member],
+) -> None:
+    home, other = pair
+    name = "topic://public/default/scaled"
+    assert ask(home, "PUT", "scalable/public/default/scaled?numInitialSegments=2")[0] == 204
+
+    async def body() -> None:
+        confirmed: list[int] = []
+        received: set[int] = set()
+        stop = asyncio.Event()
+
+        async def produce(producer: AsyncProducer[bytes]) -> None:
+            while not stop.is_set():
+                number = len(confirmed)
+                await producer.send(b"%d" % number, key=str(number))
+                confirmed.append(number)
+
+        async def more(count: int = 50) -> None:
+            goal = len(confirmed) + count
+            async with asyncio.timeout(LONG_S):
+                while len(confirmed) < goal:
+                    await asyncio.sleep(0.01)
+
+        async with (
+            AsyncPulsarClient(other.service_url) as client,
+            client.stream_consumer(name, subscription="s") as consumer,
+            client.producer(name) as producer,
+            asyncio.TaskGroup() as tasks,
+        ):
+            producing = tasks.create_task(produce(producer))
+            await more()
+            await asyncio.to_thread(home.crash)
+            await asyncio.to_thread(home.start)
+            await more()
+            stop.set()
+            await producing
+            while len(received) < len(confirmed):
+                message = await consumer.receive(timeout=LONG_S)
+                assert message is not None
+                received.add(int(message.data))
+        assert received == set(confirmed)
+
+    asyncio.run(body())
