@@ -328,9 +328,8 @@ class ScalableService:
     # ------------------------------------------------------------------ segments
 
     async def attach_segment(self, name: TopicName) -> AnyTopic:
-        """The topic of a segment; one that the layout does not name is refused.
-
-        An active one that has no topic yet is made by whoever comes first.
+        """The topic of a segment; one that the layout does not name is refused. An active one that
+        has no topic is made by whoever comes first.
         """
         wanted = parse_segment(name)
         record = await self.records.get(wanted.topic)
@@ -350,6 +349,7 @@ class ScalableService:
             ref.id == segment.id for ref in record.intent.segments
         )
         if is_changing or not await self._service.topic_exists(segment.name):
+            await self._service.require_owner(segment.name)
             await (await self.controller(segment.topic)).heal(segment.id)
 
     async def on_subscribed(self, name: TopicName, request: CommandSubscribe) -> None:
