@@ -17,6 +17,7 @@ import argparse
 import asyncio
 import json
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -29,7 +30,7 @@ from bench.run import running_peer
 from bench.scalable import Side
 from bench.segmented import KeyedLoad, SegmentedLine
 from magnetar.client.admin import AdminClient
-from magnetar.client.error import AdminError
+from magnetar.client.error import AdminError, AdminUnreachable
 from magnetar.model.migration import MANAGED, legacy_names
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
@@ -146,19 +147,37 @@ async def flip_once(side: Side, topic: str, row: Row) -> Flip:
             parts = [each.full for each in legacy_names(parse_topic(topic), row.partitions)]
             await fill(side, parts, row.data_mib)
         await await_quiet(side.pid)
-        try:
-            return await flip_under_load(side, admin, topic, row)
-        finally:
+        flip = await flip_under_load(side, admin, topic, row)
+        if side.name == "ours" or row.data_mib:  # to delete many segments takes the other minutes
             delete(admin, topic)
+        return flip
+
+
+async def flip_or_tell(side: Side, topic: str, row: Row) -> Flip | None:
+    """What the other side refuses is said and left out; our own refusals end the run."""
+    name = f"  {parse_topic(topic).local:<18} {side.name:<7}"
+    try:
+        flip = await flip_once(side, topic, row)
+    except (AdminError, AdminUnreachable, OSError, TimeoutError) as refusal:
+        if side.name == "ours":
+            raise
+        print(f"{name} {str(refusal)[:100]!r}", file=sys.stderr, flush=True)
+        return None
+    figures = f"{flip.call_s * 1000:8.1f} ms  {flip.silence_s * 1000:8.1f} ms of silence"
+    print(f"{name} {figures}", file=sys.stderr, flush=True)
+    return flip
 
 
 def delete(admin: AdminClient, topic: str) -> None:
     """With what it was before, which the other side keeps."""
-    admin.scalable_topics.delete(scalable_name(parse_topic(topic)).full, force=True)
-    try:
-        admin.topics.delete_partitioned(topic, force=True)
-    except AdminError:
-        pass  # gone already
+    for remove, name in (
+        (admin.scalable_topics.delete, scalable_name(parse_topic(topic)).full),
+        (admin.topics.delete_partitioned, topic),
+    ):
+        try:
+            remove(name, force=True)
+        except AdminError:
+            pass  # gone already
 
 
 def measure(sides: Sequence[Side], rows: Sequence[Row], options: argparse.Namespace) -> Result:
@@ -171,13 +190,9 @@ def measure(sides: Sequence[Side], rows: Sequence[Row], options: argparse.Namesp
                 if is_wanted(row, side, number, options):
                     local = f"m-{row.partitions}-{row.data_mib}-{row.subscriptions}-{number}"
                     topic = f"persistent://public/default/{local}"
-                    flip = asyncio.run(flip_once(side, topic, row))
-                    if number or row.data_mib:  # the first round warms up
+                    flip = asyncio.run(flip_or_tell(side, topic, row))
+                    if flip is not None and (number or row.data_mib):  # the first round warms up
                         flips[row][side.name].append(flip)
-                    if not options.json:
-                        call_ms, silence_ms = flip.call_s * 1000, flip.silence_s * 1000
-                        figures = f"{call_ms:8.1f} ms  {silence_ms:8.1f} ms of silence"
-                        print(f"  {number}: {row!s:<20} {side.name:<7} {figures}", flush=True)
     return {str(row): summarise(found) for row, found in flips.items()}
 
 
