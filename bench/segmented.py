@@ -102,6 +102,8 @@ class KeyedLoad:
         self._layout: Layout | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.receipts: list[float] = []
+        self.opened_at = 0.0
+        """When the last producer was there."""
         self.sent = 0
         self._is_stopped = False
         line.on_receipt = self._on_receipt
@@ -167,6 +169,7 @@ class KeyedLoad:
         name = layout.get(number).name_in(scalable_name(self._topic)).full
         await self._line.create_producer(lane.producer_id, name)
         lane.is_ready = True
+        self.opened_at = time.perf_counter()
         for place, payload in lane.held:
             self._write(lane, place, payload)
         lane.held.clear()

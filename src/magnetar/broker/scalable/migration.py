@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.persistent import PersistentTopic
@@ -59,6 +59,14 @@ _LAST_RECEIPTS_S: Final = 10.0
 """How long writers may take to get their last receipts."""
 
 _log = Log(__name__)
+
+
+@dataclass(slots=True)
+class _Hold:
+    """Topics that take nothing, and what they have become a part of, once that is known."""
+
+    topics: list[PersistentTopic] = field(default_factory=list)
+    successor: TopicName | None = None
 
 
 class Migrations:
@@ -245,10 +253,10 @@ class Migrations:
         force: bool,
     ) -> None:
         parents = await self._load(survey)
-        async with self._held(survey.topic, parents):
+        async with self._held(survey.topic, parents) as hold:
             clients = find_classic_clients(self._service, (each.name for each in parents))
-            await self._send_away(parents)
-            again = replace(await self._survey(survey.topic), clients=clients)
+            found, _ = await asyncio.gather(self._survey(survey.topic), self._send_away(parents))
+            again = replace(found, clients=clients)
             for refusal in find_refusals(again, force=force):
                 raise refusal
             if again.partitions != survey.partitions or any(each.closed for each in parents):
@@ -259,6 +267,7 @@ class Migrations:
             properties = await self._find_properties(survey.topic, parents)
             # From here on there is only forward: the topic is scalable.
             await self._records.create(topic, replace(record, properties=properties))
+            hold.successor = topic
 
     async def _find_properties(
         self, name: TopicName, parents: Sequence[PersistentTopic]
@@ -269,16 +278,16 @@ class Migrations:
     @asynccontextmanager
     async def _held(
         self, name: TopicName, parents: Sequence[PersistentTopic]
-    ) -> AsyncIterator[None]:
+    ) -> AsyncIterator[_Hold]:
         """Nobody writes to the topics or attaches to them meanwhile."""
-        held: list[PersistentTopic] = []
+        hold = _Hold()
         try:
             for topic in parents:
                 await topic.termination.hold()
-                held.append(topic)
-            yield
+                hold.topics.append(topic)
+            yield hold
         finally:
-            await self._release(name, held)
+            await self._release(name, hold)
 
     async def _send_away(self, parents: Sequence[PersistentTopic]) -> None:
         try:
@@ -288,22 +297,22 @@ class Migrations:
         except TimeoutError:
             raise ServiceNotReady("Messages are on their way to disk for too long") from None
 
-    async def _release(self, name: TopicName, held: Sequence[PersistentTopic]) -> None:
+    async def _release(self, name: TopicName, hold: _Hold) -> None:
         """Those who wait must know what has become of the topic. When nobody can say, they have to
         come back, and so must those whose messages were not taken.
         """
-        successor: TopicName | None = None
         try:
-            successor = await find_successor(self._service, name)
+            if hold.successor is None:
+                hold.successor = await find_successor(self._service, name)
         except BrokerError:
-            for topic in held:
+            for topic in hold.topics:
                 self._service.tasks.start(self._service.unload_topic(topic.name), name="unload")
         finally:
-            for topic in held:
-                topic.successor = successor
+            for topic in hold.topics:
+                topic.successor = hold.successor
                 for producer in topic.producers:
                     producer.disconnect()
-                if successor is not None:
+                if hold.successor is not None:
                     for _, consumer in list(classic_consumers(topic)):
                         consumer.disconnect()  # it would hold its place against those who follow
                 topic.termination.release()
