@@ -180,13 +180,10 @@ class Migrations:
     async def _migrate(self, name: TopicName, *, force: bool, done: asyncio.Future[None]) -> None:
         topic = scalable_name(name)
         await self._resumed.wait()
-        survey = await self._survey(name)
-        for refusal in find_refusals(survey, force=force):
-            raise refusal
         async with self._locked(topic):
-            await self._clean(topic)
-            if await self._records.load(topic, refresh=True) is not None:
-                raise _changed(name)  # by somebody who was quicker
+            survey, _ = await asyncio.gather(self._survey(name), self._clean(topic))
+            for refusal in find_refusals(survey, force=force):
+                raise refusal
             record = self._plan(name, survey.partitions)
             _log.info("migration begins", topic=name.full, partitions=survey.partitions)
             try:
@@ -214,6 +211,8 @@ class Migrations:
         try:
             lock = await self._locks.acquire(lock_path(topic), self._service.broker_id.encode())
         except LockBusy:
+            for refusal in find_refusals(await self._survey(regular_name(topic)), force=True):
+                raise refusal from None  # it may be scalable, and only to be tidied up
             raise Conflict(f"{regular_name(topic)} is being migrated already") from None
         self._running.add(topic)
         try:
