@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,12 +107,19 @@ def running_peer(*, sync: bool, settings: Mapping[str, object] | None = None) ->
         for key, value in (settings or {}).items():
             start += ["--set", f"{key}={value}"]
         subprocess.run(start, check=True, stdout=sys.stderr)
+        pid = int(Path(data, "peer.pid").read_text())
         try:
-            pid = int(Path(data, "peer.pid").read_text())
             yield Peer(f"pulsar://127.0.0.1:{port}", f"http://127.0.0.1:{web_port}", pid)
         finally:
             stop = [str(PEER / "pulsar"), "stop", "--data", data]
-            subprocess.run(stop, check=True, stdout=sys.stderr)
+            if subprocess.run(stop, stdout=sys.stderr).returncode:
+                end(pid)
+
+
+def end(pid: int) -> None:
+    """A server that does not stop when it is told to, or is gone already."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def measure(row: Row, urls: Sequence[str], options: argparse.Namespace) -> list[Result]:
