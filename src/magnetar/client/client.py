@@ -353,6 +353,7 @@ class AsyncPulsarClient:
         """
         if self._is_closed:
             return
+        self._session.pool.check_loop()
         self._is_closed = True
         if immediate:
             self._session.is_ending_now = True

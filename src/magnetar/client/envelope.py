@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from magnetar.client.choice import check_options
 from magnetar.client.error import ConfigurationError, FeatureNotSupportedError
-from magnetar.client.kind import check_kinds, check_text
+from magnetar.client.kind import check_kinds, check_text, check_texts
 from magnetar.client.outgoing import MessageOptions
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.quantity import parse_duration
@@ -65,7 +65,9 @@ def _check(options: SendOptions) -> None:
     if ordering_key is not None and not isinstance(ordering_key, bytes):
         raise ConfigurationError(f"ordering_key is bytes, not {ordering_key!r}")
     properties = options.get("properties")
-    if properties:
+    if type(properties) is dict:  # what it is nearly always
+        check_texts("properties", properties)
+    elif properties is not None:
         check_kinds({"properties": properties})
     sequence_id = options.get("sequence_id")
     if sequence_id is not None and not (

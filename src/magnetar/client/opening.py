@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 
 class Closable(Protocol):
@@ -24,6 +24,14 @@ class Opening(Generic[H]):
     async def open(self) -> H:
         """The same as a coroutine, for `create_task`."""
         return await self._open()
+
+    if not TYPE_CHECKING:  # to mypy it has nothing but what stands here
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"It is not open yet and has no {name!r}: await it first, or enter it with"
+                " `async with`"
+            )
 
     def __await__(self) -> Generator[Any, Any, H]:
         return self._open().__await__()

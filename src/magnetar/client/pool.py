@@ -34,6 +34,7 @@ class ConnectionPool:
         self._opening: dict[_Place, asyncio.Lock] = {}
         self._own: list[Connection] = []
         self._turn = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._is_closed = False
         if policy.proxy_url is not None and not all(each.secure for each in service):
@@ -49,11 +50,11 @@ class ConnectionPool:
 
         Where there may be several, `turn` chooses: the same one finds the same again.
         """
+        self.check_loop()
         place = (address, proxy_to, turn % self._policy.connections_per_broker)
         lock = self._opening.setdefault(place, asyncio.Lock())
         async with lock:
-            if self._is_closed:
-                raise AlreadyClosedError("The client is closed")
+            self._check()
             found = self._open.get(place)
             if found is not None and found.is_open:
                 found.touch()
@@ -66,8 +67,7 @@ class ConnectionPool:
 
     async def open_own(self, address: BrokerAddress, proxy_to: str | None = None) -> Connection:
         """A connection that is not shared: its end tells the broker that its holder is gone."""
-        if self._is_closed:
-            raise AlreadyClosedError("The client is closed")
+        self._check()
         connection = await self._connect(address, proxy_to)
         self._own = [each for each in self._own if each.is_open]
         self._own.append(connection)
@@ -83,6 +83,22 @@ class ConnectionPool:
                 refusal = error
                 self._turn += 1
         raise refusal
+
+    def check_loop(self) -> None:
+        """Raise in any loop but the one it was first used in: its sockets belong to that."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise ConfigurationError(
+                "This client belongs to another event loop; create one in each, inside"
+                " what asyncio.run runs, or use PulsarClient"
+            )
+
+    def _check(self) -> None:
+        self.check_loop()
+        if self._is_closed:
+            raise AlreadyClosedError("The client is closed")
 
     def close(self) -> None:
         self._is_closed = True

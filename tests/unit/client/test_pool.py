@@ -201,3 +201,31 @@ def test_a_proxy_that_goes_by_names_needs_tls() -> None:
             )
 
     asyncio.run(body())
+
+
+def test_a_client_in_another_loop_says_where_it_belongs() -> None:
+    async def first() -> AsyncPulsarClient:
+        async with scripted_broker() as broker:
+            client = AsyncPulsarClient(broker.url)
+            await client.connect()
+            for connection in client._session.pool._open.values():
+                connection.close()
+                await connection.wait_ended()
+            return client
+
+    async def second(client: AsyncPulsarClient) -> None:
+        for attempt in (client.connect, client.close, client.classic.create_producer("t").open):
+            with pytest.raises(ConfigurationError, match="another event loop"):
+                await attempt()
+
+    asyncio.run(second(asyncio.run(first())))
+
+
+def test_what_is_not_awaited_says_so() -> None:
+    async def body() -> None:
+        async with AsyncPulsarClient("pulsar://127.0.0.1:1") as client:
+            producer: Any = client.producer("topic://public/default/t")
+            with pytest.raises(AttributeError, match=r"no 'send': await it first"):
+                producer.send(b"x")
+
+    asyncio.run(body())
