@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from statistics import mean
 from typing import Any
 
@@ -30,6 +31,9 @@ class SilentReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[bytes]]:
+        return iter(())
 
 
 class SilentSource(DataSource):
