@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,6 +83,23 @@ def test_a_change_of_the_layout_rings(
     await_true(lambda: bell.is_silent)
     admin.scalable_topics.split(topic, 0)
     await_true(lambda: not bell.is_silent)
+    bell.hang(look(topic))
+    await_true(lambda: bell.is_silent)
+
+
+def test_where_it_cannot_listen_it_does_not_try_at_every_trigger(
+    connection: dict[str, str], topic: str, look: Any
+) -> None:
+    broker = parse_source(connection | {"topic": "any"}, is_stream=True).broker
+    bell = Bell(broker, trust_s=WAIT_S)
+    (name, view), *_ = look(topic).items()
+    stranger = replace(view, label="topic://public/default/nobody-made-it")
+    bell.hang({name: stranger})
+    await_true(lambda: bell.is_resting)
+    bell.hang({name: view})
+    time.sleep(0.3)
+    assert not bell.is_silent
+    bell.close()
 
 
 def test_a_topic_that_is_deleted_rings(

@@ -26,6 +26,7 @@ from magnetar.spark.survey import make_client
 
 _LISTENERS_MAX: Final = 64
 """So many segments are listened to; with more, every trigger looks."""
+_REST_S: Final = 30.0
 _TAKE_S: Final = 3600.0
 _STOP_S: Final = 10.0
 _WINDOW: Final = "64KB"
@@ -50,6 +51,7 @@ class Bell:
         self._hung: object | None = None
         """The round whose listeners are all in their places."""
         self._until = 0.0
+        self._rests_until = 0.0
         self._segments: Mapping[str, Mapping[int, bool]] = {}
 
     @property
@@ -58,9 +60,16 @@ class Bell:
         is_hung = self._round is not None and self._hung is self._round
         return is_hung and time.monotonic() < self._until
 
+    @property
+    def is_resting(self) -> bool:
+        """Whether it could not listen a short time ago, and so does not try."""
+        return time.monotonic() < self._rests_until
+
     def hang(self, views: Mapping[str, TopicView]) -> None:
         """Listen from here on, as soon as that can be; or trust the silence once more."""
         self._until = time.monotonic() + self._trust_s
+        if self.is_resting:
+            return
         segments = {name: _segments_of(view) for name, view in views.items()}
         if self._listening is not None and not self._listening.done():
             if segments == self._segments:
@@ -103,8 +112,10 @@ class Bell:
                             tasks.create_task(self._hear_entry(self._client, segment, hung))
                 await hung.wait()
                 self._hung = round
-        except* (_Rung, PulsarError):
+        except* _Rung:
             pass  # the next trigger looks for itself
+        except* PulsarError:
+            self._rests_until = time.monotonic() + _REST_S
         finally:
             if self._hung is round:
                 self._hung = None
