@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 _LAST_RECEIPTS_S: Final = 10.0
 """How long writers may take to get their last receipts."""
 
+_MADE_AT_ONCE: Final = 256
+"""Segments whose records share a sync; nobody waits for any of them alone."""
+
 _log = Log(__name__)
 
 
@@ -232,7 +235,8 @@ class Migrations:
         await self._copy_policies(survey.topic, topic)
         names = _durable_names(await self._load(survey))
         access = LocalSegments(self._service, topic)
-        await together(access.create(child, names) for child in children)
+        making = (access.create(child, names) for child in children)
+        await together(making, at_once=_MADE_AT_ONCE)
         return names
 
     async def _copy_policies(self, name: TopicName, topic: TopicName) -> None:

@@ -229,9 +229,9 @@ class LocalSegments:
         return subscription if subscription is not None and subscription.durable else None
 
 
-async def together(calls: Iterable[Awaitable[T]]) -> Sequence[T]:
+async def together(calls: Iterable[Awaitable[T]], *, at_once: int = _AT_ONCE_MAX) -> Sequence[T]:
     """Run calls side by side, not too many at once; the first failure is raised when all ended."""
-    gate = asyncio.Semaphore(_AT_ONCE_MAX)
+    gate = asyncio.Semaphore(at_once)
 
     async def pass_gate(call: Awaitable[T]) -> T:
         async with gate:
