@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from magnetar.client.backlog import Backlog
 from magnetar.client.deadline import find_deadline
@@ -17,6 +17,7 @@ from magnetar.client.retry_letter import RetryLetters
 from magnetar.client.session import Session
 from magnetar.client.stats import ConsumerStats
 from magnetar.client.subscription import ConsumerSettings
+from magnetar.client.supply import Supply
 from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.client.topic_watch import TopicWatch
 from magnetar.model.name import TopicName
@@ -30,7 +31,7 @@ PARTITION_CHECK_S: Final = 60.0
 T = TypeVar("T")
 
 
-class AsyncConsumer(Generic[T]):
+class AsyncConsumer(Supply[Message[T]], Generic[T]):
     """Made by `client.classic.subscribe`; an async context manager and iterator of messages."""
 
     def __init__(
@@ -244,23 +245,6 @@ class AsyncConsumer(Generic[T]):
             await self._settings.dead_letters.close()
         if self._retries is not None:
             await self._retries.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Message[T]:
-        try:
-            message = await self.receive()
-        except AlreadyClosedError:
-            raise StopAsyncIteration from None
-        assert message is not None, "receive without a timeout returns a message"
-        return message
 
     def _find(self, message: Message[Any] | MessageId) -> tuple[TopicConsumer, MessageId]:
         """The part a message came through; an id alone tells it by its partition."""

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from magnetar.errors import ProtocolViolation
+from magnetar.wire.varint import read_varint
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
@@ -108,19 +109,6 @@ def walk_batch(payload: bytes, count: int) -> Places:
     return table.finish()
 
 
-def _read_varint(data: bytes, cursor: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[cursor]
-        cursor += 1
-        if byte < 128:
-            return value | byte << shift, cursor
-        value |= (byte & 127) << shift
-        shift += 7
-        if shift > 63:
-            raise ProtocolViolation("a number of more than ten bytes")
-
-
 def _shape_at(data: bytes, start: int) -> _Shape | None:
     """None when the message is not of the usual kind, or not whole."""
     try:
@@ -128,17 +116,17 @@ def _shape_at(data: bytes, start: int) -> _Shape | None:
         end = cursor + _SIZE.unpack_from(data, start)[0]
         key_start = key_end = NONE
         if data[cursor] == _KEY:
-            size, key_start = _read_varint(data, cursor + 1)
+            size, key_start = read_varint(data, cursor + 1)
             cursor = key_end = key_start + size
         if data[cursor] != _PAYLOAD_SIZE:
             return None
-        size, cursor = _read_varint(data, cursor + 1)
+        size, cursor = read_varint(data, cursor + 1)
         event = sequence = (0, 0)
         if cursor < end and data[cursor] == _EVENT_TIME:
-            _, after = _read_varint(data, cursor + 1)
+            _, after = read_varint(data, cursor + 1)
             event, cursor = (cursor + 1 - start, after - start), after
         if cursor < end and data[cursor] == _SEQUENCE_ID:
-            _, after = _read_varint(data, cursor + 1)
+            _, after = read_varint(data, cursor + 1)
             sequence, cursor = (cursor + 1 - start, after - start), after
     except (IndexError, struct.error):
         return None
@@ -201,18 +189,18 @@ def _walk_singly(data: bytes, start: int, count: int, table: _Table) -> int:
                 size = data[cursor + 1]
                 key_start = cursor + 2
                 if size > 127:
-                    size, key_start = _read_varint(data, cursor + 1)
+                    size, key_start = read_varint(data, cursor + 1)
                 cursor = key_end = key_start + size
             size = -1
             if data[cursor] == _PAYLOAD_SIZE:
                 size = data[cursor + 1]
                 cursor += 2
                 if size > 127:
-                    size, cursor = _read_varint(data, cursor - 1)
+                    size, cursor = read_varint(data, cursor - 1)
                 if cursor < end and data[cursor] == _EVENT_TIME:
-                    event, cursor = _read_varint(data, cursor + 1)
+                    event, cursor = read_varint(data, cursor + 1)
                 if cursor < end and data[cursor] == _SEQUENCE_ID:
-                    sequence, cursor = _read_varint(data, cursor + 1)
+                    sequence, cursor = read_varint(data, cursor + 1)
             if cursor != end or size < 0:
                 size = _payload_size(data, metadata_start, end)
                 table.odd[number] = (metadata_start, end)
@@ -231,13 +219,13 @@ def _payload_size(data: bytes, cursor: int, end: int) -> int:
     """The size alone, from metadata with any fields."""
     size = -1
     while cursor < end:
-        tag, cursor = _read_varint(data, cursor)
+        tag, cursor = read_varint(data, cursor)
         match tag & 7:
             case 0:
-                value, cursor = _read_varint(data, cursor)
+                value, cursor = read_varint(data, cursor)
                 size = value if tag == _PAYLOAD_SIZE else size
             case 2:
-                length, cursor = _read_varint(data, cursor)
+                length, cursor = read_varint(data, cursor)
                 cursor += length
             case 1:
                 cursor += 8

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from magnetar.client.backlog import Backlog
 from magnetar.client.deadline import find_deadline
@@ -14,6 +13,7 @@ from magnetar.client.message import Message as Delivered
 from magnetar.client.quantity import Duration
 from magnetar.client.scalable.message import Message, MessageBatch, Run
 from magnetar.client.scalable.trail import Mark
+from magnetar.client.supply import Supply
 from magnetar.client.topic_consumer import TopicConsumer
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class Inbox(Generic[T]):
         self._arrived.set()
 
 
-class Receiver(ABC, Generic[T]):
+class Receiver(Supply[Message[T]], Generic[T]):
     """What all consumers of scalable topics share: how messages are received."""
 
     def __init__(self, inbox: Inbox[T]) -> None:
@@ -167,23 +167,3 @@ class Receiver(ABC, Generic[T]):
             return self._inbox.take_run(limit)
         except PulsarError:
             return None
-
-    @abstractmethod
-    async def close(self) -> None: ...
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Message[T]:
-        try:
-            message = await self.receive()
-        except AlreadyClosedError:
-            raise StopAsyncIteration from None
-        assert message is not None, "receive without a timeout returns a message"
-        return message
