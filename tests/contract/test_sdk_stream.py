@@ -228,6 +228,34 @@ def test_consumers_share_the_segments_and_no_key_is_split(place: Place) -> None:
     asyncio.run(body())
 
 
+def test_one_that_joins_gets_its_segments_when_their_reader_has_acknowledged(place: Place) -> None:
+    """The reader may take its time: longer than any operation may."""
+
+    async def body() -> None:
+        topic = place.create_topic(2)
+        options: dict[str, Any] = {"subscription": "s", "schema": Schema.STRING}
+        async with (
+            place.client(operation_timeout=3) as client,
+            client.producer(topic, schema=Schema.STRING) as out,
+            client.stream_consumer(topic, name="a", **options) as busy,
+        ):
+            await send_numbers(out, 0, 49)
+            held = await take(busy, 50)
+            async with client.stream_consumer(topic, name="b", **options) as other:
+                assert await other.receive(4.0) is None
+                await busy.acknowledge_cumulative(held[-1])
+                await send_numbers(out, 50, 99)
+                messages: list[list[Any]] = [[], []]
+                while sum(map(len, messages)) < 50:
+                    for found, consumer in zip(messages, (busy, other), strict=True):
+                        found += await consumer.receive_many(100, SILENCE_S)
+                assert messages[0] and messages[1]
+                numbers = sorted(int(each.value) for found in messages for each in found)
+                assert numbers == list(range(50, 100))
+
+    asyncio.run(body())
+
+
 def test_children_come_after_their_parents_are_acknowledged(place: Place) -> None:
     async def body() -> None:
         topic = place.create_topic()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from magnetar.runtime.log import Log
+
+T = TypeVar("T")
 
 _log = Log(__name__)
 
@@ -26,7 +28,7 @@ class TaskScope:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def start(self, body: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    def start(self, body: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         """Run `body` on the side. A scope that is closed starts nothing more."""
         if self._closed:
             body.close()

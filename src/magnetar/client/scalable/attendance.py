@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from magnetar.client.error import (
     AlreadyClosedError,
@@ -76,28 +76,49 @@ class Attendance:
         self._seats: dict[SegmentId, Seat] = {}
         """What is attached or being attached, and as what."""
         self._gone: dict[SegmentId, Seat] = {}
-        self._opening: dict[SegmentId, asyncio.Task[None]] = {}
+        self._opening: dict[SegmentId, asyncio.Task[Any]] = {}
         self._releases: set[asyncio.Task[None]] = set()
         self._is_started = False
         self._is_closed = False
         self._is_paused = False
 
-    async def start(self, wanted: Mapping[SegmentId, Seat]) -> None:
-        """Attach everywhere, or raise why not; a busy segment has the operation timeout."""
+    async def start(
+        self, wanted: Mapping[SegmentId, Seat], *, hand_over_s: float | None = None
+    ) -> None:
+        """Attach everywhere, or raise why not; a busy segment has the operation timeout.
+
+        With `hand_over_s`, a segment that its reader has not let go by then is attached when it
+        does: that may take as long as an application has work with what it holds.
+        """
         self._is_started = True
         self._wanted = dict(wanted)
         self._seats = dict(wanted)
+        scope = self._session.scope
+        first = {
+            number: scope.start(self._attach_first(number, seat), f"attach {seat.topic}")
+            for number, seat in wanted.items()
+        }
+        self._opening.update(first)
         try:
-            attached = await asyncio.gather(
-                *(self._attach_first(number, seat) for number, seat in wanted.items())
-            )
-            failure = next((each for each in attached if each is not None), None)
-            if failure is not None:
-                raise failure
+            if first:
+                await asyncio.wait(first.values(), timeout=hand_over_s)
+            self._settle_first(first)
         except BaseException:
             await self.close()
             raise
         self._reconcile()
+
+    def _settle_first(self, first: Mapping[SegmentId, asyncio.Task[PulsarError | None]]) -> None:
+        """Raise why not, and go on in the background where a segment is not handed over yet."""
+        for number, task in first.items():
+            if self._opening.get(number) is not task:
+                continue  # not wanted any more
+            if not task.done():
+                self._begin(number, self._seats[number], task)
+            elif failure := task.result():
+                raise failure
+            else:
+                del self._opening[number]
 
     def want(self, wanted: Mapping[SegmentId, Seat]) -> None:
         self._wanted = dict(wanted)
@@ -179,8 +200,13 @@ class Attendance:
         for number, seat in wanted.items():
             if not any(number in each for each in (self._seats, self._gone, self.leaving)):
                 self._seats[number] = seat
-                task = self._session.scope.start(self._insist(number, seat), f"attach {seat.topic}")
-                self._opening[number] = task
+                self._begin(number, seat)
+
+    def _begin(
+        self, number: SegmentId, seat: Seat, attempt: asyncio.Task[PulsarError | None] | None = None
+    ) -> None:
+        insisting = self._insist(number, seat, attempt)
+        self._opening[number] = self._session.scope.start(insisting, f"attach {seat.topic}")
 
     async def _attach_first(self, number: SegmentId, seat: Seat) -> PulsarError | None:
         clock = self._session.clock
@@ -196,11 +222,18 @@ class Attendance:
             await asyncio.sleep(delay_s)
         return None
 
-    async def _insist(self, number: SegmentId, seat: Seat) -> None:
+    async def _insist(
+        self,
+        number: SegmentId,
+        seat: Seat,
+        attempt: asyncio.Task[PulsarError | None] | None,
+    ) -> None:
+        """Until it is attached; `attempt` is one that is under way."""
         backoff = make_backoff(self._session)
         own = asyncio.current_task()
         try:
-            while failure := await self._attach(number, seat):
+            while failure := await (attempt or self._attach(number, seat)):
+                attempt = None
                 if isinstance(failure, AlreadyClosedError):
                     return
                 _log.warning("segment not attached", topic=seat.topic, reason=failure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from magnetar.client.error import ConfigurationError, PulsarError
 from magnetar.client.message import Message as Delivered
@@ -36,6 +36,9 @@ from magnetar.runtime.log import Log
 from magnetar.wire.command import IntRange, KeySharedMeta, KeySharedMode
 
 T = TypeVar("T")
+
+_HAND_OVER_S: Final = 1.0
+"""How long a new consumer waits for those whose segments it gets; later they come by themselves."""
 
 _log = Log(__name__)
 
@@ -111,7 +114,7 @@ class StreamTopic:
                 await self.attendance.start(plan_seats(self._watch.topic, layout))
             else:
                 self._assigned = plan_assigned(await self._join(self._watch.view))
-                await self.attendance.start(self._plan())
+                await self.attendance.start(self._plan(), hand_over_s=_HAND_OVER_S)
         except BaseException:
             await self.close()
             raise
