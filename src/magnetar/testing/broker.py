@@ -16,10 +16,10 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from magnetar.ledger.backends.file import Disk, FilePolicy
+from magnetar.testing.server import Server
 
 HOST: Final = "127.0.0.1"
 READY_PATH: Final = "/admin/v2/brokers/ready"
@@ -37,7 +37,7 @@ class BrokerFailed(AssertionError):
     """The broker did not start or stop; the message ends with the last lines of its log."""
 
 
-class MagnetarBroker:
+class MagnetarBroker(Server):
     """A standalone broker in its own process, on free ports, with its data in one directory.
 
     Used as a context manager it starts on entry and stops on exit. Ports and data stay the same
@@ -133,22 +133,6 @@ class MagnetarBroker:
                 self.stop()
         finally:
             shutil.rmtree(self._home, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _await_ready(self) -> None:
         assert self._process is not None

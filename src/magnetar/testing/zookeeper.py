@@ -16,12 +16,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from kazoo.client import KazooClient
 
 from magnetar.testing.broker import HOST, find_ports
+from magnetar.testing.server import Server
 
 READY_S_MAX: Final = 60.0
 _MAIN: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
@@ -48,7 +48,7 @@ class ZookeeperMissing(AssertionError):
     """What a machine lacks to run a ZooKeeper server, and how to get it."""
 
 
-class ZookeeperServer:
+class ZookeeperServer(Server):
     """Starts on entry and goes away on exit; port and data stay over `kill` and `restart`."""
 
     def __init__(self, *, heap_mib: int = 128) -> None:
@@ -163,22 +163,6 @@ class ZookeeperServer:
         self.kill()
         shutil.rmtree(self._home, ignore_errors=True)
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _await_ready(self) -> None:
         process = self._process
         assert process is not None, "the server was not started"
@@ -224,7 +208,7 @@ class _Member(ZookeeperServer):
         self._await_ready()
 
 
-class ZookeeperEnsemble:
+class ZookeeperEnsemble(Server):
     """Three servers that go on serving when one of them is killed."""
 
     def __init__(self) -> None:
@@ -245,24 +229,11 @@ class ZookeeperEnsemble:
         [leader] = [member for member in self.members if member.mode == "leader"]
         return leader
 
-    def __enter__(self) -> Self:
-        try:
-            for member in self.members:
-                member.start()
-            for member in self.members:
-                member.await_ready()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    def start(self) -> None:
+        for member in self.members:
+            member.start()
+        for member in self.members:
+            member.await_ready()
 
     def close(self) -> None:
         for member in self.members:
