@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pulsar
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 
 from magnetar import (
     AsyncPulsarClient,
@@ -26,6 +24,7 @@ from magnetar import (
 from magnetar.client.admin import AdminClient
 from magnetar.client.error import AdminConflict, AdminError, AdminUnreachable
 from magnetar.testing.broker import MagnetarBroker
+from tests.interop.key_file import write_keys
 from tests.interop.official import connect
 
 PATIENCE_S = 20.0
@@ -300,20 +299,7 @@ def test_delayed_and_chunked_messages_of_before_are_delivered_after(
 def test_encrypted_messages_of_before_are_read_after(
     broker: MagnetarBroker, admin: AdminClient, topic: Names, tmp_path: Path
 ) -> None:
-    pair = rsa.generate_private_key(65537, 2048)
-    private, public = tmp_path / "private.pem", tmp_path / "public.pem"
-    private.write_bytes(
-        pair.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.TraditionalOpenSSL,
-            serialization.NoEncryption(),
-        )
-    )
-    public.write_bytes(
-        pair.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-    )
+    public, private = write_keys(tmp_path)
     client = connect(broker)
     client.subscribe(topic.regular, "q", pulsar.ConsumerType.Shared).close()
     reader = pulsar.CryptoKeyReader(str(public), str(private))

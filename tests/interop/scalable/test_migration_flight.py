@@ -7,12 +7,11 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 
 from magnetar import AsyncPulsarClient, ConsumerEncryption, PemKeys, ProducerEncryption
 from magnetar.client.admin import AdminClient
 from magnetar.testing.broker import MagnetarBroker
+from tests.interop.key_file import write_keys
 
 KEYS, COUNT, CHUNK_BYTES = 7, 105, 64 << 10
 REGULAR = "persistent://public/default/parcels"
@@ -20,20 +19,7 @@ REGULAR = "persistent://public/default/parcels"
 
 @pytest.fixture
 def keys(tmp_path: Path) -> PemKeys:
-    pair = rsa.generate_private_key(65537, 2048)
-    private, public = tmp_path / "private.pem", tmp_path / "public.pem"
-    private.write_bytes(
-        pair.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.TraditionalOpenSSL,
-            serialization.NoEncryption(),
-        )
-    )
-    public.write_bytes(
-        pair.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-    )
+    public, private = write_keys(tmp_path)
     return PemKeys(public={"parcels": public}, private={"parcels": private})
 
 

@@ -7,30 +7,15 @@ from pathlib import Path
 
 import pulsar
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 
 from magnetar import AsyncPulsarClient, ConsumerEncryption, PemKeys, ProducerEncryption
 from magnetar.testing.broker import MagnetarBroker
+from tests.interop.key_file import write_keys
 
 
 @pytest.fixture(scope="module")
 def key_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("keys")
-    private = rsa.generate_private_key(65537, 2048)
-    (folder / "private.pem").write_bytes(
-        private.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.TraditionalOpenSSL,
-            serialization.NoEncryption(),
-        )
-    )
-    (folder / "public.pem").write_bytes(
-        private.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-    )
-    return folder / "public.pem", folder / "private.pem"
+    return write_keys(tmp_path_factory.mktemp("keys"))
 
 
 @pytest.mark.parametrize("is_batched", [False, True])
