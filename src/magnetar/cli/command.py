@@ -135,8 +135,8 @@ def suggest(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {nearest[0]}?" if nearest else ""
 
 
-def format_rows(rows: Iterable[tuple[str, str]], *, indent: int = 2) -> str:
+def format_rows(rows: Iterable[tuple[str, str]]) -> str:
     """Names on the left, their meaning on the right."""
     listed = list(rows)
     width = max((len(name) for name, _ in listed), default=0)
-    return "\n".join(f"{' ' * indent}{name.ljust(width)}  {help}" for name, help in listed)
+    return "\n".join(f"  {name.ljust(width)}  {help}" for name, help in listed)
