@@ -165,6 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=200_000, help="5000000 for the full run")
     parser.add_argument("--sink-rows", type=int, help="as many as --messages unless given")
+    parser.add_argument("--repeat", type=int, default=3, help="turns of the sink's measure")
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=8.0, help="of each streaming measure")
     parser.add_argument("--memory-mib", type=int, default=100, help="10240 for the full run")
@@ -197,7 +198,9 @@ def main() -> None:
         if "latency" in given.only:
             result["latency"] = measure_latency(spark, broker, where, given.seconds)
         if "sink" in given.only:
-            result["sink"] = measure_sink(spark, broker, where, given.sink_rows or given.messages)
+            result["sink"] = measure_sink(
+                spark, broker, where, given.sink_rows or given.messages, given.repeat
+            )
         if "memory" in given.only:
             result["memory"] = measure_memory(spark, broker, where, given.memory_mib)
     spark.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -74,11 +75,11 @@ def tick(broker: MagnetarBroker, over: threading.Event, every_s: float) -> None:
     asyncio.run(body())
 
 
-async def produce(broker: MagnetarBroker, rows: list[tuple[str, bytes]]) -> None:
+async def produce(broker: MagnetarBroker, topic: str, rows: list[tuple[str, bytes]]) -> None:
     async with (
         AsyncPulsarClient(broker.service_url) as client,
         client.producer(
-            "topic://public/default/plain",
+            f"topic://public/default/{topic}",
             batching=BatchingPolicy(max_delay=0.01),
             max_pending_messages=20_000,
         ) as producer,
@@ -88,7 +89,9 @@ async def produce(broker: MagnetarBroker, rows: list[tuple[str, bytes]]) -> None
         await producer.flush()
 
 
-async def produce_arrow(broker: MagnetarBroker, table: pa.Table) -> None:
+async def produce_arrow(
+    broker: MagnetarBroker, topic: str, batches: Iterable[pa.RecordBatch]
+) -> None:
     """The SDK's bulk producer: whole columns, numbered, so that it could be repeated."""
     failures: list[BaseException] = []
 
@@ -99,10 +102,10 @@ async def produce_arrow(broker: MagnetarBroker, table: pa.Table) -> None:
 
     async with AsyncPulsarClient(broker.service_url) as client:
         producer = await client.bulk.resumable_producer(
-            "topic://public/default/bulk", name="bulk", max_pending_messages=20_000
+            f"topic://public/default/{topic}", name="bulk", max_pending_messages=20_000
         )
         number = 0
-        for batch in table.to_batches(10_000):
+        for batch in batches:
             sorts = np.ones(batch.num_rows, np.bool_)
             keys, values = batch.column("key"), batch.column("value")
             sheet, _ = make_sheet(keys, values, number, sorts=sorts)

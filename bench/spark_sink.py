@@ -6,14 +6,18 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from bench.gauge import median
 from bench.spark_side import produce, produce_arrow
 from magnetar.client.admin import AdminClient
 from magnetar.testing import MagnetarBroker
+
+PLAIN_ROWS = 200_000
 
 
 def timed(body: Callable[[], Any]) -> float:
@@ -23,47 +27,78 @@ def timed(body: Callable[[], Any]) -> float:
 
 
 def measure_sink(
-    spark: SparkSession, broker: MagnetarBroker, options: dict[str, str], count: int
+    spark: SparkSession,
+    broker: MagnetarBroker,
+    options: dict[str, str],
+    count: int,
+    repeat: int,
 ) -> dict[str, Any]:
-    """One task, exactly once, beside two ways of the SDK to send the same rows from one process:
-    its producer, row by row, and its bulk producer, which gets Arrow batches as the sink does.
-    What a write of ten rows takes is told apart as the start.
+    """One task, exactly once, beside ways of the SDK to send the same rows from one process: its
+    bulk producer, which gets Arrow batches as the sink does, out of the same Parquet file and out
+    of memory; and its producer, row by row, with fewer rows. They take turns, and the median of
+    each counts. What a write of ten rows takes is told apart as the start.
     """
     with tempfile.TemporaryDirectory() as home:
         spark.range(count).selectExpr(
             "concat('k', id % 1000) AS key", "repeat('v', 100) AS value"
         ).coalesce(1).write.parquet(f"{home}/rows")
         rows = spark.read.parquet(f"{home}/rows").coalesce(1)
-        with AdminClient(broker.admin_url) as admin:
-            for name in ("sink", "plain", "bulk", "warm"):
-                admin.scalable_topics.create(f"public/default/{name}", segments=2)
-                admin.topic_policies.set(f"topic://public/default/{name}", "deduplication", True)
+        (file,) = Path(home, "rows").glob("*.parquet")
+        table = pq.read_table(file)
+        listed = [
+            (key, value.encode())
+            for key, value in zip(
+                *(table.column(name)[:PLAIN_ROWS].to_pylist() for name in ("key", "value")),
+                strict=True,
+            )
+        ]
 
         def write(frame: DataFrame, topic: str) -> None:
             frame.write.format("magnetar").options(
                 **options, topic=f"topic://public/default/{topic}"
             ).mode("append").save()
 
-        write(rows.limit(10), "warm")
-        start = timed(lambda: write(rows.limit(10), "warm"))
-        sink = timed(lambda: write(rows, "sink"))
+        def read_file(topic: str) -> None:
+            batches = pq.ParquetFile(file).iter_batches(10_000)
+            asyncio.run(produce_arrow(broker, topic, batches))
+
         nothing = rows.write.format("nothing_arrow").mode("append")
-        nothing.save()
-        floor = timed(nothing.save)
-        table = pq.read_table(f"{home}/rows")
-    bulk = timed(lambda: asyncio.run(produce_arrow(broker, table)))
-    keys, values = (table.column(name).to_pylist() for name in ("key", "value"))
-    listed = [(key, value.encode()) for key, value in zip(keys, values, strict=True)]
-    plain = timed(lambda: asyncio.run(produce(broker, listed)))
+        ways: dict[str, Callable[[str], Any]] = {
+            "start": lambda topic: write(rows.limit(10), topic),
+            "nothing": lambda topic: nothing.save(),
+            "sink": lambda topic: write(rows, topic),
+            "sdk_file": read_file,
+            "sdk_memory": lambda topic: asyncio.run(
+                produce_arrow(broker, topic, table.to_batches(10_000))
+            ),
+            "sdk_rows": lambda topic: asyncio.run(produce(broker, topic, listed)),
+        }
+        spent: dict[str, list[float]] = {name: [] for name in ways}
+        for turn in range(repeat + 1):  # the first one warms up
+            for name, way in ways.items():
+                topic = f"{name.replace('_', '-')}-{turn}"
+                _make_topic(broker, topic)
+                spent[name].append(timed(lambda way=way, topic=topic: way(topic)))  # type: ignore[misc]
+    took = {name: median(each[1:]) for name, each in spent.items()}
+    sink, bulk = took["sink"], took["sdk_file"]
     return {
         "rows": count,
-        "start_s": round(start, 2),
+        "repeat": repeat,
+        "start_s": round(took["start"], 2),
         "sink_per_s": round(count / sink),
-        "sink_after_start_per_s": round(count / (sink - start)),
-        "nothing_per_s": round(count / floor),
-        "sdk_per_s": round(count / plain),
-        "sdk_arrow_per_s": round(count / bulk),
-        "sink_to_sdk": round(plain / sink, 2),
-        "sink_to_sdk_arrow": round(bulk / sink, 2),
-        "sink_after_start_to_sdk_arrow": round(bulk / (sink - start), 2),
+        "nothing_per_s": round(count / took["nothing"]),
+        "sdk_file_per_s": round(count / bulk),
+        "sdk_memory_per_s": round(count / took["sdk_memory"]),
+        "sdk_rows_per_s": round(len(listed) / took["sdk_rows"]),
+        "sink_to_sdk_file": round(bulk / sink, 2),
+        "sink_to_sdk_memory": round(took["sdk_memory"] / sink, 2),
+        "sink_after_start_to_sdk_memory": round(took["sdk_memory"] / (sink - took["start"]), 2),
+        "sink_to_sdk_rows": round(count / sink / (len(listed) / took["sdk_rows"]), 1),
+        "spent_s": {name: [round(one, 2) for one in each] for name, each in spent.items()},
     }
+
+
+def _make_topic(broker: MagnetarBroker, name: str) -> None:
+    with AdminClient(broker.admin_url) as admin:
+        admin.scalable_topics.create(f"public/default/{name}", segments=2)
+        admin.topic_policies.set(f"topic://public/default/{name}", "deduplication", True)

@@ -200,7 +200,8 @@ def make_sheet(
     spelled, encoded, routes, places = _spell_keys(keys)
     order = np.arange(count, dtype=np.int64)
     if sorts is not None:
-        order = np.argsort(np.where(sorts, places, 0), kind="stable")
+        # By 16 bits numpy sorts by digits.
+        order = np.argsort(np.where(sorts, places, 0).astype(np.uint16), kind="stable")
     numbers = np.arange(first, first + count, dtype=np.int64)
     sheet = Sheet(
         numbers,
@@ -228,22 +229,24 @@ def _binary(column: pa.Array) -> pa.BinaryArray:
 
 def _spell_keys(keys: pa.Array) -> tuple[pa.BinaryArray, Mask, Numbers, Numbers]:
     """Spelled keys, which of them in base64, and their hashes."""
-    coded = _binary(keys).dictionary_encode()
+    spelled = _binary(keys)
+    coded = spelled.dictionary_encode()
     known = coded.dictionary
-    encoded = np.zeros(len(known), np.bool_)
-    spelled = known
+    listed: list[bytes] = known.to_pylist()
+    routes = places = _murmur(listed)
+    empty = np.zeros(1, np.int64)  # what rows without a key point to, after all others
+    codes = coded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
+    encoded = np.zeros(len(codes), np.bool_)
     try:
         known.cast(pa.string())
     except pa.ArrowInvalid:
-        texts, encoded = _spell_bytes(known.to_pylist())
-        spelled = make_binary(texts)
-    routes = _murmur(spelled.to_pylist())
-    places = _murmur(known.to_pylist()) if encoded.any() else routes
-    empty = np.zeros(1, np.int64)  # what rows without a key point to, after all others
-    codes = coded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
+        texts, are_encoded = _spell_bytes(listed)
+        routes = _murmur(texts)
+        spelled = make_binary(texts).take(coded.indices)
+        encoded = np.concatenate((are_encoded, [False]))[codes]
     return (
-        spelled.take(coded.indices),
-        np.concatenate((encoded, [False]))[codes],
+        spelled,
+        encoded,
         np.concatenate((routes, empty))[codes],
         np.concatenate((places & 0xFFFF, empty))[codes],
     )

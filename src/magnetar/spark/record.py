@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import (
@@ -27,15 +28,16 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from magnetar.client.arrow import INSTANT
+from magnetar.client.arrow import INSTANT, make_numbers, make_texts
 from magnetar.client.schema.schema import Schema
 from magnetar.spark.option import InvalidOption
 from magnetar.spark.sink_option import SinkFormat, SinkOptions
 
+_TOPIC: Final = pa.dictionary(pa.int32(), pa.string())
 _PROPERTIES: Final = pa.map_(pa.string(), pa.string())
 ROWS: Final = pa.schema(
     [
-        ("topic", pa.string()),
+        ("topic", _TOPIC),
         ("key", pa.binary()),
         ("value", pa.binary()),
         ("properties", _PROPERTIES),
@@ -150,17 +152,25 @@ def read_rows(batch: pa.RecordBatch, options: SinkOptions, schema: Schema[Any]) 
             return pa.nulls(batch.num_rows, kind)
         return batch.column(name)
 
-    topics = column("topic", pa.string()).cast(pa.string())
-    if options.topic is not None:
-        topics = pc.if_else(pc.equal(topics, "").fill_null(True), options.topic, topics)
-    if topics.null_count:
-        raise InvalidOption("A row has no topic, and the option topic names none for it")
     moments = column("event_time", INSTANT).cast(INSTANT).cast(pa.int64())
     events = pc.divide(moments, 1000).fill_null(0)
     keys = column("key", pa.binary()).cast(pa.binary())
     properties = column("properties", _PROPERTIES).cast(_PROPERTIES)
     values = _values(batch, options, schema)
+    topics = _topics(batch, options)
     return pa.RecordBatch.from_arrays([topics, keys, values, properties, events], schema=ROWS)
+
+
+def _topics(batch: pa.RecordBatch, options: SinkOptions) -> pa.Array:
+    if "topic" not in batch.schema.names and options.topic is not None:
+        same = make_numbers(np.zeros(batch.num_rows, np.int32))
+        return pa.DictionaryArray.from_arrays(same, make_texts([options.topic]))
+    topics = batch.column("topic").cast(pa.string())
+    if options.topic is not None:
+        topics = pc.if_else(pc.equal(topics, "").fill_null(True), options.topic, topics)
+    if topics.null_count:
+        raise InvalidOption("A row has no topic, and the option topic names none for it")
+    return topics.dictionary_encode()
 
 
 def _values(batch: pa.RecordBatch, options: SinkOptions, schema: Schema[Any]) -> pa.Array:

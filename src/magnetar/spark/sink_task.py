@@ -7,9 +7,11 @@ the next window is read.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +36,12 @@ from magnetar.spark.sink_topic import prepare_topics
 from magnetar.spark.survey import make_client
 from magnetar.spark.window import WINDOW, WindowSize, cut_windows, sort_rows
 
+_HOP_WINDOWS: Final = 4
+_HOP_S: Final = 0.05
+
+Plan = list[tuple[str, Sheet]]
+"""The rows of a window, by the topics they go to."""
+
 
 @dataclass
 class Written(WriterCommitMessage):
@@ -56,22 +64,19 @@ def write_task(
     rows: Iterator[pa.RecordBatch] = (read_rows(each, options, schema) for each in batches)
     if options.order is RowOrder.SORTED:
         rows = sort_rows(rows)
+    plans = plan_windows(cut_windows(rows, window), first)
     with asyncio.Runner() as runner:
-        return runner.run(_write(options, schema, cut_windows(rows, window), name, first))
+        return runner.run(_write(options, schema, plans, name))
 
 
 async def _write(
-    options: SinkOptions,
-    schema: Schema[Any],
-    windows: Iterator[pa.RecordBatch],
-    name: str,
-    first: int,
+    options: SinkOptions, schema: Schema[Any], plans: Iterator[Plan], name: str
 ) -> Written:
     broker = options.broker
     async with make_client(broker) as client:
         with open_admin(broker.admin_url, broker.access, timeout_s=broker.timeout_s) as admin:
             desk = _Desk(options, schema, client, admin, name)
-            result = await desk.write(windows, first)
+            result = await desk.write(plans)
             await desk.close()
             return result
 
@@ -95,20 +100,19 @@ class _Desk:
         self._producers: dict[str, AsyncResumableProducer[Any]] = {}
         self._failure: BaseException | None = None
 
-    async def write(self, windows: Iterator[pa.RecordBatch], first: int) -> Written:
+    async def write(self, plans: Iterator[Plan]) -> Written:
         written = known = 0
-        # Beside the loop, which sends and hears of receipts meanwhile.
-        while (window := await asyncio.to_thread(next, windows, None)) is not None:
-            for topic, sheet in plan_sheets(window, first):
+        # Beside the loop, which hears of receipts meanwhile, however long Spark takes.
+        while taken := await asyncio.to_thread(take_plans, plans):
+            for topic, sheet in chain.from_iterable(taken):
                 producer = self._producers.get(topic) or await self._open(topic)
                 fresh = producer.drop_stored(sheet) if self._options.exactly_once else sheet
                 known += len(sheet) - len(fresh)
                 written += len(fresh)
                 if len(fresh):
                     await producer.submit_sheet(fresh, self._on_sent)
-            if self._failure is not None:
-                raise self._failure
-            first += window.num_rows
+                if self._failure is not None:
+                    raise self._failure
         for producer in self._producers.values():
             await producer.flush()
         if self._failure is not None:
@@ -159,13 +163,33 @@ class _Desk:
             await producer.close()
 
 
-def plan_sheets(window: pa.RecordBatch, first: int) -> list[tuple[str, Sheet]]:
+def take_plans(plans: Iterator[Plan]) -> list[Plan]:
+    """A few that come quickly, or the first one that comes; none when there are no more.
+
+    A hop from thread to thread costs as much as a tenth of a window's rows.
+    """
+    taken = []
+    deadline = time.monotonic() + _HOP_S
+    for plan in plans:
+        taken.append(plan)
+        if len(taken) == _HOP_WINDOWS or time.monotonic() > deadline:
+            break
+    return taken
+
+
+def plan_windows(windows: Iterator[pa.RecordBatch], first: int) -> Iterator[Plan]:
+    for window in windows:
+        yield plan_sheets(window, first)
+        first += window.num_rows
+
+
+def plan_sheets(window: pa.RecordBatch, first: int) -> Plan:
     """The rows of each topic, numbered from `first` on all together.
 
     Those of a scalable topic are sorted, for it may have buckets; what keeps its order there is a
     key. A regular topic keeps the order of all rows of a task.
     """
-    topics = window.column("topic").dictionary_encode()
+    topics = window.column("topic")
     codes = topics.indices.to_numpy()
     names: list[str] = topics.dictionary.to_pylist()
     scalable = [parse_name(name).domain is TopicDomain.TOPIC for name in names]
