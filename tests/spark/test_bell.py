@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource import DataSourceStreamReader
 
 from magnetar.client.admin import AdminClient
 from magnetar.spark.bell import Bell
 from magnetar.spark.option import parse_source
 from magnetar.spark.plan import TopicView
-from magnetar.spark.stream import TopicStreamReader
 from magnetar.spark.survey import Survey
 from magnetar.testing import MagnetarBroker
 from tests.spark.engine import Engine
@@ -124,7 +124,7 @@ def test_silence_is_trusted_for_a_while_only(
     bell.close()
 
 
-def latest(reader: TopicStreamReader, start: dict[str, Any]) -> dict[str, Any]:
+def latest(reader: DataSourceStreamReader, start: dict[str, Any]) -> dict[str, Any]:
     return reader.latestOffset(start, reader.getDefaultReadLimit())
 
 
@@ -151,6 +151,6 @@ def test_a_query_that_was_idle_reads_what_comes(
         reader.stop()
 
 
-def await_news(reader: TopicStreamReader, offset: dict[str, Any]) -> dict[str, Any]:
+def await_news(reader: DataSourceStreamReader, offset: dict[str, Any]) -> dict[str, Any]:
     await_true(lambda: latest(reader, offset) != offset)
     return latest(reader, offset)

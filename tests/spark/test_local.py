@@ -42,7 +42,7 @@ def copy(
     frame = (
         spark.readStream.format("magnetar")
         .options(**connection)
-        .options(topic=source, startingOffsets="earliest", batchRows="10")
+        .options(topic=source, startingOffsets="earliest", batchRows="10", inlineBytes="0")
         .load()
         .select("key", "value")
         .mapInArrow(fail_once, "key binary, value binary")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,10 +44,8 @@ def rows(values: range, *, keyed: bool = True, size: int = 10) -> Iterator[pa.Re
 
 
 def dying(batches: Iterator[pa.RecordBatch], after: int) -> Iterator[pa.RecordBatch]:
-    """What was sent by then is stored: all whole windows of seven rows but three at most."""
     for number, each in enumerate(batches):
         if number == after:
-            time.sleep(0.2)
             raise TaskKilled
         yield each
 
@@ -77,7 +74,7 @@ def test_a_retried_task_completes_what_the_first_attempt_began(
     with pytest.raises(TaskKilled):
         attempt(options, dying(rows(range(100), keyed=keyed), 6))
     done = attempt(options, rows(range(100), keyed=keyed))
-    assert done.written + done.known == 100 and done.known >= 35
+    assert done.written + done.known == 100 and done.known >= 50
     again = attempt(options, rows(range(100), keyed=keyed))
     assert (again.written, again.known) == (0, 100)
     found = read_batch(connection, topic=topic)
@@ -100,7 +97,7 @@ def test_splits_and_merges_between_attempts_store_nothing_twice(
     with pytest.raises(TaskKilled):
         attempt(options, dying(rows(range(200), keyed=keyed), 15))
     done = attempt(options, rows(range(200), keyed=keyed))
-    assert done.known >= 126
+    assert done.known >= 140
     assert numbers(read_batch(connection, topic=topic)) == list(range(200))
 
 
@@ -114,7 +111,7 @@ def test_a_migration_between_attempts_stores_nothing_twice(
     with pytest.raises(TaskKilled):
         attempt(options, dying(rows(range(100), keyed=keyed), 5))
     admin.scalable_topics.migrate_to_scalable(name)
-    assert attempt(options, rows(range(100), keyed=keyed)).known >= 28
+    assert attempt(options, rows(range(100), keyed=keyed)).known >= 49
     assert numbers(read_batch(connection, topic=name)) == list(range(100))
 
 

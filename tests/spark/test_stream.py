@@ -51,9 +51,11 @@ def topic(admin: AdminClient) -> str:
     return name
 
 
-@pytest.fixture
-def query(connection: dict[str, str], topic: str) -> Engine:
-    return Engine(connection, topic=topic, startingOffsets="earliest")
+@pytest.fixture(params=["256KB", "0"], ids=["with the plan", "by tasks"])
+def query(connection: dict[str, str], topic: str, request: pytest.FixtureRequest) -> Engine:
+    return Engine(
+        connection, topic=topic, startingOffsets="earliest", inlineBytes=str(request.param)
+    )
 
 
 @pytest.fixture

@@ -81,6 +81,7 @@ BY_NAME: Mapping[str, str] = {
     "__init__.py": "a public name is loaded with its first use, so that the import stays quick",
     "cli/admin.py": "a group of verbs is loaded when it is called, so that each starts quickly",
     "cli/spark.py": "a job needs an extra, and starts a library that takes seconds to load",
+    "spark/small_batch.py": "a class that PySpark does not promise to keep",
     "cli/main.py": "a command loads its own module only, so that each starts quickly",
     "cli/standalone.py": "the command starts the assembly, which is above the room",
     "cli/demo.py": "the command starts the assembly, which is above the room",

@@ -75,7 +75,7 @@ class Options:
             raise InvalidOption(f"{name} is a number from {least} on, not {value!r}")
         return int(value)
 
-    def size(self, name: str, default: int | None = None) -> int | None:
+    def size(self, name: str, default: int | None = None, *, least: int = 1) -> int | None:
         value = self.text(name)
         if value is None:
             return default
@@ -83,8 +83,8 @@ class Options:
             found = parse_size(name, value)
         except ConfigurationError as error:
             raise InvalidOption(error.sentence) from None
-        if found == 0:
-            raise InvalidOption(f"{name} must be above 0")
+        if found < least:
+            raise InvalidOption(f"{name} must be above {least - 1}")
         return found
 
     def seconds(self, name: str, default: float) -> float:
@@ -322,6 +322,7 @@ class SourceOptions:
     batch_rows: int
     batch_bytes: int
     window_bytes: int
+    inline_bytes: int
     hold: bool
     hold_name: str | None
 
@@ -376,6 +377,7 @@ def parse_source(given: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
         batch_rows=options.number("batchRows", 50_000) or 1,
         batch_bytes=options.size("batchBytes", 16 << 20) or 1,
         window_bytes=options.size("windowBytes", 32 << 20) or 1,
+        inline_bytes=options.size("inlineBytes", 256 << 10, least=0) or 0,
         hold=hold,
         hold_name=hold_name,
     )

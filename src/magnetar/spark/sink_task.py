@@ -7,11 +7,9 @@ the next window is read.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,9 +33,6 @@ from magnetar.spark.sink_option import RowOrder, SinkFormat, SinkOptions
 from magnetar.spark.sink_topic import prepare_topics
 from magnetar.spark.survey import make_client
 from magnetar.spark.window import WINDOW, WindowSize, cut_windows, sort_rows
-
-_HOP_WINDOWS: Final = 4
-_HOP_S: Final = 0.05
 
 Plan = list[tuple[str, Sheet]]
 """The rows of a window, by the topics they go to."""
@@ -103,16 +98,16 @@ class _Desk:
     async def write(self, plans: Iterator[Plan]) -> Written:
         written = known = 0
         # Beside the loop, which hears of receipts meanwhile, however long Spark takes.
-        while taken := await asyncio.to_thread(take_plans, plans):
-            for topic, sheet in chain.from_iterable(taken):
+        while (plan := await asyncio.to_thread(next, plans, None)) is not None:
+            for topic, sheet in plan:
                 producer = self._producers.get(topic) or await self._open(topic)
                 fresh = producer.drop_stored(sheet) if self._options.exactly_once else sheet
                 known += len(sheet) - len(fresh)
                 written += len(fresh)
                 if len(fresh):
                     await producer.submit_sheet(fresh, self._on_sent)
-                if self._failure is not None:
-                    raise self._failure
+            if self._failure is not None:
+                raise self._failure
         for producer in self._producers.values():
             await producer.flush()
         if self._failure is not None:
@@ -161,20 +156,6 @@ class _Desk:
     async def close(self) -> None:
         for producer in self._producers.values():
             await producer.close()
-
-
-def take_plans(plans: Iterator[Plan]) -> list[Plan]:
-    """A few that come quickly, or the first one that comes; none when there are no more.
-
-    A hop from thread to thread costs as much as a tenth of a window's rows.
-    """
-    taken = []
-    deadline = time.monotonic() + _HOP_S
-    for plan in plans:
-        taken.append(plan)
-        if len(taken) == _HOP_WINDOWS or time.monotonic() > deadline:
-            break
-    return taken
 
 
 def plan_windows(windows: Iterator[pa.RecordBatch], first: int) -> Iterator[Plan]:

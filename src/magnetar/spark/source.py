@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.types import BinaryType, DataType, StructType
 
 from magnetar.spark.bound import plan_slices, resolve_bound
@@ -16,6 +21,7 @@ from magnetar.spark.row import check_schema, make_schema
 from magnetar.spark.sink import TopicStreamWriter, TopicWriter
 from magnetar.spark.sink_option import parse_sink
 from magnetar.spark.slice import Slice, plan_tasks
+from magnetar.spark.small_batch import offer_small_batches
 from magnetar.spark.stream import TopicStreamReader
 from magnetar.spark.survey import Survey
 from magnetar.spark.task import read_task
@@ -47,9 +53,11 @@ class MagnetarSource(DataSource):
         options = parse_source(self.options, is_stream=False)
         return TopicReader(options, schema, _make_values(options, schema))
 
-    def streamReader(self, schema: StructType) -> TopicStreamReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = parse_source(self.options, is_stream=True)
-        return TopicStreamReader(options, schema, _make_values(options, schema))
+        return offer_small_batches(
+            TopicStreamReader(options, schema, _make_values(options, schema))
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> TopicWriter:
         return TopicWriter(parse_sink(self.options, is_stream=False), schema)

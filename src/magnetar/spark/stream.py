@@ -37,9 +37,10 @@ from magnetar.spark.plan import (
     start_latest,
 )
 from magnetar.spark.reading import Task, find_files, make_reading
+from magnetar.spark.row import Finish
 from magnetar.spark.slice import Slice, plan_tasks
 from magnetar.spark.survey import Survey, TopicMissing
-from magnetar.spark.task import read_task
+from magnetar.spark.task import Reading, read_task
 from magnetar.spark.value import ValueReader
 
 _TRUST_S: Final = 5.0
@@ -53,7 +54,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(
         self, options: SourceOptions, schema: StructType, values: ValueReader | None
     ) -> None:
-        self._options = options
+        self.options = options
         self._schema = schema
         self._values = values
         self._survey: Survey | None = None
@@ -79,7 +80,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ------------------------------------------------------------------ offsets
 
     def initialOffset(self) -> dict[str, Any]:
-        options = self._options
+        options = self.options
         hold = (options.hold_name or name_hold()) if options.hold else None
         topics = {}
         for name, view in self._look().items():
@@ -91,7 +92,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return format_offset(offset)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        limits = self._options.limits
+        limits = self.options.limits
         if limits.messages_max is not None:
             return ReadMaxRows(limits.messages_max)
         if limits.bytes_max is not None:
@@ -117,7 +118,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         outlooks = {name: self._outlook(read, view) for name, view in views.items()}
         self._check_loss(outlooks.values())
         pending = [each for outlook in outlooks.values() for each in outlook.pending]
-        limits = Limits() if isinstance(limit, ReadAllAvailable) else self._options.limits
+        limits = Limits() if isinstance(limit, ReadAllAvailable) else self.options.limits
         if self._goal is None and is_too_little(pending, limits, waited_s=self._waited_s()):
             return start
         ends: dict[str, dict[int, Place]] = {name: {} for name in views}
@@ -145,23 +146,26 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if view is None:
                 continue
             lost = find_lost_segments(before.of(name), until, view)
-            if lost and self._options.fail_on_loss:
+            if lost and self.options.fail_on_loss:
                 raise DataLost(explain_loss(lost))
             slices += plan_slices(view, before.of(name), until, sized=True)
         if self._files is None:
-            self._files = find_files(self._asking, self._options)
+            self._files = find_files(self._asking, self.options)
         tasks = plan_tasks(
             slices,
-            order=self._options.key_order,
-            task_bytes=self._options.task_bytes,
-            tasks_max=self._options.tasks_max,
+            order=self.options.key_order,
+            task_bytes=self.options.task_bytes,
+            tasks_max=self.options.tasks_max,
         )
         return [Task(each, self._files) for each in tasks] or [Task(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Task)
-        reading, finish = make_reading(self._options, self._schema, partition.files, self._values)
+        reading, finish = self.make_reading(partition)
         return read_task(reading, partition.slices, finish)
+
+    def make_reading(self, task: Task) -> tuple[Reading, Finish]:
+        return make_reading(self.options, self._schema, task.files, self._values)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._move_hold(parse_offset(end))
@@ -179,23 +183,23 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _asking(self) -> Survey:
         if self._survey is None:
-            self._survey = Survey(self._options.broker)
+            self._survey = Survey(self.options.broker)
         return self._survey
 
     def _look(self, *, is_known: bool = False) -> Mapping[str, TopicView]:
         """Every topic as it is now; one that the query knows and that is gone is lost data, or
         left out.
         """
-        self._names = self._asking.topics(self._options.selection)
+        self._names = self._asking.topics(self.options.selection)
         views = {}
-        counts = self._options.limits.counts_messages
+        counts = self.options.limits.counts_messages
         for name in self._names:
             try:
                 views[name] = self._asking.view(name, counts_messages=counts)
             except TopicMissing as error:
                 if not is_known:
                     raise
-                if self._options.fail_on_loss:
+                if self.options.fail_on_loss:
                     raise DataLost(
                         f"{error.sentence} any more, and the query has not read it to the end."
                         " Set failOnDataLoss to false to go on without it"
@@ -208,9 +212,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._goal is not None:
             return
         if self._bell is None:
-            is_named = bool(self._options.selection.topics)
+            is_named = bool(self.options.selection.topics)
             trust_s = _TRUST_S if is_named else _TRUST_FOUND_S
-            self._bell = Bell(self._options.broker, trust_s=trust_s)
+            self._bell = Bell(self.options.broker, trust_s=trust_s)
         if start != self._quiet:
             self._bell.take_down()
             self._quiet = start
@@ -224,7 +228,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _check_loss(self, outlooks: Any) -> None:
         gaps = [gap for outlook in outlooks for gap in outlook.gaps]
-        if gaps and self._options.fail_on_loss:
+        if gaps and self.options.fail_on_loss:
             raise DataLost(explain_loss(gaps))
 
     def _view_for(self, name: str, until: TopicOffset) -> TopicView | None:
@@ -235,7 +239,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             return self._asking.view(name)
         except TopicMissing as error:
-            if self._options.fail_on_loss:
+            if self.options.fail_on_loss:
                 raise DataLost(f"{error.sentence} any more") from None
             return None
 
@@ -246,7 +250,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return now - self._waiting_since
 
     def _move_hold(self, offset: Offset) -> None:
-        if offset.hold is None or not self._options.hold:
+        if offset.hold is None or not self.options.hold:
             return
         if self._hold is None or self._hold.name != offset.hold:
             self._hold = Hold(self._asking, offset.hold)

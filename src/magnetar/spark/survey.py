@@ -27,10 +27,18 @@ from magnetar.spark.plan import SegmentView, TopicView
 from magnetar.spark.stretch import LedgerSize
 
 _PROBES: Final = 3
+_TURNS: Final = 3
+"""Of a loop: a closed connection is seen in one, told in the next."""
 
 
 class TopicMissing(MagnetarError):
     """There is no such topic, or there is none any more."""
+
+
+async def catch_up() -> None:
+    """On a loop that runs in steps: hear of connections that were closed while it stood still."""
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
 
 
 def make_client(broker: Broker) -> AsyncPulsarClient:
@@ -78,6 +86,7 @@ class Survey:
     async def _call(self, body: Any) -> Any:
         if self._client is None:
             self._client = make_client(self._broker)
+        await catch_up()
         return await body(self._client)
 
     # ------------------------------------------------------------------ which topics

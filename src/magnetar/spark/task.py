@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Coroutine, Generator, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -29,7 +29,7 @@ from magnetar.spark.plan import DataLost
 from magnetar.spark.row import Finish
 from magnetar.spark.slice import Slice
 from magnetar.spark.stretch import Span
-from magnetar.spark.survey import make_client, parse_ledgers
+from magnetar.spark.survey import catch_up, make_client, parse_ledgers
 from magnetar.spark.value import ValueUnreadable
 
 T = TypeVar("T")
@@ -71,6 +71,7 @@ class Wire:
         async def body() -> AsyncEntryReader:
             if self._client is None:
                 self._client = make_client(self._reading.broker)
+            await catch_up()
             return await self._client.bulk.entry_reader(topic, start=start, window=window)
 
         return self._run(body())
@@ -94,7 +95,7 @@ class EntrySource:
     """The entries of slices, from files where they are and over the wire otherwise."""
 
     def __init__(self, reading: Reading) -> None:
-        self._reading = reading
+        self.reading = reading
         self._wire = Wire(reading)
         files = reading.files
         self._files = files if files is not None and files.is_here else None
@@ -188,7 +189,7 @@ class EntrySource:
 
     def _is_gone(self, piece: Slice, ledger: int) -> bool:
         """Whether the broker says that the ledger is not there any more."""
-        broker = self._reading.broker
+        broker = self.reading.broker
         name = piece.label.partition("://")[2]
         with open_admin(broker.admin_url, broker.access, timeout_s=broker.timeout_s) as admin:
             try:
@@ -235,7 +236,7 @@ class EntrySource:
             self._wire.close_reader(reader)
 
     def lose(self, piece: Slice, what: str) -> None:
-        if self._reading.fail_on_loss:
+        if self.reading.fail_on_loss:
             raise DataLost(
                 f"Messages were deleted before they were read: segment {piece.segment} of"
                 f" {piece.label}, {what}. Set failOnDataLoss to false to go on behind them"
@@ -255,16 +256,22 @@ def read_task(
     reading: Reading, slices: tuple[Slice, ...], finish: Finish
 ) -> Iterator[pa.RecordBatch]:
     """Record batches of all slices, in order; `finish` makes Spark's columns of ours."""
-    with ExitStack() as stack:
-        source = EntrySource(reading)
-        stack.callback(source.close)
-        for piece in slices:
-            for batch in _read_slice(reading, source, piece):
-                if batch.num_rows:
-                    yield finish(batch, piece)
+    with closing(EntrySource(reading)) as source:
+        yield from read_slices(source, slices, finish)
 
 
-def _read_slice(reading: Reading, source: EntrySource, piece: Slice) -> Iterator[pa.RecordBatch]:
+def read_slices(
+    source: EntrySource, slices: Iterable[Slice], finish: Finish
+) -> Iterator[pa.RecordBatch]:
+    """The same from a source that stays open."""
+    for piece in slices:
+        for batch in _read_slice(source, piece):
+            if batch.num_rows:
+                yield finish(batch, piece)
+
+
+def _read_slice(source: EntrySource, piece: Slice) -> Iterator[pa.RecordBatch]:
+    reading = source.reading
     decoder = ColumnDecoder(reading.columns)
     for entry in source.read(piece):
         decoder.checks = not source.is_verified
@@ -280,7 +287,7 @@ def _read_slice(reading: Reading, source: EntrySource, piece: Slice) -> Iterator
             decoder.add_unreadable(entry.ledger, entry.entry)
         except ChunkUnbegun:
             yield decoder.take()
-            yield _read_chunked(reading, source, piece, entry)
+            yield _read_chunked(source, piece, entry)
         if decoder.rows >= reading.batch_rows or decoder.size >= reading.batch_bytes:
             yield decoder.take()
     yield decoder.take()
@@ -295,10 +302,9 @@ def _part_of_batch(piece: Slice, entry: StoredEntry) -> tuple[int, int | None]:
     return start, end
 
 
-def _read_chunked(
-    reading: Reading, source: EntrySource, piece: Slice, entry: StoredEntry
-) -> pa.RecordBatch:
+def _read_chunked(source: EntrySource, piece: Slice, entry: StoredEntry) -> pa.RecordBatch:
     """The message that ends in this entry and begins before the slice."""
+    reading = source.reading
     for count in (*_LOOK_BACK, None):
         decoder = ColumnDecoder((*reading.columns, "ledger", "entry"))
         try:
