@@ -174,6 +174,8 @@ def test_a_connection_that_was_closed_in_a_pause_is_made_again(
     try:
         offset = reader.initialOffset()
         for number in range(2):
+            if number:
+                time.sleep(4)
             publish(broker.service_url, name, [number])
             while (end := reader.latestOffset(offset, reader.getDefaultReadLimit())) == offset:
                 time.sleep(0.01)
@@ -185,6 +187,5 @@ def test_a_connection_that_was_closed_in_a_pause_is_made_again(
             ]
             reader.commit(end)
             offset = end
-            time.sleep(4)
     finally:
         reader.stop()

@@ -8,7 +8,7 @@ inside.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib import import_module
 from typing import Any, Final
 
@@ -80,11 +80,12 @@ class SmallBatchReader(_SimpleReader or DataSourceStreamReader):  # type: ignore
             self._entries = EntrySource(reading)
         left = self._reader.options.inline_bytes * _SURPRISE
         batches = []
-        for batch in read_slices(self._entries, task.slices, self._finish):
-            left -= batch.nbytes
-            if left < 0:
-                return None
-            batches.append(batch)
+        with closing(read_slices(self._entries, task.slices, self._finish)) as found:
+            for batch in found:
+                left -= batch.nbytes
+                if left < 0:
+                    return None
+                batches.append(batch)
         return iter(batches)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -262,7 +262,7 @@ def read_task(
 
 def read_slices(
     source: EntrySource, slices: Iterable[Slice], finish: Finish
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     """The same from a source that stays open."""
     for piece in slices:
         for batch in _read_slice(source, piece):
