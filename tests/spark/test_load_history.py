@@ -35,7 +35,7 @@ PACE = Pace(interval_ms=400, flush_ms=800)
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
