@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from magnetar.spark.record import ROWS
+from magnetar.spark.sink_task import plan_sheets
 from magnetar.spark.window import WindowSize, cut_windows, sort_rows
 
 
@@ -41,3 +42,13 @@ def test_sorted_rows_are_one_batch_whatever_their_order() -> None:
     back = list(sort_rows(batch([value]) for value in reversed(values)))
     assert forth == back and forth[0].column("value").to_pylist() == [b"a", b"b", b"c"]
     assert list(sort_rows([])) == []
+
+
+def test_a_window_is_planned_for_the_topics_of_its_own_rows() -> None:
+    names = ["topic://public/default/a", "topic://public/default/b"]
+    rows = [{"topic": name, "value": b"v", "event_ms": 0} for name in names]
+    whole = pa.RecordBatch.from_pylist(rows, schema=ROWS)
+    assert [name for name, _ in plan_sheets(whole, 0)] == names
+    for place, name in enumerate(names):
+        ((found, sheet),) = plan_sheets(whole.slice(place, 1), place)
+        assert (found, sheet.numbers.tolist()) == (name, [place])

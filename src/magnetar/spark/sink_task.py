@@ -182,10 +182,11 @@ def plan_sheets(window: pa.RecordBatch, first: int) -> Plan:
         properties=_properties(window),
         sorts=np.array(scalable)[codes] if any(scalable) else None,
     )
-    if len(names) == 1:
-        return [(names[0], sheet)]
+    present = np.unique(codes).tolist()
+    if len(present) == 1:
+        return [(names[present[0]], sheet)]
     moved = codes[order]
-    return [(name, sheet.take(moved == code)) for code, name in enumerate(names)]
+    return [(names[code], sheet.take(moved == code)) for code in present]
 
 
 def _events(window: pa.RecordBatch) -> npt.NDArray[np.int64]:

@@ -44,24 +44,25 @@ def is_small(slices: Sequence[Slice], bytes_max: int) -> bool:
 
 
 class SmallBatchReader(_SimpleReader or DataSourceStreamReader):  # type: ignore[misc]
+    simple_reader: TopicStreamReader
+    """The one inside, under PySpark's name for it."""
+
     def __init__(self, reader: TopicStreamReader) -> None:
         super().__init__(reader)
-        self._reader = reader
         self._tasks: Sequence[InputPartition] = ()
-        self._entries: EntrySource | None = None
-        self._finish: Finish | None = None
+        self._open: tuple[EntrySource, Finish] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_tasks": (), "_entries": None, "_finish": None}
+        return self.__dict__ | {"_tasks": (), "_open": None}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        return self._reader.getDefaultReadLimit()
+        return self.simple_reader.getDefaultReadLimit()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        return self._reader.latestOffset(start, limit)
+        return self.simple_reader.latestOffset(start, limit)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        self._tasks = self._reader.partitions(start, end)
+        self._tasks = self.simple_reader.partitions(start, end)
         return self._tasks
 
     def getCache(
@@ -69,18 +70,19 @@ class SmallBatchReader(_SimpleReader or DataSourceStreamReader):  # type: ignore
     ) -> Iterator[pa.RecordBatch] | None:
         """PySpark asks right after the plan; None leaves the rows to its tasks."""
         match self._tasks:
-            case [Task() as task] if is_small(task.slices, self._reader.options.inline_bytes):
+            case [Task() as task] if is_small(task.slices, self.simple_reader.options.inline_bytes):
                 return self._read_here(task)
             case _:
                 return None
 
     def _read_here(self, task: Task) -> Iterator[pa.RecordBatch] | None:
-        if self._entries is None or self._finish is None:
-            reading, self._finish = self._reader.make_reading(task)
-            self._entries = EntrySource(reading)
-        left = self._reader.options.inline_bytes * _SURPRISE
+        if self._open is None:
+            reading, finish = self.simple_reader.make_reading(task)
+            self._open = EntrySource(reading), finish
+        entries, finish = self._open
+        left = self.simple_reader.options.inline_bytes * _SURPRISE
         batches = []
-        with closing(read_slices(self._entries, task.slices, self._finish)) as found:
+        with closing(read_slices(entries, task.slices, finish)) as found:
             for batch in found:
                 left -= batch.nbytes
                 if left < 0:
@@ -89,13 +91,13 @@ class SmallBatchReader(_SimpleReader or DataSourceStreamReader):  # type: ignore
         return iter(batches)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._reader.read(partition)
+        return self.simple_reader.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        self._reader.commit(end)
+        self.simple_reader.commit(end)
 
     def stop(self) -> None:
-        if self._entries is not None:
-            self._entries.close()
-            self._entries = None
-        self._reader.stop()
+        if self._open is not None:
+            self._open[0].close()
+            self._open = None
+        self.simple_reader.stop()
