@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from typing import Any, Never, Self, TypeVar, Unpack, overload
+from typing import Any, Never, TypeVar, Unpack, overload
 
 from magnetar.client.address import parse_addresses
 from magnetar.client.authentication import Authentication, NoAuthentication
@@ -14,6 +14,7 @@ from magnetar.client.classic import AsyncClassic
 from magnetar.client.dead_letter import Letterbox
 from magnetar.client.error import AlreadyClosedError, FeatureNotSupportedError, PulsarError
 from magnetar.client.greeting import parse_description
+from magnetar.client.handle import Handle
 from magnetar.client.kind import check_authentication, check_kinds
 from magnetar.client.lookup import Lookup
 from magnetar.client.memory import MEMORY_BYTES_DEFAULT, MemoryLimit
@@ -54,7 +55,7 @@ from magnetar.runtime.clock import Clock, SystemClock
 T = TypeVar("T")
 
 
-class AsyncPulsarClient:
+class AsyncPulsarClient(Handle):
     """Connects when first needed. Everything it made is closed with it.
 
     What its methods return is to be awaited, or entered with `async with`. It belongs to one event
@@ -363,12 +364,6 @@ class AsyncPulsarClient:
         await self._session.scope.close()
         self._session.pool.close()
         await self._session.pool.wait_ended()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Generic, Self, TypeVar, Unpack
+from typing import Final, Generic, TypeVar, Unpack
 
 from magnetar.client.admission import Admission
 from magnetar.client.envelope import measure, pack_message
 from magnetar.client.error import AlreadyClosedError, PulsarTimeoutError
+from magnetar.client.handle import Handle
 from magnetar.client.message_id import MessageId
 from magnetar.client.outgoing import Outgoing, format_key
 from magnetar.client.publication import ProducerSettings
@@ -23,7 +24,7 @@ PARTITION_CHECK_S: Final = 60.0
 T = TypeVar("T")
 
 
-class AsyncProducer(Generic[T]):
+class AsyncProducer(Handle, Generic[T]):
     """Made by `client.classic.create_producer`; use it as an async context manager."""
 
     def __init__(
@@ -151,12 +152,6 @@ class AsyncProducer(Generic[T]):
         self._admission.close(AlreadyClosedError(f"The producer on {self._topic} is closed"))
         await self._close_parts()
         self._session.made.pop(self, None)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     def _make(self, value: T | None, options: SendOptions) -> Outgoing:
         if self._is_closed:

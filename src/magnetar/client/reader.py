@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Generic, Self, TypeVar
 
 from magnetar.client.consumer import AsyncConsumer
+from magnetar.client.handle import Handle
 from magnetar.client.message import Message
 from magnetar.client.message_id import Target
 from magnetar.client.quantity import Duration
@@ -14,7 +15,7 @@ from magnetar.client.stats import ConsumerStats
 T = TypeVar("T")
 
 
-class AsyncReader(Generic[T]):
+class AsyncReader(Handle, Generic[T]):
     """Made by `client.classic.reader`; an async context manager and iterator of messages."""
 
     def __init__(self, consumer: AsyncConsumer[T]) -> None:
@@ -46,12 +47,6 @@ class AsyncReader(Generic[T]):
 
     async def close(self) -> None:
         await self._consumer.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     def __aiter__(self) -> Self:
         return self

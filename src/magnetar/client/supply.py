@@ -1,28 +1,20 @@
-"""How an application goes through messages: `async with` closes, `async for` ends when closed."""
+"""How an application goes through messages: `async for` ends when they are closed."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Generic, Self, TypeVar
 
 from magnetar.client.error import AlreadyClosedError
+from magnetar.client.handle import Handle
 from magnetar.client.quantity import Duration
 
 M = TypeVar("M")
 
 
-class Supply(ABC, Generic[M]):
+class Supply(Handle, Generic[M]):
     @abstractmethod
     async def receive(self, timeout: Duration | None = None) -> M | None: ...
-
-    @abstractmethod
-    async def close(self) -> None: ...
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     def __aiter__(self) -> Self:
         return self

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, ItemsView, KeysView, ValuesView
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 from magnetar.client.error import AlreadyClosedError, PulsarError
+from magnetar.client.handle import Handle
 from magnetar.client.message import Message
 from magnetar.client.reader import AsyncReader
 from magnetar.client.session import Session
@@ -20,7 +21,7 @@ Listener = Callable[[str, T | None], None]
 """Gets a key and its new value; None when the key was deleted."""
 
 
-class AsyncTableView(Generic[T]):
+class AsyncTableView(Handle, Generic[T]):
     """Made by `client.classic.table_view`. Messages without a key are skipped.
 
     Holds one value for each key: as much memory as the topic has keys.
@@ -101,12 +102,6 @@ class AsyncTableView(Generic[T]):
         self._session.made.pop(self, None)
         if self._reader is not None:
             await self._reader.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def _follow(self) -> None:
         assert self._reader is not None

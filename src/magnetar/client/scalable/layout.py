@@ -10,6 +10,7 @@ from typing import Self
 from magnetar.client.choice import check_name
 from magnetar.client.connection import Connection, Type
 from magnetar.client.error import ConfigurationError
+from magnetar.client.handle import Handle
 from magnetar.client.scalable.watch import Watch
 from magnetar.client.session import Session
 from magnetar.errors import InvalidName
@@ -137,7 +138,7 @@ class LayoutChange:
         return tuple(each for each in known if each not in self.after.by_id)
 
 
-class AsyncLayoutChanges:
+class AsyncLayoutChanges(Handle):
     """An async iterator: the layout there is, then each change; a late reader gets the newest."""
 
     def __init__(self, session: Session, topic: TopicName) -> None:
@@ -169,12 +170,6 @@ class AsyncLayoutChanges:
         self._watch.close()
         self._session.made.pop(self, None)
         self._changed.set()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def _open(self) -> None:
         if self._is_closed:

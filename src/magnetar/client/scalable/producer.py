@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Generic, Self, TypeVar, Unpack
+from typing import Final, Generic, TypeVar, Unpack
 
 from magnetar.client.admission import Admission
 from magnetar.client.envelope import measure, pack_message
@@ -15,6 +15,7 @@ from magnetar.client.error import (
     PulsarError,
     PulsarTimeoutError,
 )
+from magnetar.client.handle import Handle
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.scalable.lane import Item, Lane
 from magnetar.client.scalable.layout import LayoutWatch
@@ -44,7 +45,7 @@ class Routing:
     legacy: KeyHash = KeyHash.MURMUR3
 
 
-class AsyncScalableProducer(Generic[T]):
+class AsyncScalableProducer(Handle, Generic[T]):
     """Made by `client.producer`; use it as an async context manager.
 
     Every send resolves once: with the id of the stored message, or with the reason why there is
@@ -175,12 +176,6 @@ class AsyncScalableProducer(Generic[T]):
         self._failure = AlreadyClosedError(f"The producer on {self.topic} is closed")
         self._session.made.pop(self, None)
         await self._close_all()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     @property
     def _is_exclusive(self) -> bool:
