@@ -1,4 +1,4 @@
-"""A file that grew past its limit wants a second noun."""
+"""A file past 400 lines wants a second noun; one past 500 gets it, or a reason to stay whole."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tests.tidy.source import ROOT, written_sources
 
-LINES_MAX = 400
+LINES_MAX = 500
 # Longer files, and why each stays whole.
 LONGER: Mapping[str, str] = {}
 
