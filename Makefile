@@ -6,13 +6,17 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-stamp
 DATA ?= data
 ARGS ?=
+RUNS ?= 5
+SECONDS ?= 3600
 
-.PHONY: help setup run java-clients zookeeper test lint format bench demo demo-crash lock clean
+.PHONY: help setup run java-clients zookeeper test flaky explore lint format bench demo demo-crash lock clean
 
 help:
 	@echo "make setup   create $(VENV) with all extras, at the locked versions"
 	@echo "make run     a standalone broker on 6650 and 8080, data in $(DATA)/"
-	@echo "make test    all tests (ARGS='-k name' chooses)"
+	@echo "make test    all tests, each once (ARGS='-k name' chooses)"
+	@echo "make flaky   all tests, five times, and which of them failed in some (RUNS=5)"
+	@echo "make explore new draws for the property, cost and damage tests for an hour (SECONDS=3600)"
 	@echo "make lint    formatter, linter, types, generated code, bandit, advisories"
 	@echo "make format  apply the formatter and the linter's safe fixes"
 	@echo "make bench   the quick measurements, and what else can be measured"
@@ -30,11 +34,16 @@ $(STAMP): requirements.lock pyproject.toml
 run: setup
 	$(BIN)/magnetar standalone --data $(DATA) $(ARGS)
 
-# What fails while two workers and their brokers share the machine is run once more, alone: whoever fails
-# alone has failed.
+# Each test runs once, and a test that fails fails the run.
+TESTS := -n 2 --dist loadgroup
 test: setup java-clients zookeeper
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(ARGS) || \
-	  $(BIN)/python -m pytest -q -n 0 --last-failed --last-failed-no-failures none $(ARGS)
+	$(BIN)/python -m pytest -q $(TESTS) $(ARGS)
+
+flaky: setup java-clients zookeeper
+	$(BIN)/python tools/flaky.py --runs $(RUNS) $(TESTS) $(ARGS)
+
+explore: setup
+	$(BIN)/python tools/explore.py --seconds $(SECONDS) $(ARGS)
 
 # Some tests run Apache Pulsar's Java clients; their jars are resolved once.
 java-clients:

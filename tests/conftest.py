@@ -1,10 +1,34 @@
-"""What holds for every test: no verdict depends on how long it took."""
+"""What holds for every test: no verdict depends on how long it took; draws can be repeated.
+
+Property tests draw new examples on every run. All of them start from one seed, which a failing run
+prints; `--hypothesis-seed=N` draws the same examples again.
+"""
 
 from __future__ import annotations
 
+import secrets
+
+import pytest
 from hypothesis import HealthCheck, settings
 
+SEED_OPTION = "hypothesis_seed"
+
 settings.register_profile(
-    "magnetar", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "magnetar", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("magnetar")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the seed before Hypothesis looks for one, and before workers inherit the options."""
+    if config.getoption(SEED_OPTION) is None:
+        setattr(config.option, SEED_OPTION, str(secrets.randbits(32)))
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
+    if exitstatus == pytest.ExitCode.TESTS_FAILED:
+        seed = config.getoption(SEED_OPTION)
+        terminalreporter.write_line(f"drawn from seed {seed}; repeat with --hypothesis-seed={seed}")
