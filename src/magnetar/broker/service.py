@@ -43,6 +43,7 @@ from magnetar.ledger.orphan import load_references, remove_orphans
 from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
+from magnetar.model.limit import make_limits
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
 from magnetar.model.position import LedgerId
 from magnetar.model.segment import policy_name
@@ -75,6 +76,7 @@ class Service:
         cache: EntryCache,
     ) -> None:
         self.config = config
+        self.limits = make_limits(config.get)
         self.clock = clock
         self.store = store
         self.ledgers = ledgers
