@@ -7,11 +7,26 @@ with a `reason`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from http import HTTPStatus
 from typing import Final
+
+_COMPARED_MAX: Final = 100
+"""Comparing names takes time by the product of their lengths."""
+
+
+def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The known name that `word` was meant to be, for the end of a refusal."""
+    folded = {_fold(name): name for name in known}
+    found = difflib.get_close_matches(_fold(word), folded, n=1, cutoff=cutoff)
+    return folded[found[0]] if found else None
+
+
+def _fold(name: str) -> str:
+    return name[:_COMPARED_MAX].lower().replace("_", "").replace("-", "")
 
 
 class WireCode(IntEnum):

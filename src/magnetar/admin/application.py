@@ -143,7 +143,8 @@ class Application:
         payload = None
         if route.body is not None:
             policy = route.body.policy
-            payload = decode_body(request.body, route.body.schema, policy=policy)
+            strict = self._api.web.fails_on_unknown_field()
+            payload = decode_body(request.body, route.body.schema, policy=policy, strict=strict)
             if payload is None and route.body.required:
                 raise (PreconditionFailed if policy else BadRequest)(route.body.missing)
         answer = await route.handler(self._api, Call(request, found.parts, payload))

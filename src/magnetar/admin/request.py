@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, unquote
 
 import msgspec
 
+from magnetar.admin.unknown_field import find_unknown
 from magnetar.errors import BadRequest, BrokerError, InvalidName, PreconditionFailed
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
@@ -147,16 +148,21 @@ def _parse_integer(name: str, text: str) -> int:
     return value
 
 
-def decode_body(body: bytes, schema: Any, *, policy: str = "") -> Any:
+def decode_body(body: bytes, schema: Any, *, policy: str = "", strict: bool = False) -> Any:
     """Read JSON as `schema`; nothing, blanks and `null` are all None.
 
     Tools are not strict and neither is this: a null field is a missing one, an empty text is no
-    choice among several, and numbers and booleans may come inside quotes.
+    choice among several, and numbers and booleans may come inside quotes. Fields that the schema
+    does not have are ignored where they are not a misspelling, and refused all when `strict`.
     """
     if not body.strip():
         return None
     try:
-        value = _without_nulls(msgspec.json.decode(body))
+        written = msgspec.json.decode(body)
+        reason = find_unknown(written, schema, strict=strict)
+        if reason is not None:
+            raise _unfit(policy, reason)
+        value = _without_nulls(written)
         if value is None:
             return None
         read = msgspec.convert(_without_blank_choices(value, schema), schema, strict=False)

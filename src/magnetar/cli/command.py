@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, NoReturn, TypeAlias
+
+from magnetar.errors import nearest
 
 Options: TypeAlias = argparse.Namespace
 
@@ -131,8 +132,8 @@ def build_parser(
 
 def suggest(word: str, known: Iterable[str]) -> str:
     """Name the nearest known word, as a sentence to append, or nothing."""
-    nearest = difflib.get_close_matches(word, list(known), n=1)
-    return f" Did you mean {nearest[0]}?" if nearest else ""
+    meant = nearest(word, known)
+    return f" Did you mean {meant}?" if meant else ""
 
 
 def format_rows(rows: Iterable[tuple[str, str]]) -> str:

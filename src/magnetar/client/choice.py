@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from magnetar.client.error import ConfigurationError
 from magnetar.client.kind import check_kinds
+from magnetar.errors import nearest
 from magnetar.wire.command import CompressionType, ProducerAccessMode
 
 T = TypeVar("T")
@@ -41,8 +41,8 @@ def check_options(what: str, options: Mapping[str, Any], known: Iterable[str]) -
     names = sorted(known)
     for word in options:
         if word not in names:
-            nearest = difflib.get_close_matches(word, names, n=1)
-            hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(names)}"
+            meant = nearest(word, names)
+            hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names)}"
             raise ConfigurationError(f"{what} has no keyword {word!r}; {hint}")
     check_kinds(options)
 

@@ -92,6 +92,7 @@ class Configuration:
     httpMaxRequestHeaderSize: int
     httpServerIdleTimeout: int
     httpMaxRequestSize: int
+    httpRequestsFailOnUnknownPropertiesEnabled: bool
     isAllowAutoUpdateSchemaEnabled: bool
     isSchemaValidationEnforced: bool
     journalSyncData: bool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from magnetar.errors import InvalidConfiguration
+from magnetar.errors import InvalidConfiguration, nearest
 
 Value: TypeAlias = bool | int | float | str | tuple[str, ...] | None
 
@@ -178,7 +177,6 @@ def find_key(name: str) -> Key:
         return key
     if name.startswith(_OPEN_PREFIXES):
         return Key(name, "text", "", "", dynamic=False, least=None, use=Use.INERT, meaning="")
-    folded = {known.lower(): known for known in keys}
-    nearest = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
-    hint = f"; did you mean {folded[nearest[0]]}?" if nearest else ""
+    meant = nearest(name, keys)
+    hint = f"; did you mean {meant}?" if meant else ""
     raise InvalidConfiguration(f"{name} is not a configuration key{hint}")

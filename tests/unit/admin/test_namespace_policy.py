@@ -296,3 +296,30 @@ def test_offload_thresholds_stand_inside_the_offload_policies() -> None:
         assert (await admin.get(f"{BASE}/offloadPolicies")).status == 204
 
     run(body)
+
+
+def test_a_misspelled_retention_leaves_the_one_that_is_set() -> None:
+    async def check(admin: Admin) -> None:
+        retention = {"retentionTimeInMinutes": 10080, "retentionSizeInMB": 10240}
+        assert (await admin.post(f"{BASE}/retention", retention)).status == 204
+        misspelled = {"retentionTimeInMins": 20000, "retentionSizeMB": 10240}
+        refused = await admin.post(f"{BASE}/retention", misspelled)
+        assert refused.status == 400
+        assert refused.reason == (
+            "The body does not fit: unknown field 'retentionTimeInMins'; "
+            "did you mean retentionTimeInMinutes?"
+        )
+        assert (await admin.get(f"{BASE}/retention")).json == retention
+
+    run(check)
+
+
+def test_a_broker_may_be_told_to_refuse_every_unknown_field() -> None:
+    async def check(admin: Admin) -> None:
+        retention = {"retentionTimeInMinutes": 10080, "retentionSizeInMB": 10240, "other": 1}
+        assert (await admin.post(f"{BASE}/retention", retention)).status == 204
+        key = "httpRequestsFailOnUnknownPropertiesEnabled"
+        assert (await admin.post(f"{V2}/brokers/configuration/{key}/true")).status == 200
+        assert "unknown field 'other'" in (await admin.post(f"{BASE}/retention", retention)).reason
+
+    run(check)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -24,6 +25,8 @@ class WebLimit:
     and the next request to begin."""
     names: frozenset[str] | None
     """What requests may call the broker; None where it asks for credentials and need not care."""
+    fails_on_unknown_field: Callable[[], bool]
+    """Whether a body is refused for any field that is not known; may change at run time."""
 
 
 def make_web_limit(service: Service) -> WebLimit:
@@ -36,6 +39,7 @@ def make_web_limit(service: Service) -> WebLimit:
         requests_max=config.maxConcurrentHttpRequests or None,
         idle_s_max=config.httpServerIdleTimeout / 1000,
         names=_names_of(service) if is_open else None,
+        fails_on_unknown_field=lambda: config.httpRequestsFailOnUnknownPropertiesEnabled,
     )
 
 
