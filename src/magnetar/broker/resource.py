@@ -20,7 +20,7 @@ from magnetar.errors import (
     TopicNotFound,
 )
 from magnetar.metadata.cache import MetadataCache
-from magnetar.metadata.store import MetadataStore
+from magnetar.metadata.store import Cancel, MetadataStore
 from magnetar.model.document import decode_document, encode_document
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
 from magnetar.model.policy import (
@@ -268,6 +268,10 @@ class PartitionedTopics:
 
     async def delete_all(self, namespace: NamespaceName) -> None:
         await self._store.delete_recursive(f"{PARTITIONED_TOPICS}/{namespace}")
+
+    def watch(self, name: TopicName, listener: Callable[[], None]) -> Cancel:
+        """Call the listener after each change of what `get` says of the name."""
+        return self._store.watch(partitioned_topic_path(name), lambda _: listener())
 
     def close(self) -> None:
         self._cache.close()

@@ -138,7 +138,10 @@ async def admin_of_new_broker(
         ledgers = disk if disk is not None else MemoryLedgerStore()
         if disk is None:
             stack.push_async_callback(ledgers.close)
-        resources = Resources(store, store, clock=clock)
+        configuration = metadata if metadata is not None else MemoryStore(MemoryTree(clock))
+        if metadata is None:
+            stack.push_async_callback(configuration.close)
+        resources = Resources(store, configuration, clock=clock)
         await seed_cluster(resources, "standalone", OWNER)
         policies = PolicyService(resources, config, clock=clock)
         stack.push_async_callback(policies.close)

@@ -280,7 +280,9 @@ async def open_place(*, cache_bytes: int = 1 << 24, **settings: object) -> Async
     config = Configuration({**calm, **settings})
     store = MemoryStore(MemoryTree(clock))
     ledgers = FaultyLedgerStore(MemoryLedgerStore())
-    resources = Resources(store, store, clock=clock)
+    # As in a cluster with a configuration store of its own: what is read in the wrong one is missed.
+    configuration = MemoryStore(MemoryTree(clock))
+    resources = Resources(store, configuration, clock=clock)
     await resources.tenants.create("shop", TenantInfo(allowedClusters=("standalone",)))
     await resources.namespaces.create(NAMESPACE, Policies(replication_clusters=("standalone",)))
     service = assemble(config, clock, resources, ledgers, cache_bytes=cache_bytes)

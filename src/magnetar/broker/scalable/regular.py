@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from magnetar.broker.resource import partitioned_topic_path
 from magnetar.broker.scalable.coordinator import Coordinator
 from magnetar.broker.scalable.segment import LocalSegments
 from magnetar.errors import BrokerError, TopicNotFound
@@ -116,8 +115,7 @@ class RegularTopics:
         def on_change() -> None:
             self._service.tasks.start(self._grow(name), name="partitions")
 
-        path = partitioned_topic_path(name)
-        stop = self._service.resources.configuration.watch(path, lambda _: on_change())
+        stop = self._service.resources.partitioned.watch(name, on_change)
         host = self._hosts[topic] = RegularTopic(self._service, topic, layout, stop)
         return host
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from magnetar.broker.resource import partitioned_topic_path
 from magnetar.broker.room import check_room
 from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.scalable.load import LoadReporter
@@ -316,8 +315,7 @@ class ScalableService:
         """Call the listener after each change of what `resolve` says of the name."""
         cancels = [self.records.watch(name, listener)]
         if name.domain is TopicDomain.PERSISTENT:
-            path = partitioned_topic_path(name)
-            cancels.append(self._service.store.watch(path, lambda _: listener()))
+            cancels.append(self._service.resources.partitioned.watch(name, listener))
 
         def cancel() -> None:
             for each in cancels:

@@ -26,6 +26,7 @@ class Pair:
     def __init__(self) -> None:
         self.clock = StillClock()
         self.tree = MemoryTree(self.clock)
+        self._configuration = MemoryTree(self.clock)
         self._ledgers = MemoryLedgerStore()
         self.stores = (MemoryStore(self.tree), MemoryStore(self.tree))
         self.first, self.second = (
@@ -35,7 +36,7 @@ class Pair:
 
     def _make(self, store: MemoryStore, broker_id: str, number: int) -> Service:
         config = Configuration({})
-        resources = Resources(store, store, clock=self.clock)
+        resources = Resources(store, MemoryStore(self._configuration), clock=self.clock)
         url = f"pulsar://broker-{number}:6650"
         owner = Owner(broker_id, url, f"http://{broker_id}", Term(number), True)
         return Service(
