@@ -119,6 +119,10 @@ class NotScalable(BrokerError):
     """It takes a scalable topic, and this is a regular one."""
 
 
+class MigrationFailed(BrokerError):
+    """An unexpected error stopped a migration; the log has its traceback."""
+
+
 class SegmentSealed(BrokerError):
     """The segment takes no writes any more and cannot be split or merged."""
 
@@ -314,6 +318,7 @@ FAULTS: Final[Mapping[type[BrokerError], Fault]] = {
     PreconditionFailed: _fault(WireCode.NOT_ALLOWED, 412),
     ResourceBusy: _fault(WireCode.METADATA, 412),
     NotScalable: _fault(WireCode.NOT_ALLOWED, 412),
+    MigrationFailed: _fault(WireCode.UNKNOWN, 500),
     SegmentSealed: _fault(WireCode.TOPIC_TERMINATED, 412),
     InvalidLayout: _fault(WireCode.METADATA, 412),
     NotAllowed: _fault(WireCode.NOT_ALLOWED, 409),

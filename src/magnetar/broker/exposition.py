@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from magnetar.broker.scalable.migration import Outcome
 from magnetar.runtime.metric import MetricKind, MetricText, format_labels
 
 if TYPE_CHECKING:
@@ -184,6 +185,11 @@ def _write_scalable(text: MetricText, service: Service) -> None:
             count = controller.scaler.counts[key]
             text.add(name, labels, count, kind=MetricKind.COUNTER)
     labels = format_labels({"cluster": service.cluster, "broker": service.broker_id})
+    for outcome in Outcome:
+        own = {"cluster": service.cluster, "broker": service.broker_id, "outcome": outcome.value}
+        count = service.scalable.migrations.outcomes[outcome]
+        name = "magnetar_migrations_total"
+        text.add(name, format_labels(own), count, kind=MetricKind.COUNTER)
     writes = service.scalable.reporter.writes
     text.add("magnetar_segment_load_writes_total", labels, writes, kind=MetricKind.COUNTER)
 

@@ -272,15 +272,20 @@ def assemble(
 
 
 @asynccontextmanager
-async def open_place(*, cache_bytes: int = 1 << 24, **settings: object) -> AsyncIterator[Place]:
+async def open_place(
+    *,
+    cache_bytes: int = 1 << 24,
+    make_store: Callable[[MemoryTree], MemoryStore] = MemoryStore,
+    **settings: object,
+) -> AsyncIterator[Place]:
     clock = StillClock()
     # A switch of the active consumer waits for real time unless a test says otherwise.
     # Topics keep their segments unless a test says otherwise.
     calm = {"activeConsumerFailoverDelayTimeMillis": 0, "scalableTopicAutoScaleEnabled": False}
     config = Configuration({**calm, **settings})
-    store = MemoryStore(MemoryTree(clock))
+    store = make_store(MemoryTree(clock))
     ledgers = FaultyLedgerStore(MemoryLedgerStore())
-    # As in a cluster with a configuration store of its own: what is read in the wrong one is missed.
+    # As in a cluster with a configuration store: what is read in the wrong one is missed.
     configuration = MemoryStore(MemoryTree(clock))
     resources = Resources(store, configuration, clock=clock)
     await resources.tenants.create("shop", TenantInfo(allowedClusters=("standalone",)))

@@ -10,9 +10,12 @@ Whatever goes wrong before the record is written is taken back.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.persistent import PersistentTopic
@@ -25,8 +28,10 @@ from magnetar.errors import (
     BrokerError,
     Conflict,
     LockBusy,
+    MigrationFailed,
     RecordNotFound,
     ServiceNotReady,
+    fault_of,
 )
 from magnetar.metadata.lock import Locks
 from magnetar.metadata.store import ABSENT, ANY_VERSION
@@ -64,6 +69,12 @@ _MADE_AT_ONCE: Final = 256
 _log = Log(__name__)
 
 
+class Outcome(StrEnum):
+    MIGRATED = "migrated"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
 @dataclass(slots=True)
 class _Hold:
     """Topics that take nothing, and what they have become a part of, once that is known."""
@@ -79,6 +90,8 @@ class Migrations:
         self._locks = Locks(service.store)
         self._scope = TaskScope("migrations")
         self._running: set[TopicName] = set()
+        self.outcomes: Counter[Outcome] = Counter()
+        """Of the migrations that were asked for since the broker started."""
         self._resumed = asyncio.Event()
         """Set unless what an earlier process left is being taken back."""
         self._resumed.set()
@@ -164,21 +177,29 @@ class Migrations:
             try:
                 await self._migrate(regular_name(topic), force=force, done=done)
             except BrokerError as refusal:
-                if done.done():
-                    _log.warning("migration not tidied", topic=topic.full, reason=refusal.sentence)
-                else:
-                    done.set_exception(refusal)
-                    done.exception()  # nobody may be waiting
+                self._end(topic, done, refusal)
             except asyncio.CancelledError:
-                if not done.done():
-                    done.set_exception(ServiceNotReady("The broker is closing"))
-                    done.exception()
+                self._end(topic, done, ServiceNotReady("The broker is closing"))
                 raise
+            # The caller waits for an answer, whatever goes wrong.
+            except Exception as bug:
+                _log.error("migration failed", error=bug, topic=topic.full)
+                self._end(topic, done, _failed(topic, bug))
 
         if self._service.closing:
             raise ServiceNotReady("The broker is closing")
         self._scope.start(body(), f"migrate {topic}")
         await asyncio.shield(done)
+
+    def _end(self, topic: TopicName, done: asyncio.Future[None], failure: BrokerError) -> None:
+        """Answer, unless the topic is scalable already: then only the tidying failed."""
+        if done.done():
+            _log.warning("migration not tidied", topic=topic.full, reason=failure.sentence)
+            return
+        is_refused = fault_of(failure).status < HTTPStatus.INTERNAL_SERVER_ERROR
+        self.outcomes[Outcome.REFUSED if is_refused else Outcome.FAILED] += 1
+        done.set_exception(failure)
+        done.exception()  # the caller may be gone
 
     async def _migrate(self, name: TopicName, *, force: bool, done: asyncio.Future[None]) -> None:
         topic = scalable_name(name)
@@ -193,9 +214,10 @@ class Migrations:
                 names = await self._prepare(topic, survey, record)
                 await self._flip(topic, survey, record, names, force=force)
             except BaseException:
-                await self._clean(topic)
+                await self._take_back(topic)
                 raise
             _log.info("topic is scalable", topic=topic.full)
+            self.outcomes[Outcome.MIGRATED] += 1
             self._running.discard(topic)
             done.set_result(None)
             self._tell_watchers(name, survey.partitions)
@@ -343,6 +365,14 @@ class Migrations:
         except BrokerError as failure:
             _log.warning("migration not taken back", topic=topic.full, reason=failure.sentence)
 
+    async def _take_back(self, topic: TopicName) -> None:
+        """As far as possible: the next migration, or the next process, begins with it."""
+        try:
+            await self._clean(topic)
+        # What stopped the migration is what its caller is to learn.
+        except Exception as failure:
+            _log.error("migration not taken back", error=failure, topic=topic.full)
+
     async def _clean(self, topic: TopicName) -> None:
         """Segments that came to be part of a scalable topic stay; others go."""
         path = preparation_path(topic)
@@ -366,6 +396,13 @@ class Migrations:
         """What is under way is left where it is, and taken back by the next process."""
         await self._scope.close()
         await self._locks.close()
+
+
+def _failed(topic: TopicName, bug: Exception) -> MigrationFailed:
+    return MigrationFailed(
+        f"The migration of {regular_name(topic)} stopped at an unexpected {type(bug).__name__};"
+        " the broker's log has the details. What was begun is taken back before the next attempt"
+    )
 
 
 def _changed(topic: TopicName) -> Conflict:
