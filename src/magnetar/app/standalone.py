@@ -43,6 +43,7 @@ from magnetar.errors import InvalidConfiguration, MagnetarError
 from magnetar.ledger.backends.file import Disk, FilePolicy, open_file_store
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.store import LedgerStore
+from magnetar.model.limit import make_limits
 from magnetar.runtime.clock import Clock, SystemClock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log, configure_logs
@@ -124,7 +125,11 @@ async def serving(
             resources=resources,
             policies=policies,
             schemas=SchemaRegistry(
-                store, ledgers, clock, legacy_json=settings.schemaJsonAllowLegacyJacksonFormat
+                store,
+                ledgers,
+                clock,
+                legacy_json=settings.schemaJsonAllowLegacyJacksonFormat,
+                limits=make_limits(settings.get),
             ),
             ownership=ownership,
             owner=owner,

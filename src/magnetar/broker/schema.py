@@ -8,20 +8,24 @@ between leaves a ledger nobody knows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 from magnetar.errors import (
     BrokerError,
     EntryNotFound,
     IncompatibleSchema,
+    InvalidSchema,
     LedgerNotFound,
     RecordNotFound,
     VersionConflict,
 )
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import ABSENT, MetadataStore
+from magnetar.model.limit import Limits
 from magnetar.model.name import TopicDomain, TopicName, encode_local
 from magnetar.model.position import EntryId, LedgerId, Position, Term
 from magnetar.model.schema import (
@@ -46,9 +50,13 @@ from magnetar.wire.schema import (
 )
 
 _TRIES_MAX: Final = 20
-_CACHED_MAX: Final = 4096
+_CACHED_BYTES_MAX: Final = 32 << 20
+_ENTRY_BYTES: Final = 1000
+"""About what a cached schema takes besides its text."""
 _TERM: Final = Term(0)
 """A schema's ledger is written once by whoever made it: there is nobody to fence."""
+
+T = TypeVar("T")
 
 
 def schema_id(topic: TopicName) -> str:
@@ -60,7 +68,11 @@ def schema_id(topic: TopicName) -> str:
 
 
 class SchemaRegistry:
-    """Changes of one topic's schemas happen one after the other, also against other brokers'."""
+    """Changes of one topic's schemas happen one after the other, also against other brokers'.
+
+    Definitions are parsed and compared in a thread of their own, one check at a time: clients
+    choose how much work that is, up to a budget of steps, and the event loop runs on meanwhile.
+    """
 
     def __init__(
         self,
@@ -69,13 +81,21 @@ class SchemaRegistry:
         clock: Clock,
         *,
         legacy_json: bool = False,
+        limits: Limits | None = None,
     ) -> None:
         self._store = store
         self._ledgers = ledgers
         self._clock = clock
         self._legacy_json = legacy_json
+        self._limits = limits or Limits()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="schema-check")
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._cached: dict[Position, SchemaData] = {}
+        self._cached_bytes = 0
+
+    def close(self) -> None:
+        """Let no further check begin; one under way ends with its budget."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def get_latest(self, topic: TopicName) -> StoredSchema | None:
         """None when there never was one, and when it is deleted."""
@@ -101,10 +121,7 @@ class SchemaRegistry:
 
     async def find_version(self, topic: TopicName, schema: SchemaData) -> int | None:
         """The version with exactly this definition."""
-        for stored in await self.get_all(topic):
-            if stored.schema.is_same(schema):
-                return stored.version
-        return None
+        return _find_exact(await self.get_all(topic), schema)
 
     async def put_if_absent(
         self,
@@ -119,26 +136,22 @@ class SchemaRegistry:
         Raise InvalidSchema for a definition that is not of its type, IncompatibleSchema for one
         that may not follow those before it, or for any new one unless `allow_auto_update`.
         """
-        validate_schema(schema, legacy_json=self._legacy_json)
+        self._check_size(schema)
         async with self._turn(topic):
             for _ in range(_TRIES_MAX):
                 index, expect = await self._load(topic)
                 history = await self._read_history(index)
-                known = find_same(history, schema)
+                known = _find_exact(history, schema)
+                if known is not None:
+                    return known
+                known = await self._judge(schema, partial(self._find_same, history, schema))
                 if known is not None:
                     return known
                 if not allow_auto_update:
                     raise IncompatibleSchema(
                         f"{topic} has no such schema, and producers may not bring new ones"
                     )
-                self._refuse(
-                    find_incompatibility(
-                        [stored.schema for stored in history],
-                        schema,
-                        strategy,
-                        legacy_json=self._legacy_json,
-                    )
-                )
+                await self._check_after(history, schema, strategy)
                 version = await self._append(topic, schema, index, expect)
                 if version is not None:
                     return version
@@ -148,23 +161,21 @@ class SchemaRegistry:
         self, topic: TopicName, schema: SchemaData, strategy: CompatibilityStrategy
     ) -> None:
         """Raise InvalidSchema or IncompatibleSchema when a producer could not bring this schema."""
-        validate_schema(schema, legacy_json=self._legacy_json)
-        history = [stored.schema for stored in await self.get_all(topic)]
-        self._refuse(find_incompatibility(history, schema, strategy, legacy_json=self._legacy_json))
+        await self._validate(schema)
+        await self._check_after(await self.get_all(topic), schema, strategy)
 
     async def check_consumer(
         self, topic: TopicName, schema: SchemaData, strategy: CompatibilityStrategy
     ) -> None:
         """Raise IncompatibleSchema when a consumer with this schema could not read the topic."""
-        validate_schema(schema, legacy_json=self._legacy_json)
+        await self._validate(schema)
         if strategy is CompatibilityStrategy.ALWAYS_COMPATIBLE:
             return
         history = [stored.schema for stored in await self.get_all(topic)]
         if not history:
             raise IncompatibleSchema(f"{topic} has no schema to check against")
-        self._refuse(
-            find_consumer_incompatibility(history, schema, strategy, legacy_json=self._legacy_json)
-        )
+        check = partial(find_consumer_incompatibility, history, schema, strategy)
+        await self._compare(schema, check)
 
     async def delete(self, topic: TopicName, *, user: str = "", force: bool = False) -> int:
         """Add a version that says "deleted", and return it; by force, forget all of them: -1."""
@@ -194,7 +205,7 @@ class SchemaRegistry:
                 except VersionConflict:
                     continue
                 for entry in index:
-                    self._cached.pop(entry.position, None)
+                    self._forget(entry.position)
                     await self._ledgers.delete(LedgerId(entry.position.ledger_id))
                 return
         raise VersionConflict(f"the schemas of {topic} keep changing")
@@ -207,10 +218,44 @@ class SchemaRegistry:
     def _turn(self, topic: TopicName) -> asyncio.Lock:
         return self._turns.setdefault(schema_id(topic), asyncio.Lock())
 
-    @staticmethod
-    def _refuse(reason: str | None) -> None:
+    def _check_size(self, schema: SchemaData) -> None:
+        size, allowed = _size(schema), self._limits.schema_bytes
+        if size > allowed:
+            raise InvalidSchema(
+                f"the schema has {size} bytes with its properties;"
+                f" at most {allowed} are allowed (maxSchemaSize)"
+            )
+
+    async def _validate(self, schema: SchemaData) -> None:
+        self._check_size(schema)
+        await self._judge(schema, partial(validate_schema, schema, legacy_json=self._legacy_json))
+
+    def _find_same(self, history: Sequence[StoredSchema], schema: SchemaData) -> int | None:
+        validate_schema(schema, legacy_json=self._legacy_json)
+        return find_same(history, schema, steps_max=self._limits.schema_check_steps)
+
+    async def _check_after(
+        self,
+        history: Sequence[StoredSchema],
+        schema: SchemaData,
+        strategy: CompatibilityStrategy,
+    ) -> None:
+        versions = [stored.schema for stored in history]
+        await self._compare(schema, partial(find_incompatibility, versions, schema, strategy))
+
+    async def _compare(self, schema: SchemaData, find: Callable[..., str | None]) -> None:
+        reason = await self._judge(
+            schema,
+            partial(find, legacy_json=self._legacy_json, steps_max=self._limits.schema_check_steps),
+        )
         if reason is not None:
             raise IncompatibleSchema(reason)
+
+    async def _judge(self, schema: SchemaData, decide: Callable[[], T]) -> T:
+        """The thread is for definitions: of a primitive type there is nothing to read."""
+        if not schema.type.is_struct:
+            return decide()
+        return await asyncio.get_running_loop().run_in_executor(self._thread, decide)
 
     async def _load(self, topic: TopicName) -> tuple[tuple[SchemaIndex, ...], int]:
         record = await self._store.get(_path(topic))
@@ -243,9 +288,16 @@ class SchemaRegistry:
         return StoredSchema(entry.version, schema)
 
     def _keep(self, position: Position, schema: SchemaData) -> None:
-        if len(self._cached) >= _CACHED_MAX:
-            del self._cached[next(iter(self._cached))]
+        self._forget(position)
         self._cached[position] = schema
+        self._cached_bytes += _ENTRY_BYTES + _size(schema)
+        while self._cached_bytes > _CACHED_BYTES_MAX:
+            self._forget(next(iter(self._cached)))
+
+    def _forget(self, position: Position) -> None:
+        schema = self._cached.pop(position, None)
+        if schema is not None:
+            self._cached_bytes -= _ENTRY_BYTES + _size(schema)
 
     async def _append(
         self,
@@ -293,6 +345,16 @@ class SchemaRegistry:
         await durable
         await writer.seal()
         return Position(writer.id, entry)
+
+
+def _find_exact(history: Sequence[StoredSchema], schema: SchemaData) -> int | None:
+    """The version with the same bytes: most producers bring what is there already."""
+    return next((each.version for each in history if each.schema.is_same(schema)), None)
+
+
+def _size(schema: SchemaData) -> int:
+    words = sum(len(key) + len(value) for key, value in schema.properties.items())
+    return len(schema.definition) + words
 
 
 def _path(topic: TopicName) -> str:

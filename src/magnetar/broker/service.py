@@ -370,6 +370,7 @@ class Service:
             connection.close()
         await self.tasks.close()
         await self._close_topics()  # those that were still being loaded when the first round began
+        self.schemas.close()
 
     async def _close_topics(self) -> None:
         gate = asyncio.Semaphore(64)

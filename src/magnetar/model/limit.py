@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from magnetar.errors import (
     BadRequest,
+    IncompatibleSchema,
     InvalidName,
     InvalidSchema,
     MagnetarError,
@@ -145,8 +146,8 @@ class Limits:
         1_000_000,
         Unit.STEPS,
         "maxSchemaCheckSteps",
-        InvalidSchema,
-        "Pairs of types compared to find out whether one schema reads another.",
+        IncompatibleSchema,
+        "Types and fields compared to find out whether a new schema may follow those before it.",
     )
     # Messages and acknowledgements
     message_bytes: int = _limit(

@@ -174,7 +174,7 @@ def _decode_part(schema: SchemaData, part: str, definition: bytes) -> SchemaData
     text = schema.properties.get(f"{part}.schema.properties", "")
     try:
         properties = json.loads(text) if text else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         properties = None
     if not isinstance(properties, dict):
         raise InvalidSchema(f"{part}.schema.properties of a KEY_VALUE schema is not a JSON object")
@@ -185,11 +185,9 @@ def parse_key_value(text: str) -> bytes:
     """Pack a definition that REST writes as `{"key": …, "value": …}`; "" stands for a primitive."""
     try:
         parts = json.loads(text)
-    except ValueError:
-        parts = None
-    if not isinstance(parts, dict) or not {"key", "value"} <= parts.keys():
-        raise InvalidSchema("a KEY_VALUE definition is a JSON object with key and value")
-    return encode_key_value(*(_encode_part(parts[name]) for name in ("key", "value")))
+        return encode_key_value(*(_encode_part(parts[name]) for name in ("key", "value")))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InvalidSchema("a KEY_VALUE definition is a JSON object with key and value") from None
 
 
 def _encode_part(part: object) -> bytes:
@@ -202,6 +200,6 @@ def format_key_value(schema: SchemaData) -> str:
     for name, part in zip(("key", "value"), decode_key_value(schema), strict=True):
         try:
             parts[name] = json.loads(part.definition) if part.type.is_struct else ""
-        except ValueError:
+        except (ValueError, RecursionError):
             raise InvalidSchema(f"the definition of the {name} is not JSON") from None
     return json.dumps(parts, separators=(",", ":"), ensure_ascii=False)

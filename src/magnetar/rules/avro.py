@@ -13,6 +13,11 @@ _PRIMITIVES: Final = frozenset(
 )
 _ORDERS: Final = frozenset({"ascending", "descending", "ignore"})
 _DEPTH_MAX: Final = 100
+_NAME_LETTERS_MAX: Final = 1024
+"""Of a full name: every reference carries one, so a long namespace would cost as often."""
+_SHOWN_LETTERS_MAX: Final = 300
+_CACHED_BYTES_MAX: Final = 16 << 10
+_CACHED_MAX: Final = 128
 
 
 class AvroUnreadable(ValueError):
@@ -88,9 +93,6 @@ class RecordType:
     aliases: tuple[str, ...] = field(compare=False, default=())
     extra: str = ""
 
-    def find(self, name: str) -> Field | None:
-        return next((found for found in self.fields if found.name == name), None)
-
 
 Named: TypeAlias = Fixed | Enumeration | RecordType
 
@@ -103,19 +105,25 @@ class AvroSchema:
     named: Mapping[str, Named]
 
 
-@lru_cache(maxsize=512)
 def parse_avro(definition: bytes) -> AvroSchema:
     """Raise AvroUnreadable for what is no Avro schema. Defaults may be of another type."""
+    if len(definition) > _CACHED_BYTES_MAX:
+        return _parse(definition)
+    return _parse_cached(definition)
+
+
+def _parse(definition: bytes) -> AvroSchema:
     try:
-        document = json.loads(definition)
-    except (ValueError, RecursionError) as error:
+        return _Parser().parse_root(json.loads(definition))
+    except RecursionError:
+        raise AvroUnreadable("it is nested too deeply") from None
+    except AvroUnreadable as error:
+        raise AvroUnreadable(shorten_sentence(str(error))) from None
+    except ValueError as error:
         raise AvroUnreadable(f"not JSON: {error}") from None
-    parser = _Parser()
-    root = parser.parse(document, "", 0)
-    missing = parser.awaited - parser.named.keys()
-    if missing:
-        raise AvroUnreadable(f"{min(missing)} is not defined")
-    return AvroSchema(root, parser.named)
+
+
+_parse_cached = lru_cache(maxsize=_CACHED_MAX)(_parse)
 
 
 class _Parser:
@@ -124,6 +132,14 @@ class _Parser:
         self.awaited: set[str] = set()
         """Names used before their definition was met."""
         self._records_begun: set[str] = set()
+        self._joined: dict[tuple[str, str], str] = {}
+
+    def parse_root(self, document: Any) -> AvroSchema:
+        root = self.parse(document, "", 0)
+        missing = self.awaited - self.named.keys()
+        if missing:
+            raise AvroUnreadable(f"{min(missing)} is not defined")
+        return AvroSchema(root, self.named)
 
     def parse(self, part: Any, namespace: str, depth: int) -> Node:
         if depth > _DEPTH_MAX:
@@ -141,7 +157,9 @@ class _Parser:
     def _parse_name(self, text: str, namespace: str) -> Node:
         if text in _PRIMITIVES:
             return Primitive(text)
-        joined = _join(text, namespace)
+        joined = self._joined.get((text, namespace))
+        if joined is None:
+            joined = self._joined[text, namespace] = _join(text, namespace)
         if joined not in self.named and text in self.named:
             return Reference(text)
         self.awaited.add(joined)
@@ -149,12 +167,13 @@ class _Parser:
 
     def _parse_union(self, parts: list[Any], namespace: str, depth: int) -> Node:
         branches = tuple(self.parse(part, namespace, depth + 1) for part in parts)
-        keys = [_branch_key(branch) for branch in branches]
-        for key in keys:
+        keys: set[str] = set()
+        for key in map(_branch_key, branches):
             if key == "union":
                 raise AvroUnreadable("a union stands directly inside a union")
-            if keys.count(key) > 1:
+            if key in keys:
                 raise AvroUnreadable(f"{key} is twice in a union")
+            keys.add(key)
         return Union(branches)
 
     def _parse_object(self, part: dict[str, Any], namespace: str, depth: int) -> Node:
@@ -259,8 +278,12 @@ def _parse_own_name(part: dict[str, Any], namespace: str) -> str:
 
 def _join(name: str, namespace: str) -> str:
     if "." in name:
-        return name.removeprefix(".")
-    return f"{namespace}.{name}" if namespace else name
+        joined = name.removeprefix(".")
+    else:
+        joined = f"{namespace}.{name}" if namespace else name
+    if len(joined) > _NAME_LETTERS_MAX:
+        raise AvroUnreadable(f"a name is longer than {_NAME_LETTERS_MAX} characters")
+    return joined
 
 
 def _required(part: dict[str, Any], key: str, owner: str) -> Any:
@@ -273,6 +296,8 @@ def _check_name(name: Any) -> str:
     """Letters of any script, digits, `_` and, because Java's inner classes carry it, `$`."""
     if not isinstance(name, str) or not name:
         raise AvroUnreadable(f"{json.dumps(name)} is no name")
+    if len(name) > _NAME_LETTERS_MAX:
+        raise AvroUnreadable(f"a name is longer than {_NAME_LETTERS_MAX} characters")
     plain = name.replace("_", "a").replace("$", "a")
     if not plain[0].isalpha() or not all(letter.isalnum() for letter in plain):
         raise AvroUnreadable(f"{name!r} is no name")
@@ -288,6 +313,12 @@ def _extra(part: dict[str, Any], *known: str) -> str:
     """What else is said about a type, as canonical text; it counts in a comparison."""
     rest = {key: value for key, value in part.items() if key not in known and key != "doc"}
     return json.dumps(rest, sort_keys=True) if rest else ""
+
+
+def shorten_sentence(text: str) -> str:
+    """A sentence with names of the definition in it: cut, and of characters that can be sent."""
+    cut = text if len(text) <= _SHOWN_LETTERS_MAX else text[:_SHOWN_LETTERS_MAX] + "…"
+    return cut.encode(errors="backslashreplace").decode()
 
 
 def _branch_key(branch: Node) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from magnetar.errors import InvalidSchema
+from magnetar.model.limit import Limits
 from magnetar.model.schema import (
     CompatibilityStrategy,
     SchemaData,
@@ -14,9 +16,14 @@ from magnetar.model.schema import (
     StoredSchema,
     decode_key_value,
 )
-from magnetar.rules.avro import AvroUnreadable, Union, parse_avro
+from magnetar.rules.avro import AvroSchema, AvroUnreadable, Union, parse_avro
+from magnetar.rules.budget import StepBudget, StepsExhausted
 from magnetar.rules.protobuf import ProtobufUnreadable, parse_root_message
-from magnetar.rules.resolution import find_mismatch
+from magnetar.rules.resolution import TypesTooDeep, find_mismatch
+
+SCHEMA_STEPS_MAX: Final = Limits().schema_check_steps
+_BYTES_PER_STEP: Final = 100
+"""What of a definition is parsed in about the time of a step."""
 
 _AVRO_FORMS: Final = frozenset({SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF})
 _CLIENT_ONLY: Final = frozenset({SchemaType.AUTO, SchemaType.AUTO_CONSUME, SchemaType.AUTO_PUBLISH})
@@ -91,26 +98,49 @@ def _is_json_schema(definition: bytes) -> bool:
     if not isinstance(document, dict):
         return False
     kind = document.get("type", "any")
-    return isinstance(kind, list) or kind in _JSON_TYPES
+    return isinstance(kind, list) or (isinstance(kind, str) and kind in _JSON_TYPES)
 
 
-def is_same_schema(one: SchemaData, other: SchemaData) -> bool:
+def is_same_schema(
+    one: SchemaData, other: SchemaData, *, steps_max: int = SCHEMA_STEPS_MAX
+) -> bool:
     """Same type, and the same bytes or, for definitions in Avro's form, the same meaning."""
-    if one.is_same(other):
-        return True
-    if one.type is not other.type or one.type not in _AVRO_FORMS:
-        return False
+    return find_same([StoredSchema(0, one)], other, steps_max=steps_max) is not None
+
+
+def find_same(
+    history: Sequence[StoredSchema], schema: SchemaData, *, steps_max: int = SCHEMA_STEPS_MAX
+) -> int | None:
+    """The first version that is the same schema.
+
+    When reading the definitions takes too many steps, those not read yet count as others.
+    """
+    for stored in history:
+        if stored.schema.is_same(schema):
+            return stored.version
+    if schema.type not in _AVRO_FORMS:
+        return None
+    budget = StepBudget(steps_max)
     try:
-        return parse_avro(one.definition) == parse_avro(other.definition)
+        meaning = _parse_avro(schema, budget)
+        for stored in history:
+            if stored.schema.type is schema.type and _means(stored.schema, meaning, budget):
+                return stored.version
+    except (AvroUnreadable, StepsExhausted):
+        pass
+    return None
+
+
+def _means(schema: SchemaData, meaning: AvroSchema, budget: StepBudget) -> bool:
+    try:
+        return _parse_avro(schema, budget) == meaning
     except AvroUnreadable:
         return False
 
 
-def find_same(history: Sequence[StoredSchema], schema: SchemaData) -> int | None:
-    """The first version that is the same schema."""
-    return next(
-        (stored.version for stored in history if is_same_schema(stored.schema, schema)), None
-    )
+def _parse_avro(schema: SchemaData, budget: StepBudget) -> AvroSchema:
+    budget.spend(1 + len(schema.definition) // _BYTES_PER_STEP)
+    return parse_avro(schema.definition)
 
 
 def find_incompatibility(
@@ -119,6 +149,7 @@ def find_incompatibility(
     strategy: CompatibilityStrategy,
     *,
     legacy_json: bool = False,
+    steps_max: int = SCHEMA_STEPS_MAX,
 ) -> str | None:
     """Why `new` may not follow `history` (oldest first), or None when it may.
 
@@ -128,10 +159,19 @@ def find_incompatibility(
         strategy = CompatibilityStrategy.FULL
     if not history or strategy is CompatibilityStrategy.ALWAYS_COMPATIBLE:
         return None
-    for existing in history if strategy.is_transitive else history[-1:]:
-        found = _find_between(existing, new, strategy, legacy_json=legacy_json)
-        if found is not None:
-            return found
+    check = _Check(strategy, legacy_json, StepBudget(steps_max))
+    try:
+        for existing in history if strategy.is_transitive else history[-1:]:
+            found = check.find(existing, new)
+            if found is not None:
+                return found
+    except StepsExhausted:
+        return (
+            f"the comparison takes more than {steps_max} steps (maxSchemaCheckSteps);"
+            " use fewer record types in unions"
+        )
+    except (TypesTooDeep, RecursionError):
+        return "types refer to each other through too many levels to be compared"
     return None
 
 
@@ -141,6 +181,7 @@ def find_consumer_incompatibility(
     strategy: CompatibilityStrategy,
     *,
     legacy_json: bool = False,
+    steps_max: int = SCHEMA_STEPS_MAX,
 ) -> str | None:
     """Why a consumer with `schema` may not attach, or None when it may.
 
@@ -158,103 +199,98 @@ def find_consumer_incompatibility(
             asked = CompatibilityStrategy.BACKWARD
         case _:
             asked = strategy
-    return find_incompatibility(history, schema, asked, legacy_json=legacy_json)
+    return find_incompatibility(
+        history, schema, asked, legacy_json=legacy_json, steps_max=steps_max
+    )
 
 
-def _find_between(
-    existing: SchemaData, new: SchemaData, strategy: CompatibilityStrategy, *, legacy_json: bool
-) -> str | None:
-    if existing.stored_type is not new.stored_type:
-        return f"the topic has a schema of type {existing.type.name}, not {new.type.name}"
-    if existing.is_same(new):
-        return None
-    if strategy is CompatibilityStrategy.ALWAYS_INCOMPATIBLE:
-        return "the strategy ALWAYS_INCOMPATIBLE allows no other schema"
-    match new.type:
-        case SchemaType.AVRO | SchemaType.PROTOBUF:
-            return _find_in_avro(existing, new, strategy)
-        case SchemaType.JSON:
-            return _find_in_json(existing, new, strategy, legacy_json=legacy_json)
-        case SchemaType.PROTOBUF_NATIVE:
-            return _find_in_protobuf(existing, new, strategy)
-        case SchemaType.KEY_VALUE:
-            return _find_in_key_value(existing, new, strategy, legacy_json=legacy_json)
-        case _:
+@dataclass(frozen=True, slots=True)
+class _Check:
+    strategy: CompatibilityStrategy
+    legacy_json: bool
+    budget: StepBudget
+
+    def find(self, existing: SchemaData, new: SchemaData) -> str | None:
+        if existing.stored_type is not new.stored_type:
+            return f"the topic has a schema of type {existing.type.name}, not {new.type.name}"
+        if existing.is_same(new):
             return None
+        if self.strategy is CompatibilityStrategy.ALWAYS_INCOMPATIBLE:
+            return "the strategy ALWAYS_INCOMPATIBLE allows no other schema"
+        match new.type:
+            case SchemaType.AVRO | SchemaType.PROTOBUF:
+                return self._find_in_avro(existing, new)
+            case SchemaType.JSON:
+                return self._find_in_json(existing, new)
+            case SchemaType.PROTOBUF_NATIVE:
+                return self._find_in_protobuf(existing, new)
+            case SchemaType.KEY_VALUE:
+                return self._find_in_key_value(existing, new)
+            case _:
+                return None
 
-
-def _find_in_avro(
-    existing: SchemaData, new: SchemaData, strategy: CompatibilityStrategy
-) -> str | None:
-    try:
-        old_form, new_form = parse_avro(existing.definition), parse_avro(new.definition)
-    except AvroUnreadable as error:
-        return f"a definition cannot be read: {error}"
-    if strategy in _READS_NEW:
-        found = find_mismatch(new_form, old_form)
-        if found is not None:
-            return f"{strategy.value}: the new schema cannot read the old one's messages: {found}"
-    if strategy in _READS_OLD:
-        found = find_mismatch(old_form, new_form)
-        if found is not None:
-            return f"{strategy.value}: the old schema cannot read the new one's messages: {found}"
-    return None
-
-
-def _find_in_json(
-    existing: SchemaData, new: SchemaData, strategy: CompatibilityStrategy, *, legacy_json: bool
-) -> str | None:
-    """Definitions in the old form are let through: they say too little to compare."""
-    if not legacy_json or (_is_avro(existing) and _is_avro(new)):
-        return _find_in_avro(existing, new, strategy)
-    if not _is_avro(existing) and not _is_json_schema(existing.definition):
+    def _find_in_avro(self, existing: SchemaData, new: SchemaData) -> str | None:
+        try:
+            old_form, new_form = (_parse_avro(each, self.budget) for each in (existing, new))
+        except AvroUnreadable as error:
+            return f"a definition cannot be read: {error}"
+        name = self.strategy.value
+        if self.strategy in _READS_NEW:
+            found = find_mismatch(new_form, old_form, self.budget)
+            if found is not None:
+                return f"{name}: the new schema cannot read the old one's messages: {found}"
+        if self.strategy in _READS_OLD:
+            found = find_mismatch(old_form, new_form, self.budget)
+            if found is not None:
+                return f"{name}: the old schema cannot read the new one's messages: {found}"
         return None
-    if _is_avro(new):
+
+    def _find_in_json(self, existing: SchemaData, new: SchemaData) -> str | None:
+        """Definitions in the old form are let through: they say too little to compare."""
+        if not self.legacy_json or (self._is_avro(existing) and self._is_avro(new)):
+            return self._find_in_avro(existing, new)
+        if not self._is_avro(existing) and not _is_json_schema(existing.definition):
+            return None
+        if self._is_avro(new):
+            return None
+        if not _is_json_schema(new.definition):
+            return "the new definition is neither in Avro's form nor a JSON schema"
+        if self._is_avro(existing):
+            return None
+        if json.loads(existing.definition).get("id") != json.loads(new.definition).get("id"):
+            return "two JSON schemas in the old form have different ids"
         return None
-    if not _is_json_schema(new.definition):
-        return "the new definition is neither in Avro's form nor a JSON schema"
-    if _is_avro(existing):
+
+    def _is_avro(self, schema: SchemaData) -> bool:
+        try:
+            _parse_avro(schema, self.budget)
+        except AvroUnreadable:
+            return False
+        return True
+
+    def _find_in_protobuf(self, existing: SchemaData, new: SchemaData) -> str | None:
+        """Fields may change as protobuf lets them; another root message may not be."""
+        try:
+            old_root, new_root = (self._parse_root(each) for each in (existing, new))
+        except ProtobufUnreadable as error:
+            return f"a definition cannot be read: {error}"
+        if old_root == new_root:
+            return None
+        return f"{self.strategy.value}: the root message is {old_root}, not {new_root}"
+
+    def _parse_root(self, schema: SchemaData) -> str:
+        self.budget.spend(1 + len(schema.definition) // _BYTES_PER_STEP)
+        return parse_root_message(schema.definition)
+
+    def _find_in_key_value(self, existing: SchemaData, new: SchemaData) -> str | None:
+        try:
+            pairs = zip(
+                ("key", "value"), decode_key_value(existing), decode_key_value(new), strict=True
+            )
+        except InvalidSchema as error:
+            return error.sentence
+        for name, old_part, new_part in pairs:
+            found = self.find(old_part, new_part)
+            if found is not None:
+                return f"{name}: {found}"
         return None
-    if json.loads(existing.definition).get("id") != json.loads(new.definition).get("id"):
-        return "two JSON schemas in the old form have different ids"
-    return None
-
-
-def _is_avro(schema: SchemaData) -> bool:
-    try:
-        parse_avro(schema.definition)
-    except AvroUnreadable:
-        return False
-    return True
-
-
-def _find_in_protobuf(
-    existing: SchemaData, new: SchemaData, strategy: CompatibilityStrategy
-) -> str | None:
-    """Fields may change as protobuf lets them; another root message may not be."""
-    try:
-        old_root, new_root = (
-            parse_root_message(existing.definition),
-            parse_root_message(new.definition),
-        )
-    except ProtobufUnreadable as error:
-        return f"a definition cannot be read: {error}"
-    if old_root == new_root:
-        return None
-    return f"{strategy.value}: the root message is {old_root}, not {new_root}"
-
-
-def _find_in_key_value(
-    existing: SchemaData, new: SchemaData, strategy: CompatibilityStrategy, *, legacy_json: bool
-) -> str | None:
-    try:
-        pairs = zip(
-            ("key", "value"), decode_key_value(existing), decode_key_value(new), strict=True
-        )
-    except InvalidSchema as error:
-        return error.sentence
-    for name, old_part, new_part in pairs:
-        found = _find_between(old_part, new_part, strategy, legacy_json=legacy_json)
-        if found is not None:
-            return f"{name}: {found}"
-    return None

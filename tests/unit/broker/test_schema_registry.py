@@ -12,6 +12,7 @@ from magnetar.broker.schema import SchemaRegistry, schema_id
 from magnetar.errors import IncompatibleSchema, InvalidSchema, LedgerNotFound, StorageFailed
 from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
+from magnetar.model.limit import Limits
 from magnetar.model.name import parse_topic
 from magnetar.model.schema import CompatibilityStrategy, SchemaData, SchemaType
 from magnetar.testing.ledger import FaultyLedgerStore
@@ -286,5 +287,55 @@ def test_a_failed_write_leaves_the_history_as_it_was() -> None:
             await registry.put_if_absent(TOPIC, avro("a", "b"), S.FULL)
         assert [stored.version for stored in await registry.get_all(TOPIC)] == [0]
         assert await registry.put_if_absent(TOPIC, avro("a", "b"), S.FULL) == 1
+
+    run(body)
+
+
+def union(prefix: str, *, size: int) -> SchemaData:
+    """Reading one of another prefix tries all records with all: only the last one fits."""
+    kinds: list[Any] = [
+        {"type": "record", "name": f"{prefix}{i}", "fields": [{"name": prefix, "type": "int"}]}
+        for i in range(size)
+    ]
+    kinds.append({"type": "record", "name": f"{prefix}Any", "fields": []})
+    definition = {"type": "record", "name": "R", "fields": [{"name": "u", "type": kinds}]}
+    return SchemaData(SchemaType.AVRO, json.dumps(definition).encode())
+
+
+def test_the_event_loop_runs_on_during_a_check() -> None:
+    async def body(setup: Setup) -> None:
+        registry = setup.registry()
+        await registry.put_if_absent(TOPIC, union("a", size=200), S.FULL)
+        check = asyncio.create_task(registry.put_if_absent(TOPIC, union("b", size=200), S.FULL))
+        turns = 0
+        while not check.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns > 100
+        assert await check == 1
+        registry.close()
+
+    run(body)
+
+
+def test_a_check_that_takes_too_many_steps_is_refused() -> None:
+    async def body(setup: Setup) -> None:
+        registry = setup.registry(limits=Limits(schema_check_steps=10_000))
+        await registry.put_if_absent(TOPIC, union("a", size=100), S.FULL)
+        for call in (registry.put_if_absent, registry.check_compatibility, registry.check_consumer):
+            with pytest.raises(IncompatibleSchema, match="more than 10000 steps"):
+                await call(TOPIC, union("b", size=100), S.FULL)
+        assert len(await registry.get_all(TOPIC)) == 1
+
+    run(body)
+
+
+def test_a_definition_that_is_too_large_is_refused_before_it_is_read() -> None:
+    async def body(setup: Setup) -> None:
+        registry = setup.registry(limits=Limits(schema_bytes=100))
+        large = SchemaData(SchemaType.AVRO, b"x" * 101)
+        for call in (registry.put_if_absent, registry.check_compatibility, registry.check_consumer):
+            with pytest.raises(InvalidSchema, match=r"has 101 bytes .* at most 100 are"):
+                await call(TOPIC, large, S.FULL)
 
     run(body)

@@ -273,6 +273,31 @@ def test_a_native_protobuf_that_does_not_fit_together_is_refused(
     assert find_incompatibility([native()], schema, S.FULL) is not None
 
 
+def test_a_native_protobuf_that_is_costly_to_build_is_refused() -> None:
+    """Its parser, in C, takes time for every name as long as it is, and ranges squared."""
+    package = FileDescriptorProto(name="order.proto", package="a." * 600 + "p")
+    package.message_type.add(name="Order")
+    nested = FileDescriptorProto(name="order.proto", package="shop")
+    inner = nested.message_type.add(name="O" * 600)
+    inner.nested_type.add(name="I" * 600)
+    ranges = FileDescriptorProto(name="order.proto", package="shop")
+    order = ranges.message_type.add(name="Order")
+    for number in range(1_001):
+        order.extension_range.add(start=2 * number + 1, end=2 * number + 2)
+    for file, reason in (
+        (package, "package is longer than 1024"),
+        (nested, "message is longer than 1024"),
+        (ranges, "over 1000 extension ranges"),
+    ):
+        with pytest.raises(InvalidSchema, match=reason):
+            validate_schema(native(files=[file]))
+
+
+def test_a_root_message_whose_name_is_no_text_is_refused() -> None:
+    with pytest.raises(InvalidSchema, match="are not text"):
+        validate_schema(native("\ud800"))
+
+
 def test_a_native_protobuf_whose_types_are_unknown_is_refused() -> None:
     broken = FileDescriptorProto(name="order.proto")
     broken.message_type.add(name="Order").field.add(
