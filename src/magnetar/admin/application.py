@@ -20,6 +20,7 @@ from magnetar.errors import (
     BadRequest,
     BrokerError,
     PreconditionFailed,
+    TopicMigrated,
     Unauthenticated,
     fault_of,
 )
@@ -147,7 +148,17 @@ class Application:
             payload = decode_body(request.body, route.body.schema, policy=policy, strict=strict)
             if payload is None and route.body.required:
                 raise (PreconditionFailed if policy else BadRequest)(route.body.missing)
-        answer = await route.handler(self._api, Call(request, found.parts, payload))
+        try:
+            answer = await route.handler(self._api, Call(request, found.parts, payload))
+        except TopicMigrated as refused:
+            self._api.migrations.on_refused(
+                refused,
+                path=request.path,
+                address=request.address,
+                version=request.headers.get("user-agent", ""),
+                caller=request.caller,
+            )
+            raise
         if isinstance(answer, Response | Stream):
             return answer
         if answer is None:
@@ -170,6 +181,7 @@ def _make_request(scope: Scope, path: str, caller: Caller) -> Request:
         body=b"",
         caller=caller,
         is_tls=scope.get("scheme") == "https",
+        address="/{}:{}".format(*scope.get("client") or ("unknown", 0)),
     )
 
 

@@ -33,6 +33,7 @@ class Request:
     body: bytes
     caller: Caller = NOBODY
     is_tls: bool = False
+    address: str = ""
 
 
 def parse_query(text: str) -> dict[str, tuple[str, ...]]:

@@ -192,6 +192,10 @@ def _write_scalable(text: MetricText, service: Service) -> None:
         text.add(name, format_labels(own), count, kind=MetricKind.COUNTER)
     writes = service.scalable.reporter.writes
     text.add("magnetar_segment_load_writes_total", labels, writes, kind=MetricKind.COUNTER)
+    for door, count in service.scalable.refusals.counts.items():
+        own = {"cluster": service.cluster, "broker": service.broker_id, "door": door}
+        name = "magnetar_legacy_client_refusals_total"
+        text.add(name, format_labels(own), count, kind=MetricKind.COUNTER)
 
 
 def _write_broker(

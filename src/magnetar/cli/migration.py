@@ -137,7 +137,7 @@ def _describe_backlog(backlog: Mapping[str, Any]) -> str:
     if not count:
         return "nothing"
     if seconds is None:
-        return f"{count:,} entries, and nobody is reading"
+        return f"{count:,} entries, of which none is being read at present"
     rate = backlog["msgRateOut"]
     return f"{count:,} entries, about {_format_time(seconds)} at {rate:,.0f} messages/s"
 

@@ -40,6 +40,7 @@ def make_connect(
             supports_broker_entry_metadata=True,
             supports_topic_watchers=True,
             supports_get_partitioned_metadata_without_auto_creation=True,
+            supports_scalable_topics=True,
         ),
     )
     if proxy_to is not None:

@@ -81,8 +81,10 @@ def _describe_clients(topic: TopicName, clients: tuple[ClassicClient, ...]) -> s
     ]
     if len(places) > len(told):
         told.append(f"{len(places) - len(told)} more")
+    connections = len({client.address for client in clients})
     return (
-        f"{len(clients)} legacy v4 client connection(s) still attached to {topic}:"
+        f"{connections} legacy v4 client connection(s) still attached to {topic}, with"
+        f" {len(clients)} producers, consumers or readers:"
         f" {', '.join(told)}; disconnect them or upgrade them to V5 before migrating,"
         " or retry with force=true"
     )

@@ -59,7 +59,7 @@ def test_a_rehearsal_asks_and_changes_nothing(capsys: pytest.CaptureFixture[str]
         "\n"
         "To be read before new messages, in order:\n"
         "  fast  1,000 entries, about 2 s at 500 messages/s\n"
-        "  idle  7 entries, and nobody is reading\n"
+        "  idle  7 entries, of which none is being read at present\n"
         "  done  nothing\n"
         "\n"
         "Nothing is in the way.\n"

@@ -75,7 +75,8 @@ def test_a_topic_that_is_scalable_is_not_missing_too() -> None:
 def test_the_first_clients_are_named_and_the_others_counted() -> None:
     clients = tuple(client(f"p-{number}", "") for number in range(25))
     (refusal,) = find_refusals(Survey(TOPIC, exists=True, clients=clients))
-    assert refusal.sentence.startswith("25 legacy v4 client connection(s) still attached")
+    assert refusal.sentence.startswith("1 legacy v4 client connection(s) still attached")
+    assert ", with 25 producers, consumers or readers:" in refusal.sentence
     assert "producer p-19 from /10.0.0.1:99 (unknown), 5 more;" in refusal.sentence
     assert "p-20" not in refusal.sentence
 
@@ -118,7 +119,8 @@ def test_a_backlog_is_estimated_by_its_bytes_at_the_present_rate(
 def test_a_client_of_many_partitions_is_counted_for_each_and_named_once() -> None:
     clients = (*[client("p", "")] * 3, client("q", ""))
     (refusal,) = find_refusals(Survey(TOPIC, exists=True, clients=clients))
-    assert refusal.sentence.startswith("4 legacy v4 client connection(s) still attached")
+    assert refusal.sentence.startswith("1 legacy v4 client connection(s) still attached")
+    assert ", with 4 producers, consumers or readers:" in refusal.sentence
     assert "producer p from /10.0.0.1:99 (unknown) on 3 partitions, producer q" in refusal.sentence
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.api.topic import check_namespace
-from magnetar.broker.scalable.guard import find_successor, migrated
+from magnetar.broker.scalable.guard import check_regular_name
 from magnetar.errors import TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 
@@ -23,9 +23,7 @@ class LookupApi:
     async def find_broker(self, topic: TopicName, listener: str | None) -> Mapping[str, Any]:
         """Of a scalable topic any broker: whether it exists is told by its layout session."""
         await check_namespace(self._service, topic.namespace)
-        successor = await find_successor(self._service, topic)
-        if successor is not None:
-            raise migrated(topic, successor)
+        await check_regular_name(self._service, topic)
         if topic.domain is TopicDomain.PERSISTENT and not await self._may_serve(topic):
             raise TopicNotFound(f"Topic not found {topic}")
         owner = await self._service.ownership.owner_of(topic)

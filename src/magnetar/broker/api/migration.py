@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from magnetar.broker.scalable.guard import find_successor, migrated
-from magnetar.errors import InvalidName
+from magnetar.broker.scalable.guard import check_regular_name
+from magnetar.broker.scalable.refusal import Door
+from magnetar.errors import InvalidName, TopicMigrated
+from magnetar.model.caller import Caller
 from magnetar.model.name import TopicDomain, TopicName
 from magnetar.wire.migration import format_rehearsal
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 class MigrationApi:
     def __init__(self, service: Service) -> None:
         self._migrations = service.scalable.migrations
+        self._refusals = service.scalable.refusals
 
     async def rehearse(self, topic: TopicName) -> Mapping[str, Any]:
         """What would be done, what is in the way, what is left to read."""
@@ -30,6 +33,14 @@ class MigrationApi:
         _check_name(topic)
         await self._migrations.run(topic, force=force)
 
+    def on_refused(
+        self, refused: TopicMigrated, *, path: str, address: str, version: str, caller: Caller
+    ) -> None:
+        """A call by the name of a regular topic was refused, because the topic is scalable."""
+        self._refusals.on_refused(
+            Door.REST, refused.sentence, topic=path, address=address, version=version, caller=caller
+        )
+
 
 def _check_name(topic: TopicName) -> None:
     if "/" in topic.local:
@@ -40,6 +51,4 @@ async def check_regular(service: Service, topic: TopicName) -> None:
     """Refuse to change what has become a part of a scalable topic, or is about to."""
     if topic.domain is TopicDomain.PERSISTENT:
         service.scalable.migrations.check_idle(topic)
-        successor = await find_successor(service, topic)
-        if successor is not None:
-            raise migrated(topic, successor)
+        await check_regular_name(service, topic)

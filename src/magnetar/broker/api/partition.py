@@ -24,6 +24,7 @@ from magnetar.broker.api.topic import (
 )
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.room import check_room
+from magnetar.broker.scalable.guard import check_regular_name
 from magnetar.errors import (
     BadRequest,
     Conflict,
@@ -158,6 +159,7 @@ class PartitionApi:
         await for_each(new, make)
 
     async def get(self, topic: TopicName, *, may_create: bool) -> PartitionedTopicMetadata:
+        await check_regular_name(self._service, topic)
         metadata = await self._partitioned.get(topic)
         if metadata is not None:
             return metadata

@@ -14,6 +14,7 @@ from magnetar.broker.api.message_id import describe_position
 from magnetar.broker.api.migration import check_regular
 from magnetar.broker.api.permission import forget_permissions
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.scalable.guard import check_regular_name, find_successor, was_regular
 from magnetar.errors import (
     BrokerError,
     Conflict,
@@ -86,7 +87,15 @@ class TopicApi:
     # Looking
     async def find(self, topic: TopicName) -> AnyTopic:
         """The live topic; a partitioned topic's own name is not one."""
-        return await self._service.load_topic(topic)
+        try:
+            return await self._service.load_topic(topic)
+        except TopicNotFound as missing:
+            successor = await find_successor(self._service, topic)
+            if successor is None:
+                raise
+            if was_regular(await self._service.scalable.metadata(successor)):
+                await check_regular_name(self._service, topic)
+            raise TopicNotFound(f"{missing.sentence}: it is scalable, {successor}") from None
 
     async def find_persistent(self, topic: TopicName, refusal: BrokerError) -> PersistentTopic:
         if not topic.is_persistent:
@@ -283,13 +292,14 @@ async def check_namespace(service: Service, namespace: NamespaceName) -> None:
 
 async def check_new(service: Service, topic: TopicName) -> None:
     """Neither a topic nor a partitioned or scalable topic of this name may exist."""
+    record = await service.scalable.records.get(topic.base) if topic.is_persistent else None
+    if record is not None and not was_regular(record):
+        raise Conflict(f"This topic already exists as a scalable topic: {scalable_name(topic)}")
     await check_regular(service, topic)
     if await service.resources.partitioned.get(topic) is not None:
         raise Conflict("This topic already exists")
     if await service.topic_exists(topic):
         raise Conflict("This topic already exists")
-    if topic.is_persistent and await service.scalable.exists(scalable_name(topic)):
-        raise Conflict(f"This topic already exists as a scalable topic: {scalable_name(topic)}")
 
 
 async def check_exists(service: Service, topic: TopicName) -> None:

@@ -30,8 +30,9 @@ async def _lookup(connection: Connection, request: CommandLookupTopic) -> None:
         name = parse_topic(request.topic)
         with connection.service.ceiling.looking_up():
             await authorize(connection, BaseCommand.LOOKUP, topic=name)
-            await check_lookup(connection, name)
             owner = await connection.service.ownership.owner_of(name)
+            if owner.is_self:  # the owner knows which clients a migration sent away
+                await check_lookup(connection, name)
         address = owner.address_of(request.advertised_listener_name)
     except BrokerError as refusal:
         response.response = CommandLookupTopicResponse.Failed

@@ -19,15 +19,15 @@ WATCHES_MAX: Final = 10_000
 
 
 class Attendance:
-    __slots__ = ("groups", "layouts", "namespaces", "strangers")
+    __slots__ = ("groups", "layouts", "namespaces", "sent_away")
 
     def __init__(self) -> None:
         self.layouts: dict[int, LayoutSession] = {}
         self.namespaces: dict[int, NamespaceWatcher] = {}
         self.groups: dict[int, Coordinator] = {}
         """Where consumers are registered, by consumer id."""
-        self.strangers: set[TopicName] = set()
-        """Topics that the client asked for by the name of the regular topic they were."""
+        self.sent_away: set[TopicName] = set()
+        """Regular topics whose producers and consumers were closed by a migration."""
 
     def check_room(self) -> None:
         """Raise TooManyRequests when the connection watches as much as one may."""

@@ -1,9 +1,14 @@
-"""What keeps clients of regular topics away from a topic that has become scalable.
+"""What keeps clients of regular topics away from a topic that is scalable.
 
-They are refused with words that name the scalable topic, and with codes that official clients take
-for the end instead of trying again: a producer hears that its topic is terminated, everyone else
-that it is not there. Clients that can follow say so when they attach, or watch the topic's layout:
-those read on from what was the regular topic.
+They are refused with a sentence that names the scalable topic, and with codes that official clients
+take for the end instead of retrying: a producer of a migrated topic gets TopicTerminated, all
+others TopicNotFound. A code of its own would be lost: published clients drop the whole command, or
+the connection, for an error code that they do not know.
+
+Clients that can follow say so when they attach, or watch the layout over the same connection; those
+read on from what was the regular topic. Lookups come first, over any connection, and carry no such
+sign: there only those are refused that cannot know scalable topics, and questions that no client of
+scalable topics asks. What passes there is decided when it attaches.
 """
 
 from __future__ import annotations
@@ -11,9 +16,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from magnetar.errors import TopicMigrated, TopicNotFound, TopicTerminated
+from magnetar.broker.scalable.refusal import Door
+from magnetar.errors import BrokerError, TopicMigrated, TopicNotFound, TopicTerminated
 from magnetar.model.migration import MANAGED, READER_INFIX, is_reader_name
 from magnetar.model.name import TopicDomain, TopicName
+from magnetar.model.scalable import ScalableTopicMetadata
+from magnetar.model.segment import SegmentId, scalable_name
+from magnetar.rules.client_kind import may_be_scalable
 from magnetar.wire.command import CommandSubscribe
 
 if TYPE_CHECKING:
@@ -25,14 +34,11 @@ if TYPE_CHECKING:
 
 
 async def find_successor(service: Service, name: TopicName) -> TopicName | None:
-    """The scalable topic that a regular one, or its partition, has become."""
+    """The scalable topic to which the name of a regular one, or of a partition, belongs."""
     if name.domain is not TopicDomain.PERSISTENT:
         return None
-    record = await service.scalable.records.get(name)
-    origin = None if record is None else record.migrated_from
-    if origin is None or origin.topic != name.base.full:
-        return None
-    return TopicName(TopicDomain.TOPIC, name.namespace, name.base.local)
+    record = await service.scalable.records.get(name.base)
+    return None if record is None else scalable_name(name.base)
 
 
 def is_classic_producer(producer: Producer) -> bool:
@@ -51,12 +57,14 @@ def is_classic_consumer(
 ) -> bool:
     """Whether it cannot follow a topic that becomes scalable.
 
-    Some that can do not say so. Consumers of a group are known by their names; of readers without
-    a place of their own, the connection, or another of the same host, watches the layout.
+    Some that can do not say so. Consumers of a group are known by their names. Of readers without
+    a cursor the connection watches the layout, unless it is of a client that marks all it attaches.
     """
-    if metadata.get(MANAGED) == "true" or _is_sent(connection.service, topic, subscription, name):
+    if metadata.get(MANAGED) == "true":
         return False
-    return durable or not _watches(connection, topic)
+    if _is_assigned(connection.service, topic, None if not durable else subscription, name):
+        return False
+    return durable or _announces(connection) or not _watches(connection, topic)
 
 
 def check_writable(topic: PersistentTopic) -> None:
@@ -78,24 +86,27 @@ def check_readable(
         subscription=subscription,
         durable=durable,
     ):
-        raise migrated(topic.name, successor)
+        raise _migrated(topic.name, successor)
 
 
 async def check_producer(connection: Connection, name: TopicName) -> None:
     """Before anything is loaded or made: the regular topic may be gone for good."""
-    successor = await find_successor(connection.service, name)
-    if successor is not None:
-        raise _terminated(name, successor)
+    record = await _find_record(connection.service, name)
+    if record is not None:
+        refusal: BrokerError = _claimed(name, record)
+        if was_regular(record):
+            refusal = _terminated(name, scalable_name(name.base))
+        raise _refused(connection, Door.PRODUCER, name, refusal)
 
 
 async def check_consumer(
     connection: Connection, name: TopicName, request: CommandSubscribe
 ) -> None:
-    successor = await find_successor(connection.service, name)
-    if successor is None:
+    record = await _find_record(connection.service, name)
+    if record is None:
         return
-    scalable = connection.service.scalable
-    if is_reader_name(request.consumer_name):
+    scalable, successor = connection.service.scalable, scalable_name(name.base)
+    if is_reader_name(request.consumer_name) and not record.is_deleting:
         await scalable.controller(successor)  # which knows the groups
     if is_classic_consumer(
         connection,
@@ -105,29 +116,48 @@ async def check_consumer(
         subscription=request.subscription,
         durable=request.durable,
     ):
-        connection.scalable.strangers.add(successor)
-        raise migrated(name, successor)
-    layout = (await scalable.metadata(successor)).layout
-    if all(segment.legacy_topic != name.full for segment in layout.segments):
-        raise TopicNotFound(f"{name} is not a part of {successor} any more")
+        raise _refused(connection, Door.CONSUMER, name, _claimed(name, record))
+    if not _is_parent(record, name):
+        raise TopicNotFound(f"{name} is not a part of {successor}, or not any more")
 
 
 async def check_partitions(connection: Connection, name: TopicName) -> None:
-    """The first thing that clients of regular topics ask; others watch the layout before."""
-    successor = await find_successor(connection.service, name)
-    if successor is not None and not _watches(connection, successor):
-        connection.scalable.strangers.add(successor)
-        raise migrated(name, successor)
+    """What clients of regular topics ask first. Others ask it of what a layout names only."""
+    record = await _find_record(connection.service, name)
+    if record is not None and not (_may_follow(connection) and _is_parent(record, name)):
+        raise _refused(connection, Door.PARTITIONS, name, _claimed(name, record))
 
 
 async def check_lookup(connection: Connection, name: TopicName) -> None:
-    """Anybody may begin with this, so only those are refused who are known to be of no use."""
-    successor = await find_successor(connection.service, name)
-    if successor is not None and successor in connection.scalable.strangers:
-        raise migrated(name, successor)
+    """Clients of scalable topics begin with this, by whatever name they were given.
+
+    Clients whose producers and consumers a migration closed begin with it too: they are refused
+    when they attach. Official C++ and Python clients repeat a lookup that failed for ever.
+    """
+    if name in connection.scalable.sent_away:
+        return
+    record = await _find_record(connection.service, name)
+    if record is not None and not _may_follow(connection):
+        raise _refused(connection, Door.LOOKUP, name, _claimed(name, record))
 
 
-def migrated(name: TopicName, successor: TopicName) -> TopicMigrated:
+async def check_regular_name(service: Service, name: TopicName) -> None:
+    """Raise TopicMigrated for the name of a regular topic that belongs to a scalable one."""
+    record = await _find_record(service, name)
+    if record is not None:
+        raise _claimed(name, record)
+
+
+def _claimed(name: TopicName, record: ScalableTopicMetadata) -> TopicMigrated:
+    successor = scalable_name(name.base)
+    if was_regular(record):
+        return _migrated(name, successor)
+    return TopicMigrated(
+        f"{name} is the name of the scalable topic {successor}; only V5 clients can use it"
+    )
+
+
+def _migrated(name: TopicName, successor: TopicName) -> TopicMigrated:
     return TopicMigrated(
         f"{name} was migrated and is the scalable topic {successor} now; only V5 clients can use it"
     )
@@ -139,21 +169,67 @@ def _terminated(name: TopicName, successor: TopicName) -> TopicTerminated:
     )
 
 
-def _is_sent(service: Service, topic: TopicName, subscription: str, name: str) -> bool:
-    """Whether a consumer of that name belongs to one that is registered with a group."""
+async def _find_record(service: Service, name: TopicName) -> ScalableTopicMetadata | None:
+    if name.domain is not TopicDomain.PERSISTENT:
+        return None
+    return await service.scalable.records.get(name.base)
+
+
+def _is_parent(record: ScalableTopicMetadata, name: TopicName) -> bool:
+    """Whether the topic is one of the old ones that the layout still names: partition n is, or was,
+    segment n.
+    """
+    segment = record.layout.by_id.get(SegmentId(max(0, name.partition_index)))
+    return segment is not None and segment.legacy_topic == name.full
+
+
+def was_regular(record: ScalableTopicMetadata) -> bool:
+    """Apache Pulsar records no origin; the layout names the old topics until they are pruned."""
+    return record.migrated_from is not None or any(
+        each.is_legacy for each in record.layout.segments
+    )
+
+
+def _refused(
+    connection: Connection, door: Door, name: TopicName, refusal: BrokerError
+) -> BrokerError:
+    connection.service.scalable.refusals.on_refused(
+        door,
+        refusal.sentence,
+        topic=name.full,
+        address=connection.address,
+        version=connection.client_version,
+        caller=connection.caller,
+    )
+    return refusal
+
+
+def _may_follow(connection: Connection) -> bool:
+    """Whether the client may be one of scalable topics, by what it said over this connection."""
+    return bool(connection.scalable.layouts) or may_be_scalable(
+        connection.client_version, announces=_announces(connection)
+    )
+
+
+def _announces(connection: Connection) -> bool:
+    """Clients that announce scalable topics mark all that they attach to a regular one."""
+    return connection.features.supports_scalable_topics
+
+
+def _is_assigned(service: Service, topic: TopicName, group: str | None, name: str) -> bool:
+    """Whether a consumer of that name belongs to one that is registered with the group, or with
+    any: readers of a group's checkpoints have subscriptions of their own.
+    """
     hosts = (service.scalable.loaded_controller(topic), service.scalable.regular.find(topic))
-    groups = [host.coordinators.get(subscription) for host in hosts if host is not None]
     return any(
         name.startswith(f"{each}{READER_INFIX}")
-        for group in groups
-        if group is not None
-        for each in group.consumers
+        for host in hosts
+        if host is not None
+        for key, coordinator in host.coordinators.items()
+        if group is None or key == group
+        for each in coordinator.consumers
     )
 
 
 def _watches(connection: Connection, topic: TopicName) -> bool:
-    """Whether the client watches the layout: it may do so over another of its connections."""
-    near = [connection, *(c for c in connection.service.connections if c.host == connection.host)]
-    return any(
-        session.subject == topic for each in near for session in each.scalable.layouts.values()
-    )
+    return any(session.subject == topic for session in connection.scalable.layouts.values())

@@ -336,9 +336,11 @@ class Migrations:
             for topic in hold.topics:
                 topic.successor = hold.successor
                 for producer in topic.producers:
+                    producer.connection.scalable.sent_away.add(topic.name)
                     producer.disconnect()
                 if hold.successor is not None:
                     for _, consumer in list(classic_consumers(topic)):
+                        consumer.connection.scalable.sent_away.add(topic.name)
                         consumer.disconnect()  # it would hold its place against those who follow
                 topic.termination.release()
 

@@ -15,6 +15,7 @@ from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.scalable.load import LoadReporter
 from magnetar.broker.scalable.migration import Migrations
 from magnetar.broker.scalable.record import ScalableRecords
+from magnetar.broker.scalable.refusal import LegacyRefusals
 from magnetar.broker.scalable.regular import RegularTopics
 from magnetar.broker.scalable.segment import LocalSegments, together
 from magnetar.errors import (
@@ -68,6 +69,7 @@ class ScalableService:
         self.reporter = LoadReporter(service, self.records)
         self.regular = RegularTopics(service)
         self.migrations = Migrations(service, self.records)
+        self.refusals = LegacyRefusals(service.clock)
 
     def start(self) -> None:
         """Begin the rounds, and go on with what an earlier process left unfinished."""

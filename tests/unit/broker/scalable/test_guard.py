@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from magnetar.broker.api import BrokerApi
 from magnetar.broker.api.partition import PartitionCount
-from magnetar.errors import TopicMigrated, fault_of
+from magnetar.broker.api.topic import StatsOptions
+from magnetar.broker.exposition import render_metrics
+from magnetar.errors import Conflict, TopicMigrated, TopicNotFound, fault_of
 from magnetar.model.name import parse_topic
 from magnetar.wire.command import (
     BaseCommand,
@@ -14,6 +17,7 @@ from magnetar.wire.command import (
     CommandLookupTopicResponse,
     CommandSubscribe,
     CommandWatchTopicList,
+    FeatureFlags,
 )
 from tests.unit.broker.broker_place import Place, run, until
 from tests.unit.broker.scalable.migration_place import (
@@ -32,29 +36,161 @@ NOT_FOUND, TERMINATED = 11, 15
 CONNECT, FAILED = CommandLookupTopicResponse.Connect, CommandLookupTopicResponse.Failed
 
 
-def stranger(place: Place) -> Follower:
-    """A client of its own host, of which nothing is known."""
-    client = Follower(place)
-    client.connection.host = "10.0.0.9"
-    return client
+V4, JAVA_5 = "Pulsar-CPP-v4.2.0", "Pulsar-Java-v5.0.0-M1"
 
 
-def test_a_v4_client_is_refused_at_its_first_question_and_at_every_other() -> None:
+def stranger(place: Place, version: str = JAVA_5) -> Follower:
+    """A client behind the same address as all others, of which nothing else is known."""
+    return Follower(place, version)
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_a_v4_client_is_refused_at_its_first_question_and_at_every_other(partitions: int) -> None:
     async def body(place: Place) -> None:
-        await make_regular(place, 2)
+        await make_regular(place, partitions)
         await migrate(place)
-        for name in (REGULAR, *parts(REGULAR, 2)):
-            client = stranger(place)
-            found = await ask_partitions(client, name)
-            assert (found.error, str(TOPIC) in found.message) == (NOT_FOUND, True)
+        watching = stranger(place)  # another client of the same host
+        watching.look_up(1, REGULAR)
+        await until(lambda: bool(watching.layouts(1)))
+        for name in {REGULAR, *parts(REGULAR, partitions)}:
+            client = stranger(place, V4)
             looked_up = await ask_owner(client, name)
             assert (looked_up.response, looked_up.error) == (FAILED, NOT_FOUND)
             assert str(TOPIC) in looked_up.message
-            answer = await client.produce(name)
-            assert answer.error.error == TERMINATED and str(TOPIC) in answer.error.message
-            for durable in (True, False):
-                answer = await client.attach_consumer(name, mark=False, durable=durable)
-                assert answer.error.error == NOT_FOUND and str(TOPIC) in answer.error.message
+            found = await ask_partitions(client, name)
+            assert (found.error, str(TOPIC) in found.message) == (NOT_FOUND, True)
+            await check_attach(client, name)
+
+    run(body)
+
+
+async def check_attach(client: Follower, name: str) -> None:
+    """Whatever the questions before were answered, nothing can be attached."""
+    answer = await client.produce(name)
+    assert answer.error.error == TERMINATED and str(TOPIC) in answer.error.message
+    for durable in (True, False):
+        answer = await client.attach_consumer(name, mark=False, durable=durable)
+        assert answer.error.error == NOT_FOUND and str(TOPIC) in answer.error.message
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_a_v4_program_with_a_new_library_can_attach_nothing(partitions: int) -> None:
+    """It asks what V5 clients ask, except for the number of partitions of a partitioned topic."""
+
+    async def body(place: Place) -> None:
+        await make_regular(place, partitions)
+        await migrate(place)
+        watching = stranger(place)
+        watching.look_up(1, REGULAR)
+        await until(lambda: bool(watching.layouts(1)))
+        client = stranger(place)
+        found = await ask_partitions(client)
+        assert bool(found.error) == bool(partitions)
+        for name in {REGULAR, *parts(REGULAR, partitions)}:
+            await check_attach(client, name)
+
+    run(body)
+
+
+def test_a_v4_reader_is_counted_beside_a_v5_client_of_the_same_host() -> None:
+    async def body(place: Place) -> None:
+        await make_regular(place)
+        watching, reader = stranger(place), stranger(place, V4)
+        watching.look_up(1, REGULAR)
+        await until(lambda: bool(watching.layouts(1)))
+        await reader.attach_consumer(REGULAR, name="reader-1", mark=False, durable=False)
+        rehearsal = await place.service.scalable.migrations.rehearse(NAME)
+        assert [each.subscription for each in rehearsal.clients] == ["reader-1"]
+        with pytest.raises(Conflict, match="1 legacy v4 client connection"):
+            await migrate(place)
+
+    run(body)
+
+
+def test_a_v4_client_that_a_migration_sent_away_is_refused_where_it_ends_for_good() -> None:
+    """Official C++ clients repeat a lookup that failed as long as they live."""
+
+    async def body(place: Place) -> None:
+        await make_regular(place)
+        client = stranger(place, V4)
+        await client.produce(REGULAR)
+        await client.attach_consumer(REGULAR, mark=False)
+        await migrate(place, force=True)
+        assert (await ask_owner(client)).response == CONNECT
+        await check_attach(client, REGULAR)
+        assert (await ask_owner(stranger(place, V4))).response == FAILED
+
+    run(body)
+
+
+def test_a_client_that_announces_scalable_topics_is_believed_and_marks_its_readers() -> None:
+    async def body(place: Place) -> None:
+        await make_regular(place)
+        await migrate(place)
+        client = stranger(place, "Another-1.0")
+        assert (await ask_owner(client)).response == FAILED
+        features = FeatureFlags(supports_scalable_topics=True)
+        client = stranger(place, "Another-1.0")
+        client.connection.features = features
+        assert (await ask_owner(client)).response == CONNECT
+        client.look_up(1, REGULAR)
+        await until(lambda: bool(client.layouts(1)))
+        answer = await client.attach_consumer(REGULAR, mark=False, durable=False)
+        assert answer.error.error == NOT_FOUND
+        answer = await client.attach_consumer(REGULAR, durable=False)
+        assert answer.type == BaseCommand.SUCCESS
+
+    run(body)
+
+
+def test_a_refused_call_marks_nothing_on_the_connection() -> None:
+    async def body(place: Place) -> None:
+        await make_regular(place, 2)
+        await migrate(place)
+        client, part = stranger(place), parts(REGULAR, 2)[0]
+        assert (await ask_partitions(client)).error == NOT_FOUND
+        assert (await client.attach_consumer(REGULAR, mark=False)).error.error == NOT_FOUND
+        client.look_up(1, str(TOPIC))
+        await until(lambda: bool(client.layouts(1)))
+        assert (await ask_owner(client, part)).response == CONNECT
+        assert (await ask_partitions(client, part)).partitions == 0
+        assert (await client.attach_consumer(part)).type == BaseCommand.SUCCESS
+
+    run(body)
+
+
+def test_refused_clients_are_counted_by_door_and_named_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def body(place: Place) -> None:
+        await make_regular(place, 2)
+        await migrate(place)
+        client = stranger(place, V4)
+        await ask_owner(client)
+        await ask_partitions(client)
+        await ask_partitions(client)
+        await check_attach(client, REGULAR)
+        metrics = place.service.scalable.refusals.counts
+        assert {str(door): count for door, count in metrics.items()} == {
+            "lookup": 1,
+            "partitions": 2,
+            "producer": 1,
+            "consumer": 2,
+            "rest": 0,
+        }
+        name = "magnetar_legacy_client_refusals_total"
+        assert f'{name}{{cluster="{place.service.cluster}"' in await render_metrics(place.service)
+
+        def lines() -> list[Any]:
+            return [each for each in caplog.records if each.name.endswith("scalable.refusal")]
+
+        (line,) = lines()
+        told = line.fields
+        assert (told["version"], told["topic"], told["door"]) == (V4, REGULAR, "lookup")
+        assert told["address"] == "/127.0.0.1:5555" and str(TOPIC) in told["reason"]
+        place.clock.pass_s(61)
+        await ask_owner(client)
+        assert len(lines()) == 2
 
     run(body)
 
@@ -81,14 +217,36 @@ def test_a_v5_client_may_begin_with_the_old_name_and_read_what_is_left_there() -
     run(body)
 
 
-def test_a_v5_client_is_known_by_its_host_when_it_asks_over_another_connection() -> None:
+def test_the_connection_of_a_v5_client_that_only_looks_names_up_is_served() -> None:
+    """Its layout session may be at another broker altogether."""
+
     async def body(place: Place) -> None:
         await make_regular(place)
         await migrate(place)
-        watching, asking = stranger(place), stranger(place)
-        watching.look_up(1, REGULAR)
-        await until(lambda: bool(watching.layouts(1)))
+        asking = stranger(place)
+        assert (await ask_owner(asking)).response == CONNECT
         assert (await ask_partitions(asking)).partitions == 0
+
+    run(body)
+
+
+def test_readers_of_a_checkpoint_group_are_known_by_their_names() -> None:
+    """They are on subscriptions of their own, and their layout session is closed by then."""
+
+    async def body(place: Place) -> None:
+        await make_regular(place)
+        await migrate(place)
+        client = stranger(place)
+        await client.register("a", consumer_id=1, kind="CHECKPOINT")
+        request = CommandSubscribe(
+            topic=REGULAR,
+            subscription="reader-d63511b4e3",
+            subType=CommandSubscribe.Exclusive,
+            consumer_id=2,
+            consumer_name="a-seg-0",
+            durable=False,
+        )
+        assert (await client.ask(request, BaseCommand.SUCCESS)).type == BaseCommand.SUCCESS
 
     run(body)
 
@@ -106,11 +264,34 @@ def test_a_new_subscription_on_a_parent_is_one_of_the_whole_topic() -> None:
     run(body)
 
 
-def test_a_topic_that_was_never_regular_is_just_not_there_for_v4() -> None:
+def test_the_name_of_a_topic_that_was_never_regular_is_refused_with_its_address() -> None:
     async def body(place: Place) -> None:
         await place.service.scalable.create_topic(TOPIC)
-        found = await ask_partitions(stranger(place))
-        assert found.error == NOT_FOUND and "migrated" not in found.message
+        api = BrokerApi(place.service)
+        for name in (REGULAR, f"{REGULAR}-partition-0"):
+            old, new = stranger(place, V4), stranger(place)
+            assert (await ask_owner(old, name)).error == NOT_FOUND
+            assert (await ask_owner(new, name)).response == CONNECT
+            for client in (old, new):
+                found = await ask_partitions(client, name)
+                assert (found.error, str(TOPIC) in found.message) == (NOT_FOUND, True)
+                answers = [
+                    await client.produce(name),
+                    await client.attach_consumer(name, mark=False),
+                    await client.attach_consumer(name, mark=False, durable=False),
+                ]
+                for answer in answers:
+                    assert (answer.error.error, str(TOPIC) in answer.error.message) == (11, True)
+            with pytest.raises(TopicNotFound, match=re.escape(str(TOPIC))):
+                await api.topics.stats(parse_topic(name), StatsOptions())
+            calls = (
+                api.lookup.find_broker(parse_topic(name), None),
+                api.partitions.get(parse_topic(name), may_create=True),
+            )
+            for call in calls:
+                with pytest.raises(TopicMigrated, match=re.escape(str(TOPIC))) as refused:
+                    await call
+                assert fault_of(refused.value).status == 410
 
     run(body)
 
@@ -133,6 +314,8 @@ def test_administrators_cannot_bring_the_old_names_back_or_take_them_away() -> N
             "truncate": api.topics.truncate(part),
             "unsubscribe": api.subscriptions.delete(NAME, "s", force=True),
             "look up": api.lookup.find_broker(NAME, None),
+            "count partitions": api.partitions.get(NAME, may_create=True),
+            "stats": api.topics.stats(NAME, StatsOptions()),
         }
         for what, call in calls.items():
             with pytest.raises(TopicMigrated, match=re.escape(str(TOPIC))) as refused:

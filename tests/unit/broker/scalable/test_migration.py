@@ -215,7 +215,7 @@ def test_who_cannot_follow_is_named_and_counted() -> None:
         await follower.attach_consumer(parts(REGULAR, 2)[0])
         refusal = await refusal_of(place)
         assert isinstance(refusal, Conflict)
-        assert refusal.sentence.startswith("2 legacy v4 client connection(s) still attached")
+        assert refusal.sentence.startswith("1 legacy v4 client connection(s) still attached")
         assert "producer till-7 from /127.0.0.1:5555 (Test-1.0)" in refusal.sentence
         assert "consumer audit-1 of audit from /127.0.0.1:5555 (Test-1.0)" in refusal.sentence
         await check_untouched(place, 2)
