@@ -5,7 +5,8 @@ turn of the loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from magnetar.broker.handshake import Handshake
@@ -34,7 +35,7 @@ from magnetar.wire.command import (
     ping,
     pong,
 )
-from magnetar.wire.run import SendRun, split_read
+from magnetar.wire.run import Item, SendRun, split_read
 
 if TYPE_CHECKING:
     from magnetar.broker.consumer import Consumer
@@ -54,7 +55,6 @@ _UNSYNCED_BYTES_MAX: Final = 32 << 20
 """What one connection may have on its way to the disk before it is not read any more."""
 _QUEUED_BYTES_MAX: Final = 256 << 20
 """The same for all connections together."""
-_REQUESTS_IN_FLIGHT_MAX: Final = 1000
 _CLOSED_PRODUCER_GRACE_S: Final = 30.0
 _PING: Final = encode_command(ping())
 _PONG: Final = encode_command(pong())
@@ -89,9 +89,12 @@ class Connection(asyncio.Protocol):
         self._handlers = handlers
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._rest: bytearray | bytes = b""
+        self._rest = bytearray()
         self._needed = 0
+        self._kept: list[Item] = []
+        """Read, and not started since the connection is held."""
         self._out: list[bytes] = []
+        self._out_bytes = 0
         self._flushing = False
         self._frame_bytes_max = _FIRST_FRAME_BYTES_MAX
         self._heard = False
@@ -100,6 +103,8 @@ class Connection(asyncio.Protocol):
         self._alive_waiters: list[asyncio.Future[bool]] = []
         self._requests_in_flight = 0
         self._holds: set[str] = set()
+        self._answer_turn = asyncio.Lock()
+        self._drained: asyncio.Future[None] | None = None
 
     # ------------------------------------------------------------------ the socket
 
@@ -126,37 +131,68 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard = True
-        if self._rest:
-            if len(self._rest) + len(data) < self._needed:
-                assert isinstance(self._rest, bytearray)
-                self._rest += data
+        if self._rest or self._kept:
+            self._rest += data
+            if self._kept or len(self._rest) < self._needed:
                 return
-            data = bytes(self._rest) + data
+            data = bytes(self._rest)
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        """Start what is whole of the data, and keep the rest."""
         try:
             while True:
                 items, used, needed = split_read(data, self._frame_bytes_max)
-                for item in items:
-                    if self.closed:
-                        return
-                    if type(item) is SendRun:
-                        producer = self.producers.get(item.producer_id)
-                        if producer is not None and producer.is_ready:
-                            producer.topic.publish(producer, item)
-                        else:
-                            self._on_stray(item)
-                    else:
-                        self._on_command(item)  # type: ignore[arg-type]
-                if needed or len(data) - used < 8:
+                if not self._start(items) or needed or len(data) - used < 8:
                     break
                 data = data[used:]
         except ProtocolViolation as violation:
-            log.warning("connection closed", address=self.address, reason=violation.sentence)
-            self.close()
+            self._on_violation(violation)
             return
         if self.unsynced_bytes:
             self._hold_back()
-        self._rest = bytearray(data[used:]) if used < len(data) else b""
+        self._rest = bytearray(data[used:])
         self._needed = needed
+
+    def _start(self, items: list[Item]) -> bool:
+        """Start runs and commands until the connection is held; return whether that was all."""
+        for index, item in enumerate(items):
+            if self.closed:
+                return False
+            if self._holds:
+                self._kept = items[index:]
+                return False
+            if type(item) is SendRun:
+                producer = self.producers.get(item.producer_id)
+                if producer is not None and producer.is_ready:
+                    producer.topic.publish(producer, item)
+                else:
+                    self._on_stray(item)
+            else:
+                self._on_command(item)  # type: ignore[arg-type]
+        return True
+
+    def _go_on(self) -> None:
+        """Nothing holds the connection any more: start what was kept, then read on."""
+        if self.closed or self._holds:
+            return
+        items, self._kept = self._kept, []
+        try:
+            is_done = self._start(items)
+        except ProtocolViolation as violation:
+            self._on_violation(violation)
+            return
+        if is_done and len(self._rest) >= max(8, self._needed):
+            self._take(bytes(self._rest))
+        self._read_on()
+
+    def _read_on(self) -> None:
+        if not self._holds and self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _on_violation(self, violation: ProtocolViolation) -> None:
+        log.warning("connection closed", address=self.address, reason=violation.sentence)
+        self.close()
 
     def pause_writing(self) -> None:
         """The peer does not read: hold its requests too, so that what it waits for is bounded."""
@@ -165,14 +201,21 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.writable = True
+        self.service.unread.forget(self)
+        self._wake_answers()
         self.release("peer")
         for consumer in list(self.consumers.values()):
             consumer.on_writable()
-        self.scalable.on_writable()
+        for watcher in list(self.watchers.values()):
+            watcher.on_writable()
+        self.scalable.on_writable(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         self._out.clear()
+        self._kept.clear()
+        self.service.unread.forget(self)
+        self._wake_answers()
         if self in self.service.connections:
             self.service.connections.remove(self)
             self.service.ceiling.leave(self.host)
@@ -210,15 +253,21 @@ class Connection(asyncio.Protocol):
         if self.closed:
             return
         self._out.append(data)
-        if not self._flushing:
-            self._flushing = True
-            self._loop.call_soon(self._flush)
+        self._gather(len(data))
 
-    def send_many(self, parts: list[bytes]) -> None:
+    def send_many(self, parts: list[bytes], size: int) -> None:
+        """`size` is about that of all parts."""
         if self.closed:
             return
         self._out += parts
-        if not self._flushing:
+        self._gather(size)
+
+    def _gather(self, size: int) -> None:
+        """A full buffer is written at once: the transport then tells whether the peer reads."""
+        self._out_bytes += size
+        if self._out_bytes > _WRITE_BUFFER_BYTES:
+            self._flush()
+        elif not self._flushing:
             self._flushing = True
             self._loop.call_soon(self._flush)
 
@@ -231,8 +280,30 @@ class Connection(asyncio.Protocol):
     def _flush(self) -> None:
         self._flushing = False
         if self._out and not self.closed and self._transport is not None:
-            out, self._out = self._out, []
+            out, self._out, self._out_bytes = self._out, [], 0
             self._transport.write(b"".join(out) if len(out) > 1 else out[0])
+            if not self.writable:
+                self.service.unread.check(self)
+
+    @property
+    def unread_bytes(self) -> int:
+        """What the peer has not read, beyond what the system keeps for it."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    @asynccontextmanager
+    async def answering(self) -> AsyncIterator[None]:
+        """Make one large answer at a time, and only when the peer has read those before."""
+        async with self._answer_turn:
+            while not self.writable and not self.closed:
+                if self._drained is None:
+                    self._drained = self._loop.create_future()
+                await self._drained
+            yield
+
+    def _wake_answers(self) -> None:
+        if self._drained is not None:
+            self._drained.set_result(None)
+            self._drained = None
 
     # ------------------------------------------------------------------ back-pressure
 
@@ -249,8 +320,10 @@ class Connection(asyncio.Protocol):
         if reason not in self._holds:
             return
         self._holds.discard(reason)
-        if not self._holds and self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        if self._kept and not self._holds:
+            self._loop.call_soon(self._go_on)
+        else:
+            self._read_on()
 
     def _hold_back(self) -> None:
         """Read no more while too much is on its way: some of it is from here, so `let_go` comes."""
@@ -300,7 +373,7 @@ class Connection(asyncio.Protocol):
         waiting = handler(self, command)
         if waiting is not None:
             self._requests_in_flight += 1
-            if self._requests_in_flight > _REQUESTS_IN_FLIGHT_MAX:
+            if self._requests_in_flight >= self.service.limits.requests_pending:
                 self.hold("requests")
             self.service.tasks.start(self._serve(waiting, command), name="request")
 
@@ -325,7 +398,7 @@ class Connection(asyncio.Protocol):
             )
         finally:
             self._requests_in_flight -= 1
-            if self._requests_in_flight <= _REQUESTS_IN_FLIGHT_MAX // 2:
+            if self._requests_in_flight <= self.service.limits.requests_pending // 2:
                 self.release("requests")
 
     # ------------------------------------------------------------------ keep-alive

@@ -28,7 +28,8 @@ from magnetar.broker.room import check_room
 from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.topic_tree import TopicTree
-from magnetar.broker.topiclist import TopicListWatcher
+from magnetar.broker.topiclist import TopicLists
+from magnetar.broker.unread import UnreadBytes
 from magnetar.errors import (
     BrokerError,
     Conflict,
@@ -86,6 +87,7 @@ class Service:
         self.schemas = schemas
         self.authorization = Authorization(config, resources)
         self.ceiling = Ceiling(config)
+        self.unread = UnreadBytes(self.limits)
         self.ownership = ownership
         self.owner = owner
         self.authentication = make_authenticator(config, clock)
@@ -96,7 +98,7 @@ class Service:
         self.tasks = TaskScope("broker")
         self.topics: dict[str, AnyTopic] = {}
         self.connections: set[Connection] = set()
-        self.watchers: set[TopicListWatcher] = set()
+        self.topic_lists = TopicLists(self.tasks)
         self.idle_waiters: dict[Producer, asyncio.Future[None]] = {}
         self.closing = False
         self.cache = cache
@@ -190,7 +192,7 @@ class Service:
         self.topics[name.full] = topic
         self.policies.on_topic_loaded(name)
         if is_new:
-            self._tell_watchers(name, exists=True)
+            self.tell_watchers(name, exists=True)
         return topic
 
     async def require_owner(self, name: TopicName) -> Owner:
@@ -329,7 +331,7 @@ class Service:
                 await topic.delete()
             finally:
                 self._drop(topic)
-        self._tell_watchers(name, exists=False)
+        self.tell_watchers(name, exists=False)
 
     async def sweep_ledgers(self, suspects: Sequence[LedgerId]) -> None:
         """Delete what a crash left of ledgers that were there before this broker served; later,
@@ -346,11 +348,9 @@ class Service:
 
     # ------------------------------------------------------------------ changes
 
-    def _tell_watchers(self, name: TopicName, *, exists: bool) -> None:
+    def tell_watchers(self, name: TopicName, *, exists: bool) -> None:
         if name.domain is TopicDomain.PERSISTENT:
-            for watcher in list(self.watchers):
-                if watcher.namespace == name.namespace:
-                    watcher.on_change(name.full, exists=exists)
+            self.topic_lists.on_change(name, exists=exists)
 
     def _on_policies_changed(self, namespace: NamespaceName, topic: TopicName | None) -> None:
         for live in list(self.topics.values()):

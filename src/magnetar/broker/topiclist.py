@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import re2
 
 from magnetar.errors import BrokerError, InvalidName, NotAllowed
-from magnetar.model.name import NamespaceName, parse_topic
+from magnetar.model.name import NamespaceName, TopicName, parse_topic
 from magnetar.rules.system import is_system_topic
+from magnetar.runtime.task import TaskScope
 from magnetar.wire.command import CommandWatchTopicUpdate, make_command
-from magnetar.wire.topiclist import hash_topics
+from magnetar.wire.topiclist import TopicSet
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
 
 _SCHEME: Final = re.compile(r"\A(?:persistent|non-persistent|topic|segment)://")
 _PATTERN_BYTES_MAX: Final = 1 << 20
+_UPDATE_BYTES_MAX: Final = 1 << 20
+"""Of names in one update; more of them are sent as several."""
 
 
 def strip_scheme(text: str) -> str:
@@ -68,54 +72,184 @@ class TopicPattern:
         return [name for name in names if self.matches(name)]
 
 
+def _merge(into: dict[str, bool], changes: Mapping[str, bool]) -> None:
+    """Add changes; those that undo each other vanish."""
+    for full, exists in changes.items():
+        if into.pop(full, exists) == exists:
+            into[full] = exists
+
+
+class TopicList:
+    """The topics of a namespace that match a pattern, for everybody who watches just these.
+
+    What changes is gathered until `tell`: the list is hashed once then, whoever watches it.
+    """
+
+    def __init__(self, namespace: NamespaceName, text: str, *, length_max: int) -> None:
+        self.namespace = namespace
+        self.text = text
+        self.topics = TopicSet()
+        self.watchers: dict[TopicListWatcher, None] = {}
+        self._pattern = TopicPattern(text, length_max=length_max)
+        self._is_loaded = False
+        self._early: dict[object, dict[str, bool]] = {}
+        """What changed during each reading that is under way."""
+        self._untold: dict[str, bool] = {}
+
+    async def load(self, reading: Awaitable[Iterable[str]]) -> None:
+        """Take what was read, with what changed meanwhile; who watches already hears of it."""
+        mark, early = object(), dict[str, bool]()
+        self._early[mark] = early
+        try:
+            found = set(await reading)
+        finally:
+            del self._early[mark]
+        found.update(full for full, exists in early.items() if exists)
+        found.difference_update(full for full, exists in early.items() if not exists)
+        topics = TopicSet(self._pattern.filter(found))
+        if self._is_loaded:
+            before, after = set(self.topics.names), set(topics.names)
+            changes = dict.fromkeys(after - before, True) | dict.fromkeys(before - after, False)
+            _merge(self._untold, changes)
+        self.topics = topics
+        self._is_loaded = True
+        self.tell()
+
+    def on_change(self, full: str, *, exists: bool) -> bool:
+        """Return whether there is something to tell."""
+        for early in self._early.values():
+            early[full] = exists
+        is_known = not self._is_loaded or (full in self.topics) == exists
+        if is_known or not self._pattern.matches(full):
+            return False
+        if exists:
+            self.topics.add(full)
+        else:
+            self.topics.remove(full)
+        _merge(self._untold, {full: exists})
+        return bool(self._untold)
+
+    def tell(self) -> None:
+        changes, self._untold = self._untold, {}
+        if changes:
+            for watcher in self.watchers:
+                watcher.on_changes(changes)
+
+
+class TopicLists:
+    """The lists that are watched: one for each namespace and pattern."""
+
+    def __init__(self, tasks: TaskScope) -> None:
+        self._tasks = tasks
+        self._lists: dict[NamespaceName, dict[str, TopicList]] = {}
+        self._changed: dict[TopicList, None] = {}
+        self._is_telling = False
+
+    def __len__(self) -> int:
+        return sum(map(len, self._lists.values()))
+
+    def open(self, namespace: NamespaceName, text: str, *, length_max: int) -> TopicList:
+        found = self._lists.get(namespace, {}).get(text)
+        if found is None:
+            found = TopicList(namespace, text, length_max=length_max)
+            self._lists.setdefault(namespace, {})[text] = found
+        return found
+
+    def close(self, watched: TopicList) -> None:
+        """Forget a list that nobody watches any more."""
+        lists = self._lists.get(watched.namespace, {})
+        if lists.get(watched.text) is watched:
+            del lists[watched.text]
+            if not lists:
+                del self._lists[watched.namespace]
+        self._changed.pop(watched, None)
+
+    def on_change(self, name: TopicName, *, exists: bool) -> None:
+        if is_system_topic(name):
+            return
+        for each in self._lists.get(name.namespace, {}).values():
+            if each.on_change(name.full, exists=exists):
+                self._changed[each] = None
+        if self._changed and not self._is_telling:
+            self._is_telling = True
+            self._tasks.start(self._tell(), name="topic lists")
+
+    async def _tell(self) -> None:
+        """One list in a turn of the loop. Pause as long as a round took: what changes meanwhile is
+        told together, and however many lists there are, others get half of the time.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            while self._changed:
+                began = loop.time()
+                changed, self._changed = self._changed, {}
+                for each in changed:
+                    each.tell()
+                    await asyncio.sleep(0)
+                await asyncio.sleep(loop.time() - began)
+        finally:
+            self._is_telling = False
+
+
 class TopicListWatcher:
-    """Tells a client which topics that match its pattern came and went, always after the first
-    answer.
+    """Tells a client which topics of a list came and went, always after the first answer; what it
+    does not read yet is merged.
     """
 
     def __init__(
         self,
         connection: Connection,
         watcher_id: int,
-        namespace: NamespaceName,
-        pattern: TopicPattern,
-        unregister: Callable[[TopicListWatcher], None],
+        watched: TopicList,
+        unregister: Callable[[TopicList], None],
     ) -> None:
-        self.namespace = namespace
-        self.names: set[str] = set()
-        self.is_open = False
-        self._early: dict[str, bool] = {}
+        self.namespace = watched.namespace
         self._connection = connection
         self._watcher_id = watcher_id
-        self._pattern = pattern
+        self._list = watched
+        self._is_started = False
+        self._waiting: dict[str, bool] = {}
         self._unregister = unregister
+        watched.watchers[self] = None
 
-    def start(self, names: Iterable[str]) -> list[str]:
-        """Take the list, with what changed while it was read; from here on changes are pushed."""
-        listed = {*names, *(full for full, exists in self._early.items() if exists)}
-        listed -= {full for full, exists in self._early.items() if not exists}
-        self.names = set(self._pattern.filter(listed))
-        self.is_open = True
-        return sorted(self.names)
+    def start(self) -> TopicSet:
+        """From here on changes are pushed."""
+        self._is_started = True
+        return self._list.topics
 
-    def on_change(self, full: str, *, exists: bool) -> None:
-        if is_system_topic(parse_topic(full)):
-            return
-        if not self.is_open:
-            self._early[full] = exists
-            return
-        if not self._pattern.matches(full) or (full in self.names) == exists:
-            return
-        update = CommandWatchTopicUpdate(watcher_id=self._watcher_id, topics_hash="")
-        if exists:
-            self.names.add(full)
-            update.new_topics.append(full)
-        else:
-            self.names.discard(full)
-            update.deleted_topics.append(full)
-        update.topics_hash = hash_topics(self.names)
-        self._connection.send_command(make_command(update))
+    def on_changes(self, changes: Mapping[str, bool]) -> None:
+        if self._connection.writable and self._is_started and not self._waiting:
+            self._send(changes)
+        elif self._is_started:
+            _merge(self._waiting, changes)
+
+    def on_writable(self) -> None:
+        if self._waiting and self._connection.writable:
+            changes, self._waiting = self._waiting, {}
+            self._send(changes)
+
+    def _send(self, changes: Mapping[str, bool]) -> None:
+        parts = list(_cut(changes, _UPDATE_BYTES_MAX))
+        for number, names in enumerate(parts, start=1):
+            # Only who has heard all of it has the list that the hash is of.
+            hashed = self._list.topics.hash if number == len(parts) else ""
+            update = CommandWatchTopicUpdate(watcher_id=self._watcher_id, topics_hash=hashed)
+            update.new_topics.extend(full for full in names if changes[full])
+            update.deleted_topics.extend(full for full in names if not changes[full])
+            self._connection.send_command(make_command(update))
 
     def close(self) -> None:
-        self.is_open = False
-        self._unregister(self)
+        self._list.watchers.pop(self, None)
+        if not self._list.watchers:
+            self._unregister(self._list)
+
+
+def _cut(names: Iterable[str], bytes_max: int) -> Iterator[list[str]]:
+    part, size = list[str](), 0
+    for name in names:
+        if part and size + len(name) > bytes_max:
+            yield part
+            part, size = [], 0
+        part.append(name)
+        size += len(name)
+    yield part

@@ -222,11 +222,11 @@ class Limits:
         "Answers to one connection that its peer does not read.",
     )
     unread_answer_total_bytes: int = _limit(
-        256 * _MIB,
+        1024 * _MIB,
         Unit.BYTES,
         "maxUnreadAnswerSize",
-        "the connection with the most is closed",
-        "Answers to all connections that their peers do not read.",
+        "the connections that did not read for longest are closed",
+        "Answers and messages to all connections that their peers do not read.",
     )
     # Connections
     connections: int = _limit(

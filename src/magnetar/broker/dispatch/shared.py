@@ -312,6 +312,7 @@ class SharedDispatcher(Dispatcher):
     ) -> None:
         ledger_id, first = run.ledger_id, run.first + begin
         counts, data = run.counts[begin:end], run.data[begin:end]
+        size = sum(map(len, data))
         if one_by_one:
             for index, entry in enumerate(data):
                 counts[index] = self._send_one(
@@ -321,10 +322,10 @@ class SharedDispatcher(Dispatcher):
             partition = self.topic.name.partition_index
             entries = consumer.adapt(data)
             parts = encode_messages(consumer.id, ledger_id, first, entries, partition=partition)
-            consumer.connection.send_many(parts)
+            consumer.connection.send_many(parts, size)
         keys = zip(repeat(ledger_id), range(first, first + len(data)), strict=False)
         consumer.pending.update(zip(keys, counts, strict=True))
-        self._account(consumer, sum(counts), sum(map(len, data)))
+        self._account(consumer, sum(counts), size)
 
     def _send_one(
         self, consumer: Consumer, position: tuple[int, int], entry: bytes, count: int

@@ -159,7 +159,7 @@ class SingleActiveDispatcher(Dispatcher):
                 partition=self.topic.name.partition_index,
                 epoch=consumer.epoch,
             )
-            consumer.connection.send_many(parts)
+            consumer.connection.send_many(parts, size)
         else:
             messages, size = self._deliver_some(consumer, run, data)
         consumer.permits -= messages

@@ -189,7 +189,8 @@ async def _watch(connection: Connection, request: CommandWatchScalableTopics) ->
         connection.scalable.check_room()
         watcher = NamespaceWatcher(connection, request.watch_id, namespace, filters)
         connection.scalable.namespaces[watcher.id] = watcher
-        await watcher.start(request.current_hash if request.HasField("current_hash") else None)
+        async with connection.answering():
+            await watcher.start(request.current_hash if request.HasField("current_hash") else None)
     except BrokerError as refusal:
         if watcher is not None:
             watcher.close()

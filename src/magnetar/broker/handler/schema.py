@@ -59,21 +59,23 @@ async def _get_schema(connection: Connection, request: CommandGetSchema) -> None
     try:
         topic = parse_topic(request.topic)
         await authorize(connection, BaseCommand.GET_SCHEMA, topic=topic)
-        registry = connection.service.schemas
-        if request.HasField("schema_version"):
-            if not request.schema_version:
-                raise IncompatibleSchema("Empty schema version")
-            stored = await registry.get(topic, decode_version(request.schema_version))
-        else:
-            stored = await registry.get_latest(topic)
-        if stored is None:
-            raise SchemaNotFound(f"Topic {topic} has no such schema")
-        response.schema.CopyFrom(encode_schema(stored.schema, schema_id(topic)))
-        response.schema_version = encode_version(stored.version)
+        async with connection.answering():
+            registry = connection.service.schemas
+            if request.HasField("schema_version"):
+                if not request.schema_version:
+                    raise IncompatibleSchema("Empty schema version")
+                stored = await registry.get(topic, decode_version(request.schema_version))
+            else:
+                stored = await registry.get_latest(topic)
+            if stored is None:
+                raise SchemaNotFound(f"Topic {topic} has no such schema")
+            response.schema.CopyFrom(encode_schema(stored.schema, schema_id(topic)))
+            response.schema_version = encode_version(stored.version)
+            connection.send_command(make_command(response))
     except BrokerError as refusal:
         response.error_code = ServerError.Name(fault_of(refusal).code)  # type: ignore[assignment]
         response.error_message = refusal.sentence
-    connection.send_command(make_command(response))
+        connection.send_command(make_command(response))
 
 
 def on_get_or_create_schema(connection: Connection, command: BaseCommand) -> Awaitable[None]:

@@ -49,10 +49,17 @@ def on_get_topics(connection: Connection, command: BaseCommand) -> Awaitable[Non
 
 
 async def _get_topics(connection: Connection, request: CommandGetTopicsOfNamespace) -> None:
-    config = connection.service.config
     namespace = parse_namespace(request.namespace)
     await authorize(connection, BaseCommand.GET_TOPICS_OF_NAMESPACE, namespace=namespace)
-    names = await _list(connection, namespace, _DOMAINS[request.mode])
+    async with connection.answering():
+        names = await _list(connection, namespace, _DOMAINS[request.mode])
+        connection.send_command(make_command(_answer(connection, request, names)))
+
+
+def _answer(
+    connection: Connection, request: CommandGetTopicsOfNamespace, names: list[str]
+) -> CommandGetTopicsOfNamespaceResponse:
+    config = connection.service.config
     response = CommandGetTopicsOfNamespaceResponse(request_id=request.request_id)
     length_max = config.subscriptionPatternMaxLength
     if (
@@ -65,7 +72,7 @@ async def _get_topics(connection: Connection, request: CommandGetTopicsOfNamespa
     response.changed = request.topics_hash != response.topics_hash
     if response.changed:
         response.topics.extend(names)
-    connection.send_command(make_command(response))
+    return response
 
 
 def _filter(text: str, names: list[str], length_max: int) -> tuple[list[str], bool]:
@@ -86,36 +93,36 @@ async def _watch(connection: Connection, request: CommandWatchTopicList) -> None
         raise NotAllowed("Unable to create topic list watcher: the feature is disabled")
     namespace = parse_namespace(request.namespace)
     await authorize(connection, BaseCommand.WATCH_TOPIC_LIST, namespace=namespace)
-    pattern = TopicPattern(
-        request.topics_pattern, length_max=service.config.subscriptionPatternMaxLength
+    watched = service.topic_lists.open(
+        namespace,
+        request.topics_pattern,
+        length_max=service.config.subscriptionPatternMaxLength,
     )
+    watcher = TopicListWatcher(connection, request.watcher_id, watched, service.topic_lists.close)
     previous = connection.watchers.pop(request.watcher_id, None)
     if previous is not None:
         previous.close()
     if len(connection.watchers) >= _WATCHERS_MAX:
-        raise TooManyRequests(f"One connection may watch {_WATCHERS_MAX} topic lists at once")
-    watcher = TopicListWatcher(
-        connection, request.watcher_id, namespace, pattern, service.watchers.discard
-    )
-    connection.watchers[request.watcher_id] = watcher
-    service.watchers.add(watcher)
-    try:
-        names = await _list(connection, namespace, (TopicDomain.PERSISTENT,))
-    except BrokerError:
-        if connection.watchers.get(request.watcher_id) is watcher:
-            del connection.watchers[request.watcher_id]
         watcher.close()
-        raise
-    if connection.closed or connection.watchers.get(request.watcher_id) is not watcher:
-        return
-    matching = watcher.start(names)
-    hashed = hash_topics(matching)
-    response = CommandWatchTopicListSuccess(
-        request_id=request.request_id, watcher_id=request.watcher_id, topics_hash=hashed
-    )
-    if request.topics_hash != hashed:
-        response.topic.extend(matching)
-    connection.send_command(make_command(response))
+        raise TooManyRequests(f"One connection may watch {_WATCHERS_MAX} topic lists at once")
+    connection.watchers[request.watcher_id] = watcher
+    async with connection.answering():
+        try:
+            await watched.load(_list(connection, namespace, (TopicDomain.PERSISTENT,)))
+        except BrokerError:
+            if connection.watchers.get(request.watcher_id) is watcher:
+                del connection.watchers[request.watcher_id]
+            watcher.close()
+            raise
+        if connection.closed or connection.watchers.get(request.watcher_id) is not watcher:
+            return
+        topics = watcher.start()
+        response = CommandWatchTopicListSuccess(
+            request_id=request.request_id, watcher_id=request.watcher_id, topics_hash=topics.hash
+        )
+        if request.topics_hash != topics.hash:
+            response.topic.extend(topics.names)
+        connection.send_command(make_command(response))
 
 
 def on_watch_close(connection: Connection, command: BaseCommand) -> None:

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.errors import TooManyRequests
 from magnetar.model.name import TopicName
+from magnetar.model.scalable import ConsumerAssignment
+from magnetar.wire.command import CommandScalableTopicAssignmentUpdate, make_command
+from magnetar.wire.layout import encode_assignment
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
@@ -19,7 +22,7 @@ WATCHES_MAX: Final = 10_000
 
 
 class Attendance:
-    __slots__ = ("groups", "layouts", "namespaces", "sent_away")
+    __slots__ = ("_untold", "groups", "layouts", "namespaces", "sent_away")
 
     def __init__(self) -> None:
         self.layouts: dict[int, LayoutSession] = {}
@@ -28,18 +31,41 @@ class Attendance:
         """Where consumers are registered, by consumer id."""
         self.sent_away: set[TopicName] = set()
         """Regular topics whose producers and consumers were closed by a migration."""
+        self._untold: dict[int, ConsumerAssignment] = {}
+        """What consumers are to read and were not sent, by consumer id."""
 
     def check_room(self) -> None:
         """Raise TooManyRequests when the connection watches as much as one may."""
         if len(self.layouts) + len(self.namespaces) + len(self.groups) >= WATCHES_MAX:
             raise TooManyRequests(f"One connection may watch {WATCHES_MAX} things at once")
 
-    def on_writable(self) -> None:
+    def tell(
+        self, connection: Connection, consumer_id: int, assignment: ConsumerAssignment
+    ) -> None:
+        """Send a consumer what it is to read; while the client does not read, only the newest."""
+        if connection.writable:
+            self._untold.pop(consumer_id, None)
+            connection.send_command(
+                make_command(
+                    CommandScalableTopicAssignmentUpdate(
+                        consumer_id=consumer_id, assignment=encode_assignment(assignment)
+                    )
+                )
+            )
+        else:
+            self._untold[consumer_id] = assignment
+
+    def on_writable(self, connection: Connection) -> None:
+        for consumer_id, assignment in list(self._untold.items()):
+            self.tell(connection, consumer_id, assignment)
         for session in list(self.layouts.values()):
             session.on_writable()
+        for watcher in list(self.namespaces.values()):
+            watcher.on_writable()
 
     async def leave(self, connection: Connection, consumer_id: int) -> None:
         group = self.groups.pop(consumer_id)
+        self._untold.pop(consumer_id, None)
         name = group.find_consumer(connection, consumer_id)
         if name is not None:
             await group.leave(name)

@@ -220,16 +220,11 @@ class Migrations:
             self.outcomes[Outcome.MIGRATED] += 1
             self._running.discard(topic)
             done.set_result(None)
-            self._tell_watchers(name, survey.partitions)
+            for each in legacy_names(name, survey.partitions):
+                # Whoever looks for topics by a pattern had better forget these.
+                self._service.tell_watchers(each, exists=False)
             self._service.scalable.wake(topic)
             await self._forget(topic)
-
-    def _tell_watchers(self, name: TopicName, partitions: int) -> None:
-        """Whoever looks for topics by a pattern had better forget these."""
-        for watcher in list(self._service.watchers):
-            if watcher.namespace == name.namespace:
-                for each in legacy_names(name, partitions):
-                    watcher.on_change(each.full, exists=False)
 
     @asynccontextmanager
     async def _locked(self, topic: TopicName) -> AsyncIterator[None]:

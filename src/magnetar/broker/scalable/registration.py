@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from magnetar.model.scalable import ConsumerAssignment, ConsumerRecord
 from magnetar.model.segment import SegmentId
-from magnetar.wire.command import CommandScalableTopicAssignmentUpdate, make_command
-from magnetar.wire.layout import encode_assignment
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
@@ -39,13 +37,7 @@ class Registration:
 
     def tell(self, assignment: ConsumerAssignment) -> None:
         if self.connection is not None:
-            self.connection.send_command(
-                make_command(
-                    CommandScalableTopicAssignmentUpdate(
-                        consumer_id=self.consumer_id, assignment=encode_assignment(assignment)
-                    )
-                )
-            )
+            self.connection.scalable.tell(self.connection, self.consumer_id, assignment)
 
     def stop_grace(self) -> None:
         if self.grace is not None:

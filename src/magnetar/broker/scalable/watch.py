@@ -95,7 +95,14 @@ class NamespaceWatcher:
         if self._changed:
             self._appoint(delay_s)
 
+    def on_writable(self) -> None:
+        if self._is_started:
+            self._tell()
+
     def _tell(self) -> None:
+        """What the client does not read yet is merged."""
+        if not self._connection.writable:
+            return
         diff, self._watch = self._watch.flush()
         if diff is not None and not self._closed:
             command = encode_diff(self.id, added=diff.added, removed=diff.removed)
