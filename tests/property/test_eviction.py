@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from magnetar.ledger.info import LedgerPart
@@ -23,6 +23,7 @@ def sequence_of(log: list[Stretch]) -> LedgerSequence:
 
 
 @given(stretches, st.integers(0, 40_000))
+@example([Stretch(0, 5, 86), Stretch(7, 1, 1)], 69)
 def test_what_eviction_leaves_fits_and_one_entry_more_would_not(
     log: list[Stretch], kept_bytes: int
 ) -> None:

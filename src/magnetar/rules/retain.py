@@ -87,7 +87,8 @@ def plan_eviction(log: Sequence[Stretch], kept_bytes: int) -> Position | None:
     room = kept_bytes
     for stretch in reversed(log):
         if stretch.size > room:
-            kept = room * stretch.entries // stretch.size
+            # The most entries whose size, as a share of the stretch rounded down, still fits.
+            kept = ((room + 1) * stretch.entries - 1) // stretch.size
             return Position(stretch.ledger_id, stretch.entries - kept)
         room -= stretch.size
     return None
