@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from magnetar.cli.admin import group_names, load_verbs
 from magnetar.cli.command import Argument, Options, Part, UsageError, suggest
+from magnetar.cli.spark_table import JOBS, SHARED
 from magnetar.cli.table import ADMIN_PARTS, COMMANDS
+from magnetar.cli.token import VERBS as TOKEN_VERBS
+
+
+class _Row(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def parts(self) -> Sequence[Part]: ...
 
 
 def run(options: Options) -> int:
@@ -44,15 +54,22 @@ def _cases() -> list[tuple[str, list[str]]]:
             cases.append((command.name, ["bash", "zsh", "fish"]))
         elif not command.takes_words:
             cases.append((command.name, [*_flags(command.parts), "--help"]))
+    cases += _row_cases("spark", JOBS, _flags(SHARED))
+    cases += _row_cases("tokens", TOKEN_VERBS, [])
     common = _flags(ADMIN_PARTS)
-    cases.append(("admin", [*group_names(), *common]))
+    cases.append(("admin", [*group_names(), *common, "--help"]))
     for name in group_names():
-        verbs = load_verbs(name)
-        cases.append((f"admin/{name}", [verb.name for verb in verbs]))
-        for verb in verbs:
-            words = [*_flags(verb.parts), *common, "--help"]
-            cases.append((f"admin/{name}/{verb.name}", words))
+        cases += _row_cases(f"admin/{name}", load_verbs(name), common)
     return cases
+
+
+def _row_cases(path: str, rows: Sequence[_Row], common: list[str]) -> list[tuple[str, list[str]]]:
+    """The rows below a path, and what may follow each of them."""
+    names = [row.name for row in rows]
+    return [
+        (path, [*names, "--help"]),
+        *((f"{path}/{row.name}", [*_flags(row.parts), *common, "--help"]) for row in rows),
+    ]
 
 
 def _shell_function(name: str) -> str:

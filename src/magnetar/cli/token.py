@@ -40,6 +40,8 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_
 _PLACE: Final = "a file, a file: or data: URL, env:NAME, or base64"
 _SECRET: Final = Flag(("-sk", "--secret-key"), f"secret key: {_PLACE}")
 _PUBLIC: Final = Flag(("-pk", "--public-key"), f"public key: {_PLACE}")
+_FORCE: Final = Switch(("--force",), "replace a file that is there; tokens of its key are void")
+_OWNER_ONLY: Final = 0o600
 _TOKEN: Final = Argument("token", "the token; without it, standard input", optional=True)
 _TOKEN_FILE: Final = Flag(("-f", "--token-file"), "read the token from a file", Path)
 
@@ -57,25 +59,40 @@ def _create_secret_key(options: Options) -> None:
     if options.output is None:
         sys.stdout.buffer.write(data + (b"\n" if options.base64 else b""))
         return
-    _write_secret(options.output, data)
+    _make_room(options, options.output)
+    _write_key(options.output, data, _OWNER_ONLY)
 
 
 def _create_key_pair(options: Options) -> None:
+    private, public = options.output_private_key, options.output_public_key
+    if private == public:
+        raise UsageError("magnetar tokens: the private and the public key need a file each")
+    _make_room(options, private, public)
     pair = make_key_pair(options.signature_algorithm)
-    _write_secret(options.output_private_key, pair.private)
-    try:
-        options.output_public_key.write_bytes(pair.public)
-    except OSError as error:
-        raise UsageError(
-            f"magnetar tokens: {options.output_public_key}: {error.strerror}"
-        ) from None
+    _write_key(private, pair.private, _OWNER_ONLY)
+    _write_key(public, pair.public, 0o666)
 
 
-def _write_secret(path: Path, data: bytes) -> None:
-    """For the owner's eyes only, from the first byte on."""
+def _make_room(options: Options, *paths: Path) -> None:
+    """A key that is overwritten takes every token that it signed with it."""
+    for path in paths:
+        if not options.force and os.path.lexists(path):
+            raise UsageError(
+                f"magnetar tokens: {path} is there already; tokens signed with the key in it"
+                " would be void",
+                hint="Choose another file, or replace it with --force",
+            )
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise UsageError(f"magnetar tokens: {path}: {error.strerror}") from None
+
+
+def _write_key(path: Path, data: bytes, mode: int) -> None:
+    """Readable by those whom `mode` names only, from the first byte on."""
     try:
-        path.unlink(missing_ok=True)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
     except OSError as error:
@@ -173,6 +190,7 @@ VERBS: Final[tuple[_Verb, ...]] = (
             Flag(_ALGORITHM, "what it is for (HS256)", default="HS256", choices=ALGORITHMS[:3]),
             Flag(("-o", "--output"), "file to write, readable by its owner only", Path),
             Switch(("-b", "--base64"), "write it as base64"),
+            _FORCE,
         ),
         _create_secret_key,
     ),
@@ -183,6 +201,7 @@ VERBS: Final[tuple[_Verb, ...]] = (
             Flag(_ALGORITHM, "what they are for (RS256)", default="RS256", choices=ALGORITHMS[3:]),
             Flag(("--output-private-key",), "file to write", Path, required=True),
             Flag(("--output-public-key",), "file to write", Path, required=True),
+            _FORCE,
         ),
         _create_key_pair,
     ),

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 
 import pytest
 
 from magnetar.cli.completion import format_bash, format_fish, format_zsh
+from magnetar.cli.table import COMMANDS
 
 
 def complete(*words: str) -> set[str]:
@@ -30,6 +32,11 @@ def complete(*words: str) -> set[str]:
         (("admin", "topics", "create-partitioned-topic", "x", "--part"), {"--partitions"}),
         (("consume", "my-topic", "--read"), {"--reader"}),
         (("completion", ""), {"bash", "zsh", "fish"}),
+        (("spark", "order"), {"order-audit"}),
+        (("spark", "what-if", "--mas"), {"--master"}),
+        (("tokens", "cr"), {"create", "create-secret-key", "create-key-pair"}),
+        (("tokens", "create-secret-key", "--out"), {"--output"}),
+        (("tokens", "create-secret-key", "--output", "a.key", "--fo"), {"--force"}),
     ],
 )
 def test_bash_offers_what_can_follow(words: tuple[str, ...], expected: set[str]) -> None:
@@ -45,7 +52,22 @@ def test_a_script_is_valid_in_its_shell(shell: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("command", [each.name for each in COMMANDS if each.takes_words])
+def test_a_command_with_commands_of_its_own_offers_those_alone(command: str) -> None:
+    offered = complete(command, "")
+    assert offered > {"--help"}
+    assert not offered & {each.name for each in COMMANDS}
+
+
 @pytest.mark.parametrize("script", [format_bash(), format_zsh(), format_fish()])
-def test_every_script_knows_the_verbs(script: str) -> None:
-    assert "admin/topics/create-partitioned-topic" in script
-    assert "--partitions" in script
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [
+        ("admin/topics/create-partitioned-topic", "--partitions"),
+        ("spark", "order-audit"),
+        ("spark/order-audit", "--master"),
+        ("tokens/create-key-pair", "--force"),
+    ],
+)
+def test_every_script_knows_every_level(script: str, path: str, word: str) -> None:
+    assert re.search(rf"\s'?{path}[')].*\s*echo '[^']*(?<![\w-]){word}(?![\w-])", script)
