@@ -67,24 +67,29 @@ class Engine:
         return self.rows()
 
     def _run(self, reader: DataSourceStreamReader) -> None:
-        if len(self.offsets) > len(self.commits) + 1:
-            self._run_batch(reader, len(self.offsets) - 2)  # planned by a driver that died
-        if not self.offsets:
-            self.offsets.append(json.dumps(reader.initialOffset()))
+        if len(self.offsets) > len(self.commits):
+            self._run_batch(reader, len(self.commits))  # planned by a driver that died
         while True:
-            start = json.loads(self.offsets[-1])
-            if self.commits:
-                self.between("commit", self.commits[-1])
-                reader.commit(json.loads(self.offsets[self.commits[-1] + 1]))
+            number = len(self.offsets)
+            start = self._start(reader, number)
             end = reader.latestOffset(start, reader.getDefaultReadLimit())
-            if end == start:
+            if number and end == start:
                 return
-            self.between("log offsets", len(self.commits))
+            self.between("log offsets", number)
             self.offsets.append(json.dumps(end))
-            self._run_batch(reader, len(self.offsets) - 2)
+            if number:
+                self.between("commit", number - 1)
+                reader.commit(json.loads(self.offsets[number - 1]))
+            self._run_batch(reader, number)
+
+    def _start(self, reader: DataSourceStreamReader, number: int) -> Any:
+        """The log has the ends of batches: where the first begins is asked for each time."""
+        return json.loads(
+            self.offsets[number - 1] if number else json.dumps(reader.initialOffset())
+        )
 
     def _run_batch(self, reader: DataSourceStreamReader, number: int) -> None:
-        start, end = (json.loads(text) for text in self.offsets[number : number + 2])
+        start, end = self._start(reader, number), json.loads(self.offsets[number])
         tasks = [pickle.dumps(each) for each in reader.partitions(start, end)]
         handed = self._hand_over(reader, start, end)
         self.batches[number] = self._read(reader, tasks) if handed is None else handed

@@ -74,6 +74,8 @@ def test_a_stream_from_topic_to_topic_is_exact_over_failed_tasks_and_a_killed_dr
     copy(spark, connection, source, target, tmp_path)
     found = read_batch(connection, topic=target)
     assert numbers(found) == list(range(180))
+    [hold] = admin.scalable_topics.subscriptions(source)
+    assert admin.scalable_topics.stats(source)["subscriptions"][hold]["msgBacklog"] == 0
 
 
 def test_sql_reads_and_a_batch_write_is_repeated_without_a_trace(

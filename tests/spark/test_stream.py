@@ -4,6 +4,7 @@ order.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -241,10 +242,12 @@ def test_a_topic_deleted_in_the_middle_of_a_batch_fails_or_is_skipped(
     query: Engine, send: Send, topic: str, admin: AdminClient
 ) -> None:
     send(0, 20)
+    query.run()
+    send(20, 40)
     query.between = once("task", lambda: admin.scalable_topics.delete(topic, force=True))
     with pytest.raises(Exception, match=r"was deleted|There is no topic"):
         query.run()
-    assert query.run(failOnDataLoss="false") == []
+    assert numbers(query.run(failOnDataLoss="false")) == list(range(20))
 
 
 def test_retention_that_overtakes_a_query_is_told_or_skipped_exactly(
@@ -304,6 +307,35 @@ def test_a_hold_keeps_what_the_query_has_not_read_and_goes_when_told(
     check_order(query.run(), 60)
     release_hold(connection["serviceUrl"], connection["adminUrl"], [topic], "keeper")
     assert "keeper" not in admin.scalable_topics.subscriptions(topic)
+
+
+@pytest.mark.parametrize("step", ["log offsets", "task", "log commit", "commit"])
+def test_a_query_has_one_hold_however_often_it_is_started(
+    query: Engine, send: Send, topic: str, admin: AdminClient, step: str
+) -> None:
+    send(0, 20)
+    query.between = once(step, kill)
+    for count in (20, 40):
+        try:
+            query.run()
+        except Killed:
+            query.run()
+        assert len(query.rows()) == count
+        [name] = admin.scalable_topics.subscriptions(topic)
+        assert json.loads(query.offsets[-1])["hold"] == name
+        stats = admin.scalable_topics.stats(topic)
+        assert stats["subscriptions"][name]["msgBacklog"] == 0
+        send(count, count + 20)
+
+
+def test_the_start_of_a_query_does_not_move_between_two_questions(
+    connection: dict[str, str], topic: str, send: Send
+) -> None:
+    reader = Engine(connection, topic=topic, startingOffsets="latest").make_reader()
+    start = reader.initialOffset()
+    send(0, 10)
+    assert reader.initialOffset() == start
+    reader.stop()
 
 
 def test_a_topic_made_anew_is_a_loss_and_then_read_from_its_start(

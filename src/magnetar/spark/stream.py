@@ -63,6 +63,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._goal: Mapping[str, TopicView] | None = None
         self._files: LedgerFiles | None = None
         self._waiting_since: float | None = None
+        self._initial: dict[str, Any] | None = None
         self._bell: Bell | None = None
         self._quiet: dict[str, Any] | None = None
         """The offset after which the last look found nothing."""
@@ -73,6 +74,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "_hold": None,
             "_views": {},
             "_goal": None,
+            "_initial": None,
             "_bell": None,
         }
         return self.__dict__ | gone
@@ -80,16 +82,19 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ------------------------------------------------------------------ offsets
 
     def initialOffset(self) -> dict[str, Any]:
-        options = self.options
-        hold = (options.hold_name or name_hold()) if options.hold else None
-        topics = {}
-        for name, view in self._look().items():
-            layout = self._asking.layout(name)
-            find_time = self._asking.place_before
-            topics[name] = resolve_bound(options.start, view, layout, find_time)
-        offset = Offset(topics, hold)
-        self._move_hold(offset)
-        return format_offset(offset)
+        """Spark asks as long as no batch is committed, and for the first batch twice: the start and
+        the name of the hold must be the same.
+        """
+        if self._initial is None:
+            options = self.options
+            hold = (options.hold_name or name_hold()) if options.hold else None
+            topics = {}
+            for name, view in self._look().items():
+                layout = self._asking.layout(name)
+                find_time = self._asking.place_before
+                topics[name] = resolve_bound(options.start, view, layout, find_time)
+            self._initial = format_offset(Offset(topics, hold))
+        return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
         limits = self.options.limits
@@ -128,6 +133,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name, view in views.items():
             topics[name] = apply_reads(read.of(name), view, outlooks[name], ends[name])
         if _is_same(read, topics):
+            # Spark commits a batch when it plans the next; the last one has none.
+            self._move_hold(read)
             if not pending:
                 self._listen(start, views)
             return start
@@ -138,6 +145,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         before, after = parse_offset(start), parse_offset(end)
+        if self._hold is None:
+            # The log has the end of the batch by now: the hold that it names is the query's. One
+            # that is made earlier is an orphan when the driver dies before.
+            self._move_hold(Offset(before.topics, after.hold))
         slices: list[Slice] = []
         for name, until in after.topics.items():
             if until.places == before.of(name).places:
