@@ -71,6 +71,7 @@ LAZY: Mapping[str, str] = {
     "client/locksmith.py": "cryptography comes with an extra",
     "client/schema/schema.py": "fastavro takes its time, and most clients have no Avro",
     "client/scalable/arrow.py": "pyarrow comes with an extra, and is slow to load",
+    "client/tracing.py": "opentelemetry comes with an extra",
     "client/token.py": "cryptography comes with an extra, and is slow to load",
     "wire/jwt.py": "cryptography comes with an extra, and most tokens are signed with a secret",
     "wire/policy_event.py": "fastavro takes its time, and most brokers have no events to read",

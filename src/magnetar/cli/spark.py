@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Final
 
 from magnetar.cli.command import UsageError, build_parser, format_rows, suggest
 from magnetar.cli.spark_table import JOBS, SHARED, Job
 from magnetar.client.error import ConfigurationError
-
-_LIBRARIES: Final = ("pyspark", "pyarrow", "pandas", "numpy", "py4j")
 
 
 def run(words: list[str]) -> int:
@@ -37,12 +34,9 @@ def _start(job: Job, words: list[str]) -> int:
         # The one door to Spark: what is behind it comes with an extra.
         door = importlib.import_module("magnetar.spark.job.command")
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in _LIBRARIES:
+        if (error.name or "").split(".")[0] == "magnetar":
             raise
-        raise ConfigurationError(
-            f"magnetar spark needs {error.name}, which is not installed;"
-            " install it with: pip install 'magnetar[spark]'"
-        ) from None
+        raise ConfigurationError(str(error)) from None
     code: int = door.run(job.name, vars(options), say=_say, tell=print)
     return code
 
