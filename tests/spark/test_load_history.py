@@ -23,6 +23,7 @@ from magnetar.spark.job.load_history import (
     journal_of,
     load_history,
     start,
+    stop,
     write_batch,
 )
 from magnetar.spark.job.sampler import SCHEMA, find_changes
@@ -120,6 +121,26 @@ def test_a_broker_that_is_away_is_a_gap_and_not_the_end(
             spark, Cluster(broker.admin_url), output, PACE, duration_s=0.5, say=lambda line: None
         )
     assert count == pq.read_table(tmp_path / "sample").num_rows > 1
+
+
+def test_a_query_is_stopped_between_two_batches(
+    spark: SparkSession, magnetar_broker: MagnetarBroker, tmp_path: Path
+) -> None:
+    steps: list[str] = []
+
+    def write(batch: DataFrame, number: int) -> None:
+        steps.append("begin")
+        time.sleep(0.5)
+        batch.count()
+        steps.append("end")
+
+    output, cluster = str(tmp_path), Cluster(magnetar_broker.admin_url)
+    query = start(spark, cluster, output, Pace(100, 100), write=write)
+    wait_until(lambda: steps.count("begin") > 1)
+    stop(query, journal_of(output))
+    assert steps.count("begin") == steps.count("end")
+    assert query.exception() is None
+    assert not journal_of(output).is_paused
 
 
 def test_a_journal_forgets_only_what_is_in_the_tables_and_never_what_it_knows(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from magnetar.client.admin import AdminClient
 from magnetar.client.error import ConfigurationError
+from magnetar.spark import register
 from magnetar.spark.job.session import check_java
+from magnetar.spark.source import MagnetarSource
 from tests.spark.engine import read_batch
 from tests.spark.feed import by_key, fresh, numbers, publish
 
@@ -155,6 +158,25 @@ def test_a_refusal_reaches_the_person_who_started_the_query(
     )
     with pytest.raises(StreamingQueryException, match="There is no topic public/default/nowhere"):
         query.awaitTermination(60)
+
+
+class Registrations:
+    """A session that writes down what is registered; what Spark knows already is real."""
+
+    def __init__(self, spark: SparkSession | None) -> None:
+        self.registered: list[type] = []
+        self.dataSource = SimpleNamespace(register=self.registered.append)
+        if spark is not None:
+            self._jsparkSession = spark._jsparkSession
+
+
+def test_a_source_that_spark_finds_by_itself_is_not_registered_again(spark: SparkSession) -> None:
+    known = Registrations(spark)
+    register(known)  # type: ignore[arg-type]
+    assert known.registered == []
+    remote = Registrations(None)
+    register(remote)  # type: ignore[arg-type]
+    assert remote.registered == [MagnetarSource]
 
 
 def test_missing_java_is_a_sentence_that_says_what_to_install() -> None:

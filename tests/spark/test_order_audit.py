@@ -15,6 +15,8 @@ from magnetar.client.error import ConfigurationError
 from magnetar.spark.job import order_audit_command
 from magnetar.spark.job.order_audit import (
     Counter,
+    arrange,
+    check,
     find_generations,
     order_audit,
     parse_counter,
@@ -218,3 +220,15 @@ def test_a_topic_that_was_split_and_merged_is_in_order(
 def test_a_counter_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="is no counter"):
         parse_counter(text)
+
+
+def test_a_small_history_is_sorted_by_as_many_tasks_as_read_it(spark: SparkSession) -> None:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "200")
+    try:
+        values = [[row[name] for name in FIELDS] for row in make_history()]
+        messages = spark.createDataFrame(values, SCHEMA).repartition(3)
+        checked = check(arrange(messages, BY_KEY, GENERATIONS))
+        assert checked.rdd.getNumPartitions() == 3
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", str(before))

@@ -13,8 +13,15 @@ from magnetar.spark.source import MagnetarSource
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Make `format("magnetar")` known to a session."""
-    spark.dataSource.register(MagnetarSource)
+    """Make `format("magnetar")` known to a session that did not find it by itself.
+
+    Spark finds the package `pyspark_magnetar` where its Python has it, and warns when what it found
+    is registered once more.
+    """
+    java = getattr(spark, "_jsparkSession", None)  # a session of Spark Connect has none
+    manager = None if java is None else java.sessionState().dataSourceManager()
+    if manager is None or not manager.dataSourceExists(MagnetarSource.name()):
+        spark.dataSource.register(MagnetarSource)
     return spark
 
 

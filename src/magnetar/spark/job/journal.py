@@ -10,7 +10,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from magnetar.client.error import ConfigurationError
 
 _SUFFIX: Final = ".arrow"
 _KNOWN: Final = b"known"
+_PAUSED: Final = "paused"
 
 
 class Journal:
@@ -37,6 +39,7 @@ class Journal:
             raise ConfigurationError(
                 f"Another load-history already samples into {self.path.parent}"
             ) from None
+        (self.path / _PAUSED).unlink(missing_ok=True)  # of one that was killed
         return lock
 
     @property
@@ -53,6 +56,20 @@ class Journal:
         """Up to which look everything is in the tables."""
         path = self.path / "committed"
         return int(path.read_text()) if path.exists() else 0
+
+    @property
+    def is_paused(self) -> bool:
+        return (self.path / _PAUSED).exists()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nothing new is sampled or handed to Spark meanwhile."""
+        mark = self.path / _PAUSED
+        mark.touch()
+        try:
+            yield
+        finally:
+            mark.unlink(missing_ok=True)
 
     def append(self, slot: int, rows: pa.Table, known: Mapping[str, int]) -> None:
         """`known` is the last layout change that was told of each topic."""

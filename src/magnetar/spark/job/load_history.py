@@ -26,6 +26,7 @@ Write: TypeAlias = Callable[[DataFrame, int], None]
 
 _TOLD_EVERY_S: Final = 10.0
 _FIRST_LOOK_S: Final = 60.0
+_PAUSE_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +139,22 @@ def load_history(
     except KeyboardInterrupt:
         say("stopping")
     finally:
-        query.stop()
+        stop(query, journal)
     failure = query.exception()
     if failure is not None:
         raise failure
     flush(spark, cluster, output, pace)
     samples = Path(output) / SAMPLE_FOLDER
     return spark.read.parquet(str(samples)).count() if any(samples.rglob("*.parquet")) else 0
+
+
+def stop(query: StreamingQuery, journal: Journal) -> None:
+    """Between two triggers: one that is interrupted prints the stack of every task under way."""
+    deadline = time.monotonic() + _PAUSE_S
+    with journal.paused():
+        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+            time.sleep(0.02)
+        query.stop()
 
 
 def flush(spark: SparkSession, cluster: Cluster, output: str, pace: Pace) -> None:

@@ -78,6 +78,8 @@ class LoadStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._is_collecting:
             if self._lock is None:
                 self._lock = journal.lock()
+            if journal.is_paused:
+                return dict(start)
             self._collect(journal)
         newest = journal.newest
         if newest is None:
