@@ -315,3 +315,35 @@ def test_closing_answers_what_was_queued_and_then_refuses(opening: Opening) -> N
         await store.close()
 
     run(opening, body)
+
+
+def test_what_joins_a_commit_is_durable_with_it(opening: Opening) -> None:
+    async def body(store: LedgerStore) -> None:
+        first = await store.create(term=ONE, properties={})
+        second = await store.create(term=ONE, properties={})
+        order: list[str] = []
+        store.join(lambda: note(second.append([b"joined"], lambda _: order.append("joined"))))
+        await asyncio.sleep(0.01)
+        assert store.queued_bytes == 0  # nothing to commit, so nothing joins
+        await append(first, [b"paid for"])
+        assert (await store.describe(second.id)).last == 0
+        await append(first, [b"again"])
+        assert order == ["joined"]  # called once
+        assert await read_all(store, second.id) == [b"joined"]
+
+    def note(_: EntryId) -> None: ...
+
+    run(opening, body)
+
+
+def test_one_that_joins_and_fails_does_not_hold_the_commit(tmp_path: Path) -> None:
+    async def body(store: LedgerStore) -> None:
+        writer = await store.create(term=ONE, properties={})
+
+        def fail() -> None:
+            raise ValueError("a bug")
+
+        store.join(fail)
+        assert await append(writer, [b"one"]) == 0
+
+    run(partial(file_store, tmp_path / "ledgers", sync=False), body)

@@ -108,6 +108,7 @@ class CursorLog:
         self._written_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
         self._busy = False
+        self._joining = False
         self._entering = 0
         self._closed = False
         self._lost: VersionConflict | None = None
@@ -125,7 +126,7 @@ class CursorLog:
         """The state has changed; write it when its time comes."""
         self.dirty = True
         if self._timer is None and not self._busy and not self._closed:
-            self._set_timer(self._next_write_s())
+            self._await_turn()
 
     async def flush(self) -> None:
         """Return once the state as it is now is durable."""
@@ -196,6 +197,31 @@ class CursorLog:
         if wait_s > 0:
             self._set_timer(wait_s)
         else:
+            self._on_due()
+
+    def _await_turn(self) -> None:
+        """Write with the next commit of the store, or when the time for one of its own has come: a
+        rate that the operator chose holds for the latter.
+        """
+        rate = self._home.policy().cursor_writes_per_s
+        place_s = self._home.pace.reserve(self._size)
+        self._set_timer(place_s if rate <= 0 else max(place_s, 1 / rate))
+        if self._home.pace.may_join(place_s):
+            self._join()
+
+    def _join(self) -> None:
+        if not self._joining:
+            self._joining = True
+            self._home.store.join(self._on_commit)
+
+    def _on_commit(self) -> None:
+        self._joining = False
+        if self._timer is None:
+            return  # written, being written or closed by now
+        if self._home.pace.join_wait_s(self._written_at) > 0:
+            self._join()
+        else:
+            self._set_timer(None)
             self._on_due()
 
     def _on_due(self) -> None:
@@ -362,8 +388,10 @@ class CursorLog:
             self._set_timer(_RETRY_S)  # in case who wants to enter gives up
         elif self._waiting:
             self._hasten()
+        elif self.dirty and error is None:
+            self._await_turn()
         elif self.dirty:
-            self._set_timer(_RETRY_S if error else self._next_write_s())
+            self._set_timer(_RETRY_S)
 
     def _refuse_waiting(self) -> None:
         refused, self._waiting = self._waiting, []
@@ -374,12 +402,6 @@ class CursorLog:
     def _silence(self) -> None:
         self._closed = True
         self._set_timer(None)
-
-    def _next_write_s(self) -> float:
-        """When the next write that nobody waits for is due."""
-        rate = self._home.policy().cursor_writes_per_s
-        place_s = self._home.pace.reserve(self._size)
-        return place_s if rate <= 0 else max(place_s, 1 / rate)
 
     def _set_timer(self, delay_s: float | None) -> None:
         if self._timer is not None:

@@ -1,14 +1,16 @@
 """How often cursors are written.
 
-A cursor with news waits for `interval_s`, so that many acknowledgements share one write. Two caps
-bound the bytes written:
+A cursor with news is written with the next commit of the ledger store, which others pay for, at
+most every `interval_s / JOINS_PER_INTERVAL`. Where nothing is committed it waits for `interval_s`,
+so that many acknowledgements share a commit of their own. Two caps bound the bytes written:
 
 - a cursor whose state takes `size` bytes is written at most every `max(interval_s, size /
   CURSOR_BYTES_PER_S)` seconds: a cursor with a hundred thousand holes is written rarely, one with
-  none twenty times a second;
+  none twenty times a second or more;
 - all cursors that share a pace write at most `BYTES_PER_S` together, a write counting as `size +
   WRITE_OVERHEAD_BYTES`: each reserves the next free place in time. Ten thousand busy cursors are
-  written every five seconds or so, not twenty times a second.
+  written every five seconds or so, not twenty times a second. A cursor whose place is further away
+  than `interval_s` joins no commit.
 
 A caller that waits for durability (`Cursor.flush`) is held by the cursor's own share only, never by
 the queue of the others.
@@ -23,6 +25,7 @@ from magnetar.runtime.clock import Clock
 CURSOR_BYTES_PER_S: Final = 512 * 1024
 BYTES_PER_S: Final = 4 * 1024 * 1024
 WRITE_OVERHEAD_BYTES: Final = 2048
+JOINS_PER_INTERVAL: Final = 10
 
 
 class CursorPace:
@@ -39,6 +42,15 @@ class CursorPace:
         start = max(self._free_at, now)
         self._free_at = start + (size + WRITE_OVERHEAD_BYTES) / BYTES_PER_S
         return max(self._interval_s, size / CURSOR_BYTES_PER_S, start - now)
+
+    def may_join(self, place_s: float) -> bool:
+        """Whether a cursor with this place may be written sooner, with a commit of others."""
+        return place_s <= self._interval_s
+
+    def join_wait_s(self, written_at: float) -> float:
+        """How long a cursor last written at `written_at` lets commits of others pass."""
+        wait_s = written_at + self._interval_s / JOINS_PER_INTERVAL - self._clock.monotonic()
+        return max(0.0, wait_s)
 
     def wait_s(self, written_at: float, size: int) -> float:
         """How long a cursor of `size` bytes, last written at `written_at`, must wait when somebody

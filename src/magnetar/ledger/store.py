@@ -94,6 +94,11 @@ class LedgerStore(Protocol):
     async def ledgers(self) -> tuple[LedgerId, ...]:
         """All that exist, ascending."""
 
+    def join(self, write: Callable[[], None]) -> None:
+        """Call `write` once, before the next commit leaves: what it appends is part of that commit.
+        It is not called as long as there is nothing to commit.
+        """
+
     @property
     def directory(self) -> Path | None:
         """Where other processes of this machine find settled ledgers; None when nowhere."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from magnetar.errors import BrokerError, LedgerSealed, StoreClosed
@@ -146,6 +146,9 @@ class FaultyLedgerStore:
 
     async def ledgers(self) -> tuple[LedgerId, ...]:
         return await self._inner.ledgers()
+
+    def join(self, write: Callable[[], None]) -> None:
+        self._inner.join(lambda: None if self._killed else write())
 
     @property
     def directory(self) -> Path | None:

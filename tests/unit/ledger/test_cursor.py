@@ -10,7 +10,7 @@ from magnetar.ledger.chain import Chain, ChainPolicy, Cursor
 from magnetar.ledger.pace import BYTES_PER_S, CURSOR_BYTES_PER_S, WRITE_OVERHEAD_BYTES, CursorPace
 from magnetar.ledger.run import EntryRun
 from magnetar.model.position import EARLIEST, LATEST, LedgerId, Position
-from tests.unit.ledger.chain_place import BYTES, Place, StepClock, append, fill, until
+from tests.unit.ledger.chain_place import BYTES, SMALL, Place, StepClock, append, fill, until
 
 
 async def opened(place: Place, count: int) -> tuple[Chain, Cursor, list[Position]]:
@@ -427,3 +427,39 @@ def test_the_pace_follows_size_and_company() -> None:
     assert pace.reserve(0) == 0.05
     assert pace.wait_s(clock.monotonic(), CURSOR_BYTES_PER_S) == 1.0
     assert pace.wait_s(clock.monotonic() - 5, CURSOR_BYTES_PER_S) == 0.0
+
+
+@pytest.mark.parametrize("rate", [0, 0.01])
+def test_an_acknowledgement_is_durable_with_the_next_commit_of_the_store(rate: float) -> None:
+    async def body() -> None:
+        place = Place(policy=replace(SMALL, cursor_writes_per_s=rate), interval_s=60)
+        chain, cursor, places = await opened(place, 5)
+        cursor.acknowledge(*places[0])
+        await cursor.flush()
+        place.clock.ms += 60_000
+        cursor.acknowledge(*places[1])
+        await append(chain, b"of somebody else")
+        chain = await place.crash()
+        assert chain.cursors["s"].mark_delete == places[1]
+
+    asyncio.run(body())
+
+
+def test_a_cursor_lets_commits_pass_when_it_was_just_written() -> None:
+    async def body() -> None:
+        place = Place(interval_s=60)
+        chain, cursor, places = await opened(place, 5)
+        cursor.acknowledge(*places[0])
+        await cursor.flush()
+        written = cursor.ledger_last_entry
+        for position in places[1:]:
+            cursor.acknowledge(*position)
+            await append(chain, b"of somebody else")
+        assert cursor.ledger_last_entry == written
+        place.clock.ms += 60_000
+        await append(chain, b"of somebody else")
+        await asyncio.sleep(0)
+        assert cursor.ledger_last_entry == written + 1
+        assert (await place.crash()).cursors["s"].mark_delete == places[-1]
+
+    asyncio.run(body())

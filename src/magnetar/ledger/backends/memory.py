@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, count
 
@@ -42,9 +42,35 @@ class _Ledger:
         )
 
 
+class MemoryCommit:
+    """Answers what was appended in one turn of the loop together, as a group commit does."""
+
+    def __init__(self) -> None:
+        self._writers: dict[MemoryWriter, None] = {}
+        self._joining: list[Callable[[], None]] = []
+
+    def join(self, write: Callable[[], None]) -> None:
+        self._joining.append(write)
+
+    def add(self, writer: MemoryWriter) -> None:
+        asyncio.get_running_loop().call_soon(self._run)
+        self._writers[writer] = None
+
+    def _run(self) -> None:
+        if not self._writers:
+            return
+        joining, self._joining = self._joining, []
+        for write in joining:
+            write()
+        writers, self._writers = self._writers, {}
+        for writer in writers:
+            writer.confirm()
+
+
 class MemoryWriter:
-    def __init__(self, ledger: _Ledger) -> None:
+    def __init__(self, ledger: _Ledger, commit: MemoryCommit) -> None:
         self._ledger = ledger
+        self._commit = commit
         self._loop = asyncio.get_running_loop()
         self._queue: deque[tuple[Sequence[bytes], Appended]] = deque()
         self._next = 0
@@ -70,7 +96,7 @@ class MemoryWriter:
         if not self._alive:
             raise LedgerSealed(f"ledger {self.id} takes no more entries")
         if not self._queue:
-            self._loop.call_soon(self._confirm)
+            self._commit.add(self)
         self._queue.append((entries, done))
         first = self._next
         self._next += len(entries)
@@ -98,7 +124,7 @@ class MemoryWriter:
         for _, done in queued:
             self._loop.call_soon(done, error)
 
-    def _confirm(self) -> None:
+    def confirm(self) -> None:
         queued, self._queue = self._queue, deque()
         for entries, _ in queued:
             self._ledger.entries.extend(entries)
@@ -111,12 +137,13 @@ class MemoryLedgerStore:
     def __init__(self) -> None:
         self._ledgers: dict[LedgerId, _Ledger] = {}
         self._ids = count(1)
+        self._commit = MemoryCommit()
         self._closed = False
 
     async def create(self, *, term: Term, properties: Mapping[str, str]) -> MemoryWriter:
         self._check_open()
         ledger = _Ledger(LedgerId(next(self._ids)), term, dict(properties))
-        ledger.writer = MemoryWriter(ledger)
+        ledger.writer = MemoryWriter(ledger, self._commit)
         self._ledgers[ledger.id] = ledger
         return ledger.writer
 
@@ -147,6 +174,9 @@ class MemoryLedgerStore:
         found = self._ledgers.pop(ledger, None)
         if found is not None and found.writer is not None:
             found.writer.fence(LedgerSealed(f"ledger {ledger} was deleted"))
+
+    def join(self, write: Callable[[], None]) -> None:
+        self._commit.join(write)
 
     async def ledgers(self) -> tuple[LedgerId, ...]:
         self._check_open()

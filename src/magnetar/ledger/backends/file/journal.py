@@ -51,6 +51,7 @@ class Journal:
         self._on_failed = on_failed
         self._gathering = Group()
         self._in_flight: Group | None = None
+        self._joining: list[Callable[[], None]] = []
         self._scheduled = False
         self._work: SimpleQueue[Group | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="ledger-journal", daemon=True)
@@ -96,6 +97,10 @@ class Journal:
         self._gathering.done.append(done)
         self._schedule()
 
+    def join(self, write: Callable[[], None]) -> None:
+        """Call `write` when the next group is about to leave."""
+        self._joining.append(write)
+
     async def drain(self) -> None:
         """Return when everything queued before was answered."""
         passed = self._loop.create_future()
@@ -114,10 +119,15 @@ class Journal:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        self._scheduled = False
         if self._in_flight is None and self._gathering.done:
+            if self._joining:
+                self._scheduled = True  # what is appended now leaves with this group
+                joining, self._joining = self._joining, []
+                for write in joining:
+                    _call(write)
             self._in_flight, self._gathering = self._gathering, Group()
             self._work.put(self._in_flight)
+        self._scheduled = False
 
     def _run(self) -> None:
         while (group := self._work.get()) is not None:
@@ -165,8 +175,12 @@ class Journal:
 
     def _answer(self, waiting: Iterable[Appended], error: BrokerError | None) -> None:
         for done in waiting:
-            try:
-                done(error)
-            # A caller's bug must not keep the others from their answer.
-            except Exception as problem:
-                _log.error("an append's callback failed", error=problem)
+            _call(done, error)
+
+
+def _call(callback: Callable[..., None], *words: BrokerError | None) -> None:
+    """A caller's bug must not keep the others from their answer."""
+    try:
+        callback(*words)
+    except Exception as problem:
+        _log.error("an append's callback failed", error=problem)

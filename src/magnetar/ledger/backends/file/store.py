@@ -208,6 +208,9 @@ class FileLedgerStore:
         self._journal.stop()
         await self._loop.run_in_executor(None, self._reader.close)
 
+    def join(self, write: Callable[[], None]) -> None:
+        self._journal.join(write)
+
     @property
     def directory(self) -> Path:
         return self._root
