@@ -196,6 +196,8 @@ def _write_scalable(text: MetricText, service: Service) -> None:
         own = {"cluster": service.cluster, "broker": service.broker_id, "door": door}
         name = "magnetar_legacy_client_refusals_total"
         text.add(name, format_labels(own), count, kind=MetricKind.COUNTER)
+    recalls = service.scalable.recalls
+    text.add("magnetar_segment_recalls_total", labels, recalls, kind=MetricKind.COUNTER)
 
 
 def _write_broker(

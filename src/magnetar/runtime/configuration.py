@@ -145,6 +145,7 @@ class Configuration:
     scalableTopicMergeWindowSeconds: int
     scalableTopicMinSegments: int
     scalableTopicsEnabled: bool
+    scalableTopicStalledSegmentSeconds: float
     scalableTopicSplitBytesRateInThreshold: int
     scalableTopicSplitBytesRateOutThreshold: int
     scalableTopicSplitCooldownSeconds: int

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from magnetar.broker.scalable.reader import reader_name
+from magnetar.broker.scalable.recall import Recalls
 from magnetar.broker.scalable.registration import Registration
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import BrokerError, ServiceNotReady
@@ -39,6 +40,7 @@ from magnetar.runtime.task import TaskScope
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
+    from magnetar.broker.consumer import Consumer
     from magnetar.broker.scalable.host import Host
 
 log = Log(__name__)
@@ -54,6 +56,7 @@ class Coordinator:
         self._service = host.service
         self._tasks = TaskScope(f"group {subscription}")
         self._sessions: dict[str, Registration] = {}
+        self._recalls = Recalls(host.service, self._tasks, self._tell)
         self._assignment = Assignment()
         self._drained: frozenset[SegmentId] = frozenset()
         self._backlog: dict[SegmentId, int] = {}
@@ -120,6 +123,7 @@ class Coordinator:
             self._refresh()
         await self._settle()
         self._host.on_consumers_changed(has_joined=True)
+        self._note_readers(session)
         part = self._part_of(session)
         if is_same and session.connection is connection:
             session.tell(part)
@@ -176,6 +180,21 @@ class Coordinator:
                 return session.name
         return None
 
+    def on_reader_attached(self, segment: SegmentId, reader: Consumer) -> None:
+        for name in self.owners_of(segment):
+            session = self._sessions.get(name)
+            if session is None or reader.name != reader_name(name, segment):
+                continue
+            if session.note_reader(segment, reader) and self.kind is ConsumerKind.STREAM:
+                self._recalls.on_returned(session, segment, reader, self._host.layout)
+
+    def _note_readers(self, session: Registration) -> None:
+        """Readers may be back before their consumer has registered, or before this controller."""
+        for segment in self._segments_of(session):
+            subscription = self._served(self._layout.get(segment))
+            for reader in () if subscription is None else subscription.consumers:
+                self.on_reader_attached(segment, reader)
+
     def on_reader_closed(self, segment: SegmentId, reader: str, *, since_ms: int) -> None:
         """A consumer closed its reader of a segment. One that it should go on reading is closed by
         a consumer that closes itself: there may be no other word of it.
@@ -204,6 +223,7 @@ class Coordinator:
     # ------------------------------------------------------------------ what changes
 
     def on_layout_changed(self) -> None:
+        self._recalls.on_layout(self._host.layout)
         self._refresh()
 
     def on_drained(self, segment: SegmentId) -> None:
@@ -336,7 +356,12 @@ class Coordinator:
         await self._host.records.store_consumer(self._host.topic, self.subscription, name, record)
 
     def _part_of(self, session: Registration) -> ConsumerAssignment:
-        return self._assignment.part_of(session.name, self._layout, self._host.topic)
+        part = self._assignment.part_of(session.name, self._layout, self._host.topic)
+        kept = tuple(each for each in part.segments if each.id not in session.recalled)
+        return replace(part, segments=kept)
+
+    def _tell(self, session: Registration) -> None:
+        session.tell(self._part_of(session))
 
     # ------------------------------------------------------------------ asking
 
@@ -370,12 +395,16 @@ class Coordinator:
         """What is left to acknowledge: as of now where the segment is served here."""
         counts = dict(self._backlog)
         for segment in segments:
-            name = segment.name_in(self._host.topic).full
-            topic = self._service.topics.get(name)
-            subscription = None if topic is None else topic.subscriptions.get(self.subscription)
-            if isinstance(subscription, Subscription):
+            subscription = self._served(segment)
+            if subscription is not None:
                 counts[segment.id] = subscription.backlog
         return counts
+
+    def _served(self, segment: Segment) -> Subscription | None:
+        """The subscription on a segment, where that is served here."""
+        topic = self._service.topics.get(segment.name_in(self._host.topic).full)
+        found = None if topic is None else topic.subscriptions.get(self.subscription)
+        return found if isinstance(found, Subscription) else None
 
     # ------------------------------------------------------------------ the end
 

@@ -47,6 +47,9 @@ async def attach_reader(topic: AnyTopic, consumer: Consumer, request: CommandSub
                 await _take_turn(topic, consumer, request, subscription)
         except TimeoutError:
             raise refusal from None
+    if isinstance(consumer.subscription, Subscription):
+        for group, segment in _find_groups(consumer.subscription):
+            group.on_reader_attached(segment, consumer)
 
 
 async def _take_turn(

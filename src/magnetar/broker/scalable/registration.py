@@ -12,6 +12,7 @@ from magnetar.model.segment import SegmentId
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
+    from magnetar.broker.consumer import Consumer
 
 
 @dataclass(slots=True, eq=False)
@@ -26,10 +27,30 @@ class Registration:
     """Whether it understands entry buckets."""
     registered_ms: int = 0
     grace: asyncio.TimerHandle | None = None
+    recalled: set[SegmentId] = field(default_factory=set)
+    """Its segments that it is to close before it is assigned them anew."""
     _gained_ms: dict[SegmentId, int] = field(default_factory=dict)
+    _readers: dict[SegmentId, Consumer | None] = field(default_factory=dict)
+    """The last one of each segment since it was gained; None: an earlier controller knew it."""
+
+    def __post_init__(self) -> None:
+        self._readers = dict.fromkeys(self.record.segments)
 
     def take(self, segments: Iterable[SegmentId], *, now_ms: int) -> None:
         self._gained_ms = {each: self._gained_ms.get(each, now_ms) for each in segments}
+        self._readers = {n: r for n, r in self._readers.items() if n in self._gained_ms}
+
+    def recall(self, segment: SegmentId, *, now_ms: int) -> None:
+        """Count a segment as gained just now, with no reader yet."""
+        self.recalled.add(segment)
+        self._gained_ms[segment] = now_ms
+        self._readers.pop(segment, None)
+
+    def note_reader(self, segment: SegmentId, reader: Consumer) -> bool:
+        """A reader is attached; return whether there was another before it."""
+        has_returned = segment in self._readers and self._readers[segment] is not reader
+        self._readers[segment] = reader
+        return has_returned
 
     def holds_since_ms(self, segment: SegmentId) -> int:
         """Since when the consumer, as it is now, is to read a segment."""

@@ -65,6 +65,8 @@ class ScalableService:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._controllers: dict[TopicName, Controller] = {}
+        self.recalls = 0
+        """Sealed segments that were taken from a consumer and handed out anew."""
         self.records = ScalableRecords(service.store, clock=service.clock)
         self.reporter = LoadReporter(service, self.records)
         self.regular = RegularTopics(service)

@@ -90,7 +90,10 @@ class StreamTopic:
         self._watch = LayoutWatch(session, topic, create=create, on_change=self._on_layout)
         self._membership: Membership | None = None
         self._known: frozenset[SegmentId] = frozenset()
-        self._acknowledged: dict[SegmentId, EntryId] = {}
+        self._acknowledged: dict[SegmentId, tuple[EntryId, int]] = {}
+        """How far, and under which generation of deliveries: what was said before a reconnect may
+        be lost, so that it is said again.
+        """
         self._shared: dict[SegmentId, Handout] = {}
         """What was taken of segments that are acknowledged message by message."""
         self._assigned: dict[SegmentId, Seat] = {}
@@ -142,16 +145,17 @@ class StreamTopic:
         """One command for each segment in which the application has come farther."""
         for number, entry in vector.items():
             shared = self._shared.get(number)
-            before = self._acknowledged.get(number)
-            if shared is None and before is not None and entry <= before:
-                continue
+            before, generation = self._acknowledged.get(number, (None, -1))
             part = self.attendance.parts.get(number) or self.attendance.leaving.get(number)
+            is_same = part is None or part.generation == generation
+            if shared is None and before is not None and entry <= before and is_same:
+                continue
             if part is None:
                 if self._trail.last_id(self.topic, number) is not None:
                     _log.warning("segment is not attached any more", topic=self.topic, id=entry)
                 continue
             if shared is None:
-                self._acknowledged[number] = entry
+                self._acknowledged[number] = entry, part.generation
                 await part.acknowledge_cumulative(entry)
             else:
                 for id in shared.up_to(entry):
@@ -269,7 +273,7 @@ class StreamTopic:
         if shared is not None:
             return not shared
         taken = self._trail.last_id(self.topic, number)
-        done = self._acknowledged.get(number)
+        done, _ = self._acknowledged.get(number, (None, -1))
         return taken is None or (done is not None and done >= taken)
 
 

@@ -1,0 +1,115 @@
+"""Sealed segments are handed out anew when their reader came back and acknowledges nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, assert_never
+
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.scalable.registration import Registration
+from magnetar.broker.subscription import Subscription
+from magnetar.model.layout import Layout
+from magnetar.model.segment import SegmentId
+from magnetar.rules.stall import Recall, SegmentRead, Sound, Wait, decide_stall
+from magnetar.runtime.log import Log
+from magnetar.runtime.task import TaskScope
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+_log = Log(__name__)
+
+_LEAVE_S: Final = 10.0
+"""How long a reader has to leave a segment that was taken from it."""
+
+
+class Recalls:
+    """Those of one group. A reader is watched from when it comes back and its segment is sealed to
+    its first acknowledgement; its segment is taken from it at most once.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        tasks: TaskScope,
+        tell: Callable[[Registration], None],
+    ) -> None:
+        """`tell` sends a consumer its segments, without those that are recalled."""
+        self._service = service
+        self._tasks = tasks
+        self._tell = tell
+        self._unwatched: dict[Consumer, tuple[Registration, SegmentId]] = {}
+
+    def on_returned(
+        self, session: Registration, segment: SegmentId, reader: Consumer, layout: Layout
+    ) -> None:
+        """A reader of a segment came that had one before."""
+        patience_s = self._service.config.scalableTopicStalledSegmentSeconds
+        if patience_s > 0 and not reader.kind.is_individual:
+            self._unwatched[reader] = session, segment
+            self.on_layout(layout)
+
+    def on_layout(self, layout: Layout) -> None:
+        """Watch the readers whose segments are sealed by now; forget those that left."""
+        sealed = {segment.id for segment in layout.sealed}
+        for reader, (session, segment) in list(self._unwatched.items()):
+            if reader.closed or reader.last_acked_ms:
+                del self._unwatched[reader]
+            elif segment in sealed:
+                del self._unwatched[reader]
+                self._tasks.start(self._watch(session, segment, reader), name="recall")
+
+    async def _watch(self, session: Registration, segment: SegmentId, reader: Consumer) -> None:
+        subscription = reader.subscription
+        assert isinstance(subscription, Subscription), "segments keep what they are sent"
+        patience_ms = round(self._service.config.scalableTopicStalledSegmentSeconds * 1000)
+        while True:
+            decision = decide_stall(
+                _look_at(subscription, reader),
+                now_ms=self._service.clock.now_ms(),
+                patience_ms=patience_ms,
+            )
+            match decision:
+                case Sound():
+                    return None
+                case Wait(for_ms):
+                    await asyncio.sleep(for_ms / 1000)
+                case Recall():
+                    return await self._recall(session, segment, subscription)
+                case _:
+                    assert_never(decision)
+
+    async def _recall(
+        self, session: Registration, segment: SegmentId, subscription: Subscription
+    ) -> None:
+        self._service.scalable.recalls += 1
+        _log.warning(
+            "sealed segment handed out anew: nothing was acknowledged since its reader came back",
+            topic=subscription.topic.name.full,
+            subscription=subscription.name,
+            consumer=session.name,
+            backlog=subscription.backlog,
+        )
+        session.recall(segment, now_ms=self._service.clock.now_ms())
+        self._tell(session)
+        try:
+            async with asyncio.timeout(_LEAVE_S):
+                await subscription.await_vacancy()
+        except TimeoutError:
+            pass  # then the assignment is repeated to a reader that stayed
+        session.recalled.discard(segment)
+        self._tell(session)
+
+
+def _look_at(subscription: Subscription, reader: Consumer) -> SegmentRead:
+    chain, dispatcher = subscription.topic.chain, subscription.dispatcher
+    return SegmentRead(
+        is_attached=not reader.closed,
+        is_sealed=chain.terminated is not None,
+        backlog=subscription.backlog,
+        is_at_end=dispatcher is not None and dispatcher.read_position > chain.last_position,
+        permits=reader.permits,
+        has_acked=reader.last_acked_ms > 0,
+        quiet_since_ms=max(reader.connected_since_ms, reader.last_consumed_ms),
+    )
