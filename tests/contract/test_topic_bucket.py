@@ -156,8 +156,7 @@ def test_topics_live_and_are_found_again(place: Place, buckets: int) -> None:
         found = [(await admin.get(f"{TOPICS}?bundle={span}")).json for span in spans]
         assert sorted(name for each in found for name in each) == names
         assert (await admin.put(f"{POLICIES}/unload")).status == 204
-        assert (await admin.delete(f"{TOPICS}/a%20b")).status == 412
-        assert (await admin.delete(f"{TOPICS}/a%20b?force=true")).status == 204
+        assert (await admin.delete(f"{TOPICS}/a%20b")).status == 204
         assert (await admin.get(f"{TOPICS}/a%20b/stats")).status == 404
         assert (await admin.get(TOPICS)).json == names[:1] + names[2:]
 

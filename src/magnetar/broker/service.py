@@ -258,17 +258,21 @@ class Service:
         """How many partitions a topic has; 0 when it is not partitioned, or will come to be so by
         attaching.
         """
-        partitioned = await self.resources.partitioned.get(name)
+        partitioned = await self.resources.partitioned.get(name.base)
         if partitioned is not None:
-            return partitioned.partitions
-        if name.is_partition or await self.topic_exists(name):
+            if not name.is_partition:
+                return partitioned.partitions
+            if name.partition_index >= partitioned.partitions:
+                raise TopicNotFound(f"Topic {name} not found")
+            return 0
+        if await self.topic_exists(name):
             return 0
         if await self.resources.namespaces.get(name.namespace) is None:
             raise TopicNotFound(f"Namespace {name.namespace} not found")
         creation = await self.policies.auto_topic_creation(name.namespace)
         if not (may_create and await self.may_create(name)):
             raise TopicNotFound(f"Topic {name} not found")
-        if creation.partitions <= 0:
+        if creation.partitions <= 0 or name.is_partition:
             return 0
         await self.resources.partitioned.create(name, creation.partitions, {})
         return creation.partitions
@@ -322,8 +326,8 @@ class Service:
 
     async def delete_topic(self, name: TopicName, *, force: bool = False) -> None:
         topic = await self.load_topic(name)
-        if not force and (len(topic.producers) or topic.subscriptions):
-            raise ResourceBusy("Topic has active producers/subscriptions")
+        if not force:
+            topic.check_unused()
         if name.full in self._changing:
             raise ResourceBusy(f"Topic {name} is being unloaded or deleted")
         async with Change(self._changing, name.full):

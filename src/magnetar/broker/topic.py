@@ -19,6 +19,7 @@ from magnetar.errors import (
     ConsumerBusy,
     NotAllowed,
     ProducerBusy,
+    ResourceBusy,
     TopicFenced,
 )
 from magnetar.model.name import TopicName
@@ -95,6 +96,13 @@ class Topic(ABC):
 
     @abstractmethod
     def has_clients(self) -> bool: ...
+
+    def check_unused(self) -> None:
+        """Only clients make a topic busy: a subscription without consumers goes with it."""
+        if self.has_clients() or self.producers.waiting_count:
+            raise ResourceBusy(
+                f"Topic {self.name} has connected producers or consumers; close them, or use force"
+            )
 
     def on_producer_idle(self, producer: Producer) -> None:
         """Everything the producer sent is answered: whoever waits for that may go on."""

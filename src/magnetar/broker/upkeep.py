@@ -264,8 +264,7 @@ class Upkeep:
 
     async def _delete_topic(self, topic: AnyTopic) -> None:
         try:
-            # Subscriptions that are caught up go with the topic.
-            await self._service.delete_topic(topic.name, force=bool(topic.subscriptions))
+            await self._service.delete_topic(topic.name)  # with the subscriptions, all caught up
         except ResourceBusy:
             return  # somebody came in the last moment
         log.info("inactive topic deleted", topic=topic.name.full)

@@ -4,6 +4,8 @@ import pytest
 
 from magnetar.model.name import parse_topic
 from tests.unit.admin.assembly import V2, Admin, run
+from tests.unit.broker.broker_place import Peer
+from tests.unit.broker.traffic import SHARED
 
 TOPICS = f"{V2}/persistent/public/default"
 PASSING = f"{V2}/non-persistent/public/default"
@@ -136,7 +138,41 @@ def test_partitions_of_an_unknown_topic_are_none_while_it_may_be_made() -> None:
     run(body)
 
 
-def test_deleting_asks_for_the_right_kind_and_an_idle_topic() -> None:
+def test_a_partition_of_a_missing_topic_is_missing_unless_it_may_be_made() -> None:
+    async def body(admin: Admin) -> None:
+        path = f"{TOPICS}/nope-partition-10/partitions"
+        for query in ("", "?checkAllowAutoCreation=false"):
+            missing = await admin.get(f"{path}{query}")
+            told = f"Topic {FULL}/nope-partition-10 not found"
+            assert (missing.status, missing.reason) == (404, told)
+        assert (await admin.get(f"{path}?checkAllowAutoCreation=true")).json["partitions"] == 0
+        await admin.put(f"{TOPICS}/p/partitions", 2)
+        assert (await admin.get(f"{TOPICS}/p/partitions")).json["partitions"] == 2
+        for query in ("", "?checkAllowAutoCreation=true"):
+            found = await admin.get(f"{TOPICS}/p-partition-1/partitions{query}")
+            assert found.json["partitions"] == 0
+            beyond = await admin.get(f"{TOPICS}/p-partition-2/partitions{query}")
+            assert beyond.status == 404
+
+    run(body)
+
+
+def test_a_question_for_a_partition_makes_no_partitioned_topic() -> None:
+    async def body(admin: Admin) -> None:
+        creation = {
+            "allowAutoTopicCreation": True,
+            "topicType": "partitioned",
+            "defaultNumPartitions": 3,
+        }
+        await admin.post(f"{V2}/namespaces/public/default/autoTopicCreation", creation)
+        path = f"{TOPICS}/nope-partition-10/partitions?checkAllowAutoCreation=true"
+        assert (await admin.get(path)).json["partitions"] == 0
+        assert (await admin.get(f"{TOPICS}/partitioned")).json == []
+
+    run(body)
+
+
+def test_deleting_asks_for_the_right_kind_and_a_topic_without_clients() -> None:
     async def body(admin: Admin) -> None:
         await admin.put(f"{TOPICS}/a")
         await admin.put(f"{TOPICS}/p/partitions", 2)
@@ -145,13 +181,21 @@ def test_deleting_asks_for_the_right_kind_and_an_idle_topic() -> None:
         assert (await admin.delete(f"{TOPICS}/nope")).status == 404
         gone = await admin.delete(f"{TOPICS}/nope/partitions")
         assert (gone.status, gone.reason) == (404, f"Topic {FULL}/nope not found.")
-        await admin.put(f"{TOPICS}/p/subscription/s")
+        peer = Peer(admin.service)
+        await peer.subscribe(f"{FULL}/p-partition-1", "s", SHARED, consumer_id=1)
         assert (await admin.delete(f"{TOPICS}/p/partitions")).status == 412
-        assert len((await admin.get(TOPICS)).json) == 3
-        await admin.put(f"{TOPICS}/a/subscription/s")
+        await peer.subscribe(f"{FULL}/a", "s", SHARED, consumer_id=2)
         assert (await admin.delete(f"{TOPICS}/a")).status == 412
-        assert (await admin.delete(f"{TOPICS}/p/partitions?force=true")).status == 204
-        assert (await admin.delete(f"{TOPICS}/a?force=true")).status == 204
+        assert len((await admin.get(TOPICS)).json) == 3
+        peer.leave()
+        await admin.put(f"{TOPICS}/b")
+        peer = Peer(admin.service)
+        await peer.produce(f"{FULL}/b")
+        assert (await admin.delete(f"{TOPICS}/b")).status == 412
+        assert (await admin.delete(f"{TOPICS}/b?force=true")).status == 204
+        # Subscriptions are there, and nobody uses them.
+        assert (await admin.delete(f"{TOPICS}/p/partitions")).status == 204
+        assert (await admin.delete(f"{TOPICS}/a")).status == 204
         assert (await admin.get(TOPICS)).json == []
 
     run(body)

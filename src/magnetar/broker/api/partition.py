@@ -32,7 +32,6 @@ from magnetar.errors import (
     MethodNotAllowed,
     NotAcceptable,
     NotFound,
-    ResourceBusy,
     TopicNotFound,
     Unprocessable,
 )
@@ -180,9 +179,7 @@ class PartitionApi:
         names = await self._existing(topic, metadata)
         if not force:
             for name in names:
-                partition = await self._service.load_topic(name)
-                if len(partition.producers) or partition.subscriptions:
-                    raise ResourceBusy("Topic has active producers/subscriptions")
+                (await self._service.load_topic(name)).check_unused()
 
         async def delete_one(name: TopicName) -> None:
             try:
