@@ -9,6 +9,7 @@ from magnetar.errors import BrokerError, ProtocolViolation
 from magnetar.ledger.cursor import Cursor
 from magnetar.model.position import EARLIEST, Position
 from magnetar.runtime.log import Log
+from magnetar.wire.command import signed64
 from magnetar.wire.entry import decode_metadata
 from magnetar.wire.run import SendRun
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 log = Log(__name__)
 
 CURSOR_NAME: Final = "pulsar.dedup"
+_LONG_END: Final = 2**63
+_BEFORE_ALL: Final = -_LONG_END - 1
+"""Below any sequence id: a name that is not known may begin with each."""
 
 
 class Verdict(Enum):
@@ -73,9 +77,10 @@ class Deduplicator:
                     and metadata.chunk_id < metadata.num_chunks_from_msg - 1
                 ):
                     continue
-                sequence = max(metadata.highest_sequence_id, metadata.sequence_id)
+                sequence = signed64(metadata.sequence_id)
+                sequence = max(sequence, signed64(metadata.highest_sequence_id) or sequence)
                 name = metadata.producer_name
-                if sequence > self._persisted.get(name, -1):
+                if sequence > self._persisted.get(name, _BEFORE_ALL):
                     self._pushed[name] = self._persisted[name] = sequence
                     self._seen_ms[name] = now_ms
             self._since_snapshot += len(run)
@@ -95,11 +100,11 @@ class Deduplicator:
         if _is_exempt(run):
             return [Verdict.ACCEPT]
         verdicts = []
-        persisted = self._persisted.get(producer_name, -1)
-        pushed = max(persisted, self._pushed.get(producer_name, -1))
-        for sequence, highest in zip(run.sequences, run.highests, strict=True):
+        persisted = self._persisted.get(producer_name, _BEFORE_ALL)
+        pushed = max(persisted, self._pushed.get(producer_name, _BEFORE_ALL))
+        for sequence, highest in zip(_signed(run.sequences), _signed(run.highests), strict=True):
             if sequence > pushed:
-                pushed = max(sequence, highest)
+                pushed = max(sequence, highest or sequence)
                 verdicts.append(Verdict.ACCEPT)
             elif sequence <= persisted:
                 verdicts.append(Verdict.DUPLICATE)
@@ -112,8 +117,9 @@ class Deduplicator:
         self._last = last
         self._since_snapshot += len(run)
         if not _is_exempt(run):
-            highest = max(run.sequences[-1], run.highests[-1])
-            if highest > self._persisted.get(producer_name, -1):
+            sequence = signed64(run.sequences[-1])
+            highest = max(sequence, signed64(run.highests[-1]) or sequence)
+            if highest > self._persisted.get(producer_name, _BEFORE_ALL):
                 self._persisted[producer_name] = highest
             self._seen_ms[producer_name] = self._topic.service.clock.now_ms()
         if (
@@ -169,6 +175,11 @@ class Deduplicator:
     async def close(self) -> None:
         if self._since_snapshot and not self._snapshotting:
             await self._snapshot()
+
+
+def _signed(numbers: list[int]) -> list[int]:
+    """Sequence ids as clients mean them; nearly all are as they are on the wire."""
+    return numbers if max(numbers) < _LONG_END else [signed64(each) for each in numbers]
 
 
 def _is_exempt(run: SendRun) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from magnetar.errors import ProtocolViolation
-from magnetar.wire.command import MessageMetadata
+from magnetar.wire.command import MessageMetadata, signed64
 from magnetar.wire.entry import count_messages, decode_metadata
 
 
@@ -25,7 +25,7 @@ def count_safely(entry: bytes) -> int:
 def published_ms(entry: bytes) -> int:
     """When an entry was published; 0 when that cannot be read."""
     metadata = metadata_or_none(entry)
-    return 0 if metadata is None else metadata.publish_time
+    return 0 if metadata is None else signed64(metadata.publish_time)
 
 
 def delay_ms(entry: bytes) -> int:
@@ -33,7 +33,7 @@ def delay_ms(entry: bytes) -> int:
     metadata = metadata_or_none(entry)
     if metadata is None or not metadata.HasField("deliver_at_time"):
         return 0
-    return metadata.deliver_at_time - metadata.publish_time
+    return metadata.deliver_at_time - signed64(metadata.publish_time)
 
 
 def is_encrypted(entry: bytes) -> bool:

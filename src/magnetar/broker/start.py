@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.model.position import EARLIEST, LATEST, Position
-from magnetar.wire.command import CommandSubscribe, position_of
+from magnetar.wire.command import CommandSubscribe, position_of, signed64
 
 if TYPE_CHECKING:
     from magnetar.broker.persistent import PersistentTopic
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 async def find_start(topic: PersistentTopic, request: CommandSubscribe) -> Position:
     """A time ago, at an entry (readers only), or at one of the ends."""
-    if request.start_message_rollback_duration_sec > 0:
-        age_ms = request.start_message_rollback_duration_sec * 1000
-        return await topic.position_at(topic.service.clock.now_ms() - age_ms)
+    age_s = signed64(request.start_message_rollback_duration_sec)
+    if age_s > 0:
+        return await topic.position_at(topic.service.clock.now_ms() - age_s * 1000)
     initial = EARLIEST if request.initialPosition == CommandSubscribe.Earliest else LATEST
     if request.durable or not request.HasField("start_message_id"):
         return initial

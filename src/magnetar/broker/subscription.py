@@ -37,6 +37,7 @@ from magnetar.wire.command import (
     ServerError,
     make_command,
     position_of,
+    signed64,
 )
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ class Subscription:
     ) -> None:
         if self.dispatcher is None:
             return
-        epoch = command.consumer_epoch if command.HasField("consumer_epoch") else None
+        epoch = signed64(command.consumer_epoch) if command.HasField("consumer_epoch") else None
         self.dispatcher.redeliver(
             consumer, [position_of(each) for each in command.message_ids], epoch
         )

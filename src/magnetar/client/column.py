@@ -19,7 +19,7 @@ from magnetar.client.walk import NONE, Numbers, Places, Row, walk_batch
 from magnetar.errors import MagnetarError, ProtocolViolation
 from magnetar.wire.batch import decode_single
 from magnetar.wire.chunk import Reassembly, is_chunk
-from magnetar.wire.command import MessageMetadata, SingleMessageMetadata
+from magnetar.wire.command import MessageMetadata, SingleMessageMetadata, signed64
 from magnetar.wire.compression import decompress
 from magnetar.wire.entry import decode_entry, decode_key, verify_checksum
 
@@ -174,8 +174,8 @@ class ColumnDecoder:
         entries.counts.append(count)
         entries.ledgers.append(ledger)
         entries.entries.append(entry)
-        entries.publish_ms.append(metadata.publish_time)
-        entries.sequences.append(metadata.sequence_id)
+        entries.publish_ms.append(signed64(metadata.publish_time))
+        entries.sequences.append(signed64(metadata.sequence_id))
         entries.firsts.append(first)
         entries.producers.append(metadata.producer_name)
         version = metadata.schema_version
@@ -217,7 +217,7 @@ class ColumnDecoder:
             if first <= row < last:
                 self._describe(base + row, single)
                 if single.HasField("sequence_id"):
-                    self._sequences[base + row] = single.sequence_id
+                    self._sequences[base + row] = signed64(single.sequence_id)
                 if single.compacted_out:
                     self._dropped.append(base + row)
         if (first, last) != (0, count):
@@ -231,7 +231,7 @@ class ColumnDecoder:
             is_base64 = own.partition_key_b64_encoded
             self._keys[row] = decode_key(own.partition_key, is_base64=is_base64)
         if own.event_time:
-            self._events[row] = own.event_time
+            self._events[row] = signed64(own.event_time)
         if own.properties:
             self._properties[row] = [(pair.key, pair.value) for pair in own.properties]
         if own.null_value:

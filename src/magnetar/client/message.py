@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar, overload
 from magnetar.client.message_id import MessageId
 from magnetar.client.value import RAW, Values
 from magnetar.wire.batch import EvenBatch
-from magnetar.wire.command import MessageMetadata, SingleMessageMetadata
+from magnetar.wire.command import MessageMetadata, SingleMessageMetadata, signed64
 from magnetar.wire.entry import decode_key
 
 T = TypeVar("T")
@@ -96,7 +96,7 @@ class Message(Generic[T]):
 
     @property
     def publish_time_ms(self) -> int:
-        return self._entry.metadata.publish_time
+        return signed64(self._entry.metadata.publish_time)
 
     @property
     def publish_time(self) -> datetime:
@@ -104,7 +104,7 @@ class Message(Generic[T]):
 
     @property
     def event_time_ms(self) -> int | None:
-        return self._metadata.event_time or None
+        return signed64(self._metadata.event_time) or None
 
     @property
     def event_time(self) -> datetime | None:
@@ -115,8 +115,8 @@ class Message(Generic[T]):
     def sequence_id(self) -> int:
         own = self._metadata
         if self._index < 0 or own.HasField("sequence_id"):
-            return own.sequence_id
-        return self._entry.metadata.sequence_id + self._index
+            return signed64(own.sequence_id)
+        return signed64(self._entry.metadata.sequence_id) + self._index
 
     @property
     def producer_name(self) -> str:

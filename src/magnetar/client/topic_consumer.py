@@ -41,6 +41,7 @@ from magnetar.wire.command import (
     CommandSeek,
     CommandUnsubscribe,
     position_of,
+    unsigned64,
 )
 
 _log = Log(__name__)
@@ -190,7 +191,7 @@ class TopicConsumer:
             body.message_id.CopyFrom(encode_seek_target(target))
             floor: Floor | None = Floor(target, is_included=True)
         else:
-            body.message_publish_time = target
+            body.message_publish_time = unsigned64(target)
             floor = None if self._settings.is_durable else Floor(EARLIEST, is_included=True)
         self._start_over()
         self._acknowledger.group.clear()

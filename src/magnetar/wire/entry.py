@@ -16,7 +16,7 @@ from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
 from magnetar.errors import ProtocolViolation
-from magnetar.wire.command import BrokerEntryMetadata, MessageMetadata, is_text_valid
+from magnetar.wire.command import BrokerEntryMetadata, MessageMetadata, is_text_valid, signed64
 
 CHECKSUM_MAGIC: Final = b"\x0e\x01"
 BROKER_MAGIC: Final = b"\x0e\x02"
@@ -106,7 +106,7 @@ def count_messages(entry: bytes | memoryview) -> int:
 
 
 def publish_time_of(entry: bytes | memoryview) -> int:
-    return decode_metadata(entry).publish_time
+    return signed64(decode_metadata(entry).publish_time)
 
 
 def verify_checksum(entry: bytes | memoryview) -> bool:

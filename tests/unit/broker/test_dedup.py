@@ -39,6 +39,20 @@ def send_run(*sequences: int, highest: int = 0) -> SendRun:
     return made
 
 
+def test_sequence_ids_are_signed_as_in_java() -> None:
+    """One id that reads as 2^64 - 1 must not make all that follows a duplicate."""
+
+    async def body(place: Place) -> None:
+        client = await attach(place)
+        await client.publish("a", sequence=2**64 - 1)
+        _, dedup = await dedup_of(place)
+        assert dedup.last_sequence("p") == -1
+        assert dedup.judge("p", send_run(0)) == [Verdict.ACCEPT]
+        assert dedup.judge("q", send_run(2**64 - 3, 2**64 - 2)) == [Verdict.ACCEPT] * 2
+
+    run(body, **ON)
+
+
 def chunk_entry(number: int | None) -> bytes:
     metadata = MessageMetadata(producer_name="p", sequence_id=4, publish_time=1)
     if number is not None:

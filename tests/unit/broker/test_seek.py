@@ -90,9 +90,45 @@ def test_a_seek_to_nowhere_goes_to_the_next_place_there_is(target: Position, fir
     run(body)
 
 
+@pytest.mark.parametrize("publish_time", [2**64 - 1, 2**63])
+def test_a_message_from_before_1970_is_before_every_time(publish_time: int) -> None:
+    async def body(place: Place) -> None:
+        client = Client(place.service)
+        await client.produce(TOPIC)
+        await client.publish("old", publish_time=publish_time)
+        await client.publish("new", publish_time=10_000)
+        await client.subscribe(TOPIC, "s", EXCLUSIVE, consumer_id=1)
+        await client.seek(1, time_ms=5_000)
+        await client.subscribe(TOPIC, "s", EXCLUSIVE, consumer_id=2)
+        await client.get(2, 1)
+
+    run(body)
+
+
+@pytest.mark.parametrize(("age_s", "expected"), [(2**64 - 1, 0), (2**63, 0), (2**63 - 1, 6)])
+def test_how_long_ago_a_subscription_begins_is_signed(age_s: int, expected: int) -> None:
+    """Less than nothing is as nothing: it begins where its initial position says."""
+
+    async def body(place: Place) -> None:
+        client, _ = await fill(place)
+        request = CommandSubscribe(
+            topic=TOPIC,
+            subscription="s",
+            subType=CommandSubscribe.Exclusive,
+            consumer_id=1,
+            initialPosition=CommandSubscribe.Latest,
+            start_message_rollback_duration_sec=age_s,
+        )
+        await client.ask(request, BaseCommand.SUCCESS)
+        topic = await place.topic(TOPIC)
+        assert topic.subscriptions["s"].backlog == expected
+
+    run(body)
+
+
 @pytest.mark.parametrize(
     ("time_ms", "expected"),
-    [(0, 6), (12_000, 4), (12_001, 3), (99_000, 0)],
+    [(0, 6), (12_000, 4), (12_001, 3), (99_000, 0), (2**64 - 5_000, 6), (2**63, 6)],
 )
 @pytest.mark.parametrize("durable", [True, False])
 def test_a_seek_to_a_time_finds_the_first_message_from_then_on(

@@ -45,6 +45,7 @@ from magnetar.wire.command import (
     make_command,
     message_id,
     position_of,
+    signed64,
     success,
 )
 
@@ -129,7 +130,7 @@ def _make_consumer(
         metadata={each.key: each.value for each in request.metadata},
         connected_since_ms=clock.now_ms(),
         now=clock.monotonic(),
-        epoch=request.consumer_epoch if request.HasField("consumer_epoch") else None,
+        epoch=signed64(request.consumer_epoch) if request.HasField("consumer_epoch") else None,
         read_compacted=request.read_compacted,
         is_sticky=meta.keySharedMode == KeySharedMode.STICKY,
         is_bucketed=meta.entryBucketDispatch,
@@ -235,7 +236,7 @@ async def _seek(connection: Connection, request: CommandSeek) -> None:
         words = request.message_id.ack_set
         await subscription.seek(position, remaining=decode_ack_set(words) if words else None)
     elif request.HasField("message_publish_time"):
-        await subscription.reset_to_time(request.message_publish_time)
+        await subscription.reset_to_time(signed64(request.message_publish_time))
     else:
         raise BadRequest("Message id and message publish time were not present")
     connection.send_command(success(request.request_id))

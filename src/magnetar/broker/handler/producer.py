@@ -22,6 +22,7 @@ from magnetar.wire.command import (
     CommandProducer,
     CommandProducerSuccess,
     make_command,
+    signed64,
     success,
 )
 from magnetar.wire.schema import decode_schema
@@ -92,7 +93,7 @@ def _make_producer(
         connection=connection,
         id=request.producer_id,
         name=request.producer_name or service.next_producer_name(),
-        epoch=request.epoch,
+        epoch=signed64(request.epoch),
         access_mode=AccessMode(request.producer_access_mode),
         user_provided_name=request.user_provided_producer_name,
         encrypted=request.encrypted,
@@ -101,7 +102,7 @@ def _make_producer(
         connected_since_ms=service.clock.now_ms(),
         rate=Rate(now),
         chunk_rate=Rate(now),
-        topic_epoch=request.topic_epoch if request.HasField("topic_epoch") else None,
+        topic_epoch=signed64(request.topic_epoch) if request.HasField("topic_epoch") else None,
     )
 
 

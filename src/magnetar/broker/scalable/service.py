@@ -47,7 +47,7 @@ from magnetar.model.segment import (
     scalable_name,
 )
 from magnetar.runtime.log import Log
-from magnetar.wire.command import CommandSubscribe
+from magnetar.wire.command import CommandSubscribe, signed64
 
 if TYPE_CHECKING:
     from magnetar.broker.service import AnyTopic, Service
@@ -359,7 +359,8 @@ class ScalableService:
         and is there when the client hears that it has attached.
         """
         start: Position | None = None
-        if not request.start_message_rollback_duration_sec:  # else each segment has its own place
+        age_s = signed64(request.start_message_rollback_duration_sec)
+        if age_s <= 0:  # else each segment has its own place
             is_first = request.initialPosition == CommandSubscribe.Earliest
             start = EARLIEST if is_first else LATEST
         await self.adopt_subscription(name, request.subscription, start)
