@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from magnetar import Checkpoint, PulsarError, Schema
+from magnetar import Checkpoint, NotFoundError, PulsarError, Schema
 from tests.contract.sdk_place import Place, take
 
 
@@ -47,5 +47,34 @@ def test_a_producer_goes_on_while_its_topic_becomes_scalable(place: Place, parti
             async with place.client(operation_timeout=2) as late:
                 with pytest.raises(PulsarError):
                     await late.classic.create_producer(topic)
+
+    asyncio.run(body())
+
+
+def test_a_migrated_topic_that_is_deleted_does_not_come_back_as_a_regular_one(
+    place: Place,
+) -> None:
+    if place.is_apache:
+        pytest.skip("clients are not told of a deletion")
+
+    async def body() -> None:
+        namespace = place.create_namespace()
+        topic, admin = f"persistent://{namespace}/t", place.admin
+        async with place.client(operation_timeout=5) as client:
+            producer = await client.producer(topic, send_timeout=1)
+            await producer.send(b"regular")
+            stream = await client.stream_consumer(topic, subscription="s")
+            queue = await client.queue_consumer(topic, subscription="q")
+            await asyncio.to_thread(admin.scalable_topics.migrate_to_scalable, topic)
+            await producer.send(b"scalable")
+            scalable = f"topic://{namespace}/t"
+            await asyncio.to_thread(admin.scalable_topics.delete, scalable, force=True)
+            with pytest.raises(NotFoundError):
+                await producer.send(b"gone")
+            assert await asyncio.to_thread(admin.topics.list, namespace) == []
+            assert await asyncio.to_thread(admin.scalable_topics.list, namespace) == []
+            for each in (stream, queue):
+                await each.close()
+        assert await asyncio.to_thread(admin.topics.list, namespace) == []
 
     asyncio.run(body())

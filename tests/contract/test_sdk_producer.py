@@ -423,7 +423,6 @@ def test_a_send_that_is_awaited_does_not_wait_for_others(place: Place) -> None:
 @pytest.mark.parametrize(
     ("topic", "hint"),
     [
-        ("non-persistent://public/default/x", "client.classic"),
         ("persistent://public/default/x-partition-3", "persistent://public/default/x,"),
         ("segment://public/default/x/0000-ffff-0", "topic://"),
         ("nonsense://public/default/x", "nonsense"),
@@ -442,6 +441,22 @@ def test_names_that_cannot_be_are_refused_with_what_to_write(
                 lambda: client.checkpoint_consumer(topic),
             ):
                 with pytest.raises(ConfigurationError, match=hint):
+                    await attempt()
+
+    asyncio.run(body())
+
+
+def test_what_keeps_nothing_is_not_supported_as_a_scalable_topic(place: Place) -> None:
+    async def body() -> None:
+        topic = "non-persistent://public/default/x"
+        async with place.client() as client:
+            for attempt in (
+                lambda: client.producer(topic),
+                lambda: client.queue_consumer(topic, subscription="s"),
+                lambda: client.stream_consumer(topic, subscription="s"),
+                lambda: client.checkpoint_consumer(topic),
+            ):
+                with pytest.raises(FeatureNotSupportedError, match=r"client\.classic"):
                     await attempt()
 
     asyncio.run(body())

@@ -201,8 +201,11 @@ def test_a_group_is_told_as_it_was_recorded_save_who_keeps_what(
 
 
 def test_what_fails_there_fails_here_with_the_same_code(broker: MagnetarBroker) -> None:
+    """The recorded broker makes no scalable topic because it is looked up; later ones do."""
     scene = Scene(broker, "errors")
     scene.create()
+    creation = "/admin/v2/namespaces/golden/errors/autoTopicCreation"
+    assert scene.call("POST", creation, '{"allowAutoTopicCreation": false}') == 204
 
     def is_dialled_again(line: Line) -> bool:
         """The recorded client goes on dialling after its subscribe failed."""

@@ -85,9 +85,11 @@ def _open_layout(
     connection.scalable.check_room()
     session = LayoutSession(connection, request.session_id, name)
     connection.scalable.layouts[session.id] = session
-    # Releases that make topics by looking them up always say whether they want it. Earlier ones
-    # look up again what was deleted under them, and it must not come back for that.
-    wants_creation = request.HasField("create_if_missing") and request.create_if_missing
+    wants_creation = request.create_if_missing
+    if not request.HasField("create_if_missing"):
+        # The first release does not know the field, and looks up again what was deleted under it.
+        deletions = connection.service.scalable.deletions
+        wants_creation = not deletions.is_recent(scalable_name(name))
     return _start_layout(connection, session, name, wants_creation=wants_creation)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.room import check_room
 from magnetar.broker.scalable.controller import Controller
+from magnetar.broker.scalable.deletion import Deletions
 from magnetar.broker.scalable.load import LoadReporter
 from magnetar.broker.scalable.migration import Migrations
 from magnetar.broker.scalable.record import ScalableRecords
@@ -72,6 +73,7 @@ class ScalableService:
         self.regular = RegularTopics(service)
         self.migrations = Migrations(service, self.records)
         self.refusals = LegacyRefusals(service.clock)
+        self.deletions = Deletions(service.clock)
 
     def start(self) -> None:
         """Begin the rounds, and go on with what an earlier process left unfinished."""
@@ -195,6 +197,8 @@ class ScalableService:
             _log.warning("topic has no controller", topic=topic.full, reason=failure.sentence)
 
     def _on_end(self, controller: Controller) -> None:
+        if controller.is_gone:
+            self.deletions.on_deleted(controller.topic)
         if self._controllers.get(controller.topic) is controller:
             del self._controllers[controller.topic]
         self._service.tasks.start(self._finish(controller), name="close controller")

@@ -9,7 +9,7 @@ from typing import Self
 
 from magnetar.client.choice import check_name
 from magnetar.client.connection import Connection, Type
-from magnetar.client.error import ConfigurationError
+from magnetar.client.error import ConfigurationError, FeatureNotSupportedError
 from magnetar.client.handle import Handle
 from magnetar.client.scalable.watch import Watch
 from magnetar.client.session import Session
@@ -34,7 +34,7 @@ def parse_scalable(text: str) -> TopicName:
     except InvalidName as error:
         raise ConfigurationError(error.sentence) from None
     if name.domain is TopicDomain.NON_PERSISTENT:
-        raise ConfigurationError(
+        raise FeatureNotSupportedError(
             f"{name} keeps nothing and cannot be scalable; use client.classic for it"
         )
     if name.domain is TopicDomain.SEGMENT:
@@ -93,14 +93,16 @@ class LayoutWatch(Watch):
         view = decode_dag(body.dag)
         if body.resolved_topic_name:
             self.topic = parse_topic(body.resolved_topic_name)
+            if not view.layout.is_synthetic:  # once scalable, always: never again by the old name
+                self._asked = self.topic
         before, self._view = self._view, view
         if before is not None and view != before and self._on_change is not None:
             self._on_change(view)
 
 
 async def resolve_layout(session: Session, topic: TopicName) -> tuple[TopicName, LayoutView]:
-    """The `topic://` name and the layout as it is now; a missing topic is made if it may be."""
-    watch = LayoutWatch(session, topic)
+    """The `topic://` name and the layout as it is now; what was deleted is not made again."""
+    watch = LayoutWatch(session, topic, create=False)
     try:
         await watch.open()
         return watch.topic, watch.view

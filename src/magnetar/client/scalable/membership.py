@@ -51,7 +51,7 @@ class Membership:
         on_lost: Callable[[PulsarError], None],
     ) -> None:
         self._session = session
-        self._topic = topic
+        self.topic = topic
         self._group = group
         self._name = name
         self._kind = kind
@@ -72,7 +72,7 @@ class Membership:
 
         async def attempt() -> ConsumerAssignment:
             if not known:
-                known.append((await resolve_layout(session, self._topic))[1])
+                known.append((await resolve_layout(session, self.topic))[1])
             return await self._register(known.pop())
 
         assignment = await insist(
@@ -94,7 +94,7 @@ class Membership:
         try:
             assignment = decode_assignment(body.assignment)
         except ProtocolViolation as error:
-            _log.warning("assignment not understood", topic=self._topic, reason=error.sentence)
+            _log.warning("assignment not understood", topic=self.topic, reason=error.sentence)
             return
         if self._pushed is None or assignment.epoch >= self._pushed.epoch:
             self._pushed = assignment
@@ -117,13 +117,13 @@ class Membership:
             while not self._is_closed:
                 await asyncio.sleep(backoff.next_s())
                 try:
-                    _, view = await resolve_layout(self._session, self._topic)
+                    _, view = await resolve_layout(self._session, self.topic)
                     assignment = await self._register(view)
                 except (AlreadyClosedError, AuthorizationError, NotFoundError) as error:
                     self._on_lost(error)
                     return
                 except PulsarError as error:
-                    _log.debug("not registered", topic=self._topic, reason=error)
+                    _log.debug("not registered", topic=self.topic, reason=error)
                     continue
                 self._on_assigned(assignment)
                 if self._connection is not None:
@@ -135,13 +135,13 @@ class Membership:
         connection = await in_time(
             self._connect(view),
             timeout=self._session.operation_timeout,
-            what=f"Connecting to the controller of {self._topic}",
+            what=f"Connecting to the controller of {self.topic}",
         )
         self._connection = connection
         connection.add_listener(Type.SCALABLE_TOPIC_ASSIGNMENT_UPDATE, self._id, self)
         self._pushed = None
         body = CommandScalableTopicSubscribe(
-            topic=self._topic.full,
+            topic=self.topic.full,
             subscription=self._group,
             consumer_name=self._name,
             consumer_id=self._id,

@@ -56,7 +56,7 @@ def plan_assigned(assignment: ConsumerAssignment) -> dict[SegmentId, Seat]:
 
 
 def name_for_controller(topic: TopicName, layout: Layout) -> TopicName:
-    """A regular topic goes by its own name, also when it becomes scalable later."""
+    """A regular topic goes by its own name, until it is scalable."""
     return parse_topic(layout.active[0].legacy_topic).base if layout.is_synthetic else topic
 
 
@@ -183,8 +183,9 @@ class StreamTopic:
         return await self._membership.open(view)
 
     def _on_layout(self, view: LayoutView) -> None:
-        if self._membership is not None:
-            return  # what is assigned follows the layout
+        if self._membership is not None:  # what is assigned follows the layout
+            self._membership.topic = name_for_controller(self._watch.topic, view.layout)
+            return
         if view.layout.is_synthetic:
             self.attendance.want(plan_seats(self._watch.topic, view.layout))
         else:

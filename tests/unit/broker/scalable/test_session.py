@@ -135,19 +135,42 @@ def test_a_layout_that_cannot_be_seen_is_refused_and_the_connection_lives(
     run(body, **settings)
 
 
-@pytest.mark.parametrize("wish", [{"create_if_missing": False}, {}])
-def test_a_missing_topic_is_made_for_a_client_that_asks_for_it(wish: dict[str, bool]) -> None:
+@pytest.mark.parametrize("wish", [{"create_if_missing": True}, {}])
+def test_a_missing_topic_is_made_unless_the_client_does_not_want_it(wish: dict[str, bool]) -> None:
+    """Clients of the first release cannot say what they want."""
+
     async def body(place: Place) -> None:
         scalable, client = place.service.scalable, Client(place)
-        refused = await first_layout(client, **wish)
+        refused = await first_layout(client, create_if_missing=False)
         assert error_of(refused) == "TopicNotFound"
         assert not await scalable.exists(parse_topic(TOPIC))
-        client.look_up(2, create_if_missing=True)
+        client.look_up(2, **wish)
         await soon(lambda: len(client.layouts(2)) == 1)
         assert [each.segment_id for each in client.layouts(2)[0].dag.segments] == [0]
         assert await scalable.exists(parse_topic(TOPIC))
 
     run(body)
+
+
+@pytest.mark.parametrize("settings", [{}, {"allowAutoTopicCreation": False}])
+def test_clients_of_the_first_release_do_not_bring_a_deleted_topic_back(
+    settings: dict[str, Any],
+) -> None:
+    async def body(place: Place) -> None:
+        scalable, client = place.service.scalable, Client(place)
+        await make_topic(place)
+        await first_layout(client)
+        await scalable.delete_topic(parse_topic(TOPIC), force=True)
+        await soon(lambda: len(client.layouts(1)) == 2)
+        client.look_up(2)
+        await soon(lambda: len(client.layouts(2)) == 1)
+        assert error_of(client.layouts(2)[0]) == "TopicNotFound"
+        place.clock.pass_s(61)
+        client.look_up(3)
+        await soon(lambda: len(client.layouts(3)) == 1)
+        assert client.layouts(3)[0].HasField("dag") == (not settings)
+
+    run(body, **settings)
 
 
 def test_a_closed_session_hears_nothing_and_closing_what_is_not_open_is_fine() -> None:
