@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from magnetar.app.directory import DataDirectory
+from magnetar.app.neighbour import check_unshared
 from magnetar.errors import InvalidConfiguration
 from magnetar.metadata.backends.sqlite import SqliteStore
 from magnetar.metadata.store import MetadataStore
@@ -41,6 +42,7 @@ async def open_stores(
         stack.push_async_callback(store.close)
         return Stores(store, store, is_shared=False)
     local = await _open(stack, settings, local_url)
+    await check_unshared(local, local_url)
     shared_url = settings.configurationMetadataStoreUrl or local_url
     configuration = local if shared_url == local_url else await _open(stack, settings, shared_url)
     return Stores(local, configuration, is_shared=True)
