@@ -137,7 +137,7 @@ class PersistentTopic(Topic):
     async def subscribe(self, consumer: Consumer, request: CommandSubscribe) -> None:
         """Attach a consumer; `request` is the SUBSCRIBE command, already checked for form."""
         await self.termination.wait()
-        check_readable(self, consumer, subscription=request.subscription, durable=request.durable)
+        check_readable(self, consumer, request)
         self._check_consumers(sum(len(s.consumers) for s in self.subscriptions.values()))
         subscription = self.subscriptions.get(request.subscription)
         if subscription is None:

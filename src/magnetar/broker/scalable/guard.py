@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from magnetar.broker.scalable.refusal import Door
 from magnetar.errors import BrokerError, TopicMigrated, TopicNotFound, TopicTerminated
 from magnetar.model.migration import MANAGED, READER_INFIX, is_reader_name
-from magnetar.model.name import TopicDomain, TopicName
+from magnetar.model.name import TopicDomain, TopicName, parse_topic
 from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import SegmentId, scalable_name
 from magnetar.rules.client_kind import may_be_scalable
@@ -74,17 +74,18 @@ def check_writable(topic: PersistentTopic) -> None:
         raise TopicTerminated(f"Topic {topic.name} was terminated")
 
 
-def check_readable(
-    topic: PersistentTopic, consumer: Consumer, *, subscription: str, durable: bool
-) -> None:
+def check_readable(topic: PersistentTopic, consumer: Consumer, request: CommandSubscribe) -> None:
+    """Clients of regular topics do not know the names of segments."""
     successor = topic.successor
-    if successor is not None and is_classic_consumer(
+    if successor is None or parse_topic(request.topic).domain is TopicDomain.SEGMENT:
+        return
+    if is_classic_consumer(
         consumer.connection,
         successor,
         consumer.metadata,
         name=consumer.name,
-        subscription=subscription,
-        durable=durable,
+        subscription=request.subscription,
+        durable=request.durable,
     ):
         raise _migrated(topic.name, successor)
 

@@ -335,16 +335,19 @@ class ScalableService:
 
     async def attach_segment(self, name: TopicName) -> AnyTopic:
         """The topic of a segment; one that the layout does not name is refused. An active one that
-        has no topic is made by whoever comes first.
+        has no topic is made by whoever comes first. Of a migrated topic, an old partition is found
+        by the name of its segment as well.
         """
         wanted = parse_segment(name)
         record = await self.records.get(wanted.topic)
         segment = None if record is None else record.layout.by_id.get(wanted.id)
         if record is None or record.is_deleting or segment is None:
             raise TopicNotFound(f"Segment not found: {name}")
-        if segment.range != wanted.range or segment.is_legacy:
+        if segment.range != wanted.range:
             raise TopicNotFound(f"Segment {wanted.id} of {wanted.topic} is not {name}")
         self.wake(wanted.topic)
+        if segment.is_legacy:
+            return await self._service.load_topic(segment.name_in(wanted.topic))
         if segment.is_active and self._service.config.scalableTopicsEnabled:
             await self._heal(record, wanted)
         return await self._service.load_topic(wanted.name)

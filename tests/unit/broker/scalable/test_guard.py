@@ -31,6 +31,7 @@ from tests.unit.broker.scalable.migration_place import (
     migrate,
     parts,
 )
+from tests.unit.broker.traffic import Client as Writer
 
 NOT_FOUND, TERMINATED = 11, 15
 CONNECT, FAILED = CommandLookupTopicResponse.Connect, CommandLookupTopicResponse.Failed
@@ -226,6 +227,29 @@ def test_the_connection_of_a_v5_client_that_only_looks_names_up_is_served() -> N
         asking = stranger(place)
         assert (await ask_owner(asking)).response == CONNECT
         assert (await ask_partitions(asking)).partitions == 0
+
+    run(body)
+
+
+def test_an_old_partition_is_found_by_the_name_of_its_segment_too() -> None:
+    async def body(place: Place) -> None:
+        await make_regular(place, 2)
+        old = Writer(place.service)
+        await old.produce(parts(REGULAR, 2)[1])
+        await old.publish("before")
+        old.leave()
+        await migrate(place)
+        client, segment = stranger(place), "segment://shop/eu/orders/0000-ffff-1"
+        assert (await ask_owner(client, segment)).response == CONNECT
+        answer = await client.attach_consumer(segment, mark=False)
+        assert answer.type == BaseCommand.SUCCESS
+        topic = await place.topic(parts(REGULAR, 2)[1])
+        assert topic.subscriptions["s"].backlog == 1
+        answer = await client.produce(segment)
+        assert answer.error.error == TERMINATED
+        wrong = "segment://shop/eu/orders/0000-7fff-1"
+        answer = await client.attach_consumer(wrong, consumer_id=2, mark=False)
+        assert answer.error.error == NOT_FOUND
 
     run(body)
 
