@@ -78,3 +78,28 @@ def test_a_migrated_topic_that_is_deleted_does_not_come_back_as_a_regular_one(
         assert await asyncio.to_thread(admin.topics.list, namespace) == []
 
     asyncio.run(body())
+
+
+def test_a_classic_call_that_was_refused_does_not_spoil_the_client(place: Place) -> None:
+    if place.is_apache:
+        pytest.skip("classic consumers may go on reading there")
+
+    async def body() -> None:
+        namespace = place.create_namespace()
+        topic = f"persistent://{namespace}/t"
+        async with place.client(operation_timeout=5) as client:
+            async with client.producer(topic) as producer:
+                await producer.send(b"old")
+            await asyncio.to_thread(place.admin.scalable_topics.migrate_to_scalable, topic)
+            for _ in range(2):
+                with pytest.raises(NotFoundError, match=f"topic://{namespace}/t"):
+                    await client.classic.subscribe(topic, "s")
+                with pytest.raises(NotFoundError, match=f"topic://{namespace}/t"):
+                    await client.classic.reader(topic)
+            async with client.checkpoint_consumer(topic, start=Checkpoint.EARLIEST) as reader:
+                (message,) = await take(reader, 1)
+                assert message.value == b"old"
+                with pytest.raises(NotFoundError):  # though its client watches the layout now
+                    await client.classic.reader(topic)
+
+    asyncio.run(body())

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -87,6 +90,8 @@ def test_old_names_are_gone_for_good() -> None:
             ("DELETE", f"{REGULAR}/a-partition-1", ...),
             ("GET", "/lookup/v2/topic/persistent/public/default/a", ...),
             ("GET", "/lookup/v2/topic/persistent/public/default/a-partition-0", ...),
+            ("GET", f"{REGULAR}/a/partitions?checkAllowAutoCreation=true", ...),
+            ("GET", f"{REGULAR}/a/stats", ...),
         ):
             reply = await admin.call(method, path, payload)
             assert (method, path, reply.status) == (method, path, 410)
@@ -96,6 +101,25 @@ def test_old_names_are_gone_for_good() -> None:
         assert (await admin.put(f"{REGULAR}/a/partitions", 3)).status == 204
 
     run(body)
+
+
+def test_calls_by_old_names_are_counted_and_the_caller_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def body(admin: Admin) -> None:
+        await admin.put(f"{REGULAR}/a")
+        await admin.post(f"{SCALABLE}/a/migrate")
+        path = "/lookup/v2/topic/persistent/public/default/a"
+        old = replace(admin, headers={"user-agent": "Pulsar-Java-v2.8.0"})
+        for _ in range(3):
+            assert (await old.get(path)).status == 410
+        metrics = (await admin.get("/metrics")).body.decode()
+        assert re.search(r'magnetar_legacy_client_refusals_total{.*door="rest"} 3\n', metrics)
+
+    run(body)
+    (line,) = [each for each in caplog.records if each.name.endswith("scalable.refusal")]
+    told: Any = line
+    assert told.fields["version"] == "Pulsar-Java-v2.8.0" and f"{FULL}/a" in told.fields["reason"]
 
 
 def test_a_rehearsal_changes_nothing() -> None:
