@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -57,8 +57,9 @@ class Source:
     def generated(self) -> bool:
         return self.inside.startswith("wire/pb/")
 
-    def imports(self) -> Iterator[Import]:
-        return _imports(self.tree, in_function=False, for_types=False)
+    @cache  # noqa: B019 - the sources live as long as the run
+    def imports(self) -> tuple[Import, ...]:
+        return tuple(_imports(self.tree, in_function=False, for_types=False))
 
     def calls(self) -> Iterator[tuple[str, int]]:
         """Every call as its dotted text and line: `time.time`, `open`."""
@@ -85,9 +86,11 @@ def _imports(node: ast.AST, *, in_function: bool, for_types: bool) -> Iterator[I
             )
 
 
-def sources() -> list[Source]:
-    return [Source(path) for path in sorted(PACKAGE.rglob("*.py"))]
+@cache
+def sources() -> tuple[Source, ...]:
+    return tuple(Source(path) for path in sorted(PACKAGE.rglob("*.py")))
 
 
-def written_sources() -> list[Source]:
-    return [source for source in sources() if not source.generated]
+@cache
+def written_sources() -> tuple[Source, ...]:
+    return tuple(source for source in sources() if not source.generated)
