@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from magnetar.broker.metric_meaning import MEANINGS
 from magnetar.broker.scalable.migration import Outcome
 from magnetar.runtime.metric import MetricKind, MetricText, format_labels
 
@@ -97,7 +98,7 @@ _NOT_SUMMED: Final = frozenset(
 
 async def render_metrics(service: Service) -> str:
     """All of it. Clients are served in between: thousands of topics take a while."""
-    text = MetricText()
+    text = MetricText(MEANINGS)
     by_topic = service.config.exposeTopicLevelMetricsInPrometheus
     sums: dict[str, dict[str, float]] = {}
     for number, topic in enumerate(list(service.topics.values())):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from magnetar.errors import (
     BrokerError,
@@ -20,6 +20,9 @@ from magnetar.errors import (
     fault_of,
 )
 from magnetar.model.caller import NOBODY, Caller
+
+_SHOWN_MAX: Final = 40
+"""Of the name of a method that a client made up."""
 
 
 class Stage(Enum):
@@ -103,7 +106,12 @@ def choose_judge(method: str, methods: Collection[str], anonymous_role: str) -> 
         return Prove(method)
     if anonymous_role:
         return Lend(anonymous_role)
-    raise Unauthenticated("No anonymous role, and no authentication provider configured")
+    sent = (
+        f"the method {method[:_SHOWN_MAX]!r}" if method and method != "none" else "no credentials"
+    )
+    raise Unauthenticated(
+        f"The client sent {sent}; the broker accepts {', '.join(methods)}, and nobody anonymous"
+    )
 
 
 def apply_admission(

@@ -44,20 +44,22 @@ def format_number(value: float) -> str:
 
 
 class MetricText:
-    """Collects samples in any order and writes them by name, each group under one TYPE line.
+    """Collects samples in any order and writes them by name, each group under HELP and TYPE.
 
     The format wants the samples of one name together, while an owner knows all samples of one topic
     together; so the text keeps a list of lines for each name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, meanings: Mapping[str, str] | None = None) -> None:
         self._groups: dict[str, list[str]] = {}
+        self._meanings = meanings or {}
 
     def declare(self, name: str, kind: MetricKind, meaning: str = "") -> None:
         """Begin a group, or do nothing when it exists."""
         if name in self._groups:
             return
         lines = self._groups[name] = []
+        meaning = meaning or self._meanings.get(name, "")
         if meaning:
             told = meaning.replace("\\", "\\\\").replace("\n", "\\n")
             lines.append(f"# HELP {name} {told}")

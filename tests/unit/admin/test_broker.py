@@ -115,6 +115,8 @@ def test_metrics_are_told_by_topic_or_by_namespace(by_topic: bool) -> None:
         assert any(line.startswith(of_subscription) for line in lines) is by_topic
         assert any(line.startswith("pulsar_broker_topics_count") for line in lines)
         assert any(line.startswith("pulsar_version_info") for line in lines)
+        typed = [line.split()[2] for line in lines if line.startswith("# TYPE ")]
+        assert [line.split()[2] for line in lines if line.startswith("# HELP ")] == typed
 
     run(body, exposeTopicLevelMetricsInPrometheus=by_topic)
 

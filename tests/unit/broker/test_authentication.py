@@ -129,6 +129,24 @@ def test_without_a_method_the_first_that_accepts_counts_and_then_the_anonymous_r
         build(anonymousUserRole="guest", strictAuthMethod=True).authenticate_http({}, None)
 
 
+@pytest.mark.parametrize(
+    ("headers", "reason"),
+    [
+        (bearer(TOKEN[:-4] + "AAAA"), r"required: token: the signature .*"),
+        (bearer(EXPIRED), r"required: token: .*"),
+        (basic("admin:wrong"), r"required: basic: Unknown user or invalid password"),
+        ({}, r"required: the broker accepts .*token.*, and no such credentials were sent"),
+    ],
+)
+def test_a_refused_request_says_why_and_not_what_was_sent(
+    headers: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(Unauthenticated, match=reason) as refusal:
+        build().authenticate_http(headers, None)
+    for value in headers.values():
+        assert value.split()[1] not in refusal.value.sentence
+
+
 def test_a_proxy_names_whom_it_speaks_for() -> None:
     headers = {**bearer(TOKEN), "x-original-principal": "bob"}
     assert build().authenticate_http(headers, None) == Caller("alice", "bob")

@@ -72,14 +72,26 @@ class Authenticator:
             return Caller(self.prove(method, credential).role, original)
         if self._is_strict:
             raise Unauthenticated("Authentication method missing")
+        sent, reasons = _methods_sent(credential), []
         for each in self._providers:
             try:
                 return Caller(self.prove(each, credential).role, original)
-            except Unauthenticated:
-                continue  # not of this kind, perhaps
+            except Unauthenticated as refusal:
+                if each in sent:  # the others speak of a credential of another kind
+                    reasons.append(f"{each}: {refusal.sentence}")
         if self.anonymous_role:
             return Caller(self.anonymous_role, original, is_anonymous=True)
-        raise Unauthenticated("Authentication required")
+        why = "; ".join(reasons) or (
+            f"the broker accepts {', '.join(self._providers)}, and no such credentials were sent"
+        )
+        raise Unauthenticated(f"Authentication required: {why}")
+
+
+def _methods_sent(credential: Credential) -> frozenset[str]:
+    """What a request tries to prove itself by."""
+    scheme = (credential.header or "").partition(" ")[0].lower()
+    of_header = {"bearer": ("token",), "basic": ("basic",)}.get(scheme, ())
+    return frozenset((*of_header, *(("tls",) if credential.certificate_name else ())))
 
 
 def make_authenticator(config: Configuration, clock: Clock) -> Authenticator:

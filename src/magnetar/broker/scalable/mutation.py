@@ -82,8 +82,11 @@ class Mutation:
 
     async def settle(self) -> None:
         """Go on with the change in the record until there is none."""
+        intent = None if self.is_settled else self._state.record.intent
         for _ in range(_STEPS_MAX):
             if self.is_settled:
+                if intent is not None:
+                    _log.info("change done", topic=self._state.topic.full, change=describe(intent))
                 return
             record = self._state.record
             seen = await self._see(segments_to_see(record))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 from msgspec import structs
@@ -145,6 +146,25 @@ def test_what_cannot_be_changed_is_refused_with_a_sentence_and_stays(
         assert controller.metadata == before
 
     run(body)
+
+
+def test_the_log_has_the_begin_and_the_end_of_a_change(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(place: Place) -> None:
+        controller = await make(place, 2)
+        caplog.clear()
+        await controller.split(SegmentId(0))
+        await controller.merge(SegmentId(2), SegmentId(3))
+
+    with caplog.at_level(logging.INFO, "magnetar.broker.scalable.mutation"):
+        run(body)
+    told = [(each.getMessage(), each.__dict__["fields"]["change"]) for each in caplog.records]
+    events = [(event, change.split()[0]) for event, change in told if event.startswith("change")]
+    assert events == [
+        ("change begins", "split"),
+        ("change done", "split"),
+        ("change begins", "merge"),
+        ("change done", "merge"),
+    ]
 
 
 def test_segments_that_are_not_neighbours_do_not_merge() -> None:

@@ -1,0 +1,23 @@
+"""Every series of /metrics says what it is."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from magnetar.broker.metric_meaning import MEANINGS
+from tests.tidy.source import PACKAGE
+
+NAME = re.compile(r"(?:pulsar|magnetar|process|jvm)_[a-zA-Z_]+[a-zA-Z]")
+
+
+def test_every_series_that_is_written_has_a_meaning() -> None:
+    tree = ast.parse((PACKAGE / "broker" / "exposition.py").read_text())
+    written = {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    names = {each for each in written if NAME.fullmatch(each)}
+    assert len(names) > 40
+    assert not names - set(MEANINGS), "give each a row in broker/metric_meaning.py"
