@@ -7,10 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+from json import dumps
+from pathlib import Path
 
 import pulsar
 import pytest
 
+from magnetar.cli.main import main
 from magnetar.testing.broker import MagnetarBroker
 
 WAIT_S = 60
@@ -150,3 +153,58 @@ def test_an_unknown_namespace_is_one_sentence(magnetar_broker: MagnetarBroker) -
     )
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1 and "no-such-namespace" in done.stderr
+
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "id", "type": "long"}, {"name": "item", "type": ["null", "string"]}],
+}
+
+
+@pytest.mark.parametrize("kind", ["avro", "json"])
+@pytest.mark.parametrize("domain", ["persistent", "topic"])
+def test_values_are_typed_and_shown_as_json_by_the_schema_of_the_topic(
+    kind: str, domain: str, magnetar_broker: MagnetarBroker, topic: str, tmp_path: Path
+) -> None:
+    name = f"{domain}://{topic.partition('://')[2]}-{kind}"
+    definition = tmp_path / "order.avsc"
+    definition.write_text(json.dumps(ORDER))
+    first, second = {"id": 1, "item": None}, {"id": 2, "item": "tea"}
+    run(magnetar_broker, "produce", name, "--schema", f"{kind}:{definition}", "-m", dumps(first))
+    run(magnetar_broker, "produce", name, "--schema", "topic", "-m", dumps(second))
+    words = ("consume", name, "--reader", "-p", "earliest", "-n", "2")
+    lines = run(magnetar_broker, *words).splitlines()
+    assert [json.loads(line) for line in lines] == [first, second]
+    documents = run(magnetar_broker, *words, "-o", "json").splitlines()
+    assert [json.loads(line)["value"] for line in documents] == [first, second]
+    stored = run(magnetar_broker, *words, "--raw").splitlines()
+    assert stored[1] == (b"\x04\x02\x06tea" if kind == "avro" else b'{"id":2,"item":"tea"}')
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("produce", "-m", "no json", "--schema", "avro:{file}"), "'no json' is not JSON"),
+        (("produce", "-m", '{"id": "x"}', "--schema", "avro:{file}"), "does not fit the schema"),
+        (("produce", "-m", "x", "--schema", "topic"), "has no schema; give one as json:FILE"),
+        (("produce", "-m", "x", "--schema", "thrift"), "--schema is topic, string, json:FILE"),
+        (("produce", "-m", "x", "--schema", "avro:nowhere"), "cannot read nowhere: No such file"),
+        (("consume", "-s", "s", "-p", "yesterday"), "--position is earliest, latest or a message"),
+        (("consume", "--reader", "-p", "yesterday"), "--position is earliest, latest or a message"),
+        (("consume", "-s", "s", "-p", "1:2"), "only a reader starts at a message id"),
+    ],
+)
+def test_a_value_or_a_position_that_does_not_fit_is_a_sentence(
+    words: tuple[str, ...],
+    said: str,
+    magnetar_broker: MagnetarBroker,
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    definition = tmp_path / "order.avsc"
+    definition.write_text(json.dumps(ORDER))
+    given = [each.replace("{file}", str(definition)) for each in words[1:]]
+    assert main([words[0], topic, "--url", magnetar_broker.service_url, *given]) in (1, 2)
+    assert said in capsys.readouterr().err

@@ -75,11 +75,11 @@ class Clusters:
         try:
             return await self._cache.read_modify_update(f"{CLUSTERS}/{name}", change)
         except RecordNotFound:
-            raise NotFound("Cluster does not exist") from None
+            raise NotFound(f"Cluster does not exist: {name}") from None
 
     async def delete(self, name: str) -> None:
         if await self.get(name) is None:
-            raise NotFound("Cluster does not exist")
+            raise NotFound(f"Cluster does not exist: {name}")
         await self._store.delete_recursive(f"{CLUSTERS}/{name}")
         self._cache.invalidate(f"{CLUSTERS}/{name}")
 
@@ -113,14 +113,14 @@ class Tenants:
         try:
             return await self._cache.read_modify_update(f"{POLICIES}/{name}", change)
         except RecordNotFound:
-            raise TenantNotFound("Tenant does not exist") from None
+            raise TenantNotFound(f"Tenant does not exist: {name}") from None
 
     async def delete(self, name: str) -> None:
         """Raise RecordNotEmpty while it has namespaces."""
         try:
             await self._cache.delete(f"{POLICIES}/{name}")
         except RecordNotFound:
-            raise TenantNotFound("Tenant does not exist") from None
+            raise TenantNotFound(f"Tenant does not exist: {name}") from None
 
     def close(self) -> None:
         self._cache.close()
@@ -145,7 +145,7 @@ class Namespaces:
     async def require(self, name: NamespaceName) -> Policies:
         policies = await self.get(name)
         if policies is None:
-            raise NamespaceNotFound("Namespace does not exist")
+            raise NamespaceNotFound(f"Namespace does not exist: {name}")
         return policies
 
     def get_if_cached(self, name: NamespaceName) -> Policies | None:
@@ -174,7 +174,7 @@ class Namespaces:
         try:
             policies = await self._cache.read_modify_update(policies_path(name), change_checked)
         except RecordNotFound:
-            raise NamespaceNotFound("Namespace does not exist") from None
+            raise NamespaceNotFound(f"Namespace does not exist: {name}") from None
         await self._tell_written()
         return policies
 
@@ -183,7 +183,7 @@ class Namespaces:
         try:
             await self._cache.delete(policies_path(name))
         except RecordNotFound:
-            raise NamespaceNotFound("Namespace does not exist") from None
+            raise NamespaceNotFound(f"Namespace does not exist: {name}") from None
         await self.delete_local(name)
         await self._tell_written()
 

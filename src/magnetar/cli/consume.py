@@ -11,9 +11,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from magnetar.cli.command import Options, UsageError
+from magnetar.cli.payload import format_value, plain, value_of
 from magnetar.cli.security import make_authentication, make_tls
 from magnetar.cli.source import Received, Source, open_source
 from magnetar.client.client import AsyncPulsarClient
+from magnetar.client.error import ConfigurationError
+from magnetar.client.message_id import parse_message_id
 
 _UNFLUSHED_MAX: Final = 100
 _RAW: Final = "{value}"
@@ -24,13 +27,26 @@ Format = Callable[[Received], bytes]
 def run(options: Options) -> int:
     if options.reader == (options.subscription is not None):
         raise UsageError("magnetar consume: give one of --subscription and --reader")
-    if not options.reader and options.position not in ("earliest", "latest"):
-        raise UsageError("magnetar consume: only a reader starts at a message id")
+    _check_position(options)
     if options.follow and options.timeout is not None:
         raise UsageError("magnetar consume: give one of --follow and --timeout")
     form = _format_json if options.output == "json" else _choose_format(options.format)
     asyncio.run(_consume(options, form))
     return 0
+
+
+def _check_position(options: Options) -> None:
+    if options.position in ("earliest", "latest"):
+        return
+    try:
+        parse_message_id(options.position)
+    except ConfigurationError:
+        raise UsageError(
+            "magnetar consume: --position is earliest, latest or a message id such as 12:3,"
+            f" not {options.position!r}"
+        ) from None
+    if not options.reader:
+        raise UsageError("magnetar consume: only a reader starts at a message id")
 
 
 async def _consume(options: Options, form: Format) -> None:
@@ -69,7 +85,7 @@ async def _flush(source: Source, options: Options, written: list[Received]) -> N
 
 def _choose_format(text: str) -> Format:
     if text == _RAW:
-        return lambda message: message.data or b""
+        return format_value
     pattern = text.replace("\\t", "\t").replace("\\n", "\n")
     try:
         pattern.format(**dict.fromkeys(_FIELDS, ""))
@@ -96,10 +112,11 @@ def _format_json(message: Received) -> bytes:
         "sequence_id": message.sequence_id,
         "redelivery_count": message.redelivery_count,
     }
+    value = value_of(message)
     try:
-        document["value"] = None if message.data is None else message.data.decode()
+        document["value"] = value.decode() if isinstance(value, bytes) else plain(value)
     except UnicodeDecodeError:
-        document["value_base64"] = base64.b64encode(message.data or b"").decode()
+        document["value_base64"] = base64.b64encode(value).decode()
     return json.dumps(document, ensure_ascii=False).encode()
 
 
@@ -110,7 +127,7 @@ def _format_time(moment: datetime | None) -> str:
 
 
 _FIELDS: Final[dict[str, Callable[[Received], str]]] = {
-    "value": lambda message: (message.data or b"").decode("utf-8", errors="surrogateescape"),
+    "value": lambda message: format_value(message).decode("utf-8", errors="surrogateescape"),
     "key": lambda message: message.key or "",
     "properties": lambda message: json.dumps(dict(message.properties), ensure_ascii=False),
     "id": lambda message: str(message.id),

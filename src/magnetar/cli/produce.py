@@ -11,15 +11,17 @@ from typing import Any, NamedTuple
 
 from magnetar.cli.command import Options, UsageError
 from magnetar.cli.input import read_lines
+from magnetar.cli.payload import find_schema, parse_value
 from magnetar.cli.security import make_authentication, make_tls
 from magnetar.cli.source import is_scalable
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.producer import AsyncProducer
 from magnetar.client.scalable.producer import AsyncScalableProducer
+from magnetar.client.schema.schema import Schema
 from magnetar.client.send_option import SendOptions
 from magnetar.runtime.clock import SystemClock
 
-Producer = AsyncProducer[bytes] | AsyncScalableProducer[bytes]
+Producer = AsyncProducer[Any] | AsyncScalableProducer[Any]
 
 
 class Line(NamedTuple):
@@ -47,17 +49,19 @@ async def _produce(options: Options) -> int:
         await client.connect()
         producer: Producer
         create = client.producer if is_scalable(options.topic) else client.classic.create_producer
+        schema = await find_schema(client, options.topic, options.schema)
         producer = await create(
             options.topic,
+            schema=schema,
             name=options.producer_name,
             compression=options.compression,
             batching=options.batching == "on",
         )
         async with producer:
-            return await _send_all(producer, options)
+            return await _send_all(producer, options, schema)
 
 
-async def _send_all(producer: Producer, options: Options) -> int:
+async def _send_all(producer: Producer, options: Options, schema: Schema[Any]) -> int:
     clock = SystemClock()
     count = 0
     failures: list[BaseException] = []
@@ -76,7 +80,7 @@ async def _send_all(producer: Producer, options: Options) -> int:
             is_now = options.event_time == "now"
             event_time_ms = clock.now_ms() if is_now else int(options.event_time)
             described["event_time"] = datetime.fromtimestamp(event_time_ms / 1000, UTC)
-        sent = await producer.submit(line.data, **described)
+        sent = await producer.submit(parse_value(line.data, schema), **described)
         sent.add_done_callback(on_sent)
         count += 1
         if failures:

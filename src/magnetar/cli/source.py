@@ -16,9 +16,10 @@ from magnetar.client.scalable.checkpoint_consumer import AsyncCheckpointConsumer
 from magnetar.client.scalable.message import Message as ScalableMessage
 from magnetar.client.scalable.queue import AsyncQueueConsumer
 from magnetar.client.scalable.stream import AsyncStreamConsumer
+from magnetar.client.schema.schema import Schema
 from magnetar.model.name import TopicDomain, parse_topic
 
-Received: TypeAlias = Message[bytes] | ScalableMessage[bytes]
+Received: TypeAlias = Message[Any] | ScalableMessage[Any]
 
 
 class Source(Protocol):
@@ -35,15 +36,18 @@ def is_scalable(topic: str) -> bool:
 
 async def open_source(client: AsyncPulsarClient, options: Options) -> Source:
     topic, size = options.topic, options.queue_size
+    schema = Schema.BYTES if options.raw else Schema.auto()
     if not is_scalable(topic):
-        return await _open_regular(client, options)
+        return await _open_regular(client, options, schema)
     if options.reader:
         if options.position not in ("earliest", "latest"):
             raise UsageError("magnetar consume: a scalable topic is read from earliest or latest")
         is_latest = options.position == "latest"
         start = Checkpoint.LATEST if is_latest else Checkpoint.EARLIEST
         return CheckpointSource(
-            await client.checkpoint_consumer(topic, start=start, receiver_queue_size=size)
+            await client.checkpoint_consumer(
+                topic, start=start, receiver_queue_size=size, schema=schema
+            )
         )
     if options.type == "shared":
         return ConsumerSource(
@@ -52,6 +56,7 @@ async def open_source(client: AsyncPulsarClient, options: Options) -> Source:
                 subscription=options.subscription,
                 initial_position=options.position,
                 receiver_queue_size=size,
+                schema=schema,
             )
         )
     return StreamSource(
@@ -60,17 +65,19 @@ async def open_source(client: AsyncPulsarClient, options: Options) -> Source:
             subscription=options.subscription,
             initial_position=options.position,
             receiver_queue_size=size,
+            schema=schema,
         )
     )
 
 
-async def _open_regular(client: AsyncPulsarClient, options: Options) -> Source:
+async def _open_regular(client: AsyncPulsarClient, options: Options, schema: Schema[Any]) -> Source:
     if options.reader:
         reader = await client.classic.reader(
             options.topic,
             parse_message_id(options.position),
             start_included=True,
             receiver_queue_size=options.queue_size,
+            schema=schema,
         )
         return ReaderSource(reader)
     consumer = await client.classic.subscribe(
@@ -79,6 +86,7 @@ async def _open_regular(client: AsyncPulsarClient, options: Options) -> Source:
         type=options.type,
         initial_position=options.position,
         receiver_queue_size=options.queue_size,
+        schema=schema,
     )
     return ConsumerSource(consumer)
 
@@ -86,7 +94,7 @@ async def _open_regular(client: AsyncPulsarClient, options: Options) -> Source:
 class ConsumerSource:
     """Each message is acknowledged on its own."""
 
-    def __init__(self, consumer: AsyncConsumer[bytes] | AsyncQueueConsumer[bytes]) -> None:
+    def __init__(self, consumer: AsyncConsumer[Any] | AsyncQueueConsumer[Any]) -> None:
         self._consumer = consumer
 
     def receive_nowait(self) -> Received | None:
@@ -103,7 +111,7 @@ class ConsumerSource:
 class ReaderSource:
     """Nothing is acknowledged: the broker remembers nothing of a reader."""
 
-    def __init__(self, reader: AsyncReader[bytes]) -> None:
+    def __init__(self, reader: AsyncReader[Any]) -> None:
         self._reader = reader
 
     def receive_nowait(self) -> Received | None:
@@ -119,7 +127,7 @@ class ReaderSource:
 class StreamSource:
     """The last message stands for all before it."""
 
-    def __init__(self, consumer: AsyncStreamConsumer[bytes]) -> None:
+    def __init__(self, consumer: AsyncStreamConsumer[Any]) -> None:
         self._consumer = consumer
 
     def receive_nowait(self) -> Received | None:
@@ -136,7 +144,7 @@ class StreamSource:
 class CheckpointSource:
     """Nothing is acknowledged: the place is the application's own."""
 
-    def __init__(self, consumer: AsyncCheckpointConsumer[bytes]) -> None:
+    def __init__(self, consumer: AsyncCheckpointConsumer[Any]) -> None:
         self._consumer = consumer
 
     def receive_nowait(self) -> Received | None:

@@ -145,6 +145,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
                 default="none",
             ),
             Flag(("--batching",), "join messages", choices=("on", "off"), default="on"),
+            Flag(
+                ("--schema",),
+                "what the values are: bytes; string; topic (JSON, written by the topic's newest"
+                " schema); json:FILE or avro:FILE (JSON, by the Avro definition in a file) (bytes)",
+            ),
             Flag(("--event-time",), "event time in ms since 1970, or 'now'"),
             Flag(("--producer-name",), "name of the producer"),
             Switch(("-q", "--quiet"), "do not print how many messages were sent"),
@@ -186,6 +191,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
                 choices=("text", "json"),
                 default="text",
             ),
+            Switch(("--raw",), "print values as they are stored, not by the topic's schema"),
             Flag(("--timeout",), "stop when nothing came for this many seconds", parse=float),
             Switch(("--follow",), "keep waiting for messages (the default without --timeout)"),
             Switch(("--no-ack",), "leave the messages unacknowledged"),

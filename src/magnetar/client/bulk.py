@@ -21,6 +21,7 @@ from magnetar.client.scalable.resumable import AsyncResumableProducer
 from magnetar.client.schema.schema import Schema
 from magnetar.client.session import Session
 from magnetar.model.name import TopicDomain, parse_topic
+from magnetar.model.schema import SchemaData
 
 
 class AsyncBulk:
@@ -68,6 +69,11 @@ class AsyncBulk:
         """
         self._check_open()
         return await move_hold(self._session, parse_topic(topic), subscription, through)
+
+    async def newest_schema(self, topic: str) -> SchemaData:
+        """What is registered for a topic; NotFoundError when it has no schema."""
+        self._check_open()
+        return await self._session.schemas.fetch(parse_topic(topic))
 
     def resumable_producer(
         self, topic: str, *, schema: Schema[Any] = Schema.BYTES, **options: Any

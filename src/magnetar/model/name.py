@@ -132,7 +132,8 @@ def parse_topic(text: str) -> TopicName:
     try:
         domain = TopicDomain(scheme.lower())
     except ValueError:
-        raise InvalidName(f"Invalid topic domain: '{scheme}'") from None
+        known = ", ".join(TopicDomain)
+        raise InvalidName(f"Invalid topic domain: '{scheme}'; there are {known}") from None
     parts = rest.split("/", 2)
     if len(parts) != 3:
         raise InvalidName(f"Invalid topic name: {text}; expected domain://tenant/namespace/topic")

@@ -138,7 +138,7 @@ def test_lookup_tells_the_broker_and_the_bundle() -> None:
         assert (await admin.get(f"{base}/persistent/public/default/any")).status == 404
         assert (await admin.get(f"{base}/non-persistent/public/default/any")).status == 200
         missing = await admin.get(f"{base}/persistent/public/nope/any")
-        assert (missing.status, missing.reason) == (404, "Namespace not found")
+        assert (missing.status, missing.reason) == (404, "Namespace not found: public/nope")
         assert (await admin.get(f"{base}/bogus/public/default/any")).status == 404
 
     run(body)

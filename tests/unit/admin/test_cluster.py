@@ -16,7 +16,7 @@ def test_a_cluster_is_made_read_changed_and_removed() -> None:
         assert found["serviceUrl"] == "http://d:8080" and "brokerServiceUrl" not in found
         assert (await admin.delete(f"{CLUSTERS}/c2")).status == 204
         missing = await admin.get(f"{CLUSTERS}/c2")
-        assert (missing.status, missing.reason) == (404, "Cluster does not exist")
+        assert (missing.status, missing.reason) == (404, "Cluster does not exist: c2")
 
     run(body)
 

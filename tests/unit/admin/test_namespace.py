@@ -86,10 +86,10 @@ def test_a_namespace_is_refused_with_its_reason(
 def test_missing_things_have_their_reasons() -> None:
     async def body(admin: Admin) -> None:
         for path, reason in (
-            ("nope", "Tenant not found"),
-            ("public/nope", "Namespace does not exist"),
-            ("public/nope/topics", "Namespace does not exist"),
-            ("public/nope/retention", "Namespace does not exist"),
+            ("nope", "Tenant not found: nope"),
+            ("public/nope", "Namespace does not exist: public/nope"),
+            ("public/nope/topics", "Namespace does not exist: public/nope"),
+            ("public/nope/retention", "Namespace does not exist: public/nope"),
         ):
             reply = await admin.get(f"{NAMESPACES}/{path}")
             assert (reply.status, reply.reason) == (404, reason)

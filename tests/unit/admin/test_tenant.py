@@ -27,7 +27,7 @@ def test_a_tenant_is_made_read_changed_and_removed() -> None:
     [
         ("t1", ..., 412, "TenantInfo is null"),
         ("t1", None, 412, "TenantInfo is null"),
-        ("t1", {"allowedClusters": ["nope"]}, 412, "Clusters do not exist"),
+        ("t1", {"allowedClusters": ["nope"]}, 412, "Clusters do not exist: nope"),
         ("t1", {"allowedClusters": []}, 412, "Clusters cannot be empty or blank"),
         ("public", INFO, 409, "Tenant already exist"),
         ("a%40b", INFO, 412, "Tenant name is not valid"),

@@ -41,7 +41,7 @@ class ClusterApi:
     async def get(self, name: str) -> ClusterData:
         data = await self._clusters.get(name) if is_valid_part(name) else None
         if data is None:
-            raise NotFound("Cluster does not exist")
+            raise NotFound(f"Cluster does not exist: {name}")
         return data
 
     async def create(self, name: str, data: ClusterData) -> None:

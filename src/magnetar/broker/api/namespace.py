@@ -41,7 +41,7 @@ class NamespaceApi:
 
     async def list(self, tenant: str) -> Sequence[str]:
         if not is_valid_part(tenant) or await self._service.resources.tenants.get(tenant) is None:
-            raise TenantNotFound("Tenant not found")
+            raise TenantNotFound(f"Tenant not found: {tenant}")
         return [str(name) for name in await self._namespaces.list(tenant)]
 
     async def get(self, name: NamespaceName) -> Policies:

@@ -18,7 +18,7 @@ Change: TypeAlias = Callable[[Policies], Policies]
 async def load_policies(service: Service, namespace: NamespaceName) -> Policies:
     policies = await service.resources.namespaces.get(namespace)
     if policies is None:
-        raise NamespaceNotFound("Namespace does not exist")
+        raise NamespaceNotFound(f"Namespace does not exist: {namespace}")
     return policies
 
 
@@ -31,4 +31,4 @@ async def store_policies(service: Service, namespace: NamespaceName, change: Cha
 
 async def check_tenant(service: Service, tenant: str) -> None:
     if await service.resources.tenants.get(tenant) is None:
-        raise TenantNotFound("Tenant does not exist")
+        raise TenantNotFound(f"Tenant does not exist: {tenant}")

@@ -32,7 +32,7 @@ class TenantApi:
     async def get(self, name: str) -> TenantInfo:
         info = await self._tenants.get(name) if is_valid_part(name) else None
         if info is None:
-            raise TenantNotFound("Tenant does not exist")
+            raise TenantNotFound(f"Tenant does not exist: {name}")
         return info
 
     async def create(self, name: str, info: TenantInfo | None) -> None:
@@ -72,8 +72,9 @@ class TenantApi:
         if any(role != role.strip() for role in info.adminRoles):
             raise PreconditionFailed("AdminRoles contains whitespace in the beginning or end.")
         known = set(await self._service.resources.clusters.list())
-        if not set(info.allowedClusters) <= known | {"global"}:
-            raise PreconditionFailed("Clusters do not exist")
+        missing = set(info.allowedClusters) - known - {"global"}
+        if missing:
+            raise PreconditionFailed(f"Clusters do not exist: {', '.join(sorted(missing))}")
         return info
 
     async def _check_removable(self, tenant: str, cluster: str) -> None:

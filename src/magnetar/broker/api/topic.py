@@ -287,7 +287,7 @@ async def for_each(
 async def check_namespace(service: Service, namespace: NamespaceName) -> None:
     policies = await service.resources.namespaces.get(namespace)
     if policies is None or policies.deleted:
-        raise NamespaceNotFound("Namespace not found")
+        raise NamespaceNotFound(f"Namespace not found: {namespace}")
 
 
 async def check_new(service: Service, topic: TopicName) -> None:
