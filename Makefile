@@ -22,6 +22,7 @@ help:
 	@echo "make bench   the quick measurements, and what else can be measured"
 	@echo "make demo    v4, V5, migration, splits and merges, Spark and an audit in a minute"
 	@echo "make demo-crash  produce, kill -9, restart, consume: nothing lost"
+	@echo "make zookeeper  fetch the ZooKeeper server that the tests and docs/cluster.md start"
 	@echo "make lock    resolve the dependencies anew"
 	@echo "make clean   remove caches and builds"
 

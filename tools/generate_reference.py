@@ -88,7 +88,8 @@ def write_fields(kind: type[Any]) -> Iterator[str]:
     notes = field_notes(kind)
     for name, hint in inspect.get_annotations(kind).items():
         if not name.startswith("_") and "ClassVar" not in str(hint):
-            yield f"- `{name}: {_MODULE.sub('', str(hint))}`. {notes.get(name, '')}".rstrip()
+            text = hint.__forward_arg__ if isinstance(hint, typing.ForwardRef) else str(hint)
+            yield f"- `{name}: {_MODULE.sub('', text)}`. {notes.get(name, '')}".rstrip()
 
 
 def field_notes(kind: type[Any]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pulsar
 import pytest
 
+from magnetar import BatchingPolicy, PulsarClient
 from magnetar.cli.main import main
 from magnetar.testing.broker import MagnetarBroker
 
@@ -208,3 +209,23 @@ def test_a_value_or_a_position_that_does_not_fit_is_a_sentence(
     given = [each.replace("{file}", str(definition)) for each in words[1:]]
     assert main([words[0], topic, "--url", magnetar_broker.service_url, *given]) in (1, 2)
     assert said in capsys.readouterr().err
+
+
+def test_a_backlog_is_told_in_messages_with_entries_beside_them(
+    magnetar_broker: MagnetarBroker, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"topic://{topic.partition('://')[2]}-backlog"
+    admin = ["admin", "--admin-url", magnetar_broker.admin_url, "scalable-topics"]
+    assert main([*admin, "create", name]) == 0
+    assert main([*admin, "create-subscription", name, "-s", "slow"]) == 0
+    with PulsarClient(magnetar_broker.service_url) as client:
+        producer = client.producer(name, batching=BatchingPolicy(max_delay=10, max_messages=20))
+        for number in range(60):
+            producer.submit(b"%d" % number)
+        producer.flush()
+    capsys.readouterr()
+    assert main([*admin, "subscriptions", name]) == 0
+    heading, row = capsys.readouterr().out.splitlines()
+    shown = dict(zip(heading.split(), row.split(), strict=True))
+    assert shown["BACKLOG"] == "60"
+    assert 0 < int(shown["ENTRIES"]) < 60

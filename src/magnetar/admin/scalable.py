@@ -156,6 +156,14 @@ async def peek_message(api: BrokerApi, call: Call) -> object:
     return entry_response(*found)
 
 
+async def analyze_backlog(api: BrokerApi, call: Call) -> object:
+    """Count the entries and messages that a subscription has not acknowledged of one segment."""
+    entries_max = call.number("entriesMax")
+    return await api.scalable_stats.analyze_backlog(
+        call.topic, _segment(call), call.subscription, entries_max
+    )
+
+
 # The layout
 async def split_segment(api: BrokerApi, call: Call) -> object:
     """Split a segment in its middle, or before the hash `at`."""
@@ -323,6 +331,9 @@ def _make_table(area: str, spelling: str) -> Table:
     table.add("GET", f"{ONE}/decisions", get_decisions, TOPIC_READ)
     peek = f"{SEGMENT}/subscriptions/{{subscription}}/position/{{number}}"
     table.add("GET", peek, peek_message, TOPIC_CONSUME, produces=BYTES)
+    analyze = f"{SEGMENT}/subscriptions/{{subscription}}/analyzeBacklog"
+    most = (Query("entriesMax", int),)
+    table.add("POST", analyze, analyze_backlog, TOPIC_CONSUME, status=200, query=most)
     split = f"{ONE}/split/{{segment}}"
     table.add("POST", split, split_segment, SUPER_USER, priority=P0, query=(Query("at", str),))
     table.add("POST", f"{ONE}/merge/{{left}}/{{right}}", merge_segments, SUPER_USER, priority=P0)

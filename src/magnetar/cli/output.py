@@ -6,11 +6,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from magnetar.cli.moment import format_time
 from magnetar.client.message_id import MessageId
 
 _END: Final = object()
 _CELL_MAX: Final = 60
 """Characters of a structure that is shown on the line of its name."""
+_MOMENT_MIN_MS: Final = 10**12
 
 
 def format_result(result: Any, style: str) -> str:
@@ -94,10 +96,31 @@ def _cell(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def _is_moment(key: str, value: Any) -> bool:
+    """Milliseconds since 1970, told from a duration by their size."""
+    return key.endswith("Ms") and isinstance(value, int) and value > _MOMENT_MIN_MS
+
+
+def _heading(key: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    is_moment = any(_is_moment(key, row.get(key)) for row in rows)
+    return (key.removesuffix("Ms") if is_moment else key).upper()
+
+
+def _table_cell(key: str, value: Any) -> str:
+    """In a table nothing is JSON: names stand before values, commas between the items of a list."""
+    if _is_moment(key, value):
+        return format_time(value)
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={_table_cell(name, each)}" for name, each in value.items())
+    if isinstance(value, list):
+        return ", ".join(_table_cell(key, each) for each in value)
+    return _cell(value)
+
+
 def _format_table(rows: Sequence[Mapping[str, Any]]) -> str:
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    lines = [[column.upper() for column in columns]]
-    lines += [[_cell(row[key]) if key in row else "" for key in columns] for row in rows]
+    lines = [[_heading(key, rows) for key in columns]]
+    lines += [[_table_cell(key, row[key]) if key in row else "" for key in columns] for row in rows]
     widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

@@ -61,7 +61,7 @@ def _segments(admin: Any, options: Options) -> Any:
             "msg/s in": each["msgRateIn"],
             "msg/s out": each["msgRateOut"],
             "bytes": each.get("storageSize", 0),
-            "backlog": ", ".join(
+            "backlog in entries": ", ".join(
                 f"{name} {count['msgBacklog']}" for name, count in each["subscriptions"].items()
             ),
         }

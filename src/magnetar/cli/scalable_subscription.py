@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from magnetar.cli.command import Flag, Options, Switch, Verb
 from magnetar.cli.scalable import TOPIC
 from magnetar.cli.value import parse_duration_ms, parse_duration_s
-from magnetar.client.error import AdminNotFound
+from magnetar.client.error import AdminError, AdminNotFound
 from magnetar.runtime.clock import SystemClock
 
+_READ_MAX: Final = 2000
+"""Entries of one segment that are read to count their messages."""
 _NAME: Final = Flag(("-s", "--subscription"), "name of the subscription", required=True)
 
 
@@ -18,9 +21,35 @@ def _list(admin: Any, options: Options) -> Any:
     if options.output == "json":
         return found
     return [
-        {"subscription": name, "type": each["type"], "backlog": each["msgBacklog"]}
+        {
+            "subscription": name,
+            "type": each["type"],
+            "backlog": _count_messages(admin, options.topic, name, each["backlog"]),
+            "entries": each["msgBacklog"],
+        }
         for name, each in found.items()
     ]
+
+
+def _count_messages(admin: Any, topic: str, name: str, entries: Mapping[str, int]) -> str:
+    """Messages that wait: counted where the backlog is short, else estimated by its begin.
+
+    A broker keeps the place of a subscription in entries, and an entry may be a batch.
+    """
+    count, is_estimate = 0.0, False
+    for segment, backlog in entries.items():
+        if not backlog:
+            continue
+        try:
+            read = admin.scalable_topics.analyze_backlog(
+                topic, int(segment), name, entries_max=_READ_MAX
+            )
+        except AdminError:
+            return "?"  # the segment is on another broker, or it went meanwhile
+        is_estimate |= read["aborted"]
+        each = read["messages"] / max(1, read["entries"])
+        count += backlog * each if read["aborted"] else read["messages"]
+    return f"{'about ' if is_estimate else ''}{round(count)}"
 
 
 def _seek(admin: Any, options: Options) -> None:

@@ -231,6 +231,21 @@ COMMANDS: Final[tuple[Command, ...]] = (
         ),
     ),
     Command(
+        "configuration",
+        "the keys of a broker: which do something, their defaults and what they mean",
+        "magnetar.cli.configuration",
+        parts=(
+            Argument("key", "one key; without it all", optional=True),
+            Switch(("--acting",), "only those that do something"),
+            Flag(
+                ("-o", "--output"),
+                "how to print the result (table)",
+                default="table",
+                choices=("table", "json"),
+            ),
+        ),
+    ),
+    Command(
         "spark",
         "jobs over many topics on Spark: what-if, load-history and more",
         "magnetar.cli.spark",

@@ -23,10 +23,20 @@ from magnetar.client.message_id import MessageId
         (MessageId(1, 2), "1:2:-1:-1"),
         ({"a": 1, "long": {"b": [2]}}, 'a     1\nlong  {"b": [2]}'),
         ([{"id": 1, "x": "y"}, {"id": 20, "z": None}], "ID  X  Z\n1   y\n20     null"),
+        (
+            [{"load": {"in": 1.23456, "of": {"a": 1}}, "ids": [1, 2], "waitMs": 50}],
+            "LOAD             IDS   WAITMS\nin=1.235 of=a=1  1, 2  50",
+        ),
     ],
 )
 def test_a_table_is_readable(result: object, expected: str) -> None:
     assert format_result(result, "table") == expected
+
+
+def test_a_time_in_a_table_is_read_and_not_counted() -> None:
+    lines = format_result([{"atMs": 1_800_000_000_000, "kind": "SPLIT"}], "table").splitlines()
+    assert lines[0].split() == ["AT", "KIND"]
+    assert lines[1].startswith("2027-01-1") and lines[1].endswith("SPLIT")
 
 
 def test_what_is_too_long_for_a_line_is_set_in_below_its_name() -> None:

@@ -138,12 +138,18 @@ def test_lists_of_segments_and_subscriptions_are_tables(
     found = segment + ', "storageSize": 9, "subscriptions": {"s": {"msgBacklog": 2}}}'
     call("segments t/n/x", Answer(200, f'{{"0": {found}}}'))
     assert capsys.readouterr().out == (
-        "SEGMENT  HASHES     STATE   MSG/S IN  MSG/S OUT  BYTES  BACKLOG\n"
+        "SEGMENT  HASHES     STATE   MSG/S IN  MSG/S OUT  BYTES  BACKLOG IN ENTRIES\n"
         "0        0000-ffff  ACTIVE  1.5       0.0        9      s 2\n"
     )
     found = '{"s": {"type": "QUEUE", "msgBacklog": 7, "backlog": {"0": 7}}}'
-    call("subscriptions t/n/x", Answer(200, found))
-    assert capsys.readouterr().out == "SUBSCRIPTION  TYPE   BACKLOG\ns             QUEUE  7\n"
+    for read, shown in (
+        ('{"entries": 7, "messages": 500, "aborted": false}', "500     "),
+        ('{"entries": 2, "messages": 20, "aborted": true}', "about 70"),
+    ):
+        call("subscriptions t/n/x", Answer(200, found), Answer(200, read))
+        heading, row = capsys.readouterr().out.splitlines()
+        assert heading.split() == ["SUBSCRIPTION", "TYPE", "BACKLOG", "ENTRIES"]
+        assert row.startswith(f"s             QUEUE  {shown}".rstrip()) and row.endswith(" 7")
 
 
 def test_peek_stops_where_no_message_waits(capsys: pytest.CaptureFixture[str]) -> None:

@@ -144,6 +144,15 @@ class ScalableStatsApi:
         segment = (await self._service.scalable.metadata(topic)).layout.get(number)
         return await self._subscriptions.peek(segment.name_in(topic), subscription, place)
 
+    async def analyze_backlog(
+        self, topic: TopicName, number: SegmentId, subscription: str, entries_max: int | None
+    ) -> Mapping[str, Any]:
+        """How many messages the backlog of one segment has, by reading it."""
+        segment = (await self._service.scalable.metadata(topic)).layout.get(number)
+        return await self._subscriptions.analyze_backlog(
+            segment.name_in(topic), subscription, entries_max=entries_max
+        )
+
     # One of many
     async def _describe_segments(self, topic: TopicName, layout: Layout) -> dict[str, Any]:
         described = await together(

@@ -211,15 +211,23 @@ class SubscriptionApi:
         await self._each(topic, name, "GetReplicatedSubscriptionStatus", tell)
         return told
 
-    async def analyze_backlog(self, topic: TopicName, name: str) -> Mapping[str, Any]:
-        """Read the whole backlog and count; nothing filters here, so all of it is accepted."""
+    async def analyze_backlog(
+        self, topic: TopicName, name: str, *, entries_max: int | None = None
+    ) -> Mapping[str, Any]:
+        """Read the backlog, up to so many entries of it, and count; nothing filters here, so all of
+        it is accepted.
+        """
         what = "Analyze backlog"
         await self._check_not_partitioned(topic, f"{what} on a partitioned topic is not allowed")
         subscription = await self._find(topic, name, what)
         cursor, chain = subscription.cursor, subscription.topic.chain
         entries = messages = 0
         position = cursor.first_unacked()
+        aborted = False
         while (run := await chain.read(position, _SCAN_ENTRIES, _SCAN_BYTES)) is not None:
+            aborted = entries_max is not None and entries >= entries_max
+            if aborted:
+                break
             for index, entry in enumerate(run.data):
                 if not cursor.is_acknowledged(run.ledger_id, run.first + index):
                     entries += 1
@@ -235,7 +243,7 @@ class SubscriptionApi:
             "filterRejectedMessages": 0,
             "filterAcceptedMessages": messages,
             "filterRescheduledMessages": 0,
-            "aborted": False,
+            "aborted": aborted,
         }
 
     # Finding

@@ -110,6 +110,16 @@ class ScalableAdmin:
         rest = ("segments", segment, "subscriptions", subscription, "position", place)
         return decode_entry_answer(self._transport.call("GET", _path(topic, *rest)))
 
+    def analyze_backlog(
+        self, topic: str, segment: int, subscription: str, *, entries_max: int | None = None
+    ) -> Document:
+        """How many entries and messages wait in one segment, by reading up to so many entries;
+        `aborted` tells that there are more.
+        """
+        path = _path(topic, "segments", segment, "subscriptions", subscription, "analyzeBacklog")
+        found: Document = self._transport.post(path, query={"entriesMax": entries_max})
+        return found
+
     # The layout
     def split(self, topic: str, segment: int, *, at: int | None = None) -> None:
         """In the middle, or so that `at` is the first hash of the upper half."""

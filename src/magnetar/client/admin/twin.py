@@ -204,6 +204,7 @@ class AsyncScalableAdmin(_Group[ScalableAdmin]):
     migrate_to_scalable = _twin(ScalableAdmin.migrate_to_scalable)
     migration_check = _twin(ScalableAdmin.migration_check)
     peek = _twin(ScalableAdmin.peek)
+    analyze_backlog = _twin(ScalableAdmin.analyze_backlog)
     policy = _twin(ScalableAdmin.policy)
     properties = _twin(ScalableAdmin.properties)
     prune = _twin(ScalableAdmin.prune)

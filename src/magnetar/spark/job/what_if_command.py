@@ -72,6 +72,8 @@ def format_summary(verdicts: list[Verdict], chosen: Verdict, price: Price) -> li
             f" {each.overloaded_hours:,.1f} h overloaded, {each.segment_hours:,.1f} segment-hours,"
             f" cost {each.cost(price):,.1f}"
         )
+    if chosen.policy == base.policy:
+        return [*lines, "the policy in force is the best of them"]
     return [*lines, f"differs in   {describe_difference(chosen.policy, base.policy)}"]
 
 
