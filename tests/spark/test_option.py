@@ -49,7 +49,10 @@ def test_contradictory_options_are_refused_by_both_names(one: dict[str, str], ot
         ({"maxBytesPerTrigger": "many"}, "64MB"),
         ({"startingTime": "yesterday"}, "startingTime is a time such as"),
         ({"startingOffsets": "{}"}, "startingOffsets is earliest, latest"),
-        ({"maxMesagesPerTrigger": "5"}, "There is no option maxmesagespertrigger"),
+        (
+            {"maxMesagesPerTrigger": "5"},
+            "no option maxMesagesPerTrigger; did you mean maxMessagesPerTrigger?",
+        ),
         ({"topic": "non-persistent://public/default/x"}, "keeps nothing"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,11 @@ class TlsPolicy:
         if (self.certificate is None) != (self.key is None):
             raise ConfigurationError("A client certificate needs both its file and its key's")
 
+    def _find_bad(self) -> str:
+        """The file that cannot be opened: the library does not say which."""
+        given = [str(each) for each in (self.trust_certs, self.certificate, self.key) if each]
+        return next((each for each in given if not os.access(each, os.R_OK)), ", ".join(given))
+
     def load(self) -> ssl.SSLContext:
         """Raise ConfigurationError for a file that is missing or unreadable."""
         context = ssl.create_default_context() if self.trust_certs is None else _empty_context()
@@ -39,10 +45,9 @@ class TlsPolicy:
         except ssl.SSLError as error:
             raise ConfigurationError(f"TLS: {error.reason or 'not a PEM file'}") from None
         except OSError as error:
-            names = ", ".join(
-                str(each) for each in (self.trust_certs, self.certificate, self.key) if each
-            )
-            raise ConfigurationError(f"TLS: {error.strerror or error}, of {names}") from None
+            raise ConfigurationError(
+                f"TLS: {self._find_bad()}: {error.strerror or error}"
+            ) from None
         context.check_hostname = self.verify_hostname and not self.allow_insecure
         if self.allow_insecure:
             context.verify_mode = ssl.CERT_NONE

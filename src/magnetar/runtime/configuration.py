@@ -213,7 +213,7 @@ class Configuration:
         cls, path: Path | None, overrides: Sequence[str] = (), *, standalone: bool = False
     ) -> Configuration:
         """Read a file, if there is one, then KEY=VALUE overrides."""
-        settings = load_settings(path) if path is not None else {}
+        settings = load_settings(path, _check_setting) if path is not None else {}
         return cls(settings | parse_overrides(overrides), standalone=standalone)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -312,6 +312,10 @@ def _check_dynamic(written: str) -> str:
             f"{written} is not a configuration key that can change at run time"
         )
     return name
+
+
+def _check_setting(written: str, text: str) -> None:
+    _parse_setting(canonical_name(written), text)
 
 
 def _parse_setting(name: str, text: str) -> Value:

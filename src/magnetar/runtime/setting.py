@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from magnetar.errors import InvalidConfiguration
 from magnetar.runtime.key import Value, format_value
@@ -15,9 +15,15 @@ _LINE: Final = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", r
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _CONTROL: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
+Check: TypeAlias = Callable[[str, str], object]
 
-def load_settings(path: Path) -> dict[str, str]:
-    """Read a file: TOML when its name ends so, else properties. Refusals begin with its name."""
+
+def load_settings(path: Path, check: Check = lambda key, value: None) -> dict[str, str]:
+    """Read a file: TOML when its name ends so, else properties.
+
+    Refusals, those of `check` for a key and its value among them, begin with the name of the file
+    and, where it is known, the number of the line.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -25,9 +31,25 @@ def load_settings(path: Path) -> dict[str, str]:
     except UnicodeDecodeError as error:
         raise InvalidConfiguration(f"{path}: byte {error.start} is not UTF-8") from None
     try:
-        return parse_toml(text) if path.suffix == ".toml" else parse_properties(text)
+        if path.suffix != ".toml":
+            return _load_properties(path, text, check)
+        settings = parse_toml(text)
+        for key, value in settings.items():
+            check(key, value)
     except InvalidConfiguration as error:
         raise InvalidConfiguration(f"{path}: {error.sentence}") from None
+    return settings
+
+
+def _load_properties(path: Path, text: str, check: Check) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for number, key, value in _properties(text):
+        try:
+            check(key, value)
+        except InvalidConfiguration as error:
+            raise InvalidConfiguration(f"line {number}: {error.sentence}") from None
+        settings[key] = value
+    return settings
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -35,28 +57,33 @@ def parse_properties(text: str) -> dict[str, str]:
 
     A later line wins over an earlier one of the same key, as in Java.
     """
-    settings: dict[str, str] = {}
-    for line in _logical_lines(text):
+    return {key: value for _, key, value in _properties(text)}
+
+
+def _properties(text: str) -> Iterator[tuple[int, str, str]]:
+    """The number of the line on which each begins, key and value."""
+    for number, line in _logical_lines(text):
         found = _LINE.fullmatch(line)
         assert found is not None
         key, value = found.groups()
-        settings[_unescape(key)] = _unescape(value).strip()
-    return settings
+        yield number, _unescape(key), _unescape(value).strip()
 
 
-def _logical_lines(text: str) -> Iterator[str]:
-    held = ""
-    for raw in re.split(r"\r\n|\n|\r", text):
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    held, begun = "", 0
+    for number, raw in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
         line = raw.lstrip(" \t\f")
         if not held and (not line or line[0] in "#!"):
             continue
+        if not held:
+            begun = number
         if (len(line) - len(line.rstrip("\\"))) % 2:
             held += line[:-1]
             continue
-        yield held + line
+        yield begun, held + line
         held = ""
     if held:
-        yield held
+        yield begun, held
 
 
 def _unescape(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from magnetar.client.error import ConfigurationError
 from magnetar.client.quantity import parse_size
-from magnetar.errors import InvalidName, MagnetarError
+from magnetar.errors import InvalidName, MagnetarError, nearest
 from magnetar.model.name import TopicDomain, TopicName, parse_namespace, parse_topic
 from magnetar.spark.access import NOBODY, OPTIONS, Access
 from magnetar.spark.admission import Limits
@@ -46,10 +46,11 @@ class Options:
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {key.lower(): value for key, value in given.items()}
-        self._known: set[str] = set()
+        self._written = {key.lower(): key for key in given}
+        self._known: dict[str, str] = {}
 
     def text(self, name: str, default: str | None = None) -> str | None:
-        self._known.add(name.lower())
+        self._known[name.lower()] = name
         value = self._given.get(name.lower(), default)
         return value if value is None else str(value).strip()
 
@@ -102,7 +103,7 @@ class Options:
 
     def prefixed(self, prefix: str) -> dict[str, str]:
         found = {k: v for k, v in self._given.items() if k.startswith(prefix.lower())}
-        self._known.update(found)
+        self._known.update(zip(found, found, strict=True))
         return {key[len(prefix) :]: value for key, value in found.items()}
 
     def together(self, *names: str) -> None:
@@ -114,11 +115,13 @@ class Options:
             )
 
     def check_known(self) -> None:
-        unknown = sorted(set(self._given) - self._known - {"path"})
+        unknown = sorted(set(self._given) - set(self._known) - {"path"})
         if unknown:
-            raise InvalidOption(
-                f"There is no option {unknown[0]}; see docs/spark.md for those there are"
-            )
+            # Spark hands options over in lower case: what is meant is shown as it is written.
+            written = self._written[unknown[0]]
+            meant = nearest(written, self._known.values())
+            hint = f"did you mean {meant}?" if meant else "see docs/spark.md for those there are"
+            raise InvalidOption(f"There is no option {written}; {hint}")
 
 
 def _either(kind: type[StrEnum]) -> str:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.errors import InvalidConfiguration
+from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.setting import (
     load_settings,
     parse_overrides,
@@ -104,3 +105,19 @@ def test_overrides_are_key_value_words() -> None:
     for bad in ("a", "=1", ""):
         with pytest.raises(InvalidConfiguration, match="is not KEY=VALUE"):
             parse_overrides([bad])
+
+
+def test_a_refused_setting_is_found_by_file_and_line(tmp_path: Path) -> None:
+    conf, toml = tmp_path / "broker.conf", tmp_path / "broker.toml"
+    conf.write_text("# comment\nclusterName=a\\\n  b\n\nmaxMesageSize 5\n")
+    with pytest.raises(
+        InvalidConfiguration,
+        match=rf"^{conf}: line 5: maxMesageSize is not .*; did you mean maxMessageSize\?$",
+    ):
+        Configuration.load(conf)
+    conf.write_text("clusterName=a\nmaxMessageSize=much\n")
+    with pytest.raises(InvalidConfiguration, match=rf"^{conf}: line 2: maxMessageSize: 'much' is"):
+        Configuration.load(conf)
+    toml.write_text("foo = 1\n")
+    with pytest.raises(InvalidConfiguration, match=rf"^{toml}: foo is not a configuration key"):
+        Configuration.load(toml)
