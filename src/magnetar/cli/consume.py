@@ -17,6 +17,7 @@ from magnetar.cli.source import Received, Source, open_source
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.error import ConfigurationError
 from magnetar.client.message_id import parse_message_id
+from magnetar.client.schema.schema import Schema
 
 _UNFLUSHED_MAX: Final = 100
 _RAW: Final = "{value}"
@@ -54,7 +55,8 @@ async def _consume(options: Options, form: Format) -> None:
         options.url, authentication=make_authentication(options), tls=make_tls(options)
     ) as client:
         await client.connect()
-        source = await open_source(client, options)
+        schema = Schema.BYTES if options.raw else Schema.auto()
+        source = await open_source(client, options, schema)
         await _print_all(source, options, form)
 
 

@@ -34,9 +34,10 @@ def is_scalable(topic: str) -> bool:
     return parse_topic(topic).domain is TopicDomain.TOPIC
 
 
-async def open_source(client: AsyncPulsarClient, options: Options) -> Source:
+async def open_source(
+    client: AsyncPulsarClient, options: Options, schema: Schema[Any] = Schema.BYTES
+) -> Source:
     topic, size = options.topic, options.queue_size
-    schema = Schema.BYTES if options.raw else Schema.auto()
     if not is_scalable(topic):
         return await _open_regular(client, options, schema)
     if options.reader:
