@@ -145,3 +145,15 @@ COMMANDS: dict[str, Rule] = {
     **dict.fromkeys(("END_TXN", "END_TXN_ON_PARTITION", "END_TXN_ON_SUBSCRIPTION"), ANYBODY_KNOWN),
     **dict.fromkeys(("TC_CLIENT_CONNECT_REQUEST", "WATCH_TC_ASSIGNMENTS"), ANYBODY_KNOWN),
 }
+
+# The same after what allowed it was taken away: the grant of the role, the office of the tenant's
+# admin or of the super-user. The connection is the one that was open before, and so is what the
+# command needs: nothing of it may be used any more.
+_HARMLESS = {name: rule for name, rule in COMMANDS.items() if rule is ANYBODY_KNOWN}
+_NOBODY = Rule(frozenset(), 0)
+AFTER_REVOCATION: dict[str, Rule] = {
+    **dict.fromkeys(COMMANDS, _NOBODY),
+    **_HARMLESS,
+    # What is closed already may be closed once more.
+    **dict.fromkeys(("CLOSE_PRODUCER", "CLOSE_CONSUMER"), ANYBODY_KNOWN),
+}

@@ -7,8 +7,10 @@ import base64
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
+
+import pytest
 
 from magnetar.admin.application import Application
 from magnetar.admin.request import Call
@@ -19,12 +21,25 @@ from magnetar.broker.api import BrokerApi
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler import HANDLERS
 from magnetar.broker.handler.permission import NEEDS
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
+from magnetar.metadata.store import Record
+from magnetar.model.name import parse_topic
+from magnetar.runtime.clock import SystemClock
 from magnetar.wire import command as wire
 from magnetar.wire.command import BaseCommand, ServerError, encode_payload_command
 from magnetar.wire.entry import encode_entry
 from magnetar.wire.jwt import SecretKey, sign_token
-from tests.hostile.permission_table import COMMANDS, KNOWN, Rule, Who, rule_of
-from tests.unit.admin.assembly import Admin, admin_of_new_broker
+from tests.hostile.permission_table import (
+    AFTER_REVOCATION,
+    ANYBODY_KNOWN,
+    COMMANDS,
+    KNOWN,
+    Rule,
+    Who,
+    rule_of,
+)
+from tests.unit.admin.assembly import Admin, Reply, admin_of_new_broker
 from tests.unit.broker.broker_place import Wire
 
 KEY, OTHER_KEY = SecretKey(b"k" * 32), SecretKey(b"o" * 32)
@@ -33,7 +48,7 @@ SETTINGS = {
     "authenticationProviders": "token",
     "tokenSecretKey": "data:;base64," + base64.b64encode(KEY.octets).decode(),
     "authorizationEnabled": "true",
-    "superUserRoles": "root",
+    "superUserRoles": "root,keeper",
 }
 ROLES = {
     Who.STRANGER: "stranger",
@@ -61,7 +76,7 @@ TOKENS = {who: token_of(who) for who in Who}
 
 
 @asynccontextmanager
-async def secure_broker(**more: str) -> AsyncIterator[Admin]:
+async def secure_broker(**more: Any) -> AsyncIterator[Admin]:
     """Two tenants with their admins; in t/n one role may produce and another consume."""
     async with admin_of_new_broker(**SETTINGS, **more) as admin:
         root = replace(admin, token=TOKENS[Who.SUPER])
@@ -313,6 +328,187 @@ def test_every_command_is_carried_out_for_whom_the_table_says_and_nobody_else() 
     print(f"\nbinary protocol: {len(COMMANDS)} commands x {len(Who)} callers = {cells} cells")
 
 
+# ---------------------------------------------------------------------- after a revocation
+
+HELD = (
+    "WATCH_TOPIC_LIST",
+    "SCALABLE_TOPIC_LOOKUP",
+    "SCALABLE_TOPIC_SUBSCRIBE",
+    "WATCH_SCALABLE_TOPICS",
+)
+"""What has no word for its end: the connection ends instead."""
+
+
+@dataclass
+class Office:
+    """Takes from a caller what allows it anything, and gives it back."""
+
+    admin: Admin
+
+    async def take(self, who: Who) -> None:
+        keeper = replace(self.admin, token=sign_token({"sub": "keeper"}, KEY))
+        match who:
+            case Who.PRODUCER | Who.CONSUMER:
+                path = f"/admin/v2/namespaces/t/n/permissions/{ROLES[who]}"
+                reply = await keeper.delete(path)
+            case Who.ADMIN:
+                reply = await self._set_admins(keeper, [])
+            case _:
+                reply = await self._set_super_users(keeper, "keeper")
+        assert reply.status < 300, reply.body
+
+    async def give_back(self, who: Who) -> None:
+        keeper = replace(self.admin, token=sign_token({"sub": "keeper"}, KEY))
+        match who:
+            case Who.PRODUCER | Who.CONSUMER:
+                action = "produce" if who is Who.PRODUCER else "consume"
+                path = f"/admin/v2/namespaces/t/n/permissions/{ROLES[who]}"
+                reply = await keeper.post(path, [action])
+            case Who.ADMIN:
+                reply = await self._set_admins(keeper, ["boss"])
+            case _:
+                reply = await self._set_super_users(keeper, "root,keeper")
+        assert reply.status < 300, reply.body
+
+    @staticmethod
+    async def _set_admins(keeper: Admin, admins: list[str]) -> Reply:
+        info = {"adminRoles": admins, "allowedClusters": ["standalone"]}
+        return await keeper.post("/admin/v2/tenants/t", info)
+
+    @staticmethod
+    async def _set_super_users(keeper: Admin, roles: str) -> Reply:
+        return await keeper.post(f"/admin/v2/brokers/configuration/superUserRoles/{roles}")
+
+
+async def state_of(admin: Admin) -> object:
+    """What a command could have changed."""
+    topic = await admin.service.load_topic(parse_topic(TOPIC))
+    assert isinstance(topic, PersistentTopic)
+    marks = {name: each.cursor.mark_delete for name, each in topic.subscriptions.items()}
+    return topic.chain.total_entries, marks, len(topic.producers)
+
+
+async def is_let_do_after(admin: Admin, name: str, who: Who, *, first: Any = None) -> bool:
+    """Whether the command was carried out although what allowed it is gone. `first` is sent before
+    that happens, behind what the command needs.
+    """
+    before, body = bodies(TOKENS[who])[name]
+    peer = Peer(admin, TOKENS[who])
+    await asyncio.sleep(0)
+    for each in (before, first):
+        if each is not None:
+            assert not is_refused(await peer.ask(each)), (who, name)
+    office = Office(admin)
+    await office.take(who)
+    try:
+        state = await state_of(admin)
+        if peer.wire.closed:
+            return False
+        replies = [] if body is None else await peer.ask(body)
+        await asyncio.sleep(0)
+        connection = peer.connection
+        assert not connection.producers and not connection.consumers, f"{name}: still attached"
+        assert not list(connection.consumers_away), f"{name}: about to come back"
+        assert await state_of(admin) == state, f"{name} changed something"
+        if COMMANDS[name] is ANYBODY_KNOWN:
+            return not is_refused(replies) and not peer.wire.closed
+        done = [each for each in replies if code_of(each) is None]
+        is_silent = name in ("SEND", "FLOW", "ACK", "REDELIVER_UNACKNOWLEDGED_MESSAGES")
+        return not peer.wire.closed and not is_silent and len(done) == len(replies)
+    finally:
+        peer.wire.close()
+        await office.give_back(who)
+
+
+SEEK_FIRST = wire.CommandSeek(consumer_id=1, request_id=9, message_publish_time=1)
+OFFICES = (Who.PRODUCER, Who.CONSUMER, Who.ADMIN, Who.SUPER)
+
+
+def test_after_a_revocation_an_open_connection_is_let_do_what_the_table_says() -> None:
+    async def body() -> int:
+        cells = 0
+        async with secure_broker() as admin:
+            await admin.publish(TOPIC, b"one")
+            for name, rule in COMMANDS.items():
+                before = bodies(None)[name][0]
+                for who in OFFICES:
+                    if who not in rule.allowed:
+                        continue
+                    for first in (None, SEEK_FIRST) if before is SUBSCRIBE else (None,):
+                        is_done = await is_let_do_after(admin, name, who, first=first)
+                        assert is_done == (who in AFTER_REVOCATION[name].allowed), (who, name)
+                        cells += 1
+        return cells
+
+    cells = asyncio.run(body())
+    print(f"\nafter a revocation, on the open connection: {cells} cells")
+
+
+def test_a_connection_that_watches_ends_with_the_grant_behind_it() -> None:
+    async def body() -> None:
+        async with secure_broker() as admin:
+            keeper = replace(admin, token=sign_token({"sub": "keeper"}, KEY))
+            # Nothing of the namespace is loaded: its policies are not held for any topic.
+            assert (await keeper.put("/admin/v2/persistent/t/n/x/unload")).status < 300
+            for name in HELD:
+                for who in (each for each in OFFICES if each in COMMANDS[name].allowed):
+                    opened = bodies(None)[name][1]
+                    assert not await is_let_do_after(admin, "PING", who, first=opened), (who, name)
+
+    asyncio.run(body())
+
+
+class SlowStore(MemoryStore):
+    """Records of topics are read only while the gate is open."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryTree(SystemClock()))
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.asked = asyncio.Event()
+
+    async def get(self, path: str) -> Record | None:
+        if path.startswith(("/managed-ledgers/t/n", "/topics/t/n")) and not self.gate.is_set():
+            self.asked.set()
+            await self.gate.wait()
+        return await super().get(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "who"),
+    [
+        (name, who)
+        for name in ("PRODUCER", "SUBSCRIBE")
+        for who in OFFICES
+        if who in COMMANDS[name].allowed
+    ],
+)
+def test_what_is_still_being_attached_is_refused_when_the_grant_goes(name: str, who: Who) -> None:
+    async def body() -> None:
+        store = SlowStore()
+        async with secure_broker(metadata=store) as admin:
+            await admin.service.unload_topic(parse_topic(TOPIC))
+            peer = Peer(admin, TOKENS[who])
+            await asyncio.sleep(0)
+            store.gate.clear()
+            peer.say(bodies(None)[name][1])
+            async with asyncio.timeout(20):
+                await store.asked.wait()
+                await Office(admin).take(who)
+                store.gate.set()
+                while not any(map(code_of, peer.wire.received)):
+                    await asyncio.sleep(0)
+            assert is_refused(peer.wire.received), peer.wire.received
+            held = peer.connection
+            assert not held.producers and not held.consumers and not held.scalable.groups
+            _, marks, producers = await state_of(admin)  # type: ignore[misc]
+            assert not marks and not producers, "nothing is made for a caller without grant"
+            peer.wire.close()
+        await store.close()
+
+    asyncio.run(body())
+
+
 # ---------------------------------------------------------------------- nothing is left out
 
 
@@ -320,7 +516,7 @@ def test_every_command_that_a_client_may_send_has_a_row() -> None:
     handled = {*HANDLERS, BaseCommand.CONNECT, BaseCommand.PING, BaseCommand.PONG, BaseCommand.SEND}
     assert set(NEEDS) == handled
     assert set(COMMANDS) == {BaseCommand.Type.Name(kind) for kind in handled}
-    assert set(bodies(None)) == set(COMMANDS)
+    assert set(bodies(None)) == set(COMMANDS) == set(AFTER_REVOCATION)
 
 
 def test_every_route_has_a_need_and_the_table_needs_every_row() -> None:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
+from magnetar.broker.consumer import ConsumersAway
 from magnetar.broker.handshake import Handshake
 from magnetar.broker.scalable.attendance import Attendance
 from magnetar.errors import (
@@ -70,7 +71,7 @@ class Connection(asyncio.Protocol):
         """Creations under way, by producer id. One that is not here any more was given up."""
         self.consumers: dict[int, Consumer] = {}
         self.consumers_coming: dict[int, object] = {}
-        self.consumers_away: dict[int, Consumer] = {}  # sent away by a seek, and about to come back
+        self.consumers_away = ConsumersAway()
         self.watchers: dict[int, TopicListWatcher] = {}
         self.scalable = Attendance()
         self.closed_producers: dict[int, float] = {}
@@ -237,6 +238,7 @@ class Connection(asyncio.Protocol):
             consumer.detach()
         self.producers.clear()
         self.consumers.clear()
+        self.consumers_away.clear()
 
     def close(self) -> None:
         """Write what is gathered, then end the connection."""

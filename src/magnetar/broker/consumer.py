@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
 
 
+_AWAY_S: Final = 10.0
+"""How long a client may take to notice that a seek sent its consumer away."""
 _CHECKSUM_VERSION: Final = 11
 """Of the protocol: older clients take a checksum for a part of the message."""
 
@@ -188,3 +190,31 @@ class Consumer:
         self.rate.tick(now)
         self.redeliver_rate.tick(now)
         self.ack_rate.tick(now)
+
+
+class ConsumersAway:
+    """Consumers of one connection that a seek sent away: for a while their client may still ask
+    for more before it has noticed.
+    """
+
+    def __init__(self) -> None:
+        self._members: dict[int, tuple[Consumer, float]] = {}
+
+    def __iter__(self) -> Iterator[Consumer]:
+        return iter([consumer for consumer, _ in self._members.values()])
+
+    def add(self, consumer: Consumer, *, now: float) -> None:
+        for each, until in list(self._members.values()):
+            if until <= now:
+                self.pop(each.id)
+        self._members[consumer.id] = (consumer, now + _AWAY_S)
+
+    def find(self, consumer_id: int, *, now: float) -> Consumer | None:
+        consumer, until = self._members.get(consumer_id, (None, 0.0))
+        return consumer if now < until else None
+
+    def pop(self, consumer_id: int) -> None:
+        self._members.pop(consumer_id, None)
+
+    def clear(self) -> None:
+        self._members.clear()

@@ -93,6 +93,11 @@ class Tenants:
     def __init__(self, store: MetadataStore, *, clock: Clock) -> None:
         self._store = store
         self._cache = document_cache(store, POLICIES, TenantInfo, clock=clock)
+        self._written: list[Callable[[], Awaitable[None]]] = []
+
+    def on_written(self, listener: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the listener after each change of a tenant, before the writer goes on."""
+        self._written.append(listener)
 
     async def get(self, name: str) -> TenantInfo | None:
         return await self._cache.get(f"{POLICIES}/{name}")
@@ -111,9 +116,12 @@ class Tenants:
 
     async def update(self, name: str, change: Callable[[TenantInfo], TenantInfo]) -> TenantInfo:
         try:
-            return await self._cache.read_modify_update(f"{POLICIES}/{name}", change)
+            info = await self._cache.read_modify_update(f"{POLICIES}/{name}", change)
         except RecordNotFound:
             raise TenantNotFound(f"Tenant does not exist: {name}") from None
+        for listener in self._written:
+            await listener()
+        return info
 
     async def delete(self, name: str) -> None:
         """Raise RecordNotEmpty while it has namespaces."""

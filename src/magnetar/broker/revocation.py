@@ -1,12 +1,19 @@
 """Takes back what clients hold when the grants that gave it to them are gone.
 
-A client is told to reconnect, and then hears why it cannot.
+A client is told to reconnect, and then hears why it cannot. What is still being attached is not
+seen here: whoever attaches it asks again when it is about to be held (`handler/permission.py`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
+from magnetar.broker.resource import POLICIES
+from magnetar.errors import RecordUnreadable, StoreUnavailable
+from magnetar.metadata.settle import Settler
+from magnetar.metadata.store import Cancel, Change, ChangeKind, SessionEvent
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.permission import (
     NAMESPACE_READ,
@@ -16,53 +23,132 @@ from magnetar.model.permission import (
     Need,
     Target,
 )
+from magnetar.runtime.log import Log
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
     from magnetar.broker.service import Service
 
+_log = Log(__name__)
 
-async def close_unauthorized(service: Service, namespace: NamespaceName) -> None:
-    for connection in list(service.connections):
-        if not connection.closed:
-            await _check_clients(connection, namespace)
-            await _check_watches(connection, namespace)
+_EVERYWHERE: Final = ""
+_RECORD_PARTS: Final = (1, 2)
+"""Below the policies: a tenant, or a tenant and a namespace."""
 
 
-async def _check_clients(connection: Connection, namespace: NamespaceName) -> None:
+class Revocation:
+    """Looks at every connection after a change of a namespace, a tenant or the super-users.
+
+    The writer of a change waits until all that this broker serves was looked at.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._changed: set[str] = set()
+        """Tenants and namespaces by their names."""
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._settler = Settler(service.tasks, "check permissions", self._check)
+        self._cancels: tuple[Cancel, ...] = ()
+        if service.authorization.is_enabled:
+            resources = service.resources
+            self._cancels = (
+                resources.configuration.watch(POLICIES, self._on_record),
+                resources.configuration.watch_session(self._on_session),
+                service.config.listen(("superUserRoles",), lambda: self._mark(_EVERYWHERE)),
+            )
+            resources.namespaces.on_written(self.settle)
+            resources.tenants.on_written(self.settle)
+
+    async def settle(self) -> None:
+        """Wait until every change known so far has had its effect."""
+        await self._settled.wait()
+
+    def close(self) -> None:
+        for cancel in self._cancels:
+            cancel()
+        self._settler.close()
+        self._settled.set()
+
+    def _on_record(self, change: Change) -> None:
+        name = change.path.removeprefix(POLICIES).removeprefix("/")
+        is_record = change.kind is not ChangeKind.CHILDREN_CHANGED
+        if is_record and len(name.split("/")) in _RECORD_PARTS:
+            self._mark(name)
+
+    def _on_session(self, event: SessionEvent) -> None:
+        if event is SessionEvent.RECONNECTED:  # what changed meanwhile was not told
+            self._mark(_EVERYWHERE)
+
+    def _mark(self, name: str) -> None:
+        self._changed.add(name)
+        self._settled.clear()
+        self._settler.request()
+
+    async def _check(self) -> None:
+        changed, self._changed = self._changed, set()
+        try:
+            for connection in list(self._service.connections):
+                await self._check_connection(connection, changed)
+        except StoreUnavailable:  # which is asked again
+            self._changed |= changed
+            raise
+        if not self._changed:
+            self._settled.set()
+
+    async def _check_connection(self, connection: Connection, changed: set[str]) -> None:
+        if connection.closed:
+            return
+        try:
+            await _check_clients(connection, changed)
+            await _check_watches(connection, changed)
+        except RecordUnreadable as error:
+            _log.error("permissions cannot be read", error=error, address=connection.address)
+
+
+def _is_about(changed: set[str], namespace: NamespaceName) -> bool:
+    return not changed.isdisjoint((_EVERYWHERE, namespace.tenant, str(namespace)))
+
+
+async def _check_clients(connection: Connection, changed: set[str]) -> None:
     for producer in list(connection.producers.values()):
         topic = producer.topic.name
-        if topic.namespace == namespace and not await _may(connection, TOPIC_PRODUCE, topic):
+        if _is_about(changed, topic.namespace) and not await _may(connection, TOPIC_PRODUCE, topic):
             producer.disconnect()
-    for consumer in list(connection.consumers.values()):
+    for consumer in (*connection.consumers.values(), *connection.consumers_away):
         subscription = consumer.subscription
-        if subscription is None or subscription.topic.name.namespace != namespace:
+        if subscription is None or not _is_about(changed, subscription.topic.name.namespace):
             continue
         topic = subscription.topic.name
         if not await _may(connection, TOPIC_CONSUME, topic, subscription.name):
             consumer.disconnect()
+            connection.consumers_away.pop(consumer.id)
 
 
-async def _check_watches(connection: Connection, namespace: NamespaceName) -> None:
+async def _check_watches(connection: Connection, changed: set[str]) -> None:
     """There are no words for the end of these: the connection ends."""
-    held = connection.scalable
-    checks: list[tuple[Need, TopicName, str | None]] = [
-        *((TOPIC_READ, session.subject, None) for session in held.layouts.values()),
-        *((TOPIC_CONSUME, group.topic, group.subscription) for group in held.groups.values()),
-    ]
-    for need, topic, subscription in checks:
-        if topic.namespace == namespace and not await _may(connection, need, topic, subscription):
+    for need, target in list(_watched(connection)):
+        namespace = target.namespace_name
+        assert namespace is not None
+        access = connection.service.authorization
+        is_stale = _is_about(changed, namespace)
+        if is_stale and await access.decide(connection.caller, need, target) is not None:
             connection.close()
             return
+
+
+def _watched(connection: Connection) -> Iterator[tuple[Need, Target]]:
+    held = connection.scalable
+    for session in held.layouts.values():
+        yield TOPIC_READ, Target(topic=session.subject)
+    for group in held.groups.values():
+        yield TOPIC_CONSUME, Target(topic=group.topic, subscription=group.subscription)
     watched = {
         *(watcher.namespace for watcher in held.namespaces.values()),
         *(watcher.namespace for watcher in connection.watchers.values()),
     }
-    if namespace in watched:
-        target = Target(namespace=namespace)
-        access = connection.service.authorization
-        if await access.decide(connection.caller, NAMESPACE_READ, target) is not None:
-            connection.close()
+    for namespace in watched:
+        yield NAMESPACE_READ, Target(namespace=namespace)
 
 
 async def _may(

@@ -23,7 +23,7 @@ from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.producer import Producer
 from magnetar.broker.resource import Resources
-from magnetar.broker.revocation import close_unauthorized
+from magnetar.broker.revocation import Revocation
 from magnetar.broker.room import check_room
 from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.schema import SchemaRegistry
@@ -109,6 +109,7 @@ class Service:
         self._names = count()
         self._name_prefix = f"{self.cluster}-{owner.term}"
         self.scalable = ScalableService(self)
+        self.revocation = Revocation(self)
         policies.listen(self._on_policies_changed)
         policies.attach(self)
 
@@ -360,14 +361,13 @@ class Service:
         for live in list(self.topics.values()):
             if live.name.namespace == namespace and topic in (None, policy_name(live.name)):
                 live.on_policies_changed()
-        if topic is None and self.authorization.is_enabled and not self.closing:
-            self.tasks.start(close_unauthorized(self, namespace), name="check permissions")
 
     # ------------------------------------------------------------------ the end
 
     async def close(self) -> None:
         """Tell every client to go elsewhere, make everything durable, end the connections."""
         self.closing = True
+        self.revocation.close()
         await self.scalable.close()
         await self._close_topics()
         for connection in list(self.connections):

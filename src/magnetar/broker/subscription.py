@@ -257,9 +257,10 @@ class Subscription:
         if self._closed or self.topic.closed:
             raise TopicFenced("Subscription is fenced")
         self._moving = asyncio.Event()
+        now = self.topic.service.clock.monotonic()
         try:
             for consumer in list(self.consumers):
-                consumer.connection.consumers_away[consumer.id] = consumer
+                consumer.connection.consumers_away.add(consumer, now=now)
                 consumer.disconnect()
             if self.dispatcher is not None:
                 self.dispatcher.close()

@@ -123,6 +123,7 @@ class BrokerSelfApi:
             raise PreconditionFailed("Can't update non-dynamic configuration")
         await self._store_dynamic(key, value)
         self._apply(key, value)
+        await self._service.revocation.settle()
 
     async def delete_dynamic(self, key: str) -> None:
         key = canonical_name(key)
@@ -130,6 +131,7 @@ class BrokerSelfApi:
             raise PreconditionFailed("Can't delete non-dynamic configuration")
         await self._store_dynamic(key, None)
         self._service.config.reset_dynamic(key)
+        await self._service.revocation.settle()
 
     async def apply_stored_configuration(self) -> None:
         for key, value in (await self.dynamic_values()).items():

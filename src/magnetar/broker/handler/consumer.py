@@ -28,7 +28,7 @@ from magnetar.errors import (
     ServiceNotReady,
     fault_of,
 )
-from magnetar.model.name import parse_topic
+from magnetar.model.name import TopicName, parse_topic
 from magnetar.model.position import EARLIEST, Position
 from magnetar.wire.ackset import decode_ack_set
 from magnetar.wire.command import (
@@ -66,7 +66,7 @@ def on_subscribe(connection: Connection, command: BaseCommand) -> Awaitable[None
             request.request_id, ServiceNotReady("Consumer is already present on the connection")
         )
         return None
-    connection.consumers_away.pop(request.consumer_id, None)
+    connection.consumers_away.pop(request.consumer_id)
     return _subscribe(connection, request, connection.expect_consumer(request.consumer_id))
 
 
@@ -75,15 +75,22 @@ async def _subscribe(connection: Connection, request: CommandSubscribe, creation
         kind = SubscriptionType(request.subType)
         _check_request(request, kind)
         name = parse_topic(request.topic)
-        subscription = request.subscription
-        await authorize(connection, BaseCommand.SUBSCRIBE, topic=name, subscription=subscription)
+        await _authorize(connection, name, request)
         await check_consumer(connection, name, request)
         topic = await connection.service.attach_topic(name, may_create=request.force_topic_creation)
         _check_policy(topic, kind)
         _check_rate(connection, topic, request)
+        await _authorize(connection, name, request)  # loading may have taken long
         await check_consumer_schema(topic, request)
         consumer = _make_consumer(connection, request, kind)
         await attach_reader(topic, consumer, request)
+        try:
+            await _authorize(connection, name, request)
+            if consumer.closed:
+                raise ServiceNotReady("The consumer was sent away while it attached")
+        except BaseException:
+            consumer.detach()
+            raise
         if connection.consumers_coming.get(request.consumer_id) is not creation:
             consumer.detach()  # the client left or changed its mind meanwhile
             return
@@ -92,6 +99,14 @@ async def _subscribe(connection: Connection, request: CommandSubscribe, creation
     finally:
         if connection.consumers_coming.get(request.consumer_id) is creation:
             del connection.consumers_coming[request.consumer_id]
+
+
+async def _authorize(connection: Connection, name: TopicName, request: CommandSubscribe) -> None:
+    """Asked before anything is read or made for the caller, and again after the last wait, just
+    before the connection holds the consumer: from there on a revocation finds it.
+    """
+    subscription = request.subscription
+    await authorize(connection, BaseCommand.SUBSCRIBE, topic=name, subscription=subscription)
 
 
 def _check_request(request: CommandSubscribe, kind: SubscriptionType) -> None:
@@ -170,7 +185,7 @@ def on_redeliver(connection: Connection, command: BaseCommand) -> None:
 def on_close_consumer(connection: Connection, command: BaseCommand) -> Awaitable[None] | None:
     request = command.close_consumer
     connection.consumers_coming.pop(request.consumer_id, None)
-    connection.consumers_away.pop(request.consumer_id, None)
+    connection.consumers_away.pop(request.consumer_id)
     consumer = connection.consumers.pop(request.consumer_id, None)
     if consumer is not None:
         on_reader_closed(consumer)
@@ -192,11 +207,11 @@ def on_unsubscribe(connection: Connection, command: BaseCommand) -> Awaitable[No
 
 
 async def _unsubscribe(connection: Connection, request: CommandUnsubscribe) -> None:
-    consumer, subscription = _find(connection, request.consumer_id)
+    consumer, subscription = await _find(connection, request.consumer_id)
     if len(subscription.consumers) > 1 and not request.force:
         raise ResourceBusy("Unconnected or shared consumer attempting to unsubscribe")
     connection.consumers.pop(request.consumer_id, None)
-    connection.consumers_away.pop(request.consumer_id, None)
+    connection.consumers_away.pop(request.consumer_id)
     consumer.detach()
     topic = subscription.topic
     if topic.subscriptions.get(subscription.name) is subscription:
@@ -208,11 +223,18 @@ async def _unsubscribe(connection: Connection, request: CommandUnsubscribe) -> N
     connection.send_command(success(request.request_id))
 
 
-def _find(connection: Connection, consumer_id: int) -> tuple[Consumer, Subscription]:
+async def _find(connection: Connection, consumer_id: int) -> tuple[Consumer, Subscription]:
     """A consumer that is there, or about to come back from a seek: a client may well ask for more
-    before it has noticed that it was sent away.
+    before it has noticed that it was sent away. That one must still be allowed to come back.
     """
-    consumer = connection.consumers.get(consumer_id) or connection.consumers_away.get(consumer_id)
+    consumer = connection.consumers.get(consumer_id)
+    if consumer is None:
+        now = connection.service.clock.monotonic()
+        consumer = connection.consumers_away.find(consumer_id, now=now)
+        if consumer is not None and consumer.subscription is not None:
+            place = consumer.subscription
+            name, topic = place.name, place.topic.name
+            await authorize(connection, BaseCommand.SUBSCRIBE, topic=topic, subscription=name)
     if consumer is None or consumer.subscription is None:
         raise NotFound("Consumer not found")
     return consumer, consumer.subscription  # type: ignore[return-value]
@@ -226,7 +248,7 @@ def on_seek(connection: Connection, command: BaseCommand) -> Awaitable[None]:
 
 
 async def _seek(connection: Connection, request: CommandSeek) -> None:
-    _, subscription = _find(connection, request.consumer_id)
+    _, subscription = await _find(connection, request.consumer_id)
     if not isinstance(subscription, Subscription):
         raise NotAllowed("Seek needs a persistent topic")
     if request.HasField("message_id"):
@@ -247,7 +269,7 @@ def on_get_last_message_id(connection: Connection, command: BaseCommand) -> Awai
 
 
 async def _get_last_message_id(connection: Connection, request: CommandGetLastMessageId) -> None:
-    consumer, subscription = _find(connection, request.consumer_id)
+    consumer, subscription = await _find(connection, request.consumer_id)
     topic = subscription.topic
     if not isinstance(topic, PersistentTopic):
         raise NotAllowed("A non-persistent topic has no last message")

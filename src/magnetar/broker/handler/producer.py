@@ -50,10 +50,18 @@ async def _create(connection: Connection, request: CommandProducer, creation: ob
         await _authorize(connection, name, request)
         await check_producer(connection, name)
         topic = await service.attach_topic(name)
+        await _authorize(connection, name, request)  # loading may have taken long
         await _add_initial_subscription(topic, request)
         schema_version = await _check_schema(topic, request)
         producer = _make_producer(connection, topic, request, schema_version)
         turn = await topic.add_producer(producer)
+        try:
+            await _authorize(connection, name, request)
+            if producer.closed:
+                raise ServiceNotReady("The producer was sent away while it attached")
+        except BaseException:
+            producer.detach()
+            raise
         if connection.producers_coming.get(request.producer_id) is not creation:
             producer.detach()  # the client left or changed its mind meanwhile
             return
@@ -77,6 +85,9 @@ async def _create(connection: Connection, request: CommandProducer, creation: ob
 
 
 async def _authorize(connection: Connection, name: TopicName, request: CommandProducer) -> None:
+    """Asked before anything is read or made for the caller, and again after the last wait, just
+    before the connection holds the producer: from there on a revocation finds it.
+    """
     await authorize(connection, BaseCommand.PRODUCER, topic=name)
     subscription = request.initial_subscription_name
     if subscription:

@@ -126,14 +126,10 @@ async def _subscribe(connection: Connection, request: CommandScalableTopicSubscr
         if not request.subscription or not request.consumer_name:
             raise BadRequest("A consumer registers with its own name and that of a subscription")
         kind = decode_consumer_kind(request.consumer_type)
-        await authorize(
-            connection,
-            BaseCommand.SCALABLE_TOPIC_SUBSCRIBE,
-            topic=name,
-            subscription=request.subscription,
-        )
+        await _authorize(connection, name, request)
         connection.scalable.check_room()
         coordinator = await _find_coordinator(connection, name, request.subscription, kind)
+        await _authorize(connection, name, request)  # finding it may have taken long
         connection.scalable.groups[request.consumer_id] = coordinator
         assignment = await coordinator.register(
             request.consumer_name,
@@ -147,6 +143,13 @@ async def _subscribe(connection: Connection, request: CommandScalableTopicSubscr
         response.error = _code_of(refusal)  # type: ignore[assignment]
         response.message = refusal.sentence
     connection.send_command(make_command(response))
+
+
+async def _authorize(
+    connection: Connection, name: TopicName, request: CommandScalableTopicSubscribe
+) -> None:
+    kind, subscription = BaseCommand.SCALABLE_TOPIC_SUBSCRIBE, request.subscription
+    await authorize(connection, kind, topic=name, subscription=subscription)
 
 
 async def _find_coordinator(
