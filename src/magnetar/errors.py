@@ -180,6 +180,10 @@ class NoOwner(BrokerError):
 class ProducerBusy(BrokerError): ...
 
 
+class SubscriptionNameReserved(BrokerError):
+    """Clients of Pulsar expect the code of a busy producer here, as its brokers answer."""
+
+
 class ProducerFenced(BrokerError): ...
 
 
@@ -335,6 +339,7 @@ FAULTS: Final[Mapping[type[BrokerError], Fault]] = {
     ServiceNotReady: _fault(WireCode.SERVICE_NOT_READY, 503, retry=True),
     NoOwner: _fault(WireCode.METADATA, 503, retry=True),
     ProducerBusy: _fault(WireCode.PRODUCER_BUSY, 409),
+    SubscriptionNameReserved: _fault(WireCode.PRODUCER_BUSY, 412),
     ProducerFenced: _fault(WireCode.PRODUCER_FENCED, 409),
     ConsumerBusy: _fault(WireCode.CONSUMER_BUSY, 409),
     ConsumerAssignRefused: _fault(WireCode.CONSUMER_ASSIGN, 409),

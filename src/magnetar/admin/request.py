@@ -14,6 +14,7 @@ from magnetar.admin.unknown_field import find_unknown
 from magnetar.errors import BadRequest, BrokerError, InvalidName, PreconditionFailed
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
+from magnetar.model.subscription import check_subscription_name
 
 _TRUE: Final = frozenset(("true", "1", "yes"))
 _FALSE: Final = frozenset(("false", "0", "no", ""))
@@ -102,9 +103,11 @@ class Call:
         """
         try:
             name = decode_local(self.parts["subscription"])
-            return unquote(name, errors="strict") if "%" in name else name
+            name = unquote(name, errors="strict") if "%" in name else name
         except UnicodeDecodeError:
             raise PreconditionFailed("Subscription name is not valid") from None
+        check_subscription_name(name)
+        return name
 
     # What the query says
     def values(self, name: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from magnetar.ledger.chain import EntryRun
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.store import LedgerWriter
 from magnetar.model.position import EARLIEST, EntryId, LedgerId, Position
+from magnetar.model.subscription import COMPACTION_CURSOR
 from magnetar.rules.compaction import Retained, plan_retained
 from magnetar.runtime.log import Log
 from magnetar.wire.batch import BatchMessage, decode_batch, encode_batch
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 
-CURSOR_NAME: Final = "__compaction"
 LEDGER_PROPERTY: Final = "CompactedTopicLedger"
 _HEAD: Final = struct.Struct(">QQ")
 _READ_ENTRIES: Final = 500
@@ -121,7 +121,7 @@ class Compactor:
         """Messages that the last compaction left out."""
 
     async def open(self) -> None:
-        cursor = self._topic.chain.cursors.get(CURSOR_NAME)
+        cursor = self._topic.chain.cursors.get(COMPACTION_CURSOR)
         if cursor is None or LEDGER_PROPERTY not in cursor.properties:
             return
         ledger_id = LedgerId(cursor.properties[LEDGER_PROPERTY])
@@ -178,7 +178,7 @@ class Compactor:
         chain = self._topic.chain
         horizon = chain.last_position
         cursor = await chain.open_cursor(
-            CURSOR_NAME, start=EARLIEST, properties={}, cursor_properties={}
+            COMPACTION_CURSOR, start=EARLIEST, properties={}, cursor_properties={}
         )
         if not chain.total_entries or horizon <= cursor.mark_delete:
             return

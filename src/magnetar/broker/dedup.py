@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from magnetar.errors import BrokerError, ProtocolViolation
 from magnetar.ledger.cursor import Cursor
 from magnetar.model.position import EARLIEST, Position
+from magnetar.model.subscription import DEDUP_CURSOR
 from magnetar.runtime.log import Log
 from magnetar.wire.command import signed64
 from magnetar.wire.entry import decode_metadata
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 
-CURSOR_NAME: Final = "pulsar.dedup"
 _LONG_END: Final = 2**63
 _BEFORE_ALL: Final = -_LONG_END - 1
 """Below any sequence id: a name that is not known may begin with each."""
@@ -52,7 +52,7 @@ class Deduplicator:
     @classmethod
     async def open(cls, topic: PersistentTopic) -> Deduplicator:
         cursor = await topic.chain.open_cursor(
-            CURSOR_NAME, start=EARLIEST, properties={}, cursor_properties={}
+            DEDUP_CURSOR, start=EARLIEST, properties={}, cursor_properties={}
         )
         dedup = cls(topic, cursor)
         now_ms = topic.service.clock.now_ms()

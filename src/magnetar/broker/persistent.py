@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from magnetar.broker.access import ProducerSet
-from magnetar.broker.compaction import CURSOR_NAME as COMPACTION_CURSOR
 from magnetar.broker.compaction import Compactor
 from magnetar.broker.consumer import Consumer
-from magnetar.broker.dedup import CURSOR_NAME as DEDUP_CURSOR
 from magnetar.broker.dedup import Deduplicator
 from magnetar.broker.default import plan_chain
 from magnetar.broker.dispatch.dispatcher import Source
@@ -38,6 +36,7 @@ from magnetar.errors import (
 from magnetar.ledger.chain import Chain
 from magnetar.model.name import TopicDomain, TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
+from magnetar.model.subscription import DEDUP_CURSOR, INTERNAL_CURSORS, check_subscription_name
 from magnetar.rules.policy import EffectivePolicy
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import CommandSubscribe
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from magnetar.broker.service import Service
 
 EPOCH_PROPERTY: Final = "pulsar.topic.epoch"
-INTERNAL_CURSORS: Final = frozenset({DEDUP_CURSOR, COMPACTION_CURSOR})
 
 
 class PersistentTopic(Topic):
@@ -194,6 +192,7 @@ class PersistentTopic(Topic):
         is_limited: bool = True,
     ) -> Subscription:
         """`position` is the first entry to read."""
+        check_subscription_name(name)
         await self.termination.wait()
         if name in self.subscriptions:
             raise Conflict("Subscription already exists for topic")
@@ -216,6 +215,7 @@ class PersistentTopic(Topic):
         return subscription
 
     async def delete_subscription(self, name: str, *, force: bool = False) -> None:
+        check_subscription_name(name)
         subscription = self.subscriptions.get(name)
         if subscription is None:
             raise SubscriptionNotFound(f"Subscription {name} not found for topic {self.name}")

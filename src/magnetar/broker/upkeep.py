@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, assert_never
 
-from magnetar.broker.compaction import CURSOR_NAME as COMPACTION_CURSOR
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.stats import largest_backlog_bytes
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import MagnetarError, ProtocolViolation, QuotaExceeded, QuotaHold, ResourceBusy
 from magnetar.model.name import TopicDomain, TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
+from magnetar.model.subscription import COMPACTION_CURSOR
 from magnetar.rules.retain import (
     EvictByAge,
     EvictBySize,

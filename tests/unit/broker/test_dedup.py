@@ -6,10 +6,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from magnetar.broker.dedup import CURSOR_NAME, Deduplicator, Verdict
+from magnetar.broker.dedup import Deduplicator, Verdict
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.errors import StorageFailed
 from magnetar.model.policy import Policies
+from magnetar.model.subscription import DEDUP_CURSOR
 from magnetar.wire.command import BaseCommand, CommandSend, MessageMetadata, ServerError
 from magnetar.wire.entry import encode_entry
 from magnetar.wire.run import SendRun
@@ -241,7 +242,7 @@ def test_a_snapshot_lets_old_ledgers_go_and_a_replay_finds_the_rest() -> None:
         topic = await place.topic(TOPIC)
         for sequence in range(7):
             await client.publish("x", sequence=sequence)
-        cursor = topic.chain.cursors[CURSOR_NAME]
+        cursor = topic.chain.cursors[DEDUP_CURSOR]
         await until(lambda: cursor.backlog < 7)
         assert cursor.properties["p"] >= 6 - cursor.backlog
         reopened = await Deduplicator.open(topic)
@@ -260,7 +261,7 @@ def test_names_that_fell_silent_are_dropped_in_time() -> None:
         for sequence in range(4):
             await client.publish("x", sequence=sequence)
         topic, dedup = await dedup_of(place)
-        await until(lambda: topic.chain.cursors[CURSOR_NAME].properties == {"p": 2})
+        await until(lambda: topic.chain.cursors[DEDUP_CURSOR].properties == {"p": 2})
         assert dedup.last_sequence("old") == -1
 
     run(body, **ON, brokerDeduplicationEntriesInterval=4)
@@ -278,9 +279,9 @@ def test_it_can_be_switched_on_and_off_while_the_topic_is_in_use() -> None:
         await until(lambda: topic.dedup is not None)
         assert await client.publish("x", sequence=3) == NOWHERE
         await set_dedup(place, enabled=False)
-        await until(lambda: CURSOR_NAME not in topic.chain.cursors)
+        await until(lambda: DEDUP_CURSOR not in topic.chain.cursors)
         assert await client.publish("x", sequence=3) != NOWHERE
-        refused = await client.subscribe(TOPIC, CURSOR_NAME, EXCLUSIVE, consumer_id=1)
+        refused = await client.subscribe(TOPIC, DEDUP_CURSOR, EXCLUSIVE, consumer_id=1)
         assert refused.error.error == ServerError.ProducerBusy
 
     run(body)

@@ -10,11 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from magnetar.broker.admission import Admission
-from magnetar.broker.dedup import CURSOR_NAME
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import NotAllowed
 from magnetar.model.name import parse_topic
 from magnetar.model.policy import PersistencePolicies, SubscribeRate
+from magnetar.model.subscription import DEDUP_CURSOR
 from magnetar.rules.policy import RateLimit
 from magnetar.wire.command import (
     BaseCommand,
@@ -124,7 +124,7 @@ def test_what_was_accepted_is_noted_after_the_interval_of_the_topic(run: Run) ->
         upkeep = Upkeep(place.service)
 
         def noted() -> dict[str, int]:
-            return dict(topic.chain.cursors[CURSOR_NAME].properties)
+            return dict(topic.chain.cursors[DEDUP_CURSOR].properties)
 
         place.clock.pass_s(59)
         await upkeep.tick()

@@ -10,7 +10,7 @@ from magnetar.broker.connection import Connection
 from magnetar.broker.consumer import Consumer, SubscriptionType
 from magnetar.broker.handler.permission import authorize
 from magnetar.broker.handler.schema import check_consumer_schema
-from magnetar.broker.persistent import INTERNAL_CURSORS, PersistentTopic
+from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.guard import check_consumer
 from magnetar.broker.scalable.reader import attach_reader, on_reader_closed
 from magnetar.broker.service import AnyTopic
@@ -22,7 +22,6 @@ from magnetar.errors import (
     LedgerNotFound,
     NotAllowed,
     NotFound,
-    ProducerBusy,
     ProtocolViolation,
     ResourceBusy,
     ServiceNotReady,
@@ -30,6 +29,7 @@ from magnetar.errors import (
 )
 from magnetar.model.name import TopicName, parse_topic
 from magnetar.model.position import EARLIEST, Position
+from magnetar.model.subscription import check_subscription_name
 from magnetar.wire.ackset import decode_ack_set
 from magnetar.wire.command import (
     BaseCommand,
@@ -50,7 +50,6 @@ from magnetar.wire.command import (
 )
 
 _METADATA_BYTES_MAX: Final = 1024
-_REPLICATOR_PREFIX: Final = "pulsar.repl"
 
 
 # ---------------------------------------------------------------------- subscribing
@@ -110,9 +109,7 @@ async def _authorize(connection: Connection, name: TopicName, request: CommandSu
 
 
 def _check_request(request: CommandSubscribe, kind: SubscriptionType) -> None:
-    name = request.subscription
-    if not name or name in INTERNAL_CURSORS or name.startswith(_REPLICATOR_PREFIX):
-        raise ProducerBusy(f"Subscription name {name!r} is not allowed")
+    check_subscription_name(request.subscription)
     if request.read_compacted and kind.is_individual:
         raise NotAllowed("readCompacted only allowed on failover or exclusive subscriptions")
     if sum(len(each.key) + len(each.value) for each in request.metadata) > _METADATA_BYTES_MAX:

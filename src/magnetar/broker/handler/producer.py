@@ -15,6 +15,7 @@ from magnetar.errors import IncompatibleSchema, NotAllowed, ServiceNotReady
 from magnetar.model.name import TopicDomain, TopicName, parse_topic
 from magnetar.model.position import EARLIEST
 from magnetar.model.schema import encode_version
+from magnetar.model.subscription import check_subscription_name
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import (
     BaseCommand,
@@ -91,6 +92,7 @@ async def _authorize(connection: Connection, name: TopicName, request: CommandPr
     await authorize(connection, BaseCommand.PRODUCER, topic=name)
     subscription = request.initial_subscription_name
     if subscription:
+        check_subscription_name(subscription)
         await authorize(connection, BaseCommand.SUBSCRIBE, topic=name, subscription=subscription)
 
 

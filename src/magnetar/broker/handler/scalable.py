@@ -17,6 +17,7 @@ from magnetar.errors import (
     NotAllowed,
     NotScalable,
     ServiceNotReady,
+    SubscriptionNameReserved,
     TooManyRequests,
     TopicNotFound,
     Unauthorized,
@@ -26,6 +27,7 @@ from magnetar.errors import (
 from magnetar.model.name import TopicDomain, TopicName, parse_namespace, parse_topic
 from magnetar.model.scalable import ConsumerKind
 from magnetar.model.segment import scalable_name
+from magnetar.model.subscription import check_subscription_name
 from magnetar.wire.command import (
     BaseCommand,
     CommandScalableTopicLookup,
@@ -51,6 +53,8 @@ _NAMED = (
 
 
 def _code_of(refusal: BrokerError) -> str:
+    if isinstance(refusal, SubscriptionNameReserved):
+        return ServerError.Name(WireCode.NOT_ALLOWED)
     code = fault_of(refusal).code if isinstance(refusal, _NAMED) else WireCode.UNKNOWN
     return ServerError.Name(code)
 
@@ -125,6 +129,7 @@ async def _subscribe(connection: Connection, request: CommandScalableTopicSubscr
         name = parse_topic(request.topic)
         if not request.subscription or not request.consumer_name:
             raise BadRequest("A consumer registers with its own name and that of a subscription")
+        check_subscription_name(request.subscription)
         kind = decode_consumer_kind(request.consumer_type)
         await _authorize(connection, name, request)
         connection.scalable.check_room()

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from magnetar.broker.persistent import INTERNAL_CURSORS, PersistentTopic
+from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.coordinator import Coordinator
 from magnetar.broker.scalable.decision import Trigger
 from magnetar.broker.scalable.group import Groups
@@ -36,6 +36,7 @@ from magnetar.model.scalable import (
     SubscriptionRecord,
 )
 from magnetar.model.segment import Segment, SegmentId
+from magnetar.model.subscription import check_subscription_name
 from magnetar.rules.layout import plan_delete, plan_merge, plan_scale, plan_split
 from magnetar.runtime.log import Log
 
@@ -265,8 +266,7 @@ class Controller:
 
     async def create_subscription(self, name: str, kind: SubscriptionKind) -> None:
         """At the start of every active segment; one that exists stays as it is."""
-        if not name or name in INTERNAL_CURSORS:
-            raise NotAllowed(f"Subscription name {name!r} is not allowed")
+        check_subscription_name(name)
 
         async def body() -> None:
             if name not in self._roster.records:

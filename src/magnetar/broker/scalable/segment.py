@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from magnetar.broker.persistent import INTERNAL_CURSORS, PersistentTopic
+from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.key_sample import load_key_sample
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import SubscriptionNotFound, TopicNotFound
@@ -16,6 +16,7 @@ from magnetar.ledger.birth import parse_born
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.model.segment import SegmentRef
+from magnetar.model.subscription import INTERNAL_CURSORS
 from magnetar.rules.drain import SeekTarget, SegmentUse, ToEnd, ToStart, ToTime
 from magnetar.rules.hotspot import KeySample
 from magnetar.rules.phase import SegmentSeen

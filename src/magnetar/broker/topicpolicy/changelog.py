@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from magnetar.broker.compaction import CURSOR_NAME as COMPACTION_CURSOR
 from magnetar.broker.compaction import open_entry
 from magnetar.broker.heartbeat import append_entry
 from magnetar.broker.persistent import PersistentTopic
@@ -25,6 +24,7 @@ from magnetar.model.hash import java_hash31
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import TopicPolicies
 from magnetar.model.position import EARLIEST, Position
+from magnetar.model.subscription import COMPACTION_CURSOR
 from magnetar.rules.system import change_events_of
 from magnetar.runtime.log import Log
 from magnetar.wire.command import MessageMetadata

@@ -14,6 +14,7 @@ from magnetar.errors import (
     SegmentNotFound,
     SegmentSealed,
     StoreUnavailable,
+    SubscriptionNameReserved,
     SubscriptionNotFound,
     TopicNotFound,
 )
@@ -384,7 +385,7 @@ def test_a_topic_takes_no_more_subscriptions_than_its_policy_allows() -> None:
         with pytest.raises(NotAllowed, match="maximum number of subscriptions"):
             await controller.create_subscription("c", SubscriptionKind.QUEUE)
         for name in ("", "pulsar.dedup"):
-            with pytest.raises(NotAllowed):
+            with pytest.raises(SubscriptionNameReserved):
                 await controller.create_subscription(name, SubscriptionKind.QUEUE)
         await controller.split(SegmentId(0))
         assert set(await controller.backlog("a")) == {0, 1, 2}

@@ -1,0 +1,27 @@
+"""Names of subscriptions, and of the cursors that the broker keeps for itself."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from magnetar.errors import SubscriptionNameReserved
+from magnetar.model.limit import shorten
+
+COMPACTION_CURSOR: Final = "__compaction"
+DEDUP_CURSOR: Final = "pulsar.dedup"
+INTERNAL_CURSORS: Final = frozenset({COMPACTION_CURSOR, DEDUP_CURSOR})
+_REPLICATOR_PREFIX: Final = "pulsar.repl"
+
+
+def check_subscription_name(name: str) -> None:
+    """Raise SubscriptionNameReserved for what no caller may make, move or delete.
+
+    Who moved the broker's own cursors would take away compacted data or the memory of duplicates.
+    """
+    if not name:
+        raise SubscriptionNameReserved("Subscription name '' is not allowed: it is empty")
+    if name in INTERNAL_CURSORS or name.startswith(_REPLICATOR_PREFIX):
+        raise SubscriptionNameReserved(
+            f"Subscription name {shorten(name)!r} is not allowed: the broker keeps such cursors"
+            " for itself"
+        )
