@@ -8,12 +8,18 @@ that is not this broker's: where nobody is asked for credentials, only its own n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from ipaddress import ip_address
+from typing import Final
 from urllib.parse import urlsplit
 
 from magnetar.errors import Forbidden
 
+_HOST: Final = re.compile(
+    r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[0-9A-Za-z_-]{1,63}(?:\.[0-9A-Za-z_-]{1,63})*\.?))"
+    r"(?::[0-9]{1,5})?"
+)
 _SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
@@ -34,6 +40,8 @@ def check_host(headers: Mapping[str, str], local_address: str, names: frozenset[
     if host is None or not _is_loopback(local_address):
         return
     name = _name_of(host)
+    if name is None:
+        raise Forbidden("The Host header is not a name or an address with an optional port")
     if not (_is_address(name) or name in names or name == "localhost"):
         raise Forbidden(
             f"The name {name!r} is not one of this broker's: set advertisedAddress to it,"
@@ -48,11 +56,12 @@ def _authority(origin: str) -> str | None:
         return None
 
 
-def _name_of(host: str) -> str:
-    try:
-        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
+def _name_of(host: str) -> str | None:
+    """What a browser sends, and nothing that only a lenient parser would take for it."""
+    found = _HOST.fullmatch(host)
+    if found is None:
+        return None
+    return (found["address"] or found["name"].rstrip(".")).lower()
 
 
 def _is_address(name: str) -> bool:
