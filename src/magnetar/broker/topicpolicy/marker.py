@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.errors import InvalidName
 from magnetar.metadata.store import Cancel, Change, ChangeKind, SessionEvent
-from magnetar.model.chain_path import CHAINS
+from magnetar.model.chain_path import CHAINS, without_bucket
 from magnetar.model.name import NamespaceName
 from magnetar.rules.system import CHANGE_EVENTS, change_events_of
 
@@ -64,8 +64,9 @@ class Markers:
             return
         if not change.path.endswith(_NAMES):
             return
-        parts = change.path.split("/")  # /managed-ledgers/tenant/namespace/persistent/…/name
-        if len(parts) < 6 or parts[4] != "persistent" or parts[-1] not in _NAMES:
+        # /managed-ledgers/tenant/namespace/persistent/name; what stands deeper is a cursor
+        parts = without_bucket(change.path).split("/")
+        if len(parts) != 6 or parts[4] != "persistent" or parts[5] not in _NAMES:
             return
         try:
             namespace = NamespaceName(parts[2], parts[3])
