@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from magnetar.broker.resource import Resources
@@ -28,6 +31,8 @@ _KINDS: Final[Mapping[str, type[TopicPoliciesService]]] = {
     SystemTopicPolicies.name: SystemTopicPolicies,
     MetadataStoreTopicPolicies.name: MetadataStoreTopicPolicies,
 }
+
+_CLASS_PATH: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*[.:][A-Za-z_]\w*")
 
 _log = Log(__name__)
 
@@ -84,11 +89,41 @@ def _find(name: str) -> Callable[[Resources, Clock], TopicPoliciesService]:
     for point in entry_points(group=GROUP, name=name):
         kind = point.load()
         return lambda resources, clock: _check(name, kind())
+    if _CLASS_PATH.fullmatch(name) and _is_package(re.split("[.:]", name)[0]):
+        found = _import(name)
+        return lambda resources, clock: _check(name, found())
     known = [*_KINDS, *sorted(point.name for point in entry_points(group=GROUP))]
     raise InvalidConfiguration(
         f"topicPoliciesServiceClassName: no backend is called {name!r}; there are"
-        f" {', '.join(known)}"
+        f" {', '.join(known)}, and any class of a Python package, as package.module.Class"
     )
+
+
+def _is_package(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ValueError:  # a module that was made by hand
+        return True
+
+
+def _import(name: str) -> type[TopicPoliciesService]:
+    """The class behind `package.module.Class` or `package.module:Class`."""
+    module, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
+    try:
+        found = getattr(import_module(module), attribute, None)
+    except ImportError as error:
+        raise InvalidConfiguration(
+            f"topicPoliciesServiceClassName: {name} cannot be imported: {error}"
+        ) from None
+    if found is None:
+        raise InvalidConfiguration(
+            f"topicPoliciesServiceClassName: {module} has no class {attribute}"
+        )
+    if not isinstance(found, type) or not issubclass(found, TopicPoliciesService):
+        raise InvalidConfiguration(
+            f"topicPoliciesServiceClassName: {name} is no class of TopicPoliciesService"
+        )
+    return found
 
 
 def _check(name: str, made: object) -> TopicPoliciesService:

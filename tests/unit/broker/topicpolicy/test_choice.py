@@ -134,6 +134,20 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             {"topicPoliciesServiceClassName": "notebook", "systemTopicEnabled": False},
             Notebook,
         ),
+        (
+            {
+                "topicPoliciesServiceClassName": f"{__name__}.Notebook",
+                "systemTopicEnabled": False,
+            },
+            Notebook,
+        ),
+        (
+            {
+                "topicPoliciesServiceClassName": f"{__name__}:Notebook",
+                "systemTopicEnabled": False,
+            },
+            Notebook,
+        ),
     ],
 )
 def test_the_configuration_chooses(
@@ -146,6 +160,11 @@ def test_the_configuration_chooses(
     ("name", "sentence"),
     [
         ("com.example.Unknown", "no backend is called 'com.example.Unknown'; there are .*notebook"),
+        ("json.Unknown", "json has no class Unknown"),
+        ("json.unknown.Thing", "cannot be imported: No module named 'json.unknown'"),
+        ("json.loads", "json.loads is no class of TopicPoliciesService"),
+        ("json:JSONDecoder", "json:JSONDecoder is no class of TopicPoliciesService"),
+        (f"{__name__}.Broken", "Broken cannot be made: OSError"),
         ("broken", "broken cannot be made: OSError"),
         ("missing", "missing cannot be made: ModuleNotFoundError"),
         ("list", "list makes a list"),
