@@ -244,7 +244,7 @@ class BucketsDiffer(BrokerError):
 
 
 class PoliciesUnavailable(BrokerError):
-    """What keeps a namespace's topic policies cannot be read now; topics load all the same."""
+    """What keeps a namespace's topic policies cannot be read now; topics load to be read."""
 
 
 class InvalidPath(BrokerError): ...

@@ -30,6 +30,7 @@ from magnetar.errors import (
     QuotaExceeded,
     QuotaHold,
     ResourceBusy,
+    ServiceNotReady,
     SubscriptionNotFound,
     TopicFenced,
 )
@@ -92,8 +93,7 @@ class PersistentTopic(Topic):
         chain.appended.append(topic._on_appended)
         chain.fenced.append(topic._on_fenced)
         topic.successor = await find_successor(service, name)
-        topic.policy = service.policies.effective(name)  # it may have changed meanwhile
-        topic._apply_limits()
+        topic.on_policies_changed()  # they may have changed meanwhile
         return topic
 
     # ------------------------------------------------------------------ producers
@@ -104,6 +104,9 @@ class PersistentTopic(Topic):
         check_writable(self)
         if self.quota_refusal is not None:
             raise self.quota_refusal
+        if self.policy.dedup_enabled and self.dedup is None:
+            self.service.tasks.start(self._switch_dedup(), name="deduplication")
+            raise ServiceNotReady(f"The deduplication of {self.name} is being opened; try again")
         return await super().add_producer(producer)
 
     def on_producer_idle(self, producer: Producer) -> None:

@@ -2,8 +2,9 @@
 
 Policies of a loaded topic and of its namespace are held here, so that asking what is in force never
 waits. A change is read once, in the order changes were told, then listeners are called. What keeps
-the policies of single topics may be out of order: topics load all the same, with what was known of
-them last or what their namespace says.
+the policies of single topics may be out of order: topics load all the same, to be read, with what
+was known of them last or what their namespace says; nothing is written to them before their own
+policies are known.
 """
 
 from __future__ import annotations

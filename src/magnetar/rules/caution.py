@@ -8,6 +8,8 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from magnetar.errors import ServiceNotReady
+from magnetar.model.name import TopicName
 from magnetar.model.policy import BacklogAction
 from magnetar.rules.policy import BacklogLimit, EffectivePolicy
 
@@ -16,11 +18,12 @@ _EVENT_LOG_THRESHOLD = 64 << 10
 
 
 def plan_cautious(policy: EffectivePolicy) -> EffectivePolicy:
-    """Serve as the policy says, but take nothing away: what the topic itself would have kept is not
-    known.
+    """Let what is there be read as the policy says, but take nothing away: what the topic itself
+    would have kept is not known.
     """
     return replace(
         policy,
+        is_provisional=True,
         retention_ms=_FOR_EVER,
         retention_bytes=_FOR_EVER,
         message_ttl_s=0,
@@ -29,6 +32,18 @@ def plan_cautious(policy: EffectivePolicy) -> EffectivePolicy:
         backlog_age=_without_eviction(policy.backlog_age),
         inactive_topic=structs.replace(policy.inactive_topic, deleteWhileInactive=False),
     )
+
+
+def check_policies_known(policy: EffectivePolicy, topic: TopicName) -> None:
+    """Raise ServiceNotReady unless it is known what a topic asks of those who write to it.
+
+    Without its deduplication a message could be stored twice, without its schema enforcement or
+    its size limit one that may not be there at all: no later change of policies mends that.
+    """
+    if policy.is_provisional:
+        raise ServiceNotReady(
+            f"The policies of {topic} cannot be read yet, so nothing is written to it; try again"
+        )
 
 
 def _without_eviction(limit: BacklogLimit) -> BacklogLimit:

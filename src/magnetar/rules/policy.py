@@ -137,6 +137,8 @@ class EffectivePolicy:
     roll_min_ms: int
     roll_max_ms: int
     rates_by_subscription: Mapping[str, RateLimit] = field(default_factory=dict)
+    is_provisional: bool = False
+    """Whether the topic's own policies could not be read: nothing may be written to it then."""
 
     def is_choosy(self, message_bytes_max: int) -> bool:
         """Whether messages themselves must be looked at before they are taken; `message_bytes_max`

@@ -18,6 +18,7 @@ from magnetar.model.schema import (
     parse_key_value,
     parse_schema_type,
 )
+from magnetar.rules.caution import check_policies_known
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
@@ -71,7 +72,7 @@ class SchemaApi:
 
     async def add(self, topic: TopicName, payload: SchemaPayload) -> Mapping[str, Any]:
         schema = payload.read(self._service.clock.now_ms())
-        strategy = await self._strategy(topic)
+        strategy = await self._strategy(topic, is_written=True)
         version = await self._schemas.put_if_absent(topic, schema, strategy)
         return {"version": {"version": version}}
 
@@ -93,8 +94,12 @@ class SchemaApi:
         version = await self._schemas.find_version(topic, schema)
         return {"version": -1 if version is None else version}
 
-    async def _strategy(self, topic: TopicName) -> CompatibilityStrategy:
+    async def _strategy(
+        self, topic: TopicName, *, is_written: bool = False
+    ) -> CompatibilityStrategy:
         policy = await self._service.policies.find_effective(topic.base)
+        if is_written:
+            check_policies_known(policy, topic)
         return policy.schema_compatibility
 
 

@@ -16,6 +16,7 @@ from magnetar.model.name import TopicDomain, TopicName, parse_topic
 from magnetar.model.position import EARLIEST
 from magnetar.model.schema import encode_version
 from magnetar.model.subscription import check_subscription_name
+from magnetar.rules.caution import check_policies_known
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import (
     BaseCommand,
@@ -51,6 +52,7 @@ async def _create(connection: Connection, request: CommandProducer, creation: ob
         await _authorize(connection, name, request)
         await check_producer(connection, name)
         topic = await service.attach_topic(name)
+        check_policies_known(topic.policy, name)
         await _authorize(connection, name, request)  # loading may have taken long
         await _add_initial_subscription(topic, request)
         schema_version = await _check_schema(topic, request)

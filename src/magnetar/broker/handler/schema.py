@@ -19,6 +19,7 @@ from magnetar.errors import (
 )
 from magnetar.model.name import parse_topic
 from magnetar.model.schema import SchemaType, decode_version, encode_version
+from magnetar.rules.caution import check_policies_known
 from magnetar.wire.command import (
     BaseCommand,
     CommandGetOrCreateSchema,
@@ -47,6 +48,7 @@ async def check_consumer_schema(topic: AnyTopic, request: CommandSubscribe) -> N
     if has_schema or has_data or topic.has_clients():
         await registry.check_consumer(topic.name, schema, policy.schema_compatibility)
     else:
+        check_policies_known(policy, topic.name)
         await registry.put_if_absent(topic.name, schema, policy.schema_compatibility)
 
 
@@ -93,6 +95,7 @@ async def _get_or_create_schema(connection: Connection, request: CommandGetOrCre
         schema = decode_schema(request.schema)
         if schema.type is SchemaType.AUTO_CONSUME:
             raise InvalidSchema("AUTO_CONSUME is not a schema that can be stored")
+        check_policies_known(topic.policy, topic.name)
         version = None
         if schema.type is not SchemaType.NONE:  # which means bytes here
             version = await topic.service.schemas.put_if_absent(

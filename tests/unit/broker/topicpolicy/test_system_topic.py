@@ -14,12 +14,21 @@ from magnetar.errors import LedgerCorrupt, PoliciesUnavailable, RecordUnreadable
 from magnetar.model.name import NamespaceName, TopicName, parse_topic
 from magnetar.model.policy import Policies, RetentionPolicies, TopicPolicies
 from magnetar.model.position import EARLIEST
-from magnetar.rules.system import change_events_of
+from magnetar.rules.system import CHANGE_EVENTS, change_events_of
 from magnetar.wire.batch import encode_batch
-from magnetar.wire.command import MessageMetadata, SingleMessageMetadata
+from magnetar.wire.command import (
+    BaseCommand,
+    CommandGetOrCreateSchema,
+    CommandProducer,
+    CommandSubscribe,
+    MessageMetadata,
+    Schema,
+    SingleMessageMetadata,
+)
 from magnetar.wire.entry import decode_entry, encode_entry
 from magnetar.wire.policy_event import EVENT_SCHEMA, decode_event, encode_event, encode_event_key
 from tests.contract.policy_place import NAMESPACE, OTHER, TOPIC, Ear, Shop, eventually, run
+from tests.hostile.test_permission_matrix import Peer, code_of
 
 EVENTS = change_events_of(NAMESPACE)
 
@@ -261,6 +270,72 @@ def test_a_log_that_gives_no_answer_refuses_policy_calls_and_loads_topics(tmp_pa
         assert await shop.ttl() == 7
 
     run(body, tmp_path, topicPoliciesCacheInitTimeoutSeconds=1)
+
+
+async def answer_of(peer: Peer, body: object) -> BaseCommand:
+    """What comes back for the request, however long it takes."""
+    before = len(peer.wire.received)
+    peer.say(body)
+    async with asyncio.timeout(60):
+        while len(peer.wire.received) == before:
+            await asyncio.sleep(0.01)
+    return peer.wire.received[before]
+
+
+def test_nothing_is_written_to_a_topic_before_its_policies_are_known(tmp_path: Path) -> None:
+    """Its deduplication, its schema enforcement and its size limit would not hold."""
+
+    async def body(shop: Shop) -> None:
+        await shop.service.load_topic(TOPIC, create=True)
+        await shop.set(deduplicationEnabled=True, maxMessageSize=100, schemaValidationEnforced=True)
+        await shop.restart()
+        shop.ledgers.hold_reads()
+        peer = Peer(shop, None)
+        await asyncio.sleep(0)
+        producer = CommandProducer(topic=TOPIC.full, producer_id=1, request_id=1)
+        assert code_of(await answer_of(peer, producer)) == "ServiceNotReady"
+        schema = CommandGetOrCreateSchema(
+            topic=TOPIC.full,
+            request_id=2,
+            schema=Schema(name="s", type=Schema.String, schema_data=b""),
+        )
+        assert code_of(await answer_of(peer, schema)) == "ServiceNotReady"
+        # What is there can be read meanwhile.
+        consumer = CommandSubscribe(
+            topic=TOPIC.full,
+            subscription="s",
+            subType=CommandSubscribe.Shared,
+            consumer_id=1,
+            request_id=3,
+        )
+        assert code_of(await answer_of(peer, consumer)) is None
+        shop.ledgers.release_reads()
+        async with asyncio.timeout(60):
+            while code_of(await answer_of(peer, producer)) == "ServiceNotReady":
+                await asyncio.sleep(0.05)
+        topic = await log_of(shop, TOPIC)
+        assert topic.dedup is not None, "before the first producer was let in"
+        assert topic.policy.max_message_size == 100
+        assert len(topic.producers) == 1
+        peer.wire.close()
+
+    run(body, tmp_path, topicPoliciesCacheInitTimeoutSeconds=1)
+
+
+def test_a_subscription_called_like_the_system_topic_is_not_taken_for_it(tmp_path: Path) -> None:
+    async def body(shop: Shop) -> None:
+        topic = await log_of(shop, (await shop.service.load_topic(TOPIC, create=True)).name)
+        await shop.set(messageTTLInSeconds=7)
+        assert await shop.ttl() == 7
+        readers = shop.system._logs.copy()
+        for name in (CHANGE_EVENTS, f"{CHANGE_EVENTS}-partition-0"):
+            await topic.create_subscription(name)
+            await topic.delete_subscription(name)
+        await asyncio.sleep(0)
+        assert shop.system._logs == readers, "the reader of the namespace was not restarted"
+        assert await shop.ttl() == 7
+
+    run(body, tmp_path)
 
 
 def test_a_topic_that_was_known_loads_with_what_was_known(tmp_path: Path) -> None:
