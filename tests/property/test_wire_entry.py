@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.errors import ProtocolViolation
-from magnetar.wire.command import KeyValue, MessageMetadata
+from magnetar.wire.command import KeyValue, MessageMetadata, unsigned64
 from magnetar.wire.entry import (
     count_messages,
     decode_broker_block,
@@ -58,7 +58,8 @@ def test_an_entry_comes_back_as_it_was(
     assert decode_entry(entry) == (metadata, payload)
     assert decode_metadata(memoryview(entry)) == metadata
     assert count_messages(entry) == max(1, metadata.num_messages_in_batch)
-    assert publish_time_of(entry) == metadata.publish_time
+    assert unsigned64(publish_time_of(entry)) == metadata.publish_time
+    assert -(2**63) <= publish_time_of(entry) < 2**63
     assert verify_checksum(entry)
     assert block + strip_broker_block(entry) == entry
     assert decode_entry(strip_checksum(entry)) == (metadata, payload)
