@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from magnetar import BackoffPolicy, ConfigurationError, DeadLetterPolicy, Schema
+from magnetar import BackoffPolicy, BatchingPolicy, ConfigurationError, DeadLetterPolicy, Schema
 from tests.contract.sdk_place import SILENCE_S, Place, take
 from tests.contract.sdk_regular import (
     KINDS_OF_TOPIC,
@@ -237,5 +237,75 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_asked(
         async with place.client() as client:
             with pytest.raises(ConfigurationError, match=sentence):
                 await client.classic.subscribe("t", "s", **options)
+
+    asyncio.run(body())
+
+
+async def send_batch(client: Any, topic: str, count: int) -> None:
+    """All in one batch."""
+    producer = await open_producer(client, topic, batching=BatchingPolicy(max_delay=60))
+    for number in range(count):
+        await producer.submit(b"%d" % number, key="one segment")
+    await producer.flush()
+
+
+@BOTH
+def test_what_was_acknowledged_does_not_come_again_with_a_refused_message_of_its_batch(
+    place: Place, kind: str
+) -> None:
+    """Acknowledgements that wait to be sent together are sent before the message is asked for."""
+
+    async def body() -> None:
+        topic = pick_topic(place, kind)
+        async with place.client() as client:
+            consumer = await open_queue(client, topic, ack_group_time=3600)
+            await send_batch(client, topic, 20)
+            messages = await take(consumer, 20)
+            for message in messages[1:]:
+                await consumer.acknowledge(message)
+            consumer.negative_acknowledge(messages[0], 0.01)
+            [again] = await take(consumer, 1)
+            assert (again.id, again.redelivery_count) == (messages[0].id, 1)
+            assert await consumer.receive(SILENCE_S) is None
+
+    asyncio.run(body())
+
+
+@BOTH
+def test_what_waits_of_a_batch_is_not_handed_out_twice_when_one_of_it_is_refused(
+    place: Place, kind: str
+) -> None:
+    async def body() -> None:
+        topic = pick_topic(place, kind)
+        async with place.client() as client:
+            consumer = await open_queue(client, topic)
+            await send_batch(client, topic, 20)
+            [first, second] = await take(consumer, 2)
+            await consumer.acknowledge(second)
+            consumer.negative_acknowledge(first, 0.01)
+            await asyncio.sleep(SILENCE_S)  # the batch is back
+            received = [second.value]
+            for message in await take(consumer, 19):
+                received.append(message.value)
+                await consumer.acknowledge(message)
+            assert sorted(received) == sorted(b"%d" % number for number in range(20))
+            assert await consumer.receive(SILENCE_S) is None
+
+    asyncio.run(body())
+
+
+def test_a_single_consumer_that_starts_over_has_told_what_is_done(place: Place) -> None:
+    async def body() -> None:
+        topic = pick_topic(place, "classic")
+        async with place.client() as client:
+            consumer = await client.classic.subscribe(topic, "s", ack_group_time=3600)
+            await send_batch(client, topic, 10)
+            messages = await take(consumer, 10)
+            for message in messages[1:]:
+                await consumer.acknowledge(message)
+            consumer.negative_acknowledge(messages[0], 0.01)
+            [again] = await take(consumer, 1)
+            assert again.id == messages[0].id
+            assert await consumer.receive(SILENCE_S) is None
 
     asyncio.run(body())

@@ -10,6 +10,8 @@ from magnetar.client.message_id import MessageId
 from magnetar.wire.ackset import encode_ack_set, full_ack_set
 from magnetar.wire.command import CommandAck, MessageIdData, message_id
 
+ALL: Final = -1
+"""Every message of the entry remains, however many there are."""
 WHOLE: Final = 0
 """No message of the entry remains."""
 
@@ -31,9 +33,14 @@ class AckGroup:
     def __len__(self) -> int:
         return len(self._individual) + (self._cumulative is not None)
 
-    def on_delivered(self, entry: MessageId, unacknowledged: int) -> None:
-        """A batch came of which only some messages are left."""
-        self._remaining[entry] = unacknowledged
+    def on_delivered(self, entry: MessageId, unacknowledged: int) -> int:
+        """A batch came once more (0: all of it); return what is left of it, without what was
+        acknowledged while it was on its way.
+        """
+        left = self._remaining.get(entry, ALL) & (unacknowledged or ALL)
+        if left != ALL:
+            self._remaining[entry] = left
+        return left
 
     def add(self, id: MessageId) -> None:
         entry = id.entry

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, Generic, TypeVar
 
 from magnetar.client.message import Message
+from magnetar.client.message_id import MessageId
 from magnetar.client.topic_consumer import TopicConsumer
 
 O = TypeVar("O")  # noqa: E741  who takes them
@@ -69,6 +70,20 @@ class Backlog(Generic[O]):
                 self._runs.popleft()
             return run.owner, run.part, messages
         return None
+
+    def retract(self, part: TopicConsumer, entries: Set[MessageId]) -> int:
+        """Drop what came in these entries; returns how many messages were not taken. The messages
+        of a run came in one entry.
+        """
+        kept: deque[_Run[O]] = deque()
+        dropped = 0
+        for run in self._runs:
+            if run.part is not part or run.messages[0].id.entry not in entries:
+                kept.append(run)
+            elif part.generation == run.generation:
+                dropped += len(run.messages) - run.start
+        self._runs = kept
+        return dropped
 
     def drop(self, part: TopicConsumer) -> None:
         self._runs = deque(run for run in self._runs if run.part is not part)

@@ -280,6 +280,7 @@ class AsyncConsumer(Supply[Message[T]], Generic[T]):
             origin=len(self._parts),
             deliver=self._on_delivered,
             give_up=self._fail if self._pattern is None else on_lost,
+            retract=self._backlog.retract,
         )
         self._parts.append(part)
         try:

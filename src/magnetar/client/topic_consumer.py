@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any, Final
 
 from magnetar.client.acknowledgement import (
@@ -50,6 +50,8 @@ _REDELIVERIES_MAX: Final = 1000
 
 Deliver = Callable[["TopicConsumer", Sequence[Any]], None]
 """Messages, or raw entries where the settings ask for columns."""
+Retract = Callable[["TopicConsumer", Set[MessageId]], int]
+"""Drop what waits of these entries for the application; returns how many messages that was."""
 GiveUp = Callable[[PulsarError], None]
 
 
@@ -65,6 +67,7 @@ class TopicConsumer:
         origin: int,
         deliver: Deliver,
         give_up: GiveUp,
+        retract: Retract | None = None,
     ) -> None:
         self.topic = topic
         self.segment = SegmentId(origin)
@@ -75,6 +78,7 @@ class TopicConsumer:
         self._session = session
         self._settings = settings
         self._deliver = deliver
+        self._retract = retract
         self._give_up = give_up
         self._id = session.next_consumer_id()
         self._loop = asyncio.get_running_loop()
@@ -156,7 +160,11 @@ class TopicConsumer:
         self._add_permits(0)
 
     def redeliver(self, ids: Iterable[MessageId]) -> None:
-        """Ask for these again now; a subscription with one active consumer starts over instead."""
+        """Ask for these again now; a subscription with one active consumer starts over instead.
+
+        A batch comes again as a whole, save what the broker knows to be acknowledged: it is told
+        first, and what waits here of the batch is dropped.
+        """
         ids = [each for id in ids for each in self._chunk_ids.pop(id, (id,))]
         if not self._settings.type.is_shared:
             self.redeliver_all()
@@ -164,13 +172,19 @@ class TopicConsumer:
         connection = self._attachment.connection
         if connection is None:
             return  # whatever is unacknowledged comes again with the next connection
+        self._acknowledger.flush()
         for entries in plan_redeliveries(ids, size_max=_REDELIVERIES_MAX):
             body = CommandRedeliverUnacknowledgedMessages(consumer_id=self._id)
             body.message_ids.extend(encode_ack_id(entry, 0) for entry in entries)
             connection.send_body(body)
+            if self._retract is not None:
+                dropped = self._retract(self, frozenset(entries))
+                self._untaken -= dropped
+                self._add_permits(dropped)
 
     def redeliver_all(self) -> None:
         """Ask for everything unacknowledged again; what waits here is dropped."""
+        self._acknowledger.flush()
         dropped = self._start_over()
         connection = self._attachment.connection
         if connection is None:
@@ -193,6 +207,7 @@ class TopicConsumer:
         else:
             body.message_publish_time = unsigned64(target)
             floor = None if self._settings.is_durable else Floor(EARLIEST, is_included=True)
+        self._acknowledger.flush()  # it counts if the seek is refused
         self._start_over()
         self._acknowledger.group.clear()
         self._floor = floor
@@ -234,6 +249,7 @@ class TopicConsumer:
     async def unsubscribe(self, *, force: bool) -> None:
         timeout = self._session.operation_timeout
         connection = await self._attachment.wait(timeout)
+        self._acknowledger.flush()  # it counts if this is refused
         body = CommandUnsubscribe(consumer_id=self._id, force=force)
         await connection.request(body, Type.SUCCESS, timeout=timeout)
         self._acknowledger.group.clear()
@@ -286,12 +302,19 @@ class TopicConsumer:
             self._redeliveries.on_refused(id, None)
             self._add_permits(count_permits(command, entry))
             return
-        if command.ack_set and delivery.messages:
-            unacknowledged = decode_ack_set(command.ack_set)
-            self._acknowledger.group.on_delivered(delivery.messages[0].id.entry, unacknowledged)
+        arrived = delivery.messages
+        if (
+            (command.ack_set or command.redelivery_count)
+            and arrived
+            and arrived[0].id.batch_index >= 0
+        ):
+            left = self._acknowledger.group.on_delivered(
+                arrived[0].id.entry, decode_ack_set(command.ack_set)
+            )
+            arrived = [each for each in arrived if left >> each.id.batch_index & 1]
         if delivery.chunk_ids:
             self._chunk_ids[delivery.chunk_ids[-1]] = delivery.chunk_ids
-        messages = select_messages(self._settings, delivery.messages, self)
+        messages = select_messages(self._settings, arrived, self)
         if messages:
             self._untaken += len(messages)
             self._deliver(self, messages)

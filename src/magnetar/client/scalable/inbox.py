@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, Generic, Protocol, TypeVar
 
 from magnetar.client.backlog import Backlog
 from magnetar.client.deadline import find_deadline
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
 from magnetar.client.message import Message as Delivered
+from magnetar.client.message_id import MessageId as EntryId
 from magnetar.client.quantity import Duration
 from magnetar.client.scalable.message import Message, MessageBatch, Run
 from magnetar.client.scalable.trail import Mark
@@ -73,6 +74,10 @@ class Inbox(Generic[T]):
         if self.failure is not None:
             raise self.failure
         return None
+
+    def retract(self, part: TopicConsumer, entries: Set[EntryId]) -> int:
+        """The broker will deliver these entries once more."""
+        return self._backlog.retract(part, entries)
 
     def drop(self, part: TopicConsumer) -> None:
         """The broker will deliver these elsewhere."""

@@ -143,6 +143,7 @@ class QueueTopic:
             origin=number,
             deliver=lambda part, messages: self._inbox.put(self, part, messages),
             give_up=on_lost,
+            retract=self._inbox.retract,
         )
 
 
