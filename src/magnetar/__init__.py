@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from magnetar.client.error import QueueFullError as QueueFullError
     from magnetar.client.error import QuotaExceededError as QuotaExceededError
     from magnetar.client.error import SchemaError as SchemaError
+    from magnetar.client.error import SendFailedError as SendFailedError
     from magnetar.client.error import TopicTerminatedError as TopicTerminatedError
     from magnetar.client.error import TransactionConflictError as TransactionConflictError
     from magnetar.client.error import TransactionError as TransactionError
@@ -163,6 +164,7 @@ _HOMES = {  # the module, and the name there if it is another
     "ScalableProducer": "client.facade.scalable",
     "Schema": "client.schema.schema",
     "SchemaError": "client.error",
+    "SendFailedError": "client.error",
     "StreamConsumer": "client.facade.scalable",
     "SubscriptionType": "client.subscription",
     "TableView": "client.facade.classic",
@@ -245,6 +247,7 @@ __all__ = [
     "ScalableProducer",
     "Schema",
     "SchemaError",
+    "SendFailedError",
     "StreamConsumer",
     "SubscriptionType",
     "TableView",

@@ -23,6 +23,7 @@ from magnetar import (
     QueueFullError,
     Schema,
     SchemaError,
+    SendFailedError,
 )
 from tests.contract.sdk_place import PATIENCE_S, SILENCE_S, Place, take, until
 
@@ -404,7 +405,8 @@ def test_a_send_without_a_receipt_in_time_says_so(place: Place) -> None:
             waiting = await producer.submit(b"x")  # for others, longer than it may
             with pytest.raises(PulsarTimeoutError):
                 await waiting
-            await producer.flush()
+            with pytest.raises(SendFailedError, match="1 message was not stored"):
+                await producer.flush()
 
     asyncio.run(body())
 

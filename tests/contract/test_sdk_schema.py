@@ -137,9 +137,8 @@ def test_a_topic_has_one_history_of_schemas_across_a_split(place: Place) -> None
             assert versions == 1
             new = await client.producer(topic, schema=Schema.avro(Order))
             await new.send(Order(3, "milk", "cold"), key="k")
-            wrong = await client.producer(topic, schema=Schema.INT64)
             with pytest.raises(SchemaError):
-                await wrong.send(4, key="k")
+                await client.producer(topic, schema=Schema.INT64)
             assert await asyncio.to_thread(count_versions, place, topic) == 2
             reader = await client.queue_consumer(
                 topic, subscription="s", schema=Schema.avro(Order), initial_position="earliest"

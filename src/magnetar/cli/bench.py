@@ -13,6 +13,7 @@ from magnetar.cli.output import format_result
 from magnetar.cli.security import make_authentication, make_tls
 from magnetar.cli.source import Source, is_scalable, open_source
 from magnetar.client.client import AsyncPulsarClient
+from magnetar.client.error import SendFailedError
 from magnetar.client.producer import AsyncProducer
 from magnetar.client.scalable.producer import AsyncScalableProducer
 from magnetar.runtime.clock import Clock, SystemClock
@@ -144,9 +145,10 @@ async def _send(
         sent.add_done_callback(note(began))
         if failures:
             break
-    await producer.flush()
-    if failures:
-        raise failures[0]
+    try:
+        await producer.flush()
+    except SendFailedError as error:
+        raise error.first from None
 
 
 async def _receive(

@@ -15,6 +15,7 @@ from magnetar.cli.payload import find_schema, parse_value
 from magnetar.cli.security import make_authentication, make_tls
 from magnetar.cli.source import is_scalable
 from magnetar.client.client import AsyncPulsarClient
+from magnetar.client.error import SendFailedError
 from magnetar.client.producer import AsyncProducer
 from magnetar.client.scalable.producer import AsyncScalableProducer
 from magnetar.client.schema.schema import Schema
@@ -85,9 +86,10 @@ async def _send_all(producer: Producer, options: Options, schema: Schema[Any]) -
         count += 1
         if failures:
             break
-    await producer.flush()
-    if failures:
-        raise failures[0]
+    try:
+        await producer.flush()
+    except SendFailedError as error:
+        raise error.first from None
     return count
 
 

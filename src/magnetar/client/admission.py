@@ -7,13 +7,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from magnetar.client.error import PulsarError, QueueFullError
+from magnetar.client.error import PulsarError, QueueFullError, SendFailedError
 from magnetar.client.interceptor import tell_sent
 from magnetar.client.outgoing import Outgoing
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.session import Session
+from magnetar.runtime.log import Log
 
 M = TypeVar("M", bound=Outgoing)
+
+_log = Log(__name__)
 
 
 class Desk(Protocol):
@@ -59,6 +62,9 @@ class Admission(Generic[M]):
         self._entered: dict[M, None] = {}
         """In the order of the calls; those that ended are gone."""
         self._timer: asyncio.TimerHandle | None = None
+        self._untold = 0
+        """Submitted messages that failed since the last flush."""
+        self._first: PulsarError | None = None
 
     @property
     def pending(self) -> int:
@@ -131,6 +137,10 @@ class Admission(Generic[M]):
             count += message.count
             if not message.sent.done():
                 message.sent.set_exception(error)
+                if message.is_submitted:
+                    message.sent.exception()  # asyncio need not tell: `flush` does, or `close`
+                    self._untold += message.count
+                    self._first = self._first or error
             if self._settings.interceptors and not message.sent.cancelled():
                 tell_sent(self._settings.interceptors, self._name(), message.options, None, error)
         self.failed += count
@@ -166,6 +176,12 @@ class Admission(Generic[M]):
         if waiting:
             await asyncio.wait(waiting, timeout=timeout)
 
+    def take_failures(self) -> SendFailedError | None:
+        """What no flush has told yet."""
+        failed, first = self._untold, self._first
+        self._untold, self._first = 0, None
+        return None if first is None else SendFailedError(self._name(), failed, first)
+
     def close(self, failure: PulsarError) -> None:
         """Whatever has not ended fails."""
         if self._timer is not None:
@@ -182,6 +198,8 @@ class Admission(Generic[M]):
             message.sent.cancel()
         self._queue.clear()
         self.fail(tuple(self._entered), failure)
+        if (failures := self.take_failures()) is not None:
+            _log.warning("producer closed with failed sends", reason=failures.sentence)
 
     def _give_back(self, count: int, size: int) -> None:
         if count:

@@ -60,6 +60,20 @@ class QueueFullError(PulsarError):
     """Too many sends are waiting and the producer was told not to wait."""
 
 
+class SendFailedError(PulsarError):
+    """Messages that were submitted were not stored; raised by `flush`.
+
+    `failed` is how many since the last flush, `first` is why the first of them was not.
+    """
+
+    def __init__(self, topic: str, failed: int, first: PulsarError) -> None:
+        messages = "message was" if failed == 1 else "messages were"
+        super().__init__(f"{failed} {messages} not stored on {topic}; the first: {first}")
+        self.failed = failed
+        self.first = first
+        self.code = first.code
+
+
 class QuotaExceededError(PulsarError):
     """The topic's backlog quota is used up."""
 

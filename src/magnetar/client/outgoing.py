@@ -87,6 +87,8 @@ class Outgoing:
     """How many messages it is."""
     pack: Pack | None = None
     """What it is if it is more than one."""
+    is_submitted: bool = False
+    """Whether its caller goes on without it: `flush` tells when it fails."""
 
     @property
     def is_plain(self) -> bool:

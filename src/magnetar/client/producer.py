@@ -116,8 +116,12 @@ class AsyncProducer(Handle, Generic[T]):
     async def submit(
         self, value: T | None, **options: Unpack[SendOptions]
     ) -> asyncio.Future[MessageId]:
-        """Wait for room only, and return the future of the id: many sends on their way at once."""
+        """Wait for room only, and return the future of the id: many sends on their way at once.
+
+        One that fails is told by its future, and by `flush`.
+        """
         message = self._make(value, options)
+        message.is_submitted = True
         if not self._admission.try_enter(message):
             await self._admission.enter(message)
         return message.sent
@@ -127,13 +131,19 @@ class AsyncProducer(Handle, Generic[T]):
     ) -> asyncio.Future[MessageId]:
         """Publish without waiting for anything; raises QueueFullError when too many wait."""
         message = self._make(value, options)
+        message.is_submitted = True
         if not self._admission.try_enter(message):
             raise self._admission.full()
         return message.sent
 
     async def flush(self) -> None:
-        """Wait for the receipt of everything sent before."""
+        """Wait until everything sent before is stored or has failed.
+
+        Raises SendFailedError when a message that was submitted since the last flush has failed.
+        """
         await self._settle(None)
+        if (failures := self._admission.take_failures()) is not None:
+            raise failures from failures.first
 
     async def _settle(self, timeout: float | None) -> None:
         for part in self._parts:

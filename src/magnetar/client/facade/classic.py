@@ -68,7 +68,10 @@ class Producer(SyncHandle[AsyncProducer[T]], Generic[T]):
         return self._loop.start(body())
 
     def flush(self) -> None:
-        """Wait for the receipt of everything sent before."""
+        """Wait until everything sent before is stored or has failed.
+
+        Raises SendFailedError when a message that was submitted since the last flush has failed.
+        """
         self._run(self._inner.flush())
 
 

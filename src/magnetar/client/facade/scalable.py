@@ -99,7 +99,10 @@ class ScalableProducer(SyncHandle[AsyncScalableProducer[T]], Generic[T]):
         return self._loop.start(body())
 
     def flush(self) -> None:
-        """Wait until everything sent before is stored or has failed."""
+        """Wait until everything sent before is stored or has failed.
+
+        Raises SendFailedError when a message that was submitted since the last flush has failed.
+        """
         self._run(self._inner.flush())
 
 

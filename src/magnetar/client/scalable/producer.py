@@ -14,6 +14,7 @@ from magnetar.client.error import (
     ProducerFencedError,
     PulsarError,
     PulsarTimeoutError,
+    SchemaError,
 )
 from magnetar.client.handle import Handle
 from magnetar.client.publication import ProducerSettings
@@ -21,6 +22,7 @@ from magnetar.client.scalable.lane import Item, Lane
 from magnetar.client.scalable.layout import LayoutWatch
 from magnetar.client.scalable.message_id import MessageId
 from magnetar.client.scalable.route import decide_half, route_any, route_key
+from magnetar.client.schema.schema import Schema
 from magnetar.client.send_option import SendOptions
 from magnetar.client.session import Session
 from magnetar.client.stats import ProducerStats
@@ -116,10 +118,25 @@ class AsyncScalableProducer(Handle, Generic[T]):
             if self._is_exclusive:
                 for segment in self._watch.layout.active:  # in this order: no two wait in a ring
                     await self._add_lane(segment).open()
+            elif self._settings.schema is not Schema.BYTES:
+                await self._offer_schema()
         except BaseException:
             await self._close_all()
             raise
         self._session.made[self] = None
+
+    async def _offer_schema(self) -> None:
+        """One segment tells whether the topic takes the schema; any other trouble is told when
+        there is a message to send.
+        """
+        lane = self._add_lane(self._watch.layout.active[0])
+        try:
+            await lane.open()
+        except SchemaError:
+            raise
+        except PulsarError:
+            self._forget(lane)
+            await lane.close()
 
     async def send(self, value: T | None, **options: Unpack[SendOptions]) -> MessageId:
         """Publish, and return the id once the broker has stored it; waits while too many wait.
@@ -131,8 +148,12 @@ class AsyncScalableProducer(Handle, Generic[T]):
     async def submit(
         self, value: T | None, **options: Unpack[SendOptions]
     ) -> asyncio.Future[MessageId]:
-        """Wait for room only, and return the future of the id: many sends on their way at once."""
+        """Wait for room only, and return the future of the id: many sends on their way at once.
+
+        One that fails is told by its future, and by `flush`.
+        """
         item = self._make(value, options)
+        item.is_submitted = True
         if not self._admission.try_enter(item):
             await self._wait_for_room(item)
         return item.sent
@@ -157,13 +178,19 @@ class AsyncScalableProducer(Handle, Generic[T]):
     ) -> asyncio.Future[MessageId]:
         """Publish without waiting for anything; raises QueueFullError when too many wait."""
         item = self._make(value, options)
+        item.is_submitted = True
         if not self._admission.try_enter(item):
             raise self._admission.full()
         return item.sent
 
     async def flush(self) -> None:
-        """Wait until everything sent before is stored or has failed."""
+        """Wait until everything sent before is stored or has failed.
+
+        Raises SendFailedError when a message that was submitted since the last flush has failed.
+        """
         await self._settle(None)
+        if (failures := self._admission.take_failures()) is not None:
+            raise failures from failures.first
 
     async def close(self) -> None:
         """Flush and leave; what is not confirmed by the operation timeout fails."""
