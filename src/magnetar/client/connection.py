@@ -217,9 +217,14 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._ended.set()
         detail = f": {tell_cause(error)}" if error is not None else ""
+        if not self._connected.done() and not self.address.secure:
+            detail += "; it may be a port for TLS, which is spoken to with pulsar+ssl://"
         self.close(ConnectError(f"{self.address} closed the connection{detail}"))
 
     def data_received(self, data: bytes) -> None:
+        if not self._connected.done() and (other := _recognize(data)) is not None:
+            self.close(ConnectError(f"{self.address} {other}"))
+            return
         self._decoder.feed(data)
         try:
             while self.reason is None and (frame := self._decoder.next_frame()) is not None:
@@ -339,6 +344,15 @@ class Connection(asyncio.Protocol):
         listener = self._listeners.get((kind, id))
         if listener is not None:
             listener.on_push(body)
+
+
+def _recognize(data: bytes) -> str | None:
+    """What answers instead of a broker; no frame of one is as large as these bytes would say."""
+    if data.startswith(b"HTTP"):
+        return "answers with HTTP: it is a web port; clients connect to the broker's other port"
+    if data.startswith(b"\x15\x03"):
+        return "answers with TLS: connect to it with pulsar+ssl://"
+    return None
 
 
 def _ignore(connection: Connection, body: Any, payload: bytes) -> None:

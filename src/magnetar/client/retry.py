@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from magnetar.client.error import (
     AlreadyClosedError,
@@ -21,8 +21,13 @@ from magnetar.client.error import (
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.errors import WireCode
 from magnetar.runtime.clock import Clock
+from magnetar.runtime.log import Log
 
 T = TypeVar("T")
+
+_PATIENCE_S: Final = 1.0
+
+_log = Log(__name__)
 
 
 def is_passing(error: PulsarError) -> bool:
@@ -59,14 +64,24 @@ async def in_time(action: Awaitable[T], *, timeout: float, what: str) -> T:
 async def insist(
     action: Callable[[], Awaitable[T]], *, clock: Clock, policy: ConnectionPolicy, timeout: float
 ) -> T:
-    """Try until it works, a refusal stands, or the time is over; then raise the last refusal."""
+    """Try until it works, a refusal stands, or the time is over; then raise the last refusal.
+
+    A broker that cannot be reached may be starting, so it is tried as long as any other; after a
+    second the log says that, and why.
+    """
     backoff = policy.backoff.begin()
-    deadline = clock.monotonic() + timeout
+    began = clock.monotonic()
+    deadline = began + timeout
+    is_told = False
     while True:
         try:
             return await action()
         except PulsarError as error:
             delay = backoff.next_s()
-            if not is_passing(error) or clock.monotonic() + delay >= deadline:
+            now = clock.monotonic()
+            if not is_passing(error) or now + delay >= deadline:
                 raise
+            if isinstance(error, ConnectError) and not is_told and now - began >= _PATIENCE_S:
+                is_told = True
+                _log.warning(f"{error.sentence}; trying again for up to {deadline - now:.0f} s")
         await asyncio.sleep(delay)

@@ -148,6 +148,29 @@ def test_an_answer_of_another_type_is_not_mistaken_for_ours() -> None:
     asyncio.run(body())
 
 
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "answers with HTTP: it is a web port"),
+        (b"\x15\x03\x01\x00\x02\x02\x32", r"answers with TLS: connect to it with pulsar\+ssl://"),
+        (b"", r"it may be a port for TLS, which is spoken to with pulsar\+ssl://"),
+    ],
+)
+def test_a_port_that_is_not_a_brokers_is_recognized(answer: bytes, sentence: str) -> None:
+    async def body() -> None:
+        async with scripted_broker() as broker:
+
+            def on_connect(line: Line, body: Any, _: bytes) -> None:
+                line.write(answer)
+                line.cut()
+
+            broker.on[Type.CONNECT] = on_connect
+            with pytest.raises(ConnectError, match=sentence):
+                await open_to(broker)
+
+    asyncio.run(body())
+
+
 def test_requests_under_way_fail_when_the_connection_ends() -> None:
     async def body() -> None:
         async with scripted_broker() as broker:

@@ -178,8 +178,12 @@ class Transport:
             raise self._unreachable(error) from error
 
     def _unreachable(self, error: Exception) -> AdminUnreachable:
+        """Names the address that was asked: a redirect may have led away from the service's own."""
         self.close()
-        return AdminUnreachable(self.url, _cause(error))
+        asked = "{}://{}".format(*self._origin)
+        if self.url == asked or self.url.startswith(f"{asked}/"):
+            return AdminUnreachable(self.url, _cause(error))
+        return AdminUnreachable(asked, f"{_cause(error)}; {self.url} redirected to it")
 
     def _open(self, scheme: str, netloc: str) -> None:
         host = netloc.rpartition("@")[2]

@@ -216,6 +216,15 @@ def test_nobody_at_the_url_is_one_sentence_that_names_it() -> None:
         admin.tenants.list()
 
 
+def test_a_redirect_to_where_nobody_is_names_that_address() -> None:
+    with scripted_web() as web, AdminClient(web.url) as admin:
+        web.answers = [Answer(307, "", (("Location", "http://127.0.0.1:1/admin/v2/tenants"),))]
+        sentence = rf"at http://127\.0\.0\.1:1: connection refused; {web.url} redirected to it"
+        with pytest.raises(AdminUnreachable, match=sentence) as error:
+            admin.tenants.list()
+        assert error.value.url == "http://127.0.0.1:1"
+
+
 def test_a_token_is_sent_and_an_unset_value_is_none() -> None:
     with scripted_web() as web, AdminClient(web.url, token="secret") as admin:
         assert admin.namespaces.policy("t/n", "retention") is None
