@@ -60,12 +60,21 @@ class WireCode(IntEnum):
     PRODUCER_FENCED = 25
 
 
+_SHOWN: Final = 100
+_SENTENCE: Final = 4000
+
+
+def shorten(text: str, shown: int = _SHOWN) -> str:
+    """A text as logs and refusals show it: a long one is cut, and its length told."""
+    return text if len(text) <= shown else f"{text[:shown]}… ({len(text)} characters)"
+
+
 class MagnetarError(Exception):
     """The root of everything this project raises on purpose."""
 
     @property
     def sentence(self) -> str:
-        return str(self.args[0]) if self.args else type(self).__name__
+        return shorten(str(self.args[0]), _SENTENCE) if self.args else type(self).__name__
 
 
 class BrokerError(MagnetarError):

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from magnetar.admin.server import serving
-from magnetar.broker.scalable.attendance import WATCHES_MAX
 from magnetar.errors import NotAllowed
 from magnetar.testing.broker import MagnetarBroker
 from magnetar.wire import command as wire
@@ -28,6 +27,7 @@ from tests.hostile.test_permission_matrix import KEY, SETTINGS, TOKENS, Peer, co
 from tests.unit.admin.assembly import V2, Admin, admin_of_new_broker
 
 TOPIC = "persistent://public/default/x"
+WATCHES = 20
 
 
 def run(body: Callable[[Admin], Awaitable[None]], **settings: Any) -> None:
@@ -114,17 +114,17 @@ def test_lookups_and_loads_beyond_the_limit_are_told_to_come_back() -> None:
 def test_one_connection_watches_so_much_and_no_more() -> None:
     async def body(admin: Admin) -> None:
         peer, _ = await connected(admin)
-        for session in range(WATCHES_MAX):
+        for session in range(WATCHES):
             peer.say(wire.CommandScalableTopicLookup(session_id=session, topic=TOPIC))
-        told = await peer.ask(wire.CommandScalableTopicLookup(session_id=WATCHES_MAX, topic=TOPIC))
+        told = await peer.ask(wire.CommandScalableTopicLookup(session_id=WATCHES, topic=TOPIC))
         assert "TooManyRequests" in {code_of(each) for each in told}
-        assert len(peer.connection.scalable.layouts) == WATCHES_MAX
+        assert len(peer.connection.scalable.layouts) == WATCHES
         watch = wire.CommandWatchScalableTopics(watch_id=1, namespace="public/default")
         assert "TooManyRequests" in {code_of(each) for each in await peer.ask(watch)}
         peer.say(wire.CommandScalableTopicClose(session_id=0))
         assert {code_of(each) for each in await peer.ask(watch)} == {None}
 
-    run(body)
+    run(body, maxScalableTopicWatchesPerConnection=str(WATCHES))
 
 
 # ---------------------------------------------------------------------- patterns

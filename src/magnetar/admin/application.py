@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from magnetar.admin.elsewhere import find_elsewhere
 from magnetar.admin.gate import check_access
+from magnetar.admin.limit import check_parts, check_payload
 from magnetar.admin.origin import check_host, check_origin
 from magnetar.admin.request import Call, Request, decode_body, parse_query
 from magnetar.admin.response import Response, Stream, json_response, refusal
@@ -135,7 +136,8 @@ class Application:
         """Whoever may not make the call, or asks the wrong broker, is told so before the body is
         read.
         """
-        route, call = found.route, Call(request, found.parts)
+        route, call, limits = found.route, Call(request, found.parts), self._api.web.limits
+        check_parts(limits, found.parts)
         await check_access(self._api, route.need, call)
         elsewhere = await find_elsewhere(self._api, route, call, query)
         if elsewhere is not None:
@@ -146,6 +148,7 @@ class Application:
             policy = route.body.policy
             strict = self._api.web.fails_on_unknown_field()
             payload = decode_body(request.body, route.body.schema, policy=policy, strict=strict)
+            check_payload(limits, payload, route.body.text_limit)
             if payload is None and route.body.required:
                 raise (PreconditionFailed if policy else BadRequest)(route.body.missing)
         try:

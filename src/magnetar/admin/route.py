@@ -56,6 +56,8 @@ class Body:
     missing: str = "The request body cannot be empty"
     media_types: tuple[str, ...] = (JSON,)
     policy: str = ""
+    text_limit: str = "property_value_bytes"
+    """The row of the table of limits that every text of it keeps to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,12 @@ from magnetar.broker.api.schema import SchemaPayload
 from magnetar.model.permission import TOPIC_ADMIN, TOPIC_PRODUCE, TOPIC_READ
 
 TABLE = Table("schemas", "/admin/v2/schemas/{tenant}/{namespace}/{topic}")
-_PAYLOAD = Body(SchemaPayload, required=True, missing="A schema payload is required")
+_PAYLOAD = Body(
+    SchemaPayload,
+    required=True,
+    missing="A schema payload is required",
+    text_limit="schema_bytes",
+)
 
 
 async def get_schema(api: BrokerApi, call: Call) -> object:

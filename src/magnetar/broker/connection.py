@@ -36,6 +36,8 @@ from magnetar.wire.command import (
     ping,
     pong,
 )
+from magnetar.wire.limit import check_command, unchecked_bytes
+from magnetar.wire.refusal import encode_refusal
 from magnetar.wire.run import Item, SendRun, split_read
 
 if TYPE_CHECKING:
@@ -49,8 +51,6 @@ log = Log(__name__)
 Handler: TypeAlias = Callable[["Connection", BaseCommand], Awaitable[None] | None]
 
 FRAME_PADDING: Final = 10 * 1024
-_FIRST_FRAME_BYTES_MAX: Final = 64 << 10
-"""What somebody may send who has not said who it is: credentials, no messages."""
 _WRITE_BUFFER_BYTES: Final = 1 << 20
 _UNSYNCED_BYTES_MAX: Final = 32 << 20
 """What one connection may have on its way to the disk before it is not read any more."""
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
         self.consumers_coming: dict[int, object] = {}
         self.consumers_away = ConsumersAway()
         self.watchers: dict[int, TopicListWatcher] = {}
-        self.scalable = Attendance()
+        self.scalable = Attendance(service.limits)
         self.closed_producers: dict[int, float] = {}
         self.writable = True
         self.closed = False
@@ -97,7 +97,9 @@ class Connection(asyncio.Protocol):
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._flushing = False
-        self._frame_bytes_max = _FIRST_FRAME_BYTES_MAX
+        self._limits = service.limits
+        self._unchecked_bytes = unchecked_bytes(service.limits)
+        self._frame_bytes_max = service.limits.connect_frame_bytes
         self._heard = False
         self._asked = False
         self._keep_alive: asyncio.TimerHandle | None = None
@@ -143,7 +145,9 @@ class Connection(asyncio.Protocol):
         """Start what is whole of the data, and keep the rest."""
         try:
             while True:
-                items, used, needed = split_read(data, self._frame_bytes_max)
+                items, used, needed = split_read(
+                    data, self._frame_bytes_max, self._limits.command_bytes
+                )
                 if not self._start(items) or needed or len(data) - used < 8:
                     break
                 data = data[used:]
@@ -354,9 +358,11 @@ class Connection(asyncio.Protocol):
     def _on_command(self, data: bytes) -> None:
         command = decode_command(data)
         kind = command.type
+        if kind != BaseCommand.CONNECT and not self.handshake.is_done:
+            raise ProtocolViolation("a command before CONNECT")
+        if len(data) > self._unchecked_bytes and not self._is_within_limits(command):
+            return
         if not self.handshake.is_done:
-            if kind != BaseCommand.CONNECT:
-                raise ProtocolViolation("a command before CONNECT")
             self.handshake.on_connect(command.connect)
             if self.handshake.is_done:
                 self._frame_bytes_max = self.service.config.maxMessageSize + FRAME_PADDING
@@ -378,6 +384,17 @@ class Connection(asyncio.Protocol):
             if self._requests_in_flight >= self.service.limits.requests_pending:
                 self.hold("requests")
             self.service.tasks.start(self._serve(waiting, command), name="request")
+
+    def _is_within_limits(self, command: BaseCommand) -> bool:
+        try:
+            check_command(self._limits, command)
+        except BrokerError as refusal:
+            answer = encode_refusal(command, refusal)
+            if answer is None:
+                raise ProtocolViolation(refusal.sentence) from None
+            self.send_command(answer)
+            return False
+        return True
 
     async def _serve(self, waiting: Awaitable[None], command: BaseCommand) -> None:
         request_id: int = getattr(body_of(command), "request_id", NO_REQUEST)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import re2
 
 from magnetar.errors import BrokerError, InvalidName, NotAllowed
-from magnetar.model.name import NamespaceName, TopicName, parse_topic
+from magnetar.model.name import NamespaceName, TopicName, parse_stored_topic
 from magnetar.rules.system import is_system_topic
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.command import CommandWatchTopicUpdate, make_command
@@ -66,7 +66,7 @@ class TopicPattern:
             raise _explain(text) from None
 
     def matches(self, full: str) -> bool:
-        return self._pattern.fullmatch(strip_scheme(parse_topic(full).base.full)) is not None
+        return self._pattern.fullmatch(strip_scheme(parse_stored_topic(full).base.full)) is not None
 
     def filter(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if self.matches(name)]

@@ -58,12 +58,16 @@ class MetadataCache(Generic[T]):
         decode: Callable[[bytes], T],
         clock: Clock,
         entries_max: int = 100_000,
+        path_bytes_max: int = 16 << 20,
     ) -> None:
         self._store = store
         self._encode = encode
         self._decode = decode
         self._clock = clock
         self._entries_max = entries_max
+        self._path_bytes_max = path_bytes_max
+        self._path_bytes = 0
+        """What is remembered to be absent has a name of somebody's choice: it is bounded too."""
         self._held: dict[str, Held[T] | None] = {}
         self._loading: dict[str, asyncio.Future[Held[T] | None]] = {}
         self._decoded: dict[str, tuple[bytes, T]] = {}
@@ -152,11 +156,12 @@ class MetadataCache(Generic[T]):
             self._decoded.pop(path, None)
 
     def invalidate(self, path: str) -> None:
-        self._held.pop(path, None)
+        self._forget(path)
         self._loading.pop(path, None)
 
     def clear(self) -> None:
         self._held.clear()
+        self._path_bytes = 0
         self._loading.clear()
         self._decoded.clear()
 
@@ -209,9 +214,21 @@ class MetadataCache(Generic[T]):
             self._decoded[path] = data, value
 
     def _remember(self, path: str, held: Held[T] | None) -> None:
-        if len(self._held) >= self._entries_max:
-            del self._held[next(iter(self._held))]
+        self._forget(path)
+        if len(path) > self._path_bytes_max:
+            return
+        while self._held and (
+            len(self._held) >= self._entries_max
+            or self._path_bytes + len(path) > self._path_bytes_max
+        ):
+            self._forget(next(iter(self._held)))
         self._held[path] = held
+        self._path_bytes += len(path)
+
+    def _forget(self, path: str) -> None:
+        if path in self._held:
+            del self._held[path]
+            self._path_bytes -= len(path)
 
     def _on_change(self, change: Change) -> None:
         if change.kind is not ChangeKind.CHILDREN_CHANGED:

@@ -6,7 +6,8 @@ that more gets, and what is counted. `docs/limits.md` is written from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
@@ -23,6 +24,7 @@ from magnetar.errors import (
     ServiceNotReady,
     TooManyRequests,
     Unauthenticated,
+    shorten,
 )
 
 _KIB: Final = 1 << 10
@@ -111,7 +113,11 @@ class Limits:
         1 * _KIB, Unit.BYTES, "maxPropertyKeyLength", BadRequest, "Key of a property."
     )
     property_value_bytes: int = _limit(
-        16 * _KIB, Unit.BYTES, "maxPropertyValueLength", BadRequest, "Value of a property."
+        16 * _KIB,
+        Unit.BYTES,
+        "maxPropertyValueLength",
+        BadRequest,
+        "Value of a property, or another text in the body of a REST call.",
     )
     properties_bytes: int = _limit(
         64 * _KIB,
@@ -303,11 +309,70 @@ def make_limits(value_of: Callable[[str], Any]) -> Limits:
     return Limits(**{row.name: value_of(row.key) for row in rows()})
 
 
-_SHOWN: Final = 100
+_ROWS: Final = {row.name: row for row in rows()}
 
 
-def shorten(text: str, shown: int = _SHOWN) -> str:
-    """A text as logs and refusals show it: a long one is cut, and its length told."""
-    if len(text) <= shown:
-        return text
-    return f"{text[:shown]}… ({len(text)} characters)"
+def check_size(limits: Limits, name: str, size: int, shown: str = "") -> None:
+    """Raise the refusal of the row `name` when `size` is more than it allows."""
+    most: int = getattr(limits, name)
+    if size <= most:
+        return
+    row = _ROWS[name]
+    assert isinstance(row.refusal, type)
+    unit = "" if row.unit is Unit.COUNT else f" {row.unit}"
+    raise row.refusal(
+        f"{row.meaning.rstrip('.')}: {size}{unit}, and at most {most}{unit} are allowed"
+        f" ({row.key})" + (f": {shorten(shown)}" if shown else "")
+    )
+
+
+def check_text(limits: Limits, name: str, text: str) -> None:
+    check_size(limits, name, count_bytes(text), text)
+
+
+def count_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+_DERIVED: Final = re.compile(
+    r"-partition-[0-9]{1,10}\Z|/[0-9a-fA-F]{1,8}-[0-9a-fA-F]{1,8}-[0-9]{1,20}\Z"
+)
+"""What the broker itself puts behind the name of a topic: a partition, a segment."""
+
+
+def check_topic(limits: Limits, text: str) -> None:
+    """The name of a topic in any spelling: whole or short, a partition, a segment."""
+    size, name = count_bytes(text), text.partition("://")[2] or text
+    if size <= min(limits.tenant_name_bytes, limits.namespace_name_bytes, limits.topic_name_bytes):
+        return
+    parts = name.split("/", 2)
+    if len(parts) == 3:
+        check_text(limits, "tenant_name_bytes", parts[0])
+        check_text(limits, "namespace_name_bytes", parts[1])
+    check_local(limits, parts[2] if len(parts) == 3 else text)
+
+
+def check_local(limits: Limits, local: str) -> None:
+    """The last part of a topic's name."""
+    check_text(limits, "topic_name_bytes", _DERIVED.sub("", local))
+
+
+def check_namespace(limits: Limits, text: str) -> None:
+    """The name of a namespace; a tenant stands before it."""
+    tenant, _, local = text.partition("/")
+    check_text(limits, "tenant_name_bytes", tenant)
+    check_text(limits, "namespace_name_bytes", local)
+
+
+def check_properties(
+    limits: Limits, pairs: Iterable[tuple[str, str]], whole: str = "properties_bytes"
+) -> None:
+    """A set of properties, or what else is keys and values; `whole` is the row of their sum."""
+    total = count = 0
+    for key, value in pairs:
+        count += 1
+        check_text(limits, "property_key_bytes", key)
+        check_text(limits, "property_value_bytes", value)
+        total += count_bytes(key) + count_bytes(value)
+    check_size(limits, "property_count", count)
+    check_size(limits, whole, total)

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 from urllib.parse import quote, unquote_plus
 
-from magnetar.errors import InvalidName
+from magnetar.errors import InvalidName, shorten
 
 _PART: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 _RELATIVE: Final = (".", "..")
@@ -39,17 +39,20 @@ class NamespaceName:
 
     def __post_init__(self) -> None:
         if not (is_valid_part(self.tenant) and is_valid_part(self.local)):
-            raise InvalidName(f"Namespace name is not valid: {self.tenant}/{self.local}")
+            raise InvalidName(
+                f"Namespace name is not valid: {shorten(self.tenant)}/{shorten(self.local)}"
+            )
 
     def __str__(self) -> str:
         return f"{self.tenant}/{self.local}"
 
 
-@lru_cache(maxsize=4096)
 def parse_namespace(text: str) -> NamespaceName:
     parts = text.split("/")
     if len(parts) != 2:
-        raise InvalidName(f"Namespace name is not valid: {text!r}; expected tenant/namespace")
+        raise InvalidName(
+            f"Namespace name is not valid: {shorten(text)!r}; expected tenant/namespace"
+        )
     return NamespaceName(*parts)
 
 
@@ -115,9 +118,11 @@ class TopicName:
         return self.full
 
 
-@lru_cache(maxsize=65536)
 def parse_topic(text: str) -> TopicName:
-    """Read `domain://tenant/namespace/local`, `tenant/namespace/local` or `local`."""
+    """Read `domain://tenant/namespace/local`, `tenant/namespace/local` or `local`.
+
+    Nothing is remembered: the text may be a client's, who may not even use that topic.
+    """
     scheme, separator, rest = text.partition("://")
     if not separator:
         parts = text.split("/")
@@ -125,7 +130,7 @@ def parse_topic(text: str) -> TopicName:
             parts = ["public", "default", text]
         if len(parts) != 3:
             raise InvalidName(
-                f"Invalid short topic name '{text}', it should be in the format of"
+                f"Invalid short topic name '{shorten(text)}', it should be in the format of"
                 " <tenant>/<namespace>/<topic> or <topic>"
             )
         return TopicName(TopicDomain.PERSISTENT, NamespaceName(parts[0], parts[1]), parts[2])
@@ -133,10 +138,23 @@ def parse_topic(text: str) -> TopicName:
         domain = TopicDomain(scheme.lower())
     except ValueError:
         known = ", ".join(TopicDomain)
-        raise InvalidName(f"Invalid topic domain: '{scheme}'; there are {known}") from None
+        raise InvalidName(f"Invalid topic domain: '{shorten(scheme)}'; there are {known}") from None
     parts = rest.split("/", 2)
     if len(parts) != 3:
-        raise InvalidName(f"Invalid topic name: {text}; expected domain://tenant/namespace/topic")
+        raise InvalidName(
+            f"Invalid topic name: {shorten(text)}; expected domain://tenant/namespace/topic"
+        )
     if domain in (TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT) and "/" in parts[2]:
-        raise InvalidName(f"Invalid topic name: {text}; a cluster part is not supported")
+        raise InvalidName(f"Invalid topic name: {shorten(text)}; a cluster part is not supported")
     return TopicName(domain, NamespaceName(parts[0], parts[1]), parts[2])
+
+
+_REMEMBERED_BYTES: Final = 256
+
+
+def parse_stored_topic(text: str) -> TopicName:
+    """As `parse_topic`, for names that are in use: those of usual length are remembered."""
+    return _remember_topic(text) if len(text) <= _REMEMBERED_BYTES else parse_topic(text)
+
+
+_remember_topic: Final = lru_cache(maxsize=16384)(parse_topic)

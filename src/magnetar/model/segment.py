@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from typing import Final, NewType, Self
 
@@ -187,7 +187,6 @@ def scalable_name(name: TopicName) -> TopicName:
             raise InvalidName(f"{name} keeps nothing and cannot be a scalable topic")
 
 
-@lru_cache(maxsize=65536)
 def policy_name(name: TopicName) -> TopicName:
     """Whose policies a topic has: a partition those of its topic, and a segment too."""
     return scalable_name(name) if name.domain is TopicDomain.SEGMENT else name.base

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from magnetar.errors import SubscriptionNameReserved
-from magnetar.model.limit import shorten
+from magnetar.errors import SubscriptionNameReserved, shorten
 
 COMPACTION_CURSOR: Final = "__compaction"
 DEDUP_CURSOR: Final = "pulsar.dedup"

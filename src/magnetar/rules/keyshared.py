@@ -58,7 +58,7 @@ def _ring_slot(key: bytes) -> int:
     return _slot(key, size=SLOTS - 1, first=1)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _ring_points(name: str, index: int, points: int) -> tuple[int, ...]:
     return tuple(_ring_slot(f"{name}\0{index}\0{i}".encode()) for i in range(points))
 

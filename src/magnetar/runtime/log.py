@@ -16,10 +16,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
+from magnetar.errors import shorten
+
 _SECRET: Final = re.compile(r"(?i)password|secret|token|credential|auth_?(data|params)")
 _PLAIN: Final = re.compile(r"[^\s\"=]+")
 _RESERVED: Final = frozenset({"time", "level", "logger", "event", "error"})
 _ROOT: Final = "magnetar"
+_SHOWN: Final = 1000
 
 
 class Log:
@@ -81,7 +84,7 @@ def _on_one_line(text: str) -> str:
 
 
 def _format_field(value: object) -> str:
-    text = str(value)
+    text = shorten(str(value), _SHOWN)
     return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
@@ -96,10 +99,15 @@ class JsonFormatter(logging.Formatter):
             "event": record.getMessage(),
         }
         for name, value in _fields_of(record).items():
-            entry[f"{name}_" if name in _RESERVED else name] = value
+            shown = shorten(value, _SHOWN) if isinstance(value, str) else value
+            entry[f"{name}_" if name in _RESERVED else name] = shown
         if record.exc_info:
             entry["error"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False, default=str)
+        return json.dumps(entry, ensure_ascii=False, default=_format_other)
+
+
+def _format_other(value: object) -> str:
+    return shorten(str(value), _SHOWN)
 
 
 def configure_logs(

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final
 
 from magnetar.errors import BadRequest, InvalidName, RecordUnreadable
@@ -351,7 +351,7 @@ def _read(value: bytes, definition: bytes) -> dict[str, Any]:
     return event
 
 
-@cache
+@lru_cache(maxsize=16)
 def _parsed(definition: bytes) -> Any:
     from fastavro import parse_schema
 

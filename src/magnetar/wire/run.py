@@ -163,7 +163,9 @@ class _Gathering:
         return [item for item in self.items if not isinstance(item, SendRun) or item.entries]
 
 
-def split_read(data: bytes, frame_bytes_max: int) -> tuple[list[Item], int, int]:
+def split_read(
+    data: bytes, frame_bytes_max: int, command_bytes_max: int
+) -> tuple[list[Item], int, int]:
     """Cut what was read into runs and commands.
 
     SENDs of one producer come together even when others' stand between them: only the order within
@@ -181,12 +183,16 @@ def split_read(data: bytes, frame_bytes_max: int) -> tuple[list[Item], int, int]
     unpack_sizes, unpack_checksum = _SIZES.unpack_from, _CHECKSUM.unpack_from
     while size - position >= 8:
         total, command_size = unpack_sizes(data, position)
-        if total + 4 > frame_bytes_max or command_size > total - 4:
+        if (
+            total + 4 > frame_bytes_max
+            or command_size > total - 4
+            or command_size > command_bytes_max
+        ):
             if gathering.items:
                 break
             raise ProtocolViolation(
-                f"a frame of {total} bytes with a command of {command_size} is refused;"
-                f" at most {frame_bytes_max} bytes are allowed"
+                f"a frame of {total} bytes with a command of {command_size} is refused; at most"
+                f" {frame_bytes_max} bytes are allowed, {command_bytes_max} of them for the command"
             )
         start, end = position, position + 4 + total
         if end > size:

@@ -33,6 +33,7 @@ from magnetar.wire.run import (
 from magnetar.wire.varint import encode_varint
 
 FRAME_BYTES_MAX = 5 * 1024 * 1024
+COMMAND_BYTES_MAX = 100_000
 NUMBERS = st.integers(min_value=0, max_value=2**63 - 1)
 
 
@@ -48,7 +49,7 @@ def send(producer_id: int, sequence_id: int, data: bytes, **fields: object) -> b
 
 def test_consecutive_sends_of_one_producer_are_one_run() -> None:
     data = b"".join(send(7, number, entry(b"%d" % number)) for number in range(5))
-    (run,), used, needed = split_read(data, FRAME_BYTES_MAX)
+    (run,), used, needed = split_read(data, FRAME_BYTES_MAX, COMMAND_BYTES_MAX)
     assert isinstance(run, SendRun)
     assert (run.producer_id, run.sequences, run.counts) == (7, [0, 1, 2, 3, 4], [1] * 5)
     assert run.entries == [entry(b"%d" % number) for number in range(5)]
@@ -59,7 +60,7 @@ def test_interleaved_producers_have_one_run_each_up_to_the_next_command() -> Non
     flow = encode_command(make_command(CommandFlow(consumer_id=1, messagePermits=10)))
     before = [send(1, 0, entry()), send(2, 0, entry()), send(1, 1, entry())]
     data = b"".join([*before, flow, send(2, 1, entry())])
-    items, _, _ = split_read(data, FRAME_BYTES_MAX)
+    items, _, _ = split_read(data, FRAME_BYTES_MAX, COMMAND_BYTES_MAX)
     kinds = [(i.producer_id, i.sequences) if isinstance(i, SendRun) else "command" for i in items]
     assert kinds == [(1, [0, 1]), (2, [0]), "command", (2, [1])]
 
@@ -87,7 +88,7 @@ def test_any_numbers_and_any_cutting_of_the_stream_give_the_same_sends(
     rest = b""
     for size in [*cuts, len(stream)]:
         rest, stream = rest + stream[:size], stream[size:]
-        items, used, _ = split_read(rest, FRAME_BYTES_MAX)
+        items, used, _ = split_read(rest, FRAME_BYTES_MAX, COMMAND_BYTES_MAX)
         rest = rest[used:]
         for run in items:
             assert isinstance(run, SendRun)
@@ -102,7 +103,7 @@ def test_any_numbers_and_any_cutting_of_the_stream_give_the_same_sends(
 @given(data=st.binary(max_size=300))
 def test_arbitrary_bytes_yield_items_or_a_protocol_violation(data: bytes) -> None:
     try:
-        items, used, _ = split_read(data, FRAME_BYTES_MAX)
+        items, used, _ = split_read(data, FRAME_BYTES_MAX, COMMAND_BYTES_MAX)
     except ProtocolViolation:
         return
     assert 0 <= used <= len(data) and isinstance(items, list)
@@ -113,7 +114,7 @@ def test_a_damaged_send_never_raises_anything_else(damage: bytes, at: int) -> No
     frame = bytearray(send(300, 70_000, entry()))
     frame[at : at + len(damage)] = damage
     try:
-        split_read(bytes(frame), FRAME_BYTES_MAX)
+        split_read(bytes(frame), FRAME_BYTES_MAX, COMMAND_BYTES_MAX)
     except ProtocolViolation:
         pass
 
@@ -121,13 +122,15 @@ def test_a_damaged_send_never_raises_anything_else(damage: bytes, at: int) -> No
 def test_a_wrong_checksum_is_a_corrupt_run_of_its_own() -> None:
     bad = bytearray(entry(b"payload"))
     bad[-1] ^= 1
-    items, _, _ = split_read(send(1, 0, entry()) + send(1, 1, bytes(bad)), FRAME_BYTES_MAX)
+    items, _, _ = split_read(
+        send(1, 0, entry()) + send(1, 1, bytes(bad)), FRAME_BYTES_MAX, COMMAND_BYTES_MAX
+    )
     assert [item.corrupt for item in items if isinstance(item, SendRun)] == [False, True]
 
 
 def test_a_send_with_rare_fields_is_a_run_of_its_own_and_keeps_its_command() -> None:
     items, _, _ = split_read(
-        send(1, 5, entry(), is_chunk=True) + send(1, 6, entry()), FRAME_BYTES_MAX
+        send(1, 5, entry(), is_chunk=True) + send(1, 6, entry()), FRAME_BYTES_MAX, COMMAND_BYTES_MAX
     )
     first, second = items
     assert isinstance(first, SendRun) and isinstance(second, SendRun)
@@ -147,7 +150,7 @@ def test_what_stands_between_the_frames_of_a_producer_parts_them_and_nothing_is_
         send(1, 14, entry(), is_chunk=True),
         send(1, 15, entry()),
     ]
-    items, _, _ = split_read(b"".join(frames), FRAME_BYTES_MAX)
+    items, _, _ = split_read(b"".join(frames), FRAME_BYTES_MAX, COMMAND_BYTES_MAX)
     runs = [item for item in items if isinstance(item, SendRun)]
     assert len(runs) == len(items)
     assert [(run.sequences, run.counts, run.highests, run.corrupt) for run in runs] == [
@@ -163,20 +166,20 @@ def test_a_frame_without_a_message_is_refused_whatever_it_follows() -> None:
     empty = send(1, 1, b"")
     for before in (b"", send(1, 0, entry())):
         with pytest.raises(ProtocolViolation, match="without a message"):
-            split_read(before + empty, FRAME_BYTES_MAX)
+            split_read(before + empty, FRAME_BYTES_MAX, COMMAND_BYTES_MAX)
 
 
 def test_whole_frames_are_delivered_before_a_bad_one_is_refused() -> None:
     data = encode_command(ping()) + struct.pack(">II", FRAME_BYTES_MAX, 4)
-    items, used, _ = split_read(data, FRAME_BYTES_MAX)
+    items, used, _ = split_read(data, FRAME_BYTES_MAX, COMMAND_BYTES_MAX)
     assert len(items) == 1
     with pytest.raises(ProtocolViolation):
-        split_read(data[used:], FRAME_BYTES_MAX)
+        split_read(data[used:], FRAME_BYTES_MAX, COMMAND_BYTES_MAX)
 
 
 def test_the_size_of_an_incomplete_frame_is_told() -> None:
     frame = send(1, 0, entry(b"x" * 1000))
-    assert split_read(frame[:100], FRAME_BYTES_MAX) == ([], 0, len(frame))
+    assert split_read(frame[:100], FRAME_BYTES_MAX, COMMAND_BYTES_MAX) == ([], 0, len(frame))
 
 
 @given(value=NUMBERS)

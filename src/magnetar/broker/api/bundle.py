@@ -16,7 +16,7 @@ from magnetar.broker.api.hash_range import (
 from magnetar.broker.api.record import check_tenant, load_policies
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.errors import Conflict, PreconditionFailed, SubscriptionNotFound, TopicNotFound
-from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_stored_topic
 from magnetar.model.policy import BundlesData, LocalPolicies
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class BundleApi:
         boundaries = await self.boundaries(namespace)
         wanted = None if bundle is None else check_range(namespace, bundle, boundaries)
         found = [await self._service.list_topics(namespace, domain) for domain in _DOMAINS]
-        names = [parse_topic(full) for each in found for full in each]
+        names = [parse_stored_topic(full) for each in found for full in each]
         return [name for name in names if wanted is None or bundle_of(name, boundaries) == wanted]
 
     async def _loaded_segments(

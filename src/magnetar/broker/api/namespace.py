@@ -21,7 +21,13 @@ from magnetar.errors import (
     TenantNotFound,
     TopicNotFound,
 )
-from magnetar.model.name import NamespaceName, TopicDomain, TopicName, is_valid_part, parse_topic
+from magnetar.model.name import (
+    NamespaceName,
+    TopicDomain,
+    TopicName,
+    is_valid_part,
+    parse_stored_topic,
+)
 from magnetar.model.policy import BundlesData, Policies
 from magnetar.model.validation import check_policies, check_topic_buckets, check_topic_buckets_kept
 from magnetar.rules.system import SYSTEM_NAMESPACE, is_system_topic
@@ -154,7 +160,7 @@ class NamespaceApi:
     async def _topics(self, name: NamespaceName) -> Sequence[TopicName]:
         """Regular and scalable ones; segments go with their topic."""
         found = [await self._service.list_topics(name, domain) for domain in _DOMAINS]
-        regular = [parse_topic(full) for names in found for full in names]
+        regular = [parse_stored_topic(full) for names in found for full in names]
         return [*await self._service.scalable.list(name), *regular]
 
     async def _has_user_topics(self, name: NamespaceName, topics: Sequence[TopicName]) -> bool:
@@ -180,4 +186,4 @@ class NamespaceApi:
 
         await asyncio.gather(*(delete_one(topic) for topic in topics))
         for base in sorted({topic.base.full for topic in topics}):
-            await self._service.schemas.delete_storage(parse_topic(base))
+            await self._service.schemas.delete_storage(parse_stored_topic(base))

@@ -10,7 +10,13 @@ from msgspec.structs import replace
 
 from magnetar.broker.api.record import load_policies, store_policies
 from magnetar.errors import TopicNotFound
-from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
+from magnetar.model.name import (
+    NamespaceName,
+    TopicDomain,
+    TopicName,
+    parse_stored_topic,
+    parse_topic,
+)
 from magnetar.model.policy import AuthAction, AuthPolicies, Policies, TopicGrant, TopicRevocation
 from magnetar.rules.permission import is_about, reaching_names
 
@@ -134,7 +140,7 @@ async def forget_permissions(service: Service, topic: TopicName) -> None:
         kept = {
             name: granted
             for name, granted in auth.destination_auth.items()
-            if not is_about(parse_topic(name), topic)
+            if not is_about(parse_stored_topic(name), topic)
         }
         return _with(policies, replace(auth, destination_auth=kept))
 
@@ -154,7 +160,7 @@ def _revoke_rows(rows: Sequence[tuple[TopicName, str]], policies: Policies) -> P
     auth = policies.auth_policies
     kept: dict[str, dict[str, tuple[AuthAction, ...]]] = {}
     for name, granted in auth.destination_auth.items():
-        spelled = parse_topic(name)
+        spelled = parse_stored_topic(name)
         revoked = {role for topic, role in rows if is_about(spelled, topic)}
         left = {role: actions for role, actions in granted.items() if role not in revoked}
         if left:

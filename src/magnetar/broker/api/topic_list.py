@@ -11,7 +11,13 @@ from magnetar.broker.api.hash_range import bundle_of, check_range
 from magnetar.broker.api.record import load_policies
 from magnetar.broker.topic_tree import NAMES_AHEAD
 from magnetar.errors import BadRequest
-from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
+from magnetar.model.name import (
+    NamespaceName,
+    TopicDomain,
+    TopicName,
+    parse_stored_topic,
+    parse_topic,
+)
 from magnetar.model.scalable import namespace_path
 from magnetar.rules.system import is_system_topic
 
@@ -115,7 +121,7 @@ class TopicListApi:
             wanted = check_range(namespace, selection.bundle, boundaries)
 
             def in_bundle(name: str) -> bool:
-                topic = parse_topic(name)
+                topic = parse_stored_topic(name)
                 is_kept = selection.include_system or not is_system_topic(topic)
                 return is_kept and bundle_of(topic, boundaries) == wanted
 
@@ -125,7 +131,7 @@ class TopicListApi:
         if is_system_topic(TopicName(domain, namespace, "any")):
             return lambda name: False
         # Few names hold what every system topic has in its name; only those are looked at.
-        return lambda name: "__" not in name or not is_system_topic(parse_topic(name))
+        return lambda name: "__" not in name or not is_system_topic(parse_stored_topic(name))
 
     async def count(self, namespace: NamespaceName) -> Mapping[str, int]:
         """How many there are by domain, partitions singly, the broker's own topics with them."""

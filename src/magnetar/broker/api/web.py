@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from magnetar.model.limit import Limits
+
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
 
@@ -23,6 +25,7 @@ class WebLimit:
     idle_s_max: float
     """How long the head or the body of a request may take to come, a part of an answer to be taken,
     and the next request to begin."""
+    limits: Limits
     names: frozenset[str] | None
     """What requests may call the broker; None where it asks for credentials and need not care."""
     fails_on_unknown_field: Callable[[], bool]
@@ -38,6 +41,7 @@ def make_web_limit(service: Service) -> WebLimit:
         body_bytes_max=body_max if body_max > 0 else _BODY_BYTES_MAX,
         requests_max=config.maxConcurrentHttpRequests or None,
         idle_s_max=config.httpServerIdleTimeout / 1000,
+        limits=service.limits,
         names=_names_of(service) if is_open else None,
         fails_on_unknown_field=lambda: config.httpRequestsFailOnUnknownPropertiesEnabled,
     )

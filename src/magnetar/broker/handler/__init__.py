@@ -22,7 +22,6 @@ from magnetar.broker.handler.lookup import on_lookup, on_partitioned_metadata
 from magnetar.broker.handler.producer import on_close_producer, on_producer
 from magnetar.broker.handler.refusal import (
     on_transaction,
-    on_watch_coordinators,
     on_watch_coordinators_close,
 )
 from magnetar.broker.handler.scalable import on_close as on_scalable_close
@@ -61,7 +60,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     BaseCommand.END_TXN_ON_PARTITION: on_transaction,
     BaseCommand.END_TXN_ON_SUBSCRIPTION: on_transaction,
     BaseCommand.TC_CLIENT_CONNECT_REQUEST: on_transaction,
-    BaseCommand.WATCH_TC_ASSIGNMENTS: on_watch_coordinators,
+    BaseCommand.WATCH_TC_ASSIGNMENTS: on_transaction,
     BaseCommand.WATCH_TC_ASSIGNMENTS_CLOSE: on_watch_coordinators_close,
     BaseCommand.SCALABLE_TOPIC_LOOKUP: on_scalable_lookup,
     BaseCommand.SCALABLE_TOPIC_CLOSE: on_scalable_close,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from datetime import UTC, datetime
-from typing import Final
 
 from magnetar.broker.connection import Connection
 from magnetar.broker.consumer import Consumer, SubscriptionType
@@ -48,9 +47,6 @@ from magnetar.wire.command import (
     signed64,
     success,
 )
-
-_METADATA_BYTES_MAX: Final = 1024
-
 
 # ---------------------------------------------------------------------- subscribing
 
@@ -112,8 +108,6 @@ def _check_request(request: CommandSubscribe, kind: SubscriptionType) -> None:
     check_subscription_name(request.subscription)
     if request.read_compacted and kind.is_individual:
         raise NotAllowed("readCompacted only allowed on failover or exclusive subscriptions")
-    if sum(len(each.key) + len(each.value) for each in request.metadata) > _METADATA_BYTES_MAX:
-        raise BadRequest(f"The consumer's metadata is larger than {_METADATA_BYTES_MAX} bytes")
 
 
 def _check_policy(topic: AnyTopic, kind: SubscriptionType) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Final
 
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler.permission import authorize
 from magnetar.broker.topiclist import TopicListWatcher, TopicPattern
 from magnetar.errors import BrokerError, NotAllowed, TooManyRequests
-from magnetar.model.name import NamespaceName, TopicDomain, parse_namespace, parse_topic
+from magnetar.model.limit import check_size
+from magnetar.model.name import NamespaceName, TopicDomain, parse_namespace, parse_stored_topic
 from magnetar.model.scalable import namespace_path
 from magnetar.rules.system import is_system_topic
 from magnetar.wire.command import (
@@ -23,7 +23,6 @@ from magnetar.wire.command import (
 )
 from magnetar.wire.topiclist import hash_topics
 
-_WATCHERS_MAX: Final = 1000
 _DOMAINS = {
     CommandGetTopicsOfNamespace.PERSISTENT: (TopicDomain.PERSISTENT,),
     CommandGetTopicsOfNamespace.NON_PERSISTENT: (TopicDomain.NON_PERSISTENT,),
@@ -40,8 +39,10 @@ async def _list(
         names += await service.list_topics(namespace, domain)
     scalable = frozenset(await service.store.children(namespace_path(namespace)))
     if scalable:
-        names = [name for name in names if parse_topic(name).base.encoded_local not in scalable]
-    return [name for name in names if not is_system_topic(parse_topic(name))]
+        names = [
+            name for name in names if parse_stored_topic(name).base.encoded_local not in scalable
+        ]
+    return [name for name in names if not is_system_topic(parse_stored_topic(name))]
 
 
 def on_get_topics(connection: Connection, command: BaseCommand) -> Awaitable[None]:
@@ -102,9 +103,11 @@ async def _watch(connection: Connection, request: CommandWatchTopicList) -> None
     previous = connection.watchers.pop(request.watcher_id, None)
     if previous is not None:
         previous.close()
-    if len(connection.watchers) >= _WATCHERS_MAX:
+    try:
+        check_size(service.limits, "topic_list_watchers", len(connection.watchers) + 1)
+    except TooManyRequests:
         watcher.close()
-        raise TooManyRequests(f"One connection may watch {_WATCHERS_MAX} topic lists at once")
+        raise
     connection.watchers[request.watcher_id] = watcher
     async with connection.answering():
         try:

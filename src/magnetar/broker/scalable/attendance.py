@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from magnetar.errors import TooManyRequests
+from magnetar.model.limit import Limits, check_size
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import ConsumerAssignment
 from magnetar.wire.command import CommandScalableTopicAssignmentUpdate, make_command
@@ -17,14 +17,11 @@ if TYPE_CHECKING:
     from magnetar.broker.scalable.watch import NamespaceWatcher
 
 
-WATCHES_MAX: Final = 10_000
-"""Layouts, namespaces and groups of one connection, together."""
-
-
 class Attendance:
-    __slots__ = ("_untold", "groups", "layouts", "namespaces", "sent_away")
+    __slots__ = ("_limits", "_untold", "groups", "layouts", "namespaces", "sent_away")
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self.layouts: dict[int, LayoutSession] = {}
         self.namespaces: dict[int, NamespaceWatcher] = {}
         self.groups: dict[int, Coordinator] = {}
@@ -36,8 +33,8 @@ class Attendance:
 
     def check_room(self) -> None:
         """Raise TooManyRequests when the connection watches as much as one may."""
-        if len(self.layouts) + len(self.namespaces) + len(self.groups) >= WATCHES_MAX:
-            raise TooManyRequests(f"One connection may watch {WATCHES_MAX} things at once")
+        watched = len(self.layouts) + len(self.namespaces) + len(self.groups)
+        check_size(self._limits, "scalable_watches", watched + 1)
 
     def tell(
         self, connection: Connection, consumer_id: int, assignment: ConsumerAssignment
