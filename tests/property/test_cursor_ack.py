@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.ledger.ackset import AckSet
-from magnetar.ledger.info import CursorInfo, LedgerPart, decode_words, encode_words
+from magnetar.ledger.info import CursorInfo, LedgerPart
 from magnetar.ledger.run import EntryRun
 from magnetar.ledger.sequence import LedgerSequence
+from magnetar.model.bitset import join_words, split_words
 from magnetar.model.position import EARLIEST, Position
 
 Step = tuple[str, int, int]
@@ -168,6 +169,6 @@ def test_without_a_seek_the_mark_never_goes_back(lengths: list[int], steps: list
 
 @given(st.integers(0, 2**300))
 def test_bits_survive_being_cut_into_words(bits: int) -> None:
-    words = encode_words(bits)
+    words = split_words(bits)
     assert all(-(2**63) <= word < 2**63 for word in words)
-    assert decode_words(words) == bits
+    assert join_words(words) == bits

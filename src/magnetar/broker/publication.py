@@ -31,13 +31,15 @@ _NOWHERE: Final = 2**64 - 1
 class Publication:
     def __init__(self, topic: PersistentTopic) -> None:
         self._topic = topic
+        self._batch_max = topic.service.limits.batch_messages
 
     def publish(self, producer: Producer, run: SendRun) -> None:
         topic = self._topic
         if topic.termination.is_under_way:
             return  # its client is about to hear that it must send this elsewhere
         is_plain = not (producer.failed or run.corrupt or topic.is_choosy or topic.closed)
-        if not is_plain or run.command is not None or topic.termination.is_over:
+        is_usual = run.command is None and run.most <= self._batch_max
+        if not is_plain or not is_usual or topic.termination.is_over:
             refusal = self._refusal_of(producer, run)
             if refusal is not None:
                 producer.refuse(run, refusal)

@@ -85,6 +85,12 @@ class Topic(ABC):
             )
         if self.policy.encryption_required and not all(map(is_encrypted, run.entries)):
             return NotAllowed(f"Messages must be encrypted in {self.name}")
+        batch_max = self.service.limits.batch_messages
+        if run.most > batch_max:
+            return NotAllowed(
+                f"A batch of {run.most} messages; at most {batch_max} are allowed"
+                " (maxMessagesPerBatch)"
+            )
         return None
 
     @abstractmethod

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
+from typing import Final
 
-from magnetar.ledger.info import CursorInfo, decode_words, encode_words
+from magnetar.ledger.info import CursorInfo
 from magnetar.ledger.run import EntryRun
 from magnetar.ledger.sequence import LedgerSequence
+from magnetar.model.bitset import join_words, split_words
 from magnetar.model.position import Position
+
+_WORDS_MAX: Final = 1 << 14
+"""Of one batch: a million messages."""
+_BATCH_BITS_MAX: Final = 1 << 25
+"""Of all batches that one cursor keeps in part: 4 MiB."""
 
 
 class Ranges:
@@ -75,13 +82,23 @@ class Ranges:
 
 
 class AckSet:
-    __slots__ = ("_batches", "_ranges", "_sequence", "acked_beyond", "entry_id", "ledger_id")
+    __slots__ = (
+        "_batch_bits",
+        "_batches",
+        "_ranges",
+        "_sequence",
+        "acked_beyond",
+        "entry_id",
+        "ledger_id",
+    )
 
     def __init__(self, sequence: LedgerSequence, mark: Position) -> None:
         self._sequence = sequence
         self.ledger_id, self.entry_id = mark
         self._ranges: dict[int, Ranges] = {}
         self._batches: dict[tuple[int, int], int] = {}
+        self._batch_bits = 0
+        """How many bits these have in all; beyond a limit no more partly done batches are kept."""
         self.acked_beyond = 0  # entries acknowledged beyond the mark
 
     @classmethod
@@ -90,7 +107,8 @@ class AckSet:
         for (ledger_id, first), (_, last) in info.ranges:
             acks.add(ledger_id, first, last)
         for (ledger_id, entry_id), words in info.batches.items():
-            acks.add_batch(ledger_id, entry_id, decode_words(words))
+            if len(words) <= _WORDS_MAX:  # what earlier versions took without a limit is forgotten
+                acks.add_batch(ledger_id, entry_id, join_words(words))
         return acks
 
     # Adding
@@ -104,7 +122,7 @@ class AckSet:
             return False
         self.entry_id = entry_id
         if self._batches:
-            self._batches.pop((ledger_id, entry_id), None)
+            self._drop_batch((ledger_id, entry_id))
         return True
 
     def add(self, ledger_id: int, first: int, last: int) -> bool:
@@ -157,7 +175,7 @@ class AckSet:
                 if not ranges.firsts:
                     del self._ranges[ledger_id]
         if self._batches:
-            self._batches = {key: bits for key, bits in self._batches.items() if key > mark}
+            self._keep_batches({key: bits for key, bits in self._batches.items() if key > mark})
         self._advance()
         return True
 
@@ -173,15 +191,18 @@ class AckSet:
         left = remaining if known is None else known & remaining
         if left == 0:
             return self.add_next(ledger_id, entry_id) or self.add(ledger_id, entry_id, entry_id)
-        if left == known:
+        size = left.bit_length()
+        if left == known or self._batch_bits + size > _BATCH_BITS_MAX:
             return None
+        self._drop_batch(key)
         self._batches[key] = left
+        self._batch_bits += size
         return False
 
     def reset(self, mark: Position) -> None:
         self.ledger_id, self.entry_id = mark
         self._ranges.clear()
-        self._batches.clear()
+        self._keep_batches({})
         self.acked_beyond = 0
 
     def forget(self, ledger_ids: Collection[int]) -> None:
@@ -191,9 +212,9 @@ class AckSet:
             if ranges is not None:
                 self.acked_beyond -= ranges.count
         if self._batches:
-            self._batches = {
-                key: bits for key, bits in self._batches.items() if key[0] not in ledger_ids
-            }
+            self._keep_batches(
+                {key: bits for key, bits in self._batches.items() if key[0] not in ledger_ids}
+            )
         self._advance()
 
     # Asking
@@ -278,7 +299,7 @@ class AckSet:
         return sum(len(ranges.firsts) for ranges in self._ranges.values())
 
     def batches(self) -> dict[Position, tuple[int, ...]]:
-        return {Position(*key): encode_words(bits) for key, bits in self._batches.items()}
+        return {Position(*key): split_words(bits) for key, bits in self._batches.items()}
 
     # Inside
 
@@ -311,10 +332,19 @@ class AckSet:
     def _drop_batches(self, ledger_id: int, first: int, last: int) -> None:
         if last - first < len(self._batches):
             for entry_id in range(first, last + 1):
-                self._batches.pop((ledger_id, entry_id), None)
+                self._drop_batch((ledger_id, entry_id))
         else:
-            self._batches = {
-                key: bits
-                for key, bits in self._batches.items()
-                if key[0] != ledger_id or not first <= key[1] <= last
-            }
+            self._keep_batches(
+                {
+                    key: bits
+                    for key, bits in self._batches.items()
+                    if key[0] != ledger_id or not first <= key[1] <= last
+                }
+            )
+
+    def _drop_batch(self, key: tuple[int, int]) -> None:
+        self._batch_bits -= self._batches.pop(key, 0).bit_length()
+
+    def _keep_batches(self, batches: dict[tuple[int, int], int]) -> None:
+        self._batches = batches
+        self._batch_bits = sum(map(int.bit_length, batches.values()))

@@ -9,9 +9,6 @@ from typing import Final, Protocol
 
 from magnetar.model.position import Position
 
-_WORD_BITS: Final = 64
-_WORD_MASK: Final = 2**_WORD_BITS - 1
-_WORD_SIGN: Final = 2 ** (_WORD_BITS - 1)
 _MIB: Final = 2**20
 
 
@@ -61,24 +58,6 @@ class ChainState(Enum):
     TERMINATED = "Terminated"
     FENCED = "Fenced"
     CLOSED = "Closed"
-
-
-def encode_words(bits: int) -> tuple[int, ...]:
-    """Cut a bit mask into signed 64-bit words, lowest first."""
-    words = []
-    while bits:
-        word = bits & _WORD_MASK
-        words.append(word - 2**_WORD_BITS if word >= _WORD_SIGN else word)
-        bits >>= _WORD_BITS
-    return tuple(words)
-
-
-def decode_words(words: tuple[int, ...]) -> int:
-    """Join words, signed or not, to a bit mask."""
-    bits = 0
-    for word in reversed(words):
-        bits = (bits << _WORD_BITS) | (word & _WORD_MASK)
-    return bits
 
 
 class ChainRecords(Protocol):

@@ -183,6 +183,10 @@ class StickySelector(Generic[C]):
         for one in ordered:
             if one.first > one.last:
                 raise ConsumerAssignRefused(f"Hash range {one.first}-{one.last} is reversed")
+            if one.first < 0 or one.last >= SLOTS:
+                raise ConsumerAssignRefused(
+                    f"Hash range {one.first}-{one.last} is not within 0-{SLOTS - 1}"
+                )
         for one, following in pairwise(ordered):
             if following.first <= one.last:
                 raise ConsumerAssignRefused(f"Hash ranges of consumer {name!r} overlap")
@@ -194,9 +198,9 @@ class StickySelector(Generic[C]):
     def conflict(self, ranges: Sequence[SlotRange]) -> C | None:
         """A consumer in the way of these ranges; it may be gone without having said so."""
         for one in ranges:
-            for taken in self._ranges:
-                if one.first <= taken.range.last and taken.range.first <= one.last:
-                    return taken.owner
+            at = bisect_right(self._ranges, one.last, key=lambda taken: taken.range.first) - 1
+            if at >= 0 and self._ranges[at].range.last >= one.first:
+                return self._ranges[at].owner
         return None
 
     def remove(self, consumer: C) -> Self:

@@ -6,26 +6,20 @@ On the wire it is a list of signed 64-bit words, lowest first, without zero word
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Final
 
-_WORD = 2**64 - 1
+from magnetar.model.bitset import join_words, split_words
+
+MESSAGES_MAX: Final = 1 << 20
+"""No batch is taken to hold more, whatever its metadata says."""
+
+decode_ack_set = join_words
+
+
+def encode_ack_set(remaining: int) -> list[int]:
+    return list(split_words(remaining))
 
 
 def full_ack_set(count: int) -> int:
     """The set of a batch of which nothing is acknowledged."""
-    return (1 << count) - 1
-
-
-def encode_ack_set(remaining: int) -> list[int]:
-    words = []
-    while remaining:
-        word = remaining & _WORD
-        words.append(word - 2**64 if word >= 2**63 else word)
-        remaining >>= 64
-    return words
-
-
-def decode_ack_set(words: Sequence[int]) -> int:
-    return int.from_bytes(
-        b"".join((word & _WORD).to_bytes(8, "little") for word in words), "little"
-    )
+    return (1 << min(count, MESSAGES_MAX)) - 1

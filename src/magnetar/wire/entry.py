@@ -16,6 +16,7 @@ from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
 from magnetar.errors import ProtocolViolation
+from magnetar.wire.ackset import MESSAGES_MAX
 from magnetar.wire.command import BrokerEntryMetadata, MessageMetadata, is_text_valid, signed64
 
 CHECKSUM_MAGIC: Final = b"\x0e\x01"
@@ -102,7 +103,7 @@ def count_messages(entry: bytes | memoryview) -> int:
     data = bytes(entry[start:end])
     if _BATCH_TAG not in data:
         return 1
-    return max(1, _parse_metadata(data).num_messages_in_batch)
+    return max(1, min(_parse_metadata(data).num_messages_in_batch, MESSAGES_MAX))
 
 
 def publish_time_of(entry: bytes | memoryview) -> int:

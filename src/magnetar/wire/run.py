@@ -47,6 +47,7 @@ class SendRun:
         "counts",
         "entries",
         "highests",
+        "most",
         "producer_id",
         "reply",
         "sequences",
@@ -61,6 +62,8 @@ class SendRun:
         self.sequences: list[int] = []
         self.highests: list[int] = []
         self.counts: list[int] = []
+        self.most = 1
+        """The largest of the counts."""
         self.entries: list[bytes] = []
         self.command: CommandSend | None = None
         self.corrupt = False
@@ -158,7 +161,8 @@ class _Gathering:
                 count = len(item.entries)
                 item.highests, item.counts = [0] * count, [1] * count
         for run, index, highest, count in self.rare:
-            run.highests[index], run.counts[index] = highest, count
+            run.highests[index], run.counts[index] = highest, max(1, count)
+            run.most = max(run.most, count)
         # A producer's first frame may have turned out to be unusual.
         return [item for item in self.items if not isinstance(item, SendRun) or item.entries]
 
@@ -261,7 +265,8 @@ def _decode_other(command: bytes, entry: bytes) -> Item:
         raise ProtocolViolation("a SEND without a message")
     send = decode_command(command).send
     run = SendRun(send.producer_id)
-    run.add(send.sequence_id, send.highest_sequence_id, send.num_messages, entry)
+    run.most = max(1, send.num_messages)
+    run.add(send.sequence_id, send.highest_sequence_id, run.most, entry)
     if entry[:2] == b"\x0e\x01" and len(entry) >= 6:
         run.corrupt = crc32c(entry[6:]) != int.from_bytes(entry[2:6], "big")
     if (
@@ -332,8 +337,7 @@ def encode_message(
     body = b"\x08" + encode_varint(consumer_id) + b"\x12" + encode_varint(len(message)) + message
     if redelivery_count:
         body += b"\x18" + encode_varint(redelivery_count)
-    for word in ack_set:
-        body += b"\x20" + encode_varint(word & 0xFFFFFFFFFFFFFFFF)
+    body += b"".join(b"\x20" + encode_varint(word & 0xFFFFFFFFFFFFFFFF) for word in ack_set)
     if epoch is not None:
         body += b"\x28" + encode_varint(epoch)
     command = b"\x08\x09\x4a" + encode_varint(len(body)) + body

@@ -13,7 +13,7 @@ from magnetar.model.segment import HashRange
 from magnetar.rules.hotspot import MESSAGES_MAX, KeySample, make_key_sample
 from magnetar.wire.batch import decode_batch
 from magnetar.wire.compression import decompress
-from magnetar.wire.entry import decode_entry
+from magnetar.wire.entry import count_messages, decode_entry
 
 _READS: Final = 32
 _ENTRIES_A_READ: Final = 8
@@ -47,10 +47,10 @@ def _keys_of(entry: bytes) -> Iterator[str | None]:
         metadata, payload = decode_entry(entry)
         if metadata.HasField("partition_key") or not metadata.HasField("num_messages_in_batch"):
             key = metadata.partition_key if metadata.HasField("partition_key") else None
-            yield from [key] * max(1, metadata.num_messages_in_batch)
+            yield from [key] * count_messages(entry)
             return
         if metadata.encryption_keys:
-            yield from [None] * metadata.num_messages_in_batch
+            yield from [None] * count_messages(entry)
             return
         if metadata.compression:
             payload = decompress(
