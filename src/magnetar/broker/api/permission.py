@@ -150,19 +150,31 @@ async def forget_permissions(service: Service, topic: TopicName) -> None:
 
 def _grant_rows(rows: Sequence[tuple[str, TopicGrant]], policies: Policies) -> Policies:
     auth = policies.auth_policies
-    granted = dict(auth.destination_auth)
+    added: dict[str, dict[str, tuple[AuthAction, ...]]] = {}
     for name, grant in rows:
-        granted[name] = {**granted.get(name, {}), grant.role: _distinct(grant.actions)}
-    return _with(policies, replace(auth, destination_auth=granted))
+        added.setdefault(name, {})[grant.role] = _distinct(grant.actions)
+    known = auth.destination_auth
+    granted = {name: {**known.get(name, {}), **roles} for name, roles in added.items()}
+    return _with(policies, replace(auth, destination_auth={**known, **granted}))
 
 
 def _revoke_rows(rows: Sequence[tuple[TopicName, str]], policies: Policies) -> Policies:
     auth = policies.auth_policies
+    wanted: dict[TopicName, set[str]] = {}
+    for topic, role in rows:
+        wanted.setdefault(topic, set()).add(role)
+    by_name = {topic.full: topic for topic in wanted}
     kept: dict[str, dict[str, tuple[AuthAction, ...]]] = {}
     for name, granted in auth.destination_auth.items():
         spelled = parse_stored_topic(name)
-        revoked = {role for topic, role in rows if is_about(spelled, topic)}
-        left = {role: actions for role, actions in granted.items() if role not in revoked}
+        reaching = {spelled.full, *reaching_names(spelled), *reaching_names(spelled.base)}
+        topics = [by_name[each] for each in reaching if each in by_name]
+        revoked = [wanted[topic] for topic in topics if is_about(spelled, topic)]
+        left = {
+            role: actions
+            for role, actions in granted.items()
+            if not any(role in roles for roles in revoked)
+        }
         if left:
             kept[name] = left
     return _with(policies, replace(auth, destination_auth=kept))
