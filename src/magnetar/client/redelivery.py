@@ -12,6 +12,8 @@ from typing import Final
 from magnetar.client.message_id import MessageId
 from magnetar.client.policy import BackoffPolicy
 
+_TOGETHER_S: Final = 0.001
+"""What is due within this time is asked for at once: messages of one batch are refused together."""
 _STALE_MAX: Final = 1000
 """How many places of messages that are done may be left, beside as many as wait."""
 
@@ -108,9 +110,9 @@ class RedeliveryPlan:
 
     def _fire(self) -> None:
         self._timer = None
-        now = self._loop.time()
+        horizon = self._loop.time() + _TOGETHER_S
         due = []
-        while self._heap and self._heap[0][0] <= now:
+        while self._heap and self._heap[0][0] <= horizon:
             when, id = heapq.heappop(self._heap)
             if self._due.get(id) == when:
                 del self._due[id]
