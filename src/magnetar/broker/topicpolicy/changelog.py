@@ -307,6 +307,11 @@ class ChangeLog:
 
     # ------------------------------------------------------------------ asking and writing
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether everything that was there has been read."""
+        return self._ready.done()
+
     async def wait_ready(self, timeout_s: float) -> None:
         """Wait, within the time given, until everything that was written before has been read."""
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -167,6 +168,8 @@ class Listeners:
 
     def __init__(self) -> None:
         self._of: dict[TopicName, list[TopicPolicyListener]] = {}
+        self.namespaces: Counter[NamespaceName] = Counter()
+        """How many topics of each namespace are listened to; none of those without."""
 
     def __contains__(self, topic: TopicName) -> bool:
         return topic in self._of
@@ -183,19 +186,27 @@ class Listeners:
         return tuple(self._of.get(topic, ()))
 
     def add(self, topic: TopicName, listener: TopicPolicyListener) -> None:
+        if topic not in self._of:
+            self.namespaces[topic.namespace] += 1
         known = self._of.setdefault(topic, [])
         if listener not in known:
             known.append(listener)
 
     def discard(self, topic: TopicName, listener: TopicPolicyListener) -> None:
-        known = self._of.get(topic, [])
+        known = self._of.get(topic)
+        if known is None:
+            return
         if listener in known:
             known.remove(listener)
         if not known:
-            self._of.pop(topic, None)
+            del self._of[topic]
+            self.namespaces[topic.namespace] -= 1
+            if not self.namespaces[topic.namespace]:
+                del self.namespaces[topic.namespace]
 
     def clear(self) -> None:
         self._of.clear()
+        self.namespaces.clear()
 
     def tell(self, update: PolicyUpdate) -> None:
         for listener in self.of(update.topic):

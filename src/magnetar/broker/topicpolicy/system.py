@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 from msgspec import structs
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from magnetar.broker.service import Service
 
 _log = Log(__name__)
+
+_IDLE_MAX: Final = 100
+"""Namespaces that are read although none of their topics is loaded here."""
 
 
 class SystemTopicPolicies(TopicPoliciesService):
@@ -208,6 +211,7 @@ class SystemTopicPolicies(TopicPoliciesService):
         assert self._service is not None
         log = ChangeLog(self._service, namespace, names, self._on_event)
         self._logs[namespace] = log
+        self._forget_idle()
         self._scope.start(self._run(log), f"read {namespace}")
         return log
 
@@ -247,6 +251,17 @@ class SystemTopicPolicies(TopicPoliciesService):
             sequence=next(self._sequences),
             timeout_s=self._timeout_s,
         )
+
+    def _forget_idle(self) -> None:
+        """Of the namespaces without a loaded topic, read only those that were asked for last."""
+        surplus = len(self._logs) - len(self._listeners.namespaces) - _IDLE_MAX
+        if surplus <= 0:
+            return
+        busy = {topic.namespace for (topic, _), turn in self._turns.items() if turn.locked()}
+        busy |= self._listeners.namespaces.keys()
+        idle = [each for each, log in self._logs.items() if log.is_ready and each not in busy]
+        for namespace in idle[:surplus]:
+            self.forget(namespace)
 
     def forget(self, namespace: NamespaceName) -> None:
         """Read a namespace's events anew when somebody asks."""

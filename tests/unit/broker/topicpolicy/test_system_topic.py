@@ -239,6 +239,27 @@ def test_a_namespace_that_goes_is_asked_for_nothing(tmp_path: Path) -> None:
     run(body, tmp_path)
 
 
+def test_of_namespaces_without_loaded_topics_only_the_last_ones_are_read(tmp_path: Path) -> None:
+    async def body(shop: Shop) -> None:
+        spaces = [NamespaceName("shop", f"n{number}") for number in range(110)]
+        topics = [parse_topic(f"persistent://{space}/x") for space in spaces]
+        for space, topic in zip(spaces, topics, strict=True):
+            await shop.service.resources.namespaces.create(space, Policies())
+            await shop.set(topic=topic, messageTTLInSeconds=7)
+        assert len(shop.system.readers) <= 101
+        assert spaces[-1] in shop.system.readers
+        kept = topics[0]
+        await shop.service.load_topic(kept, create=True)
+        for topic in topics:
+            assert await shop.ttl(topic=topic) == 7
+        assert kept.namespace in shop.system.readers, "it has a topic that listens"
+        assert len(shop.system.readers) <= 102
+        await shop.service.unload_topic(kept)
+        assert kept.namespace not in shop.system._listeners.namespaces
+
+    run(body, tmp_path)
+
+
 # ---------------------------------------------------------------------- a log that is ill
 
 
