@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from magnetar.errors import BrokerError, StoreClosed, StoreUnavailable
+from magnetar.metadata.backends.sqlite_format import Witness, connect
 from magnetar.metadata.backends.sqlite_tree import (
     SqliteTree,
-    connect,
     read_children,
     read_count,
     read_exists,
@@ -42,12 +42,16 @@ from magnetar.metadata.store import (
 )
 from magnetar.metadata.watch import Watchers
 from magnetar.runtime.clock import Clock
+from magnetar.runtime.log import Log
+
+_log = Log(__name__)
 
 _GROUP_MAX: Final = 1_024
 _WAITING_MAX: Final = 65_536
 _PAGE: Final = 512
 _READERS: Final = 2
 _READS_MAX: Final = 64
+_COMPLAIN_EVERY_S: Final = 10.0
 
 T = TypeVar("T")
 
@@ -99,6 +103,8 @@ class SqliteStore:
         self._asked: list[_Read[Any]] = []
         self._reading = 0
         self._is_over = False
+        self._complained_at = float("-inf")
+        self._on_committed: Callable[[Witness], None] = lambda witness: None
         self._writer = threading.Thread(target=self._run_writer, name="metadata-write", daemon=True)
         self._writer.start()
 
@@ -110,9 +116,23 @@ class SqliteStore:
         loop = asyncio.get_running_loop()
         try:
             tree = await asyncio.to_thread(SqliteTree, str(file))
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise StoreUnavailable(f"Cannot open metadata file {file}: {error}") from error
         return cls(str(file), tree, clock, loop)
+
+    @property
+    def witness(self) -> Witness:
+        """Of the last commit."""
+        return self._tree.witness
+
+    def exchange(self, ledgers: Callable[[], str], on_committed: Callable[[Witness], None]) -> None:
+        """From now on each commit keeps what `ledgers` says, and is told to `on_committed`.
+
+        The first is called by the writer's thread, the second on the event loop.
+        """
+        self._tree.ledgers = ledgers
+        self._on_committed = on_committed
+        on_committed(self._tree.witness)
 
     async def get(self, path: str) -> Record | None:
         self._check_open()
@@ -194,7 +214,7 @@ class SqliteStore:
         self._closed = True
         try:
             if not self._lost:
-                await self._write(lambda tree: tree.drop_ephemerals())
+                await self._write(lambda tree: tree.end_session())
         finally:
             self._lost = False
             self._waiting.put(None)
@@ -313,10 +333,20 @@ class SqliteStore:
         except sqlite3.Error as error:
             self._tree.rollback()
             sentence = f"Cannot write metadata file {self._file}: {error}"
+            self._complain(sentence)
             return [_Outcome(write, refusal=StoreUnavailable(sentence)) for write in group], []
         return outcomes, self._tree.changes
 
+    def _complain(self, sentence: str) -> None:
+        """A disk that fails, fails often: one line now and then."""
+        now_s = self._clock.monotonic()
+        if now_s - self._complained_at >= _COMPLAIN_EVERY_S:
+            self._complained_at = now_s
+            _log.error("metadata write failed", reason=sentence)
+
     def _on_group(self, outcomes: Sequence[_Outcome], changes: Sequence[Change]) -> None:
+        if changes:
+            self._on_committed(self._tree.witness)
         self._watchers.tell(changes)  # before the callers go on: caches read their own writes
         for outcome in outcomes:
             outcome.resolve()

@@ -6,57 +6,46 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
-from magnetar.errors import (
-    DataDirectoryRefused,
-    RecordNotEmpty,
-    RecordNotFound,
-    VersionConflict,
+from magnetar.errors import RecordNotEmpty, RecordNotFound, VersionConflict
+from magnetar.metadata.backends.sqlite_format import (
+    ROW,
+    Witness,
+    add_to_digest,
+    check_row,
+    checksum_row,
+    checksum_sequence,
+    connect,
+    prepare,
+    store_witness,
 )
 from magnetar.metadata.path import ROOT, child_of, name_of, parent_of
 from magnetar.metadata.sequence import advance, format_sequence
 from magnetar.metadata.store import ABSENT, ANY_VERSION, Change, ChangeKind, Record, Stat
 
-_FORMAT: Final = 1
 _DIRECTORIES_MAX: Final = 65_536
 
-# A row without a value is a parent that holds no record; it goes when its last child goes. The
-# clustered key makes the children of a path neighbours on disk, already sorted.
-_SCHEMA: Final = (
-    """CREATE TABLE node (
-        parent TEXT NOT NULL, name TEXT NOT NULL, value BLOB, version INTEGER NOT NULL,
-        created_ms INTEGER NOT NULL, modified_ms INTEGER NOT NULL, ephemeral INTEGER NOT NULL,
-        PRIMARY KEY (parent, name)) WITHOUT ROWID""",
-    "CREATE INDEX node_ephemeral ON node (parent, name) WHERE ephemeral = 1",
-    "CREATE TABLE sequence (prefix TEXT PRIMARY KEY, counters TEXT NOT NULL) WITHOUT ROWID",
-    f"PRAGMA user_version = {_FORMAT}",
-)
 
-
-def connect(file: str, *, writes: bool) -> sqlite3.Connection:
-    # One thread at a time uses a connection, but the one that closes it is another.
-    connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
-    try:
-        if writes:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-        else:
-            connection.execute("PRAGMA query_only = 1")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+_Row: TypeAlias = tuple[bytes, int, int, int, int, int]
+"""As `ROW` selects it."""
 
 
 def read_record(connection: sqlite3.Connection, path: str) -> Record | None:
-    row = connection.execute(
-        "SELECT value, version, created_ms, modified_ms, ephemeral FROM node"
-        " WHERE parent = ? AND name = ? AND value IS NOT NULL",
-        (parent_of(path), name_of(path)),
-    ).fetchone()
+    """Raise RecordUnreadable when it does not match its checksum."""
+    row = _read_row(connection, path)
     return None if row is None else _record(row)
+
+
+def _read_row(connection: sqlite3.Connection, path: str) -> _Row | None:
+    key = (parent_of(path), name_of(path))
+    row: _Row | None = connection.execute(
+        f"SELECT {ROW} FROM node WHERE parent = ? AND name = ? AND value IS NOT NULL", key
+    ).fetchone()
+    if row is not None:
+        check_row(path, *key, row)
+    return row
 
 
 def read_exists(connection: sqlite3.Connection, path: str) -> bool:
@@ -87,16 +76,23 @@ def read_page(
     connection: sqlite3.Connection, path: str, after: str, limit: int
 ) -> list[tuple[str, Record]]:
     rows = connection.execute(
-        "SELECT name, value, version, created_ms, modified_ms, ephemeral FROM node"
+        f"SELECT name, {ROW} FROM node"
         " WHERE parent = ? AND name > ? AND value IS NOT NULL ORDER BY name LIMIT ?",
         (path, after, limit),
     ).fetchall()
+    for name, *row in rows:
+        check_row(child_of(path, name), path, name, tuple(row))
     return [(row[0], _record(row[1:])) for row in rows]
 
 
-def _record(row: tuple[bytes, int, int, int, int]) -> Record:
-    value, version, created_ms, modified_ms, ephemeral = row
+def _record(row: _Row) -> Record:
+    value, version, created_ms, modified_ms, ephemeral, _ = row
     return Record(value, Stat(version, created_ms, modified_ms, bool(ephemeral), bool(ephemeral)))
+
+
+def _checksum_parent(path: str) -> int:
+    """Of the row of a mere parent."""
+    return checksum_row(parent_of(path), name_of(path), None, -1, 0, 0, 0)
 
 
 class SqliteTree:
@@ -108,40 +104,42 @@ class SqliteTree:
     def __init__(self, file: str) -> None:
         self._connection = connect(file, writes=True)
         self._directories: set[str] = set()
+        self._is_counted = True
+        self._is_ending = False
         self.changes: list[Change] = []
+        self.ledgers: Callable[[], str] = lambda: self.witness.ledgers
+        """What the ledger store says of itself now; the witness keeps it."""
         try:
-            self._prepare(file)
+            self.witness = prepare(self._connection, file)
+            self._digest = self.witness.digest
+            # Whoever made them is gone: one process at a time opens the file.
+            if self._ephemerals():
+                self.begin()
+                self.end_session()
+                self.commit()
         except BaseException:
             self._connection.close()
             raise
 
-    def _prepare(self, file: str) -> None:
-        (found,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if found > _FORMAT:
-            raise DataDirectoryRefused(
-                f"{file} has metadata format {found}; this version knows up to {_FORMAT}"
-            )
-        if found == 0:
-            self.begin()
-            for statement in _SCHEMA:
-                self._connection.execute(statement)
-            self.commit()
-        # Whoever made them is gone: one process at a time opens the file.
-        if self._ephemerals():
-            self.begin()
-            self.drop_ephemerals()
-            self.commit()
-
     def begin(self) -> None:
         self.changes = []
+        self._is_counted = True
+        self._is_ending = False
         self._connection.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
+        witness = self.witness
+        if self.changes or self._is_ending:
+            commits = witness.commits + self._is_counted
+            witness = Witness(witness.identity, commits, self._digest, self.ledgers())
+            store_witness(self._connection, witness)
         self._connection.execute("COMMIT")
+        self.witness = witness
 
     def rollback(self) -> None:
         self.changes = []
         self._directories.clear()
+        self._digest = self.witness.digest
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
@@ -149,28 +147,33 @@ class SqliteTree:
         self._connection.close()
 
     def put(self, path: str, value: bytes, expect: int, ephemeral: bool, now_ms: int) -> Stat:
-        record = read_record(self._connection, path)
-        version = ABSENT if record is None else record.stat.version
+        was = _read_row(self._connection, path)
+        version = ABSENT if was is None else was[1]
         if expect not in (ANY_VERSION, version):
             raise VersionConflict(f"Version of {path} is {version}, expected {expect}")
+        if was is None:
+            self.changes.append(Change(ChangeKind.CREATED, path))
+            self._link(path)
+            stat = Stat(0, now_ms, now_ms, ephemeral, ephemeral)
+            self._fill(path, value, stat, _checksum_parent(path))
+            return stat
+        self.changes.append(Change(ChangeKind.MODIFIED, path))
+        _, _, created_ms, _, is_ephemeral, checksum = was
+        stat = Stat(version + 1, created_ms, now_ms, bool(is_ephemeral), bool(is_ephemeral))
+        self._fill(path, value, stat, checksum)
+        return stat
+
+    def _fill(self, path: str, value: bytes, stat: Stat, was: int) -> None:
+        """Write a row that is there; `was` is its checksum so far."""
         key = (parent_of(path), name_of(path))
-        if record is not None:
-            self._connection.execute(
-                "UPDATE node SET value = ?, version = ?, modified_ms = ?"
-                " WHERE parent = ? AND name = ?",
-                (value, version + 1, now_ms, *key),
-            )
-            self.changes.append(Change(ChangeKind.MODIFIED, path))
-            was = record.stat
-            return Stat(version + 1, was.created_ms, now_ms, was.ephemeral, was.created_by_self)
-        self.changes.append(Change(ChangeKind.CREATED, path))
-        self._link(path)
+        fields = (value, stat.version, stat.created_ms, stat.modified_ms, int(stat.ephemeral))
+        checksum = checksum_row(key[0], key[1], *fields)
         self._connection.execute(
-            "UPDATE node SET value = ?, version = 0, created_ms = ?, modified_ms = ?, ephemeral = ?"
-            " WHERE parent = ? AND name = ?",
-            (value, now_ms, now_ms, int(ephemeral), *key),
+            "UPDATE node SET value = ?, version = ?, created_ms = ?, modified_ms = ?,"
+            " ephemeral = ?, checksum = ? WHERE parent = ? AND name = ?",
+            (*fields, checksum, *key),
         )
-        return Stat(0, now_ms, now_ms, ephemeral, ephemeral)
+        self._digest = add_to_digest(self._digest, removed=was, added=checksum)
 
     def put_sequence(
         self, prefix: str, value: bytes, deltas: Sequence[int], ephemeral: bool, now_ms: int
@@ -181,10 +184,16 @@ class SqliteTree:
         numbers = advance(() if row is None else json.loads(row[0]), deltas)
         path = format_sequence(prefix, numbers[: len(deltas)])
         stat = self.put(path, value, ABSENT, ephemeral, now_ms)
+        counters = json.dumps(numbers)
         self._connection.execute(
             "INSERT INTO sequence VALUES (?, ?)"
             " ON CONFLICT (prefix) DO UPDATE SET counters = excluded.counters",
-            (prefix, json.dumps(numbers)),
+            (prefix, counters),
+        )
+        self._digest = add_to_digest(
+            self._digest,
+            removed=None if row is None else checksum_sequence(prefix, row[0]),
+            added=checksum_sequence(prefix, counters),
         )
         return path, stat
 
@@ -206,16 +215,17 @@ class SqliteTree:
         # follows "/".
         below = (path, f"{path}/", f"{path}0")
         rows = self._connection.execute(
-            "SELECT parent, name, value IS NOT NULL FROM node"
+            "SELECT parent, name, value IS NOT NULL, checksum FROM node"
             " WHERE parent = ? OR (parent >= ? AND parent < ?)",
             below,
         ).fetchall()
-        own = read_record(self._connection, path) is not None
+        own = self._holds_record(path)
         self._connection.execute(
             "DELETE FROM node WHERE parent = ? OR (parent >= ? AND parent < ?)", below
         )
         deepest_first = sorted(rows, key=lambda row: str(row[0]).count("/"), reverse=True)
-        for parent, name, holds_record in deepest_first:
+        for parent, name, holds_record, checksum in deepest_first:
+            self._digest = add_to_digest(self._digest, removed=checksum)
             self._directories.discard(child_of(parent, name))
             if holds_record:
                 self.changes.append(Change(ChangeKind.DELETED, child_of(parent, name)))
@@ -225,7 +235,14 @@ class SqliteTree:
             self.changes.append(Change(ChangeKind.DELETED, path))
         self._unlink(path)
 
-    def drop_ephemerals(self) -> None:
+    def end_session(self) -> None:
+        """Drop what goes with the session, and let the witness note how the ledgers stand.
+
+        That alone is not counted as a commit: a file from before it is as good as one from after
+        it, and the ledgers may have been closed already.
+        """
+        self._is_counted = bool(self.changes)
+        self._is_ending = True
         for path in self._ephemerals():
             self.changes.append(Change(ChangeKind.DELETED, path))
             self._unlink(path)
@@ -242,12 +259,13 @@ class SqliteTree:
         while path != ROOT and path not in self._directories:
             parent = parent_of(path)
             added = self._connection.execute(
-                "INSERT INTO node VALUES (?, ?, NULL, -1, 0, 0, 0)"
+                "INSERT INTO node VALUES (?, ?, NULL, -1, 0, 0, 0, ?)"
                 " ON CONFLICT (parent, name) DO NOTHING",
-                (parent, name_of(path)),
+                (parent, name_of(path), _checksum_parent(path)),
             ).rowcount
             if not added:
                 break
+            self._digest = add_to_digest(self._digest, added=_checksum_parent(path))
             self.changes.append(Change(ChangeKind.CHILDREN_CHANGED, parent))
             path = parent
         if len(self._directories) >= _DIRECTORIES_MAX:
@@ -260,21 +278,32 @@ class SqliteTree:
         """
         while path != ROOT:
             key = (parent_of(path), name_of(path))
+            (checksum,) = self._connection.execute(
+                "SELECT checksum FROM node WHERE parent = ? AND name = ?", key
+            ).fetchone()
             if self._has_children(path):
+                bare = _checksum_parent(path)
                 self._connection.execute(
-                    "UPDATE node SET value = NULL, version = -1, ephemeral = 0"
-                    " WHERE parent = ? AND name = ?",
-                    key,
+                    "UPDATE node SET value = NULL, version = -1, created_ms = 0, modified_ms = 0,"
+                    " ephemeral = 0, checksum = ? WHERE parent = ? AND name = ?",
+                    (bare, *key),
                 )
+                self._digest = add_to_digest(self._digest, removed=checksum, added=bare)
                 return
             self._connection.execute("DELETE FROM node WHERE parent = ? AND name = ?", key)
+            self._digest = add_to_digest(self._digest, removed=checksum)
             self._directories.discard(path)
             path = parent_of(path)
             self.changes.append(Change(ChangeKind.CHILDREN_CHANGED, path))
-            if self._has_children(path) or path == ROOT:
+            if self._has_children(path) or path == ROOT or self._holds_record(path):
                 return
-            if read_record(self._connection, path) is not None:
-                return
+
+    def _holds_record(self, path: str) -> bool:
+        found = self._connection.execute(
+            "SELECT 1 FROM node WHERE parent = ? AND name = ? AND value IS NOT NULL",
+            (parent_of(path), name_of(path)),
+        ).fetchone()
+        return found is not None
 
     def _has_children(self, path: str) -> bool:
         found = self._connection.execute(
