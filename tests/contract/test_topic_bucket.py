@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from magnetar.broker.sweep import NamedLedgers
 from magnetar.errors import BucketsDiffer, RecordUnreadable
 from magnetar.ledger.backends.memory import MemoryLedgerStore
-from magnetar.ledger.orphan import load_references, remove_orphans
+from magnetar.ledger.orphan import remove_orphans
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.backends.zookeeper import ZookeeperStore
 from magnetar.metadata.store import ANY_VERSION, MetadataStore
@@ -336,17 +337,17 @@ def test_ledgers_in_use_are_found_in_their_buckets_when_a_crash_is_tidied_up(pla
             await admin.put(f"{TOPICS}/{topic}")
             await admin.publish(f"{FULL}/{topic}", b"one")
         suspects = await service.ledgers.ledgers()
+        await service.ledgers.intend_deletion(suspects)
         await (await service.tree.records(parse_topic(f"{FULL}/nptopic2"))).remove()
         # Without the policies the number that is kept beside the topics has to do.
         await service.store.delete(f"/admin/policies/{NAMESPACE}", expect=ANY_VERSION)
 
-        async def references(chain: str) -> Collection[int]:
-            return await load_references(await service.tree.records(parse_topic(chain)))
-
-        removed = await remove_orphans(service.ledgers, suspects, references, term=OWNER.term)
-        assert len(removed) == 1
-        kept = await service.ledgers.describe(*(set(suspects) - set(removed)))
+        named = NamedLedgers(service.tree, service.schemas, service.ledgers)
+        found = await remove_orphans(service.ledgers, suspects, named.has, term=OWNER.term)
+        assert len(found.removed) == 1
+        kept = await service.ledgers.describe(*(set(suspects) - set(found.removed)))
         assert kept.properties["chain"] == f"{FULL}/nptopic1"
+        assert not kept.deletion_intended
 
     run(place, 3, body)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from magnetar.app.doctor import Diagnosis, examine_directory
+from magnetar.app.doctor import Diagnosis, examine_directory, run
 from magnetar.ledger.backends.file import FilePolicy
 from magnetar.testing.broker import BrokerFailed, MagnetarBroker, running_broker
 from magnetar.wire.command import CommandSubscribe
@@ -240,10 +240,6 @@ def test_a_damaged_topic_says_so_and_takes_new_messages(data: Path) -> None:
 @pytest.mark.parametrize(
     ("choose", "damage"),
     [
-        (catalogue, flip_middle),
-        (catalogue, cut_in_half),
-        (catalogue, empty),
-        (catalogue, Path.unlink),
         (metadata, blank_first_page),
         (metadata, cut_in_half),
     ],
@@ -258,6 +254,33 @@ def test_a_start_that_cannot_understand_a_file_names_it_and_changes_nothing(
     with pytest.raises(BrokerFailed, match=f"magnetar: .*{file}"):
         MagnetarBroker(data=data).start()
     assert snapshot(data) == before
+
+
+@pytest.mark.parametrize("damage", [flip_middle, cut_in_half, empty, Path.unlink])
+def test_a_damaged_catalogue_is_replaced_by_its_copy(
+    data: Path, damage: Callable[[Path], None]
+) -> None:
+    damage(catalogue(data))
+    assert examine_directory(data).faults == []
+    check_topics(data, "settled", "first", "second")
+    diagnosis = examine_directory(data)
+    assert diagnosis.faults == diagnosis.notes == []
+
+
+@pytest.mark.parametrize("damage", [flip_middle, Path.unlink])
+def test_a_catalogue_damaged_twice_is_refused_by_name_and_built_anew_on_demand(
+    data: Path, damage: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for copy in (catalogue(data), catalogue(data).with_name("catalogue.1")):
+        damage(copy)
+    assert names(examine_directory(data), catalogue(data))
+    before = snapshot(data)
+    with pytest.raises(BrokerFailed, match=f"magnetar: .*{catalogue(data)}.*doctor --repair"):
+        MagnetarBroker(data=data).start()
+    assert snapshot(data) == before
+    assert run(data, repair=True) == 0, capsys.readouterr().out
+    assert "from the journal and the settled ledgers" in capsys.readouterr().out
+    check_topics(data, "settled", "first", "second")
 
 
 @pytest.mark.parametrize("damage", [empty, Path.unlink])

@@ -16,7 +16,10 @@ from typing import Final
 from magnetar.errors import DataDirectoryRefused
 from magnetar.runtime.clock import Clock
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+UPGRADED: Final = frozenset({1})
+"""Formats that are brought to the present one: the stamp first, so that an older version stays out
+from then on, then each store by itself when it is opened."""
 _LOCK: Final = "LOCK"
 _FORMAT: Final = "FORMAT"
 _IDENTITY: Final = "IDENTITY"
@@ -82,26 +85,37 @@ def holding(path: Path, clock: Clock) -> Iterator[DataDirectory]:
 
 
 @contextmanager
-def inspecting(path: Path) -> Iterator[DataDirectory]:
-    """Keep processes that would change the directory out, and change nothing.
+def inspecting(path: Path) -> Iterator[str | None]:
+    """Keep processes that would change the directory out, and change nothing; tell which process
+    is inside already.
 
-    Raise DataDirectoryRefused when one is inside, or when there is no such directory.
+    Raise DataDirectoryRefused when there is no such directory.
     """
     if not path.is_dir():
         raise DataDirectoryRefused(f"{path} is not a directory")
     try:
         lock = os.open(path / _LOCK, os.O_RDONLY)
     except FileNotFoundError:
-        yield DataDirectory(path)
+        yield None
         return
     try:
+        holder = None
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DataDirectoryRefused(f"{path} is in use by {_read_holder(path)}") from None
-        yield DataDirectory(path)
+            holder = _read_holder(path)
+        yield holder
     finally:
         os.close(lock)
+
+
+@contextmanager
+def repairing(path: Path, clock: Clock) -> Iterator[DataDirectory]:
+    """As `holding`, of a directory that a broker has written before."""
+    if not (path / _FORMAT).exists():
+        raise DataDirectoryRefused(f"{path} is no data directory of Magnetar")
+    with holding(path, clock) as directory:
+        yield directory
 
 
 def read_format(path: Path) -> int | None:
@@ -132,13 +146,16 @@ def _settle_format(path: Path) -> None:
         if strangers:
             raise DataDirectoryRefused(
                 f"{path} is no data directory of Magnetar and is not empty: it holds {strangers[0]}"
+                f" and no {path / _FORMAT}"
             )
         _store_durably(path / _FORMAT, f"magnetar {FORMAT_VERSION}\n")
         return
     version = read_format(path)
     if version is None:
         raise DataDirectoryRefused(f"{path / _FORMAT} does not name a version")
-    if version != FORMAT_VERSION:
+    if version in UPGRADED:
+        _store_durably(path / _FORMAT, f"magnetar {FORMAT_VERSION}\n")
+    elif version != FORMAT_VERSION:
         raise DataDirectoryRefused(
             f"{path} is in format {version}; this version reads and writes format {FORMAT_VERSION}"
         )

@@ -1,4 +1,4 @@
-"""Looking over a stopped data directory: is everything there, whole, and claimed by somebody."""
+"""Looking over a data directory: is everything there, whole, and named by the right record."""
 
 from __future__ import annotations
 
@@ -11,22 +11,36 @@ from typing import Final
 
 from magnetar.app.directory import (
     FORMAT_VERSION,
+    UPGRADED,
     DataDirectory,
     inspecting,
     load_identity,
     read_format,
+    repairing,
 )
+from magnetar.app.storage import find_older_metadata
 from magnetar.broker.ownership import TERM_PATH
+from magnetar.broker.resource import POLICIES
 from magnetar.broker.topic_tree import BucketCount
 from magnetar.errors import DataDirectoryRefused, InvalidName, LedgerCorrupt, RecordUnreadable
 from magnetar.ledger.backends.file.check import check_ledgers
 from magnetar.ledger.backends.file.disk import SystemDisk
-from magnetar.ledger.backends.file.ledger import FileLedger
-from magnetar.ledger.backends.file.recovery import examine
+from magnetar.ledger.backends.file.rebuild import rebuild_catalogue
+from magnetar.ledger.backends.file.recovery import Examined, examine
+from magnetar.ledger.backends.file.witness import LedgerWitness, parse_witness
+from magnetar.ledger.orphan import describe_owner, is_garbage
+from magnetar.metadata.backends.sqlite_format import (
+    Witness,
+    check_pages,
+    check_rows,
+    load_witness,
+)
 from magnetar.metadata.backends.sqlite_tree import read_children, read_record
 from magnetar.model.chain_path import CHAINS, bucket_of, chain_path, without_bucket
 from magnetar.model.document import decode_document
-from magnetar.model.name import TopicDomain, parse_topic
+from magnetar.model.name import TopicDomain, encode_local, parse_topic
+from magnetar.model.policy import Policies, TenantInfo
+from magnetar.runtime.clock import SystemClock
 from magnetar.wire.schema import decode_locator
 from magnetar.wire.storage import decode_cursor, decode_log
 
@@ -57,11 +71,22 @@ class _Named:
 
     references: list[_Reference]
     term: int
+    witness: Witness
 
 
-def run(directory: Path) -> int:
+def run(directory: Path, *, repair: bool = False) -> int:
     """Print what was found; 0 when nothing is wrong, 1 when something is."""
-    diagnosis = examine_directory(directory)
+    diagnosis = Diagnosis()
+    if repair:
+        try:
+            diagnosis.seen += repair_directory(directory)
+        except DataDirectoryRefused as refusal:
+            diagnosis.faults.append(refusal.sentence)
+    if not diagnosis.faults:
+        found = examine_directory(directory)
+        diagnosis.seen += found.seen
+        diagnosis.notes += found.notes
+        diagnosis.faults += found.faults
     for sentence in diagnosis.seen:
         print(f"ok     {sentence}")
     for sentence in diagnosis.notes:
@@ -71,55 +96,132 @@ def run(directory: Path) -> int:
     return 1 if diagnosis.faults else 0
 
 
+def repair_directory(path: Path) -> list[str]:
+    """Make the ledgers usable again where a start is refused; say what was done.
+
+    Raise DataDirectoryRefused when a process is inside. Metadata is not repaired: what it does not
+    say is known to nothing else.
+    """
+    with repairing(path, SystemClock()) as directory:
+        if not directory.ledger_folder.is_dir():
+            return []
+        seen = None
+        if directory.metadata_file.exists():
+            try:
+                with closing(_open_metadata(directory.metadata_file)) as connection:
+                    seen = _seen_of(load_witness(connection))
+            except (sqlite3.DatabaseError, UnicodeDecodeError):
+                pass  # the examination names it
+        return rebuild_catalogue(directory.ledger_folder, seen) or ["there was nothing to repair"]
+
+
 def examine_directory(path: Path) -> Diagnosis:
-    """Look without changing anything; a process inside keeps the doctor out."""
+    """Look without changing anything. What a broker inside is writing is not looked at."""
     diagnosis = Diagnosis()
     try:
-        with inspecting(path) as directory:
-            diagnosis.seen.append(f"{path} is not in use")
+        with inspecting(path) as holder:
             version = read_format(path)
-            if version != FORMAT_VERSION:
+            if version not in (FORMAT_VERSION, *UPGRADED):
                 found = "no format" if version is None else f"format {version}"
                 diagnosis.faults.append(f"{path} has {found}, not format {FORMAT_VERSION}")
                 return diagnosis
-            diagnosis.seen.append(f"the format is {version}")
-            _examine_contents(directory, diagnosis)
+            if holder is None:
+                diagnosis.seen.append(f"{path} is not in use")
+            else:
+                diagnosis.notes.append(
+                    f"{path} is in use by {holder}: the metadata was checked, the ledgers were not;"
+                    " stop the broker to check all of it"
+                )
+            if version == FORMAT_VERSION:
+                diagnosis.seen.append(f"the format is {version}")
+            else:
+                diagnosis.notes.append(
+                    f"the format is {version}; the next start makes it {FORMAT_VERSION}, and this"
+                    " check is for that one"
+                )
+                return diagnosis
+            _examine_contents(DataDirectory(path), diagnosis, is_stopped=holder is None)
     except DataDirectoryRefused as refusal:
         diagnosis.faults.append(refusal.sentence)
     return diagnosis
 
 
-def _examine_contents(directory: DataDirectory, diagnosis: Diagnosis) -> None:
+def _examine_contents(directory: DataDirectory, diagnosis: Diagnosis, *, is_stopped: bool) -> None:
     if not directory.metadata_file.exists() and not directory.ledger_folder.exists():
         diagnosis.seen.append("nothing was ever stored here")
         return
     if load_identity(directory) is not None:
-        _examine_ledgers(directory.ledger_folder, diagnosis)
+        if is_stopped:
+            _examine_ledgers(directory.ledger_folder, None, diagnosis)
         diagnosis.notes.append(
             "the metadata is on a store that brokers share; it was not looked at"
         )
         return
     named = _examine_metadata(directory.metadata_file, diagnosis)
-    ledgers = _examine_ledgers(directory.ledger_folder, diagnosis)
-    if named is None or ledgers is None:
+    if not is_stopped:
         return
-    references = named.references
+    seen = None if named is None else _seen_of(named.witness)
+    examined = _examine_ledgers(directory.ledger_folder, seen, diagnosis)
+    if named is not None and examined is not None:
+        _compare(directory, named, examined, diagnosis)
+
+
+def _compare(
+    directory: DataDirectory, named: _Named, examined: Examined, diagnosis: Diagnosis
+) -> None:
+    """What the metadata and the ledgers say of each other."""
+    ledgers = examined.ledgers
+    complaint = find_older_metadata(directory.metadata_file, named.witness, examined.witness)
     highest = max((ledger.term for ledger in ledgers.values()), default=0)
-    if highest > named.term:
-        diagnosis.faults.append(
+    if complaint is None and highest > named.term:
+        complaint = (
             f"{directory.metadata_file}: the metadata is older than the ledgers:"
             f" it has seen {named.term} starts, the ledgers {highest}"
         )
-    for reference in references:
-        if reference.ledger not in ledgers:
+    if complaint is not None:
+        diagnosis.faults.append(complaint)
+    for reference in named.references:
+        ledger = ledgers.get(reference.ledger)
+        if ledger is None:
             diagnosis.faults.append(f"{reference.path}: ledger {reference.ledger} is missing")
-    claimed = {reference.ledger for reference in references}
-    chains = {without_bucket(reference.path) for reference in references}
-    for ledger, properties in sorted((each.id, each.properties) for each in ledgers.values()):
-        if ledger not in claimed and not _is_compacted(properties, chains):
-            owner = properties.get("chain") or properties.get("pulsar/schemaId")
-            made_for = f", made for {owner}," if owner else ""
-            diagnosis.notes.append(f"ledger {ledger}{made_for} belongs to nobody")
+        elif not _is_owner(reference.path, ledger.properties):
+            owner = describe_owner(ledger.info)
+            diagnosis.faults.append(
+                f"{reference.path}: ledger {reference.ledger} was made for {owner}"
+            )
+    claimed = {reference.ledger for reference in named.references}
+    chains = {without_bucket(reference.path) for reference in named.references}
+    for number in sorted(ledgers.keys() - claimed):
+        info = ledgers[number].info
+        if _is_compacted(info.properties, chains):
+            continue
+        owner = describe_owner(info)
+        if is_garbage(info):
+            diagnosis.notes.append(
+                f"ledger {number}, made for {owner}, is named by no record and will be removed"
+            )
+        else:
+            diagnosis.faults.append(
+                f"ledger {number}, made for {owner}, holds {info.last + 1} entries and is named by"
+                " no record: metadata was lost, or a broker before this version left it behind"
+            )
+
+
+def _is_owner(path: str, properties: Mapping[str, str]) -> bool:
+    """Whether the record at a path is one that a ledger was made for, or it does not say."""
+    schema, chain = properties.get("pulsar/schemaId"), properties.get("chain")
+    if schema is not None:
+        return path == f"{SCHEMAS}/{schema}"
+    if chain is None:
+        return True
+    try:
+        expected = chain_path(parse_topic(chain), 1)
+    except InvalidName:
+        return True
+    cursor = properties.get("cursor")
+    if cursor is not None:
+        expected = f"{expected}/{encode_local(cursor)}"
+    return without_bucket(path) == expected
 
 
 def _is_compacted(properties: Mapping[str, str], chains: set[str]) -> bool:
@@ -137,36 +239,63 @@ def _examine_metadata(file: Path, diagnosis: Diagnosis) -> _Named | None:
         diagnosis.faults.append(f"{file} is missing")
         return None
     try:
-        with closing(
-            sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
-        ) as connection:
-            complaints = [row[0] for row in connection.execute("PRAGMA integrity_check")]
-            if complaints != ["ok"]:
+        with closing(_open_metadata(file)) as connection:
+            connection.execute("BEGIN")  # all of it as of one moment
+            complaints = check_pages(connection)
+            witness = None
+            if not complaints:
+                witness = load_witness(connection)
+                complaints = check_rows(connection, witness)
+            if complaints:
                 diagnosis.faults += [f"{file}: {complaint}" for complaint in complaints]
                 return None
+            assert witness is not None
             references = list(_read_references(connection, diagnosis))
+            _check_policies(connection, diagnosis)
             term = read_record(connection, TERM_PATH)
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         diagnosis.faults.append(f"{file}: {error}")
         return None
     diagnosis.seen.append(f"the metadata is whole; it names {len(references)} ledgers")
-    return _Named(references, 0 if term is None else int(term.value))
+    return _Named(references, 0 if term is None else int(term.value), witness)
 
 
-def _examine_ledgers(folder: Path, diagnosis: Diagnosis) -> dict[int, FileLedger] | None:
+def _open_metadata(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+
+
+def _seen_of(witness: Witness | None) -> LedgerWitness | None:
+    return None if witness is None else parse_witness(witness.ledgers)
+
+
+def _check_policies(connection: sqlite3.Connection, diagnosis: Diagnosis) -> None:
+    """A broker that cannot read its policies does not start."""
+    for path, value in _walk(connection, POLICIES):
+        kind = TenantInfo if path.count("/") == POLICIES.count("/") + 1 else Policies
+        if path.count("/") > POLICIES.count("/") + 2:
+            continue
+        try:
+            decode_document(value, kind)
+        except RecordUnreadable as refusal:
+            diagnosis.faults.append(f"{path}: {refusal.sentence}")
+
+
+def _examine_ledgers(
+    folder: Path, seen: LedgerWitness | None, diagnosis: Diagnosis
+) -> Examined | None:
     if not folder.is_dir():
         diagnosis.faults.append(f"{folder} is missing")
         return None
-    findings = check_ledgers(folder)
+    findings = check_ledgers(folder, seen)
     for finding in findings:
         (diagnosis.notes if finding.is_harmless else diagnosis.faults).append(str(finding))
     try:
-        ledgers = examine(folder, SystemDisk()).ledgers
+        examined = examine(folder, SystemDisk(), seen=seen)
     except LedgerCorrupt:
         return None  # the check has said so already
     if all(finding.is_harmless for finding in findings):
-        diagnosis.seen.append(f"{len(ledgers)} ledgers are whole")
-    return ledgers
+        diagnosis.seen.append(f"{len(examined.ledgers)} ledgers are whole")
+    return examined
 
 
 def _read_references(connection: sqlite3.Connection, diagnosis: Diagnosis) -> Iterator[_Reference]:

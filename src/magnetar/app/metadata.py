@@ -23,8 +23,13 @@ class Stores:
 
     local: MetadataStore
     configuration: MetadataStore
-    is_shared: bool
-    """Whether other brokers may be on the local store."""
+    own: SqliteStore | None = None
+    """The local store when it is a file of this broker's data directory."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other brokers may be on the local store."""
+        return self.own is None
 
 
 async def open_stores(
@@ -40,12 +45,12 @@ async def open_stores(
             )
         store = await SqliteStore.open(directory.metadata_file, clock=clock)
         stack.push_async_callback(store.close)
-        return Stores(store, store, is_shared=False)
+        return Stores(store, store, own=store)
     local = await _open(stack, settings, local_url)
     await check_unshared(local, local_url)
     shared_url = settings.configurationMetadataStoreUrl or local_url
     configuration = local if shared_url == local_url else await _open(stack, settings, shared_url)
-    return Stores(local, configuration, is_shared=True)
+    return Stores(local, configuration)
 
 
 async def _open(stack: AsyncExitStack, settings: Configuration, url: str) -> MetadataStore:

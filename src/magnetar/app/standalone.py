@@ -23,6 +23,7 @@ from magnetar.app.exposure import check_exposure
 from magnetar.app.membership import join, settle_identity
 from magnetar.app.metadata import open_stores
 from magnetar.app.seed import seed_cluster
+from magnetar.app.storage import open_ledgers
 from magnetar.app.tls import check_tls, open_broker_tls, open_web_tls
 from magnetar.broker.api import BrokerApi
 from magnetar.broker.connection import Connection
@@ -40,10 +41,11 @@ from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.service import Service
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import InvalidConfiguration, MagnetarError
-from magnetar.ledger.backends.file import Disk, FilePolicy, open_file_store
+from magnetar.ledger.backends.file import Disk, FilePolicy
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.store import LedgerStore
 from magnetar.model.limit import make_limits
+from magnetar.model.position import LedgerId
 from magnetar.runtime.clock import Clock, SystemClock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log, configure_logs
@@ -53,6 +55,7 @@ _log = Log(__name__)
 _MIB: Final = 1 << 20
 _CACHE_MIB: Final = 256
 _GC_THRESHOLD: Final = 50_000
+_SWEEP_DELAY_S: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +96,8 @@ async def serving(
         stack.callback(doors.close)
         stores = await open_stores(stack, settings, directory, clock)
         store = stores.local
-        ledgers = await open_file_store(
-            directory.ledger_folder, sync=settings.journalSyncData, disk=disk, policy=files
+        ledgers = await open_ledgers(
+            stores, directory, sync=settings.journalSyncData, disk=disk, policy=files
         )
         stack.push_async_callback(ledgers.close)
         resources = Resources(store, stores.configuration, clock=clock)
@@ -138,7 +141,7 @@ async def serving(
         stack.push_async_callback(service.close)
         Upkeep(service).start()
         service.scalable.start()
-        service.tasks.start(service.sweep_ledgers(found), name="sweep ledgers")
+        service.tasks.start(_sweep_later(service, found), name="sweep ledgers")
         api = BrokerApi(service)
         await api.apply_stored_configuration()
         loop = asyncio.get_running_loop()
@@ -217,6 +220,12 @@ def _free_port(host: str, port: int | None) -> int:
     with _listen(host, port) as probe:
         bound: int = probe.getsockname()[1]
         return bound
+
+
+async def _sweep_later(service: Service, found: Sequence[LedgerId]) -> None:
+    """When those who waited for the broker have been served."""
+    await asyncio.sleep(_SWEEP_DELAY_S)
+    await service.sweep_ledgers(found)
 
 
 async def _highest_term(ledgers: LedgerStore) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from magnetar.broker.dispatch.single import SingleActiveDispatcher
 from magnetar.broker.entry import count_safely
 from magnetar.errors import BrokerError, Conflict, LedgerNotFound, ProtocolViolation
+from magnetar.ledger.belonging import check_belongs
 from magnetar.ledger.chain import EntryRun
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.store import LedgerWriter
@@ -128,6 +129,8 @@ class Compactor:
         positions: list[Position] = []
         size = 0
         try:
+            info = await self._topic.service.ledgers.describe(ledger_id)
+            check_belongs(info, topic=self._topic.name.full)
             while entries := await self._topic.service.ledgers.read(
                 ledger_id, EntryId(len(positions)), entries_max=_READ_ENTRIES, bytes_max=_READ_BYTES
             ):
@@ -186,7 +189,9 @@ class Compactor:
         async for position, metadata, messages in self._scan(horizon):
             plan_retained(retained, position, [_key_of(metadata, each) for each in messages])
         writer = await self._topic.service.ledgers.create(
-            term=chain.term, properties={"kind": "compacted", "topic": self._topic.name.full}
+            term=chain.term,
+            properties={"kind": "compacted", "topic": self._topic.name.full},
+            deletion_intended=True,
         )
         try:
             positions = await self._write(writer, retained, horizon)
@@ -239,9 +244,12 @@ class Compactor:
         new.
         """
         previous = self._view
+        if previous is not None:
+            await self._topic.service.ledgers.intend_deletion([previous.ledger_id])
         await cursor.set_properties({LEDGER_PROPERTY: view.ledger_id})
         cursor.acknowledge_through(view.horizon)
         await cursor.flush()
+        self._topic.service.ledgers.cancel_deletion([view.ledger_id])
         self._view = view
         for subscription in self._topic.subscriptions.values():
             if isinstance(subscription.dispatcher, SingleActiveDispatcher):
@@ -268,6 +276,7 @@ class Compactor:
 
     async def delete(self) -> None:
         if self._view is not None:
+            await self._topic.service.ledgers.intend_deletion([self._view.ledger_id])
             await self._discard(self._view.ledger_id)
 
 

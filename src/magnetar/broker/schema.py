@@ -23,6 +23,7 @@ from magnetar.errors import (
     RecordNotFound,
     VersionConflict,
 )
+from magnetar.ledger.belonging import check_belongs
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import ABSENT, MetadataStore
 from magnetar.model.limit import Limits
@@ -112,7 +113,7 @@ class SchemaRegistry:
         index, version = await self._load(topic)
         while True:
             try:
-                return await self._read_history(index)
+                return await self._read_history(topic, index)
             except LedgerNotFound:  # deleted between the two reads, or lost
                 index, newer = await self._load(topic)
                 if newer == version:
@@ -140,7 +141,7 @@ class SchemaRegistry:
         async with self._turn(topic):
             for _ in range(_TRIES_MAX):
                 index, expect = await self._load(topic)
-                history = await self._read_history(index)
+                history = await self._read_history(topic, index)
                 known = _find_exact(history, schema)
                 if known is not None:
                     return known
@@ -198,6 +199,9 @@ class SchemaRegistry:
                 index, expect = await self._load(topic)
                 if not index:
                     return
+                await self._ledgers.intend_deletion(
+                    [LedgerId(entry.position.ledger_id) for entry in index]
+                )
                 try:
                     await self._store.delete(_path(topic), expect=expect)
                 except RecordNotFound:
@@ -263,20 +267,25 @@ class SchemaRegistry:
             return (), ABSENT
         return decode_locator(record.value), record.stat.version
 
-    async def _read_history(self, index: Sequence[SchemaIndex]) -> tuple[StoredSchema, ...]:
+    async def _read_history(
+        self, topic: TopicName, index: Sequence[SchemaIndex]
+    ) -> tuple[StoredSchema, ...]:
         history: list[StoredSchema] = []
         for entry in reversed(index):
-            stored = await self._read(entry)
+            stored = await self._read(topic, entry)
             if stored.schema.deleted:
                 break
             history.append(stored)
         return tuple(reversed(history))
 
-    async def _read(self, entry: SchemaIndex) -> StoredSchema:
+    async def _read(self, topic: TopicName, entry: SchemaIndex) -> StoredSchema:
         schema = self._cached.get(entry.position)
         if schema is None:
+            ledger = LedgerId(entry.position.ledger_id)
+            owner = {"pulsar/schemaId": schema_id(topic)}
+            check_belongs(await self._ledgers.describe(ledger), **owner)
             found = await self._ledgers.read(
-                LedgerId(entry.position.ledger_id),
+                ledger,
                 EntryId(entry.position.entry_id),
                 entries_max=1,
                 bytes_max=1,
@@ -324,12 +333,14 @@ class SchemaRegistry:
         except VersionConflict:
             await self._ledgers.delete(LedgerId(position.ledger_id))
             return None
+        self._ledgers.cancel_deletion([LedgerId(position.ledger_id)])
         return version
 
     async def _write(self, name: str, data: bytes) -> Position:
         writer = await self._ledgers.create(
             term=_TERM,
             properties={"application": "pulsar", "component": "schema", "pulsar/schemaId": name},
+            deletion_intended=True,
         )
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
-from typing import Final
 
 from magnetar import __version__
 from magnetar.broker.authentication import make_authenticator
@@ -27,6 +26,7 @@ from magnetar.broker.revocation import Revocation
 from magnetar.broker.room import check_room
 from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.schema import SchemaRegistry
+from magnetar.broker.sweep import NamedLedgers
 from magnetar.broker.topic_tree import TopicTree
 from magnetar.broker.topiclist import TopicLists
 from magnetar.broker.unread import UnreadBytes
@@ -40,12 +40,12 @@ from magnetar.errors import (
     TopicNotFound,
 )
 from magnetar.ledger.cache import EntryCache
-from magnetar.ledger.orphan import load_references, remove_orphans
+from magnetar.ledger.orphan import remove_orphans
 from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.limit import make_limits
-from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.position import LedgerId
 from magnetar.model.segment import policy_name
 from magnetar.rules.system import is_system_topic
@@ -57,8 +57,6 @@ from magnetar.runtime.task import TaskScope
 log = Log(__name__)
 
 AnyTopic = PersistentTopic | NonPersistentTopic
-
-_SWEEP_DELAY_S: Final = 10
 
 
 class Service:
@@ -339,17 +337,11 @@ class Service:
         self.tell_watchers(name, exists=False)
 
     async def sweep_ledgers(self, suspects: Sequence[LedgerId]) -> None:
-        """Delete what a crash left of ledgers that were there before this broker served; later,
-        when those who waited for the broker have been served.
-        """
-        await asyncio.sleep(_SWEEP_DELAY_S)
-
-        async def references(chain: str) -> Collection[int]:
-            return await load_references(await self.tree.records(parse_topic(chain)))
-
-        removed = await remove_orphans(self.ledgers, suspects, references, term=self.owner.term)
-        if removed:
-            log.info("removed ledgers that nothing names", count=len(removed))
+        """Delete what a crash left of ledgers that were there before this broker served."""
+        named = NamedLedgers(self.tree, self.schemas, self.ledgers)
+        found = await remove_orphans(self.ledgers, suspects, named.has, term=self.owner.term)
+        if found.removed:
+            log.info("removed ledgers that nothing names", count=len(found.removed))
 
     # ------------------------------------------------------------------ changes
 

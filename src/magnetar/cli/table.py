@@ -264,7 +264,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     ),
     Command(
         "doctor",
-        "check the data directory of a broker that does not run",
+        "check the data directory of a broker; all of it when the broker does not run",
         "magnetar.cli.doctor",
         parts=(
             Argument(
@@ -274,6 +274,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
                 optional=True,
                 default=Path(os.environ.get("MAGNETAR_DATA", "data")),
             ),
+            Switch(("--repair",), "first build a damaged catalogue anew; damaged files are kept"),
         ),
     ),
     Command(

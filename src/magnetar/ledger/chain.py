@@ -112,7 +112,7 @@ class Chain:
         saves that write where two owners cannot be, as in a data directory locked by this process.
         `birth` says that nothing of the chain is there, and which cursors it is made with.
         """
-        disposal = Disposal(store, term)
+        disposal = Disposal(store, term, name)
         info, version, is_new = await open_record(
             name, store, records, disposal, clock=clock, term=term, claim=claim, birth=birth
         )

@@ -24,12 +24,13 @@ from magnetar.errors import (
     TopicFenced,
     VersionConflict,
 )
+from magnetar.ledger.belonging import check_belongs
 from magnetar.ledger.disposal import Disposal
 from magnetar.ledger.info import ChainPolicy, ChainRecords, CursorInfo
 from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.store import LedgerStore, LedgerWriter
 from magnetar.ledger.versioned import VersionedRecord
-from magnetar.model.position import EntryId, LedgerId, Term
+from magnetar.model.position import LedgerId, Term
 from magnetar.runtime.log import Log
 from magnetar.runtime.task import TaskScope
 
@@ -66,19 +67,27 @@ async def load_cursor(home: CursorHome, name: str, record: CursorInfo) -> Cursor
         return record
     ledger = LedgerId(record.ledger_id)
     try:
-        sealed = await home.store.recover(ledger, term=home.term)
-        if sealed.last < 0:
-            return record
-        entries = await home.store.read(
-            ledger, EntryId(sealed.last), entries_max=1, bytes_max=sealed.length
-        )
+        check_belongs(await home.store.describe(ledger), chain=home.chain, cursor=name)
+        await home.store.recover(ledger, term=home.term)
+        state = await read_cursor(home.store, home.records, record)
     except (LedgerNotFound, LedgerCorrupt) as error:
         _log.error("cursor ledger unreadable", error=error, chain=home.chain, cursor=name)
         return record
-    state = home.records.decode_cursor(entries[0])
     return replace(
         state, ledger_id=record.ledger_id, cursor_properties=dict(record.cursor_properties)
     )
+
+
+async def read_cursor(store: LedgerStore, records: ChainRecords, record: CursorInfo) -> CursorInfo:
+    """The last durable state: that of the cursor's ledger when it has one with anything in it."""
+    if record.ledger_id < 0:
+        return record
+    ledger = LedgerId(record.ledger_id)
+    last = (await store.describe(ledger)).last
+    if last < 0:
+        return record
+    (entry,) = await store.read(ledger, last, entries_max=1, bytes_max=1)
+    return records.decode_cursor(entry)
 
 
 class CursorLog:
@@ -155,6 +164,7 @@ class CursorLog:
             if len(self._home.records.encode_cursor(info)) > _RECORD_BYTES_MAX:
                 await self._replace_ledger()
             else:
+                await self._announce()
                 await self._put_record(replace(info, ledger_id=-1))
                 self._retire_ledger()
         except BrokerError as error:
@@ -178,6 +188,7 @@ class CursorLog:
         """Delete the record, then the ledger."""
         await self._enter()
         try:
+            await self._announce()
             await self._home.records.remove_cursor(self._name)
         except RecordNotFound:
             pass  # a former attempt whose answer was lost
@@ -268,13 +279,15 @@ class CursorLog:
     async def _replace_ledger(self) -> None:
         home = self._home
         writer = await home.store.create(
-            term=home.term, properties={"chain": home.chain, "cursor": self._name}
+            term=home.term,
+            properties={"chain": home.chain, "cursor": self._name},
+            deletion_intended=True,
         )
         info = self._take()
         data = home.records.encode_cursor(info)
         self._note_size(len(data))
         try:
-            await self._append(writer, data)
+            await asyncio.gather(self._append(writer, data), self._announce())
             await self._put_record(replace(info, ledger_id=writer.id, ranges=(), batches={}))
         except StoreUnavailable:
             # The record may name the new ledger by now: it can go only after another was written.
@@ -283,6 +296,7 @@ class CursorLog:
         except BrokerError:
             self._home.disposal.add(writer.id)
             raise
+        home.store.cancel_deletion([writer.id])
         self._retire_ledger()
         self._writer = writer
         self.ledger_id = writer.id
@@ -323,8 +337,11 @@ class CursorLog:
             raise conflict from None
         found = await self._load_record()
         theirs, self._record.version = (info, -1) if found is None else found
+        is_dropped = theirs.ledger_id not in (-1, info.ledger_id, self.ledger_id)
+        if is_dropped:
+            await self._home.disposal.announce([theirs.ledger_id])
         await self._record.store(info)
-        if theirs.ledger_id not in (-1, info.ledger_id, self.ledger_id):
+        if is_dropped:
             self._home.disposal.add(theirs.ledger_id)
 
     async def _load_record(self) -> tuple[CursorInfo, int] | None:
@@ -334,6 +351,11 @@ class CursorLog:
         return await self._home.records.store_cursor(self._name, info, expect=expect)
 
     # Ledgers that are no longer needed
+
+    async def _announce(self) -> None:
+        """The record is about to name another ledger than the present one, or none."""
+        if self.ledger_id >= 0:
+            await self._home.disposal.announce([self.ledger_id])
 
     def _retire_ledger(self) -> None:
         """The record does not name the present ledger any more."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from magnetar.errors import BrokerError, LedgerCorrupt, LedgerFenced, LedgerNotFound
+from magnetar.ledger.belonging import belongs
 from magnetar.ledger.store import LedgerStore
 from magnetar.model.position import LedgerId, Term
 from magnetar.runtime.log import Log
@@ -11,14 +14,24 @@ _log = Log(__name__)
 
 
 class Disposal:
-    """Deletes after sealing, for a store may take appends to a deleted ledger otherwise. What fails
-    is tried again.
+    """Deletes the ledgers of one chain after sealing, for a store may take appends to a deleted
+    ledger otherwise. What fails is tried again.
+
+    A ledger with entries is announced before its record drops it: the intent tells a crash between
+    the two from lost metadata.
     """
 
-    def __init__(self, store: LedgerStore, term: Term) -> None:
+    def __init__(self, store: LedgerStore, term: Term, chain: str) -> None:
         self._store = store
         self._term = term
+        self._chain = chain
         self._doomed: list[LedgerId] = []
+
+    async def announce(self, ledger_ids: Iterable[int]) -> None:
+        """Note durably that the record is about to drop these."""
+        own = [LedgerId(each) for each in ledger_ids if await self._is_own(LedgerId(each))]
+        if own:
+            await self._store.intend_deletion(own)
 
     def add(self, ledger_id: int) -> None:
         self._doomed.append(LedgerId(ledger_id))
@@ -27,12 +40,23 @@ class Disposal:
         doomed, self._doomed = self._doomed, []
         for ledger in doomed:
             try:
-                await self._delete(ledger)
+                if await self._is_own(ledger):
+                    await self._delete(ledger)
             except LedgerFenced:
                 _log.warning("ledger belongs to a later owner, left alone", ledger=ledger)
             except BrokerError as error:
                 self._doomed.append(ledger)
                 _log.warning("ledger not deleted yet", ledger=ledger, reason=error.sentence)
+
+    async def _is_own(self, ledger: LedgerId) -> bool:
+        try:
+            info = await self._store.describe(ledger)
+        except LedgerNotFound:
+            return False
+        if not belongs(info, chain=self._chain):
+            _log.error("ledger of another chain, left alone", ledger=ledger, chain=self._chain)
+            return False
+        return True
 
     async def _delete(self, ledger: LedgerId) -> None:
         try:

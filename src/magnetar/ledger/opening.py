@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final
 
-from magnetar.errors import TopicFenced, VersionConflict
+from magnetar.errors import LedgerNotFound, TopicFenced, VersionConflict
+from magnetar.ledger.belonging import check_belongs
 from magnetar.ledger.birth import format_born
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.cursor_log import CursorHome, load_cursor
@@ -47,7 +48,7 @@ async def open_record(
             if loaded is None:
                 return new, await records.store(new, expect=-1), is_new
             info, version = loaded
-            sealed, emptied = await _seal_ledgers(info, store, clock=clock, term=term)
+            sealed, emptied = await _seal_ledgers(name, info, store, clock=clock, term=term)
             if claim or sealed != info:
                 version = await records.store(sealed, expect=version)
                 for ledger_id in emptied:
@@ -59,11 +60,16 @@ async def open_record(
 
 
 async def _seal_ledgers(
-    info: ChainInfo, store: LedgerStore, *, clock: Clock, term: Term
+    name: str, info: ChainInfo, store: LedgerStore, *, clock: Clock, term: Term
 ) -> tuple[ChainInfo, list[int]]:
+    """Raise LedgerCorrupt when the record names a ledger of another chain."""
     parts = []
     emptied = []
     for part in sorted(info.ledgers, key=lambda part: part.ledger_id):
+        try:
+            check_belongs(await store.describe(LedgerId(part.ledger_id)), chain=name)
+        except LedgerNotFound:
+            pass  # what is sealed may be read up to there
         if part.created_ms:
             parts.append(part)
             continue

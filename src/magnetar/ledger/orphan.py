@@ -1,16 +1,40 @@
-"""Ledgers that a crash left behind: made before a record named them, or no longer named and not yet
-deleted.
+"""Ledgers that no record names.
+
+A crash leaves some behind: made and not yet named, or no longer named and not yet deleted. Those
+are empty, or their deletion was intended. One that holds entries otherwise was acknowledged to
+somebody: its record was lost, and deleting it would make that loss final.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
-from magnetar.errors import LedgerNotFound
-from magnetar.ledger.disposal import Disposal
+from magnetar.errors import BrokerError, LedgerCorrupt, LedgerFenced, LedgerNotFound
 from magnetar.ledger.info import ChainRecords
-from magnetar.ledger.store import LedgerStore
+from magnetar.ledger.store import LedgerInfo, LedgerStore
 from magnetar.model.position import LedgerId, Term
+from magnetar.runtime.log import Log
+
+_log = Log(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    removed: tuple[LedgerId, ...]
+    kept: tuple[LedgerId, ...]
+    """Those with entries whose deletion nobody intended."""
+
+
+def is_garbage(info: LedgerInfo) -> bool:
+    """Whether a ledger that no record names may go."""
+    return info.deletion_intended or (info.last < 0 and info.is_whole)
+
+
+def describe_owner(info: LedgerInfo) -> str:
+    """What a ledger was made for, as far as it says."""
+    keys = ("chain", "topic", "pulsar/schemaId")
+    return next((info.properties[key] for key in keys if key in info.properties), "nobody known")
 
 
 async def load_references(records: ChainRecords) -> frozenset[int]:
@@ -24,31 +48,52 @@ async def load_references(records: ChainRecords) -> frozenset[int]:
 async def remove_orphans(
     store: LedgerStore,
     suspects: Sequence[LedgerId],
-    references: Callable[[str], Awaitable[Collection[int]]],
+    is_named: Callable[[LedgerInfo], Awaitable[bool | None]],
     *,
     term: Term,
-) -> tuple[LedgerId, ...]:
-    """Delete the suspects made by chains that their chain does not name; return them.
+) -> Orphans:
+    """Delete the garbage among the suspects, and report what is not named and no garbage.
 
-    `references` tells the ledgers a chain's records name, none when there is no such chain. The
+    `is_named` says whether the owner's records name a ledger; None when the owner is not known. The
     suspects are what the only owner of the store found before it opened a chain: a ledger that is
     just being made is not named yet, so it must not be among them. Ledgers made by others are left
-    alone.
+    alone. A ledger that is named after all loses the intent to delete it.
     """
-    known: dict[str, Collection[int]] = {}
-    disposal = Disposal(store, term)
-    removed = []
+    removed: list[LedgerId] = []
+    kept: list[LedgerId] = []
     for ledger in suspects:
         try:
-            chain = (await store.describe(ledger)).properties.get("chain")
+            info = await store.describe(ledger)
+            named = await is_named(info)
+            if named is None:
+                continue
+            if named:
+                if info.deletion_intended:
+                    store.cancel_deletion([ledger])
+                continue
+            if is_garbage(info):
+                await _delete(store, ledger, term)
+                removed.append(ledger)
+            else:
+                kept.append(ledger)
+                _log.error(
+                    "ledger holds entries and no record names it; it is kept",
+                    ledger=ledger,
+                    owner=describe_owner(info),
+                    entries=info.last + 1,
+                )
         except LedgerNotFound:
             continue
-        if chain is None:
-            continue
-        if chain not in known:
-            known[chain] = await references(chain)
-        if ledger not in known[chain]:
-            disposal.add(ledger)
-            removed.append(ledger)
-    await disposal.run()
-    return tuple(removed)
+        except LedgerFenced:
+            _log.warning("ledger belongs to a later owner, left alone", ledger=ledger)
+        except BrokerError as error:
+            _log.warning("ledger not looked at", ledger=ledger, reason=error.sentence)
+    return Orphans(tuple(removed), tuple(kept))
+
+
+async def _delete(store: LedgerStore, ledger: LedgerId, term: Term) -> None:
+    try:
+        await store.recover(ledger, term=term)
+    except LedgerCorrupt:
+        pass  # its deletion was intended
+    await store.delete(ledger)

@@ -8,7 +8,7 @@ ledger for recovery fences its writer, nothing is overwritten or truncated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -32,6 +32,10 @@ class LedgerInfo:
     last: EntryId
     length: int
     properties: Mapping[str, str]
+    deletion_intended: bool = False
+    """Whether its owner was about to let go of it; it may go once no record names it."""
+    is_whole: bool = True
+    """False when entries of it are known to be lost or unreadable."""
 
 
 class LedgerWriter(Protocol):
@@ -67,8 +71,14 @@ class LedgerWriter(Protocol):
 
 
 class LedgerStore(Protocol):
-    async def create(self, *, term: Term, properties: Mapping[str, str]) -> LedgerWriter:
-        """Make a ledger with an id never used before; it survives a crash from here on."""
+    async def create(
+        self, *, term: Term, properties: Mapping[str, str], deletion_intended: bool = False
+    ) -> LedgerWriter:
+        """Make a ledger with an id never used before; it survives a crash from here on.
+
+        One that gets entries before a record names it is made with its deletion intended, so that
+        a crash in between leaves nothing that looks like lost data.
+        """
 
     async def recover(self, ledger: LedgerId, *, term: Term) -> LedgerInfo:
         """Fence the writer and seal at the last durable entry. Raise LedgerFenced when `term` is
@@ -86,6 +96,18 @@ class LedgerStore(Protocol):
 
         Stops before `bytes_max` is passed, but always returns one entry. Raise LedgerCorrupt naming
         the place.
+        """
+
+    async def intend_deletion(self, ledgers: Collection[LedgerId]) -> None:
+        """Note durably that these are about to be let go of, before their record drops them.
+
+        A ledger with entries that no record names and whose deletion was not intended is a sign of
+        lost metadata, never garbage. Missing ones are passed over.
+        """
+
+    def cancel_deletion(self, ledgers: Collection[LedgerId]) -> None:
+        """A record names them after all. Durable with some later write: until then a crash leaves
+        an intent, which harms nothing while a record names the ledger.
         """
 
     async def delete(self, ledger: LedgerId) -> None:

@@ -280,6 +280,7 @@ class ChainWriter:
             self.check_owned()
             gone = choose()
             if gone:
+                await self._home.disposal.announce(gone)
                 await self._store_info(removed=gone)
                 self._sequence.remove(gone)
                 for ledger_id in gone:
@@ -329,8 +330,9 @@ class ChainWriter:
                 _log.warning("deleting an unsealed ledger", reason=error.sentence)
             self._refuse_queue(self._refusal())
             self._answer()
-            await self._home.records.remove()
             ledgers = [part.ledger_id for part in self._sequence.parts]
+            await self._home.disposal.announce(ledgers)
+            await self._home.records.remove()
             for ledger_id in (*ledgers, *self._held):
                 self._home.disposal.add(ledger_id)
             self._held.clear()

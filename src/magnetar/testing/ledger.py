@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from magnetar.errors import BrokerError, LedgerSealed, StoreClosed
@@ -117,12 +117,25 @@ class FaultyLedgerStore:
     def take_fault(self) -> BrokerError | None:
         return self._append_faults.pop(0) if self._append_faults else None
 
-    async def create(self, *, term: Term, properties: Mapping[str, str]) -> FaultyWriter:
+    async def create(
+        self, *, term: Term, properties: Mapping[str, str], deletion_intended: bool = False
+    ) -> FaultyWriter:
         await self._gate.wait()
         self.check_alive()
         if self._create_faults:
             raise self._create_faults.pop(0)
-        return FaultyWriter(self, await self._inner.create(term=term, properties=properties))
+        writer = await self._inner.create(
+            term=term, properties=properties, deletion_intended=deletion_intended
+        )
+        return FaultyWriter(self, writer)
+
+    async def intend_deletion(self, ledgers: Collection[LedgerId]) -> None:
+        self.check_alive()
+        await self._inner.intend_deletion(ledgers)
+
+    def cancel_deletion(self, ledgers: Collection[LedgerId]) -> None:
+        if not self._killed:
+            self._inner.cancel_deletion(ledgers)
 
     async def recover(self, ledger: LedgerId, *, term: Term) -> LedgerInfo:
         self.check_alive()

@@ -33,7 +33,7 @@ def test_a_new_directory_is_private_stamped_and_usable_again(tmp_path: Path) -> 
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
         assert stat.S_IMODE((path / "LOCK").stat().st_mode) == 0o600
         assert (path / "LOCK").read_text().startswith(f"pid {os.getpid()} since ")
-    assert (path / "FORMAT").read_text() == "magnetar 1\n"
+    assert (path / "FORMAT").read_text() == "magnetar 2\n"
     assert read_format(path) == FORMAT_VERSION
     assert (path / "LOCK").read_text() == ""
     (path / "anything").touch()
@@ -49,12 +49,19 @@ def test_an_open_directory_is_closed_to_others(tmp_path: Path) -> None:
 
 def test_a_second_holder_is_told_who_is_inside(tmp_path: Path) -> None:
     with holding(tmp_path, CLOCK):
-        for entering in (holding(tmp_path, CLOCK), inspecting(tmp_path)):
-            with pytest.raises(DataDirectoryRefused) as refusal, entering:
-                pass
-            assert f"{tmp_path} is in use by process {os.getpid()}, started 20" in str(
-                refusal.value
-            )
+        told = f"process {os.getpid()}, started 20"
+        with pytest.raises(DataDirectoryRefused) as refusal, holding(tmp_path, CLOCK):
+            pass
+        assert f"{tmp_path} is in use by {told}" in str(refusal.value)
+        with inspecting(tmp_path) as holder:
+            assert holder is not None
+            assert holder.startswith(told)
+
+
+def test_a_directory_of_the_first_format_is_brought_to_the_present_one(tmp_path: Path) -> None:
+    (tmp_path / "FORMAT").write_text("magnetar 1\n")
+    with holding(tmp_path, CLOCK):
+        assert read_format(tmp_path) == FORMAT_VERSION
 
 
 def test_a_lock_goes_with_the_process_that_was_killed(tmp_path: Path) -> None:
@@ -86,7 +93,7 @@ def test_the_lock_is_given_back_after_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stamp", "reason"),
     [
-        ("magnetar 2\n", "is in format 2; this version reads and writes format 1"),
+        ("magnetar 3\n", "is in format 3; this version reads and writes format 2"),
         ("pulsar\n", "does not name a version"),
         ("", "does not name a version"),
     ],

@@ -57,8 +57,10 @@ async def fill(
             await records.store_cursor("sub", cursor, expect=ABSENT)
         await ledger("compacted", kind="compacted", topic=TOPIC.full)
         if stray:
-            await ledger("stray", chain="shop/eu/persistent/gone")
+            await ledger("stray", chain="persistent://shop/eu/gone")
             await ledger("stray-compacted", kind="compacted", topic="persistent://shop/eu/gone")
+            await ledger("intended", chain="persistent://shop/eu/gone")
+            await ledgers.intend_deletion([LedgerId(ids["intended"])])
         registry = SchemaRegistry(store, ledgers, CLOCK)
         await registry.put_if_absent(
             TOPIC, SchemaData(SchemaType.STRING), CompatibilityStrategy.FULL
@@ -81,7 +83,7 @@ def test_a_healthy_directory_has_no_faults_and_no_notes(tmp_path: Path, buckets:
     assert diagnosis.notes == []
     assert diagnosis.seen == [
         f"{tmp_path} is not in use",
-        "the format is 1",
+        "the format is 2",
         "the metadata is whole; it names 5 ledgers",
         "6 ledgers are whole",
     ]
@@ -102,14 +104,52 @@ def test_missing_ledgers_are_faults_named_by_who_counts_on_them(tmp_path: Path) 
     assert len(faults) == 3
 
 
-def test_ledgers_of_nobody_are_notes(tmp_path: Path) -> None:
+def test_ledgers_with_entries_that_no_record_names_are_faults(tmp_path: Path) -> None:
     ids = asyncio.run(fill(tmp_path, stray=True))
     diagnosis = examine_directory(tmp_path)
-    assert diagnosis.faults == []
     assert diagnosis.notes == [
-        f"ledger {ids['stray']}, made for shop/eu/persistent/gone, belongs to nobody",
-        f"ledger {ids['stray-compacted']} belongs to nobody",
+        f"ledger {ids['intended']}, made for persistent://shop/eu/gone, is named by no record and"
+        " will be removed"
     ]
+    reason = "metadata was lost, or a broker before this version left it behind"
+    assert diagnosis.faults == [
+        f"ledger {ids[name]}, made for persistent://shop/eu/gone, holds 3 entries and is named by"
+        f" no record: {reason}"
+        for name in ("stray", "stray-compacted")
+    ]
+
+
+def test_a_ledger_of_another_topic_is_a_fault(tmp_path: Path) -> None:
+    ids = asyncio.run(fill(tmp_path))
+
+    async def swap() -> None:
+        with holding(tmp_path, CLOCK) as directory:
+            store = await SqliteStore.open(directory.metadata_file, clock=CLOCK)
+            records = MetadataChainRecords(store, chain_path(TOPIC, 1))
+            part = LedgerPart(ids["segment"], 3, 30, 1)
+            await records.store(ChainInfo((part,), None, {}), expect=0)
+            await store.close()
+
+    asyncio.run(swap())
+    faults = examine_directory(tmp_path).faults
+    path = chain_path(TOPIC, 1)
+    assert f"{path}: ledger {ids['segment']} was made for {SEGMENT.full}" in faults
+    lost = f"ledger {ids['persistent']}, made for {TOPIC.full}, holds 3 entries"
+    assert any(fault.startswith(lost) for fault in faults)
+
+
+@pytest.mark.parametrize("path", ["/admin/policies/shop", "/admin/policies/shop/eu"])
+def test_policies_that_cannot_be_read_are_faults(tmp_path: Path, path: str) -> None:
+    async def spoil() -> None:
+        await fill(tmp_path)
+        with holding(tmp_path, CLOCK) as directory:
+            store = await SqliteStore.open(directory.metadata_file, clock=CLOCK)
+            await store.put(path, b"{", expect=ABSENT)
+            await store.close()
+
+    asyncio.run(spoil())
+    (fault,) = examine_directory(tmp_path).faults
+    assert fault.startswith(f"{path}: ")
 
 
 def test_unreadable_records_are_faults(tmp_path: Path) -> None:
@@ -123,10 +163,11 @@ def test_unreadable_records_are_faults(tmp_path: Path) -> None:
 
     asyncio.run(spoil())
     faults = examine_directory(tmp_path).faults
-    assert [fault.partition(": ")[0] for fault in faults] == [
+    assert [fault.partition(": ")[0] for fault in faults[:2]] == [
         chain_path(TOPIC, 1),
         "/schemas/shop/eu/orders",
     ]
+    assert all("named by no record" in fault for fault in faults[2:])
 
 
 def test_damaged_metadata_is_a_fault(tmp_path: Path) -> None:
@@ -163,22 +204,62 @@ def test_an_unused_directory_is_healthy(tmp_path: Path) -> None:
     assert diagnosis.seen[-1] == "nothing was ever stored here"
 
 
-def test_a_directory_in_use_or_of_another_format_is_a_fault(tmp_path: Path) -> None:
+def test_a_directory_in_use_is_a_note_and_its_metadata_is_checked(tmp_path: Path) -> None:
+    asyncio.run(fill(tmp_path))
+
+    async def body() -> None:
+        with holding(tmp_path, CLOCK) as directory:
+            store = await SqliteStore.open(directory.metadata_file, clock=CLOCK)
+            diagnosis = examine_directory(tmp_path)
+            await store.close()
+        assert diagnosis.faults == []
+        (note,) = diagnosis.notes
+        assert "is in use by process" in note
+        assert diagnosis.seen[-1] == "the metadata is whole; it names 5 ledgers"
+
+    asyncio.run(body())
+
+
+def test_a_directory_in_use_is_not_repaired(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with holding(tmp_path, CLOCK):
-        (fault,) = examine_directory(tmp_path).faults
-        assert "is in use by process" in fault
+        assert run(tmp_path, repair=True) == 1
+    assert "is in use by process" in capsys.readouterr().out
+
+
+def test_a_damaged_catalogue_is_built_anew_on_demand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(fill(tmp_path))
+    for name in ("catalogue", "catalogue.1"):
+        file = tmp_path / "ledgers" / name
+        file.write_bytes(file.read_bytes()[:-1])
+    assert run(tmp_path) == 1
+    assert "doctor --repair" in capsys.readouterr().out
+    assert run(tmp_path, repair=True) == 0
+    assert "kept" in capsys.readouterr().out
+    assert (tmp_path / "ledgers" / "catalogue.damaged-1").exists()
+    diagnosis = examine_directory(tmp_path)
+    assert diagnosis.faults == []
+    assert "6 ledgers are whole" in diagnosis.seen
+
+
+def test_a_directory_of_another_format_is_a_fault(tmp_path: Path) -> None:
+    with holding(tmp_path, CLOCK):
+        pass
     (tmp_path / "FORMAT").write_text("magnetar 9\n")
-    assert examine_directory(tmp_path).faults == [f"{tmp_path} has format 9, not format 1"]
+    assert examine_directory(tmp_path).faults == [f"{tmp_path} has format 9, not format 2"]
     (tmp_path / "FORMAT").unlink()
-    assert examine_directory(tmp_path).faults == [f"{tmp_path} has no format, not format 1"]
+    assert examine_directory(tmp_path).faults == [f"{tmp_path} has no format, not format 2"]
 
 
 def test_the_exit_code_tells_faults_from_health(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asyncio.run(fill(tmp_path, stray=True))
+    asyncio.run(fill(tmp_path))
     assert run(tmp_path) == 0
-    assert "\nnote   ledger " in capsys.readouterr().out
+    assert "\nok     6 ledgers are whole" in capsys.readouterr().out
     assert run(tmp_path / "nowhere") == 1
     assert capsys.readouterr().out == f"FAULT  {tmp_path / 'nowhere'} is not a directory\n"
 

@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from magnetar.errors import StoreUnavailable
+from magnetar.errors import LedgerCorrupt, StoreClosed, StoreUnavailable
 from magnetar.ledger.chain import Chain, ChainPolicy
 from magnetar.ledger.info import LedgerPart
-from magnetar.ledger.orphan import load_references, remove_orphans
+from magnetar.ledger.orphan import Orphans, load_references, remove_orphans
 from magnetar.ledger.retention import plan_trim
 from magnetar.ledger.sequence import LedgerSequence
-from magnetar.model.position import EARLIEST, Position, Term
+from magnetar.ledger.store import LedgerInfo
+from magnetar.model.position import EARLIEST, LedgerId, Position, Term
 from tests.unit.ledger.chain_place import BYTES, Place, append, fill, read_all
 
 
@@ -163,13 +165,123 @@ def test_orphans_are_removed_and_nothing_else() -> None:
         gone = await place.inner.create(term=Term(1), properties={"chain": "deleted"})
         other = await place.inner.create(term=Term(1), properties={})
 
-        async def references(name: str) -> frozenset[int]:
-            return await load_references(place.records) if name == chain.name else frozenset()
+        async def is_named(info: LedgerInfo) -> bool | None:
+            if "chain" not in info.properties:
+                return None
+            named = await load_references(place.records)
+            return info.properties["chain"] == chain.name and info.id in named
 
-        removed = await remove_orphans(
-            place.store, await place.store.ledgers(), references, term=Term(9)
+        found = await remove_orphans(
+            place.store, await place.store.ledgers(), is_named, term=Term(9)
         )
-        assert removed == (made.id, gone.id)
+        assert found == Orphans(removed=(made.id, gone.id), kept=())
         assert await place.ledgers() == (*named, other.id)
+
+    asyncio.run(body())
+
+
+def test_a_ledger_with_entries_goes_only_when_that_was_intended() -> None:
+    async def body() -> None:
+        place = Place()
+        chain = await place.open()
+        await chain.open_cursor("s", start=EARLIEST)
+        await fill(chain, 15)
+        before = place.shelf.chain
+        assert before is not None
+        place.keep(retention_ms=0)
+        cursor = chain.cursors["s"]
+        cursor.acknowledge_through(Position(1, 9))
+        await cursor.flush()
+        dropped = LedgerId(before[0].ledgers[0].ledger_id)
+        place.store.kill()  # the record is written, the ledger is not deleted any more
+        await place.inner.intend_deletion([dropped])
+        place.shelf.chain = (replace(before[0], ledgers=before[0].ledgers[1:]), 9)
+        lost = LedgerId(before[0].ledgers[1].ledger_id)
+
+        async def is_named(info: LedgerInfo) -> bool | None:
+            return info.id in await load_references(place.records)
+
+        found = await remove_orphans(
+            place.inner, await place.inner.ledgers(), is_named, term=Term(9)
+        )
+        assert found.removed == (dropped,)
+        place.shelf.chain = (replace(before[0], ledgers=()), 10)  # as an old copy would have it
+        found = await remove_orphans(
+            place.inner, await place.inner.ledgers(), is_named, term=Term(9)
+        )
+        assert lost in found.kept
+        assert lost in await place.inner.ledgers()
+
+    asyncio.run(body())
+
+
+def test_what_a_record_drops_was_intended_before() -> None:
+    async def body() -> None:
+        place = Place()
+        chain = await place.open()
+        cursor = await chain.open_cursor("s", start=EARLIEST)
+        await fill(chain, 15)
+        cursor.acknowledge_through(Position(1, 9))
+        await cursor.flush()
+
+        async def intended() -> list[bool]:
+            ledgers = await place.inner.ledgers()
+            return [(await place.inner.describe(each)).deletion_intended for each in ledgers]
+
+        assert not any(await intended())
+        place.records.fail_next(StoreUnavailable("no answer"))
+        with pytest.raises(StoreUnavailable):
+            await chain.trim()
+        assert (await intended())[0]
+        await chain.trim()
+        assert not any(await intended())
+        place.records.kill()
+        with pytest.raises(StoreClosed):
+            await chain.delete()
+        assert True in await intended()
+
+    asyncio.run(body())
+
+
+def test_a_chain_refuses_a_ledger_of_another_chain() -> None:
+    async def body() -> None:
+        place = Place()
+        chain = await place.open()
+        await fill(chain, 3)
+        await chain.close()
+        foreign = await place.inner.create(term=Term(1), properties={"chain": "another"})
+        assert place.shelf.chain is not None
+        info, version = place.shelf.chain
+        part = replace(info.ledgers[0], ledger_id=foreign.id)
+        place.shelf.chain = (replace(info, ledgers=(part,)), version)
+        with pytest.raises(LedgerCorrupt, match="was made for chain another"):
+            await place.open()
+        unsealed = replace(part, created_ms=0)
+        place.shelf.chain = (replace(info, ledgers=(unsealed,)), version)
+        with pytest.raises(LedgerCorrupt, match="was made for chain another"):
+            await place.open()
+        assert not (await place.inner.describe(foreign.id)).sealed
+
+    asyncio.run(body())
+
+
+def test_a_cursor_neither_reads_nor_deletes_the_ledger_of_another() -> None:
+    async def body() -> None:
+        place = Place()
+        chain = await place.open()
+        cursor = await chain.open_cursor("s", start=EARLIEST)
+        await fill(chain, 5)
+        cursor.acknowledge_through(Position(1, 1))
+        await cursor.flush()
+        await chain.close()
+        foreign = await place.inner.create(term=Term(1), properties={"chain": "another"})
+        info, version = place.shelf.cursors["s"]
+        place.shelf.cursors["s"] = (replace(info, ledger_id=foreign.id), version)
+        again = await place.open()
+        assert again.cursors["s"].mark_delete == Position(1, 1)
+        again.cursors["s"].acknowledge_through(Position(1, 3))
+        await again.cursors["s"].flush()
+        await again.close()
+        assert foreign.id in await place.ledgers()
 
     asyncio.run(body())

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, count
 
@@ -30,6 +30,7 @@ class _Ledger:
     length: int = 0
     sealed: bool = False
     writer: MemoryWriter | None = None
+    deletion_intended: bool = False
 
     def describe(self) -> LedgerInfo:
         return LedgerInfo(
@@ -39,6 +40,7 @@ class _Ledger:
             last=EntryId(len(self.entries) - 1),
             length=self.length,
             properties=self.properties,
+            deletion_intended=self.deletion_intended,
         )
 
 
@@ -140,9 +142,12 @@ class MemoryLedgerStore:
         self._commit = MemoryCommit()
         self._closed = False
 
-    async def create(self, *, term: Term, properties: Mapping[str, str]) -> MemoryWriter:
+    async def create(
+        self, *, term: Term, properties: Mapping[str, str], deletion_intended: bool = False
+    ) -> MemoryWriter:
         self._check_open()
         ledger = _Ledger(LedgerId(next(self._ids)), term, dict(properties))
+        ledger.deletion_intended = deletion_intended
         ledger.writer = MemoryWriter(ledger, self._commit)
         self._ledgers[ledger.id] = ledger
         return ledger.writer
@@ -168,6 +173,17 @@ class MemoryLedgerStore:
         sizes = accumulate(map(len, found))
         fitting = sum(1 for size in sizes if size <= bytes_max)
         return found[: max(1, fitting)]
+
+    async def intend_deletion(self, ledgers: Collection[LedgerId]) -> None:
+        self._check_open()
+        for number in ledgers:
+            if number in self._ledgers:
+                self._ledgers[number].deletion_intended = True
+
+    def cancel_deletion(self, ledgers: Collection[LedgerId]) -> None:
+        for number in ledgers:
+            if number in self._ledgers:
+                self._ledgers[number].deletion_intended = False
 
     async def delete(self, ledger: LedgerId) -> None:
         self._check_open()

@@ -7,6 +7,7 @@ from magnetar.ledger.backends.file.finding import Finding, FindingKind
 from magnetar.ledger.backends.file.part import read_sealed
 from magnetar.ledger.backends.file.store import FileLedgerStore, open_file_store
 from magnetar.ledger.backends.file.usage import FilePolicy
+from magnetar.ledger.backends.file.witness import MetadataWitness, parse_witness
 
 __all__ = [
     "AppendFile",
@@ -15,8 +16,10 @@ __all__ = [
     "FilePolicy",
     "Finding",
     "FindingKind",
+    "MetadataWitness",
     "SystemDisk",
     "check_ledgers",
     "open_file_store",
+    "parse_witness",
     "read_sealed",
 ]

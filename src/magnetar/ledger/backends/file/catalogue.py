@@ -1,4 +1,7 @@
-"""The catalogue: a checkpoint of every ledger, and of how far into the journal it reaches."""
+"""The catalogue: a checkpoint of every ledger, and of how far into the journal it reaches.
+
+It is kept twice. Extents go only after both copies do without them, so either is enough.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from magnetar.ledger.backends.file.ledger import LedgerSnapshot
 from magnetar.ledger.backends.file.part import TEMPORARY_SUFFIX
 
 CATALOGUE_NAME: Final = "catalogue"
+COPY_NAME: Final = "catalogue.1"
 _VERSION: Final = 1
 _MAGIC: Final = b"MGNTRcat"
 _LEAD: Final = struct.Struct("<8sIQI")
@@ -31,6 +35,10 @@ class CatalogueHead(msgspec.Struct, frozen=True, array_like=True):
     covered_end: int
     extents: list[tuple[int, int]]
     """Number and durable end of each extent that was still needed."""
+    sequence: int = 0
+    """Grows with every checkpoint."""
+    witness: tuple[str, int] | None = None
+    """Identity and commits of the metadata."""
 
 
 class Catalogue(msgspec.Struct, frozen=True):
@@ -71,24 +79,29 @@ def decode_catalogue(data: bytes, path: Path) -> Catalogue:
     )
 
 
-def load_catalogue(disk: Disk, root: Path) -> Catalogue | None:
-    """None when there is none."""
-    size = disk.sizes(root).get(CATALOGUE_NAME)
-    if size is None:
-        return None
-    path = root / CATALOGUE_NAME
-    (data,) = disk.read(path, [(0, size)])
-    return decode_catalogue(data, path)
+def load_catalogues(disk: Disk, root: Path) -> dict[Path, Catalogue | LedgerCorrupt]:
+    """The copies that are there, each with what is wrong with it if anything is."""
+    sizes = disk.sizes(root)
+    found: dict[Path, Catalogue | LedgerCorrupt] = {}
+    for path in (root / CATALOGUE_NAME, root / COPY_NAME):
+        if path.name in sizes:
+            (data,) = disk.read(path, [(0, sizes[path.name])])
+            try:
+                found[path] = decode_catalogue(data, path)
+            except LedgerCorrupt as damage:
+                found[path] = damage
+    return found
 
 
 def store_catalogue(disk: Disk, root: Path, data: bytes) -> None:
-    """Replace the catalogue in one step."""
-    temporary = root / (CATALOGUE_NAME + TEMPORARY_SUFFIX)
-    file = disk.create(temporary)
-    try:
-        file.write([data])
-        file.sync()
-    finally:
-        file.close()
-    disk.rename(temporary, root / CATALOGUE_NAME)
-    disk.sync_directory(root)
+    """Replace one copy after the other, each in one step."""
+    for name in (CATALOGUE_NAME, COPY_NAME):
+        temporary = root / (name + TEMPORARY_SUFFIX)
+        file = disk.create(temporary)
+        try:
+            file.write([data])
+            file.sync()
+        finally:
+            file.close()
+        disk.rename(temporary, root / name)
+        disk.sync_directory(root)

@@ -14,6 +14,8 @@ class FindingKind(StrEnum):
     """A file or a tail that nothing refers to; a crash left it behind."""
     DAMAGE = "damage"
     """Bytes that do not match their checksum."""
+    MENDED = "mended"
+    """Bytes that do not match their checksum, of which nothing is lost."""
     MISSING = "missing"
     """Something that must be there is not."""
 
@@ -29,7 +31,7 @@ class Finding:
     @property
     def is_harmless(self) -> bool:
         """Whether the next start puts it right without losing anything that was acknowledged."""
-        return self.kind in (FindingKind.TORN, FindingKind.SURPLUS)
+        return self.kind not in (FindingKind.DAMAGE, FindingKind.MISSING)
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.path} at offset {self.offset}: {self.sentence}"

@@ -56,6 +56,8 @@ class Housekeeping:
         usage: JournalUsage,
         journal: Journal,
         next_ledger: Callable[[], int],
+        sequence: int,
+        is_mended: bool,
     ) -> None:
         self._root = root
         self._disk = disk
@@ -72,14 +74,15 @@ class Housekeeping:
         self._closing = False
         self._current = 0
         """The extent being written; 0 until the first one was opened."""
-        self._rolled = False
+        self._sequence = sequence
+        self._rolled = is_mended
         self._sealed = {
             ledger.id: ledger
             for ledger in ledgers.values()
             if ledger.sealed and not ledger.is_settled
         }
         self._doomed: list[Path] = []
-        if self._sealed or usage.freed(self._current) or self._relief() is not None:
+        if is_mended or self._sealed or usage.freed(self._current) or self._relief() is not None:
             self._wake(policy.settle_after_s)
 
     def on_sealed(self, ledger: FileLedger) -> None:
@@ -240,7 +243,10 @@ class Housekeeping:
             covered_extent=self._journal.point.extent,
             covered_end=self._journal.point.end,
             extents=self._usage.ends(without=freed),
+            sequence=self._sequence + 1,
+            witness=self._journal.metadata,
         )
+        self._sequence += 1
         encoded = [ledger.encoded() for ledger in self._ledgers.values()]
         try:
             await self._in_thread(self._store_catalogue, head, encoded)

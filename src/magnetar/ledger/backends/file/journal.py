@@ -17,11 +17,14 @@ from magnetar.errors import BrokerError, StorageFailed, StorageFull
 from magnetar.ledger.backends.file.extent import ExtentWriter, Point, Written
 from magnetar.ledger.backends.file.group import Control, Gathered, Group
 from magnetar.ledger.backends.file.record import Kind
+from magnetar.ledger.backends.file.witness import MetadataWitness
 from magnetar.ledger.store import Appended
 from magnetar.runtime.log import Log
 
 _log = Log(__name__)
 
+_WITNESS_S: Final = 0.05
+"""How long the metadata's last commit waits for a group to go with."""
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -40,6 +43,7 @@ class Journal:
         self,
         writer: ExtentWriter,
         after: Point,
+        seen: MetadataWitness | None,
         *,
         loop: asyncio.AbstractEventLoop,
         on_written: Callable[[Written], None],
@@ -58,6 +62,10 @@ class Journal:
         self._thread.start()
         self.point = after
         """Where the last group ended that is known to be durable."""
+        self.metadata = seen
+        """How far the metadata has come, as far as the journal knows."""
+        self._unwritten: MetadataWitness | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self.queued_bytes = 0
         self.groups = 0
         self.syncs = 0
@@ -101,8 +109,25 @@ class Journal:
         """Call `write` when the next group is about to leave."""
         self._joining.append(write)
 
+    def note_metadata(self, identity: str, commits: int) -> None:
+        """Goes with the next group; when none comes, with one of its own."""
+        noted = MetadataWitness(identity, commits)
+        if noted == self.metadata:
+            return
+        self.metadata = self._unwritten = noted
+        if self._timer is None:
+            self._timer = self._loop.call_later(_WITNESS_S, self._write_witness)
+
+    def _write_witness(self) -> None:
+        self._timer = None
+        if self._unwritten is not None:
+            self._gathering.done.append(lambda _: None)
+            self._schedule()
+
     async def drain(self) -> None:
         """Return when everything queued before was answered."""
+        if self._timer is not None:
+            self._timer.cancel()
         passed = self._loop.create_future()
         self._gathering.done.append(lambda _: passed.set_result(None))
         self._schedule()
@@ -126,6 +151,12 @@ class Journal:
                 for write in joining:
                     _call(write)
             self._in_flight, self._gathering = self._gathering, Group()
+            if self._unwritten is not None:
+                identity, commits = self._unwritten
+                self._unwritten = None
+                self._in_flight.controls.append(
+                    Control(Kind.WITNESS, 0, commits, identity.encode())
+                )
             self._work.put(self._in_flight)
         self._scheduled = False
 
@@ -163,6 +194,7 @@ class Journal:
         """Refuse what was in flight and what gathered behind it: later runs of a ledger must not
         outlive earlier ones."""
         behind, self._gathering = self._gathering, Group()
+        self._unwritten = self.metadata
         self.queued_bytes -= group.payload_bytes + behind.payload_bytes
         if isinstance(error, OSError):
             refusal = storage_error("the journal's write", error)

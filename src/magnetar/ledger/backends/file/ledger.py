@@ -39,6 +39,17 @@ class Damage(msgspec.Struct, frozen=True, array_like=True):
     open_end: bool
 
 
+class Hole(msgspec.Struct, frozen=True, array_like=True):
+    """Entries from `first` up to `end`, excluded, that cannot be read; those behind them can.
+
+    Found anew at each start, so no catalogue keeps it.
+    """
+
+    first: int
+    end: int
+    place: str
+
+
 class LedgerSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """A ledger as the catalogue keeps it."""
 
@@ -50,6 +61,7 @@ class LedgerSnapshot(msgspec.Struct, frozen=True, array_like=True):
     properties: dict[str, str]
     parts: list[Part]
     damage: Damage | None
+    deletion_intended: bool = False
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -63,6 +75,8 @@ class FileLedger:
         "_encoded",
         "claimed_term",
         "damage",
+        "deletion_intended",
+        "holes",
         "id",
         "last",
         "length",
@@ -88,6 +102,8 @@ class FileLedger:
         self.parts: list[Part] = []
         self.runs: RunIndex | None = None
         self.damage: Damage | None = None
+        self.holes: list[Hole] = []
+        self.deletion_intended = False
         self.writable = False
         self.next_entry = 0
         self.unsettleable = False
@@ -104,6 +120,7 @@ class FileLedger:
         ledger.length = snapshot.length
         ledger.parts = list(snapshot.parts)
         ledger.damage = snapshot.damage
+        ledger.deletion_intended = snapshot.deletion_intended
         return ledger
 
     @property
@@ -115,6 +132,8 @@ class FileLedger:
             EntryId(self.last),
             self.length,
             self.properties,
+            self.deletion_intended,
+            self.is_whole,
         )
 
     @property
@@ -131,8 +150,12 @@ class FileLedger:
         return bool(self.parts) and self.parts[-1].final
 
     @property
+    def is_whole(self) -> bool:
+        return self.damage is None and not self.holes
+
+    @property
     def can_settle(self) -> bool:
-        return self.damage is None and not self.unsettleable
+        return self.is_whole and not self.unsettleable
 
     def encoded(self) -> bytes:
         """The snapshot's bytes, kept until something changes: most ledgers of a big store never
@@ -148,6 +171,7 @@ class FileLedger:
                     self.properties,
                     self.parts,
                     self.damage,
+                    self.deletion_intended,
                 )
             )
         return self._encoded
@@ -164,6 +188,10 @@ class FileLedger:
 
     def fence(self, term: int) -> None:
         self.term = term
+        self._encoded = None
+
+    def intend_deletion(self, intended: bool) -> None:
+        self.deletion_intended = intended
         self._encoded = None
 
     def seal(self, last: int) -> None:
@@ -190,8 +218,26 @@ class FileLedger:
             self.damage = Damage(first, place, open_end)
             self._encoded = None
 
+    def add_hole(self, first: int, end: int, place: str, extent: int) -> None:
+        """Note entries that are lost, in the index as well: what follows them is found by it."""
+        self.holes.append(Hole(first, end, place))
+        self.add_run(first, end - first, extent, 0, 0)
+
+    def readable_end(self, entry: int) -> int:
+        """The first entry after `entry` that cannot be read, or the end."""
+        ends = [hole.first for hole in self.holes if hole.first > entry]
+        if self.damage is not None:
+            ends.append(self.damage.first)
+        return min((self.last + 1, *ends))
+
     def check(self, entry: int) -> None:
-        """Raise LedgerCorrupt when `entry` is at or behind damage."""
+        """Raise LedgerCorrupt when `entry` is in a hole, or at or behind damage."""
+        for hole in self.holes:
+            if hole.first <= entry < hole.end:
+                sentence = (
+                    f"ledger {self.id}: entries {hole.first} to {hole.end - 1} are unreadable"
+                )
+                raise LedgerCorrupt(f"{sentence}: {hole.place}")
         if self.damage is not None and entry >= self.damage.first:
             sentence = f"ledger {self.id} cannot be read from entry {self.damage.first} on"
             raise LedgerCorrupt(f"{sentence}: {self.damage.place}")

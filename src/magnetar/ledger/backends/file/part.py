@@ -21,14 +21,20 @@ from crc32c import crc32c
 
 from magnetar.errors import LedgerCorrupt, LedgerNotFound
 from magnetar.ledger.backends.file.disk import AppendFile, Disk, SystemDisk
+from magnetar.ledger.backends.file.ledger import FileLedger, Part
 from magnetar.ledger.backends.file.record import (
     HEADER,
     Kind,
     decode_body,
     encode_header,
+    mend_header,
     seed_of,
     split_entries,
+    walk_records,
 )
+from magnetar.runtime.log import Log
+
+_log = Log(__name__)
 
 PART_VERSION: Final = 1
 SEALED_DIRECTORY: Final = "sealed"
@@ -184,8 +190,34 @@ def load_description(disk: Disk, path: Path) -> PartDescription:
     return msgspec.json.decode(body, type=PartDescription)
 
 
-def load_index(disk: Disk, path: Path, size: int, end: int) -> PartIndex:
-    """The index of a part of `size` bytes whose last entry stands before `end`."""
+def load_index(
+    disk: Disk, path: Path, size: int, *, ledger: int, first: int, end: int
+) -> PartIndex:
+    """The index of a part of `size` bytes with the entries from `first` up to `end`."""
+    try:
+        return _read_index(disk, path, size, end)
+    except LedgerCorrupt as damage:
+        _log.error("the index of a part is damaged, its runs are used", reason=damage.sentence)
+        return scan_index(disk, path, size, ledger=ledger, first=first, end=end)
+
+
+def check_index(
+    disk: Disk, path: Path, size: int, *, ledger: int, first: int, end: int
+) -> str | None:
+    """What is wrong with how a part's runs are found, though nothing of them is lost by it."""
+    try:
+        index = _read_index(disk, path, size, end)
+    except LedgerCorrupt as damage:
+        return damage.sentence
+    seed = part_seed(ledger, first)
+    for run in index.from_entry(first):
+        (header,) = disk.read(path, [(run.offset, HEADER.size)])
+        if mend_header(header, run.offset, seed) is not None:
+            return f"{path} at offset {run.offset}: the header of a run has one flipped bit"
+    return None
+
+
+def _read_index(disk: Disk, path: Path, size: int, end: int) -> PartIndex:
     (trailer,) = disk.read(path, [(max(0, size - _TRAILER.size), _TRAILER.size)])
     if len(trailer) < _TRAILER.size:
         raise LedgerCorrupt(
@@ -206,11 +238,84 @@ def load_index(disk: Disk, path: Path, size: int, end: int) -> PartIndex:
     )
 
 
+def scan_index(
+    disk: Disk, path: Path, size: int, *, ledger: int, first: int, end: int
+) -> PartIndex:
+    """The index of a part by its runs, each of which says what it is. A stretch where none is
+    found is in the index too, so that reading it fails.
+    """
+    (data,) = disk.read(path, [(0, size)])
+    start = 0
+    if len(data) >= _LEAD.size and data.startswith(_MAGIC):
+        start = _LEAD.size + _LEAD.unpack_from(data)[2]  # else the first run is searched for
+    seed = part_seed(ledger, first)
+    walk = walk_records(data, seed=seed, start=start, end=size, durable_end=size)
+    firsts, offsets, sizes = array("q"), array("q"), array("I")
+
+    def add(number: int, offset: int, record_bytes: int) -> None:
+        firsts.append(number)
+        offsets.append(offset)
+        sizes.append(record_bytes)
+
+    following = first
+    for record in walk.records:
+        if record.kind != Kind.RUN or record.ledger != ledger or record.number < following:
+            continue
+        if record.number > following:
+            add(following, 0, 0)
+        add(record.number, record.offset, record.size)
+        following = record.number + record.entry_count
+    if following < end:
+        add(following, 0, 0)
+    return PartIndex(firsts, offsets, sizes, end)
+
+
+def load_parts(disk: Disk, root: Path) -> tuple[dict[int, FileLedger], dict[Path, str]]:
+    """Ledgers by what their parts say of themselves, and the files that do not say it."""
+    directory = root / SEALED_DIRECTORY
+    found: dict[int, list[tuple[PartDescription, int]]] = {}
+    unreadable: dict[Path, str] = {}
+    for name, size in sorted(disk.sizes(directory).items()):
+        if not name.endswith(".led"):
+            continue
+        try:
+            description = load_description(disk, directory / name)
+        except (LedgerCorrupt, msgspec.MsgspecError) as error:
+            unreadable[directory / name] = str(error)
+            continue
+        found.setdefault(description.ledger, []).append((description, size))
+    ledgers: dict[int, FileLedger] = {}
+    for number, parts in found.items():
+        parts.sort(key=lambda each: (each[0].first, -each[0].count))
+        newest = parts[-1][0]
+        ledger = ledgers[number] = FileLedger(number, newest.term, newest.properties)
+        for description, size in parts:
+            if description.first != ledger.settled_last + 1:
+                continue
+            last = description.first + description.count - 1
+            ledger.settle(
+                Part(
+                    description.part,
+                    description.first,
+                    last,
+                    description.length,
+                    size,
+                    description.final,
+                )
+            )
+            ledger.extend(last, description.length)
+        if ledger.is_settled:
+            ledger.seal(ledger.last)
+    return ledgers, unreadable
+
+
 def read_part(disk: Disk, path: Path, size: int, first: int) -> Iterator[bytes]:
     """Entries from `first` on, in order, checksums verified."""
     description = load_description(disk, path)
     end = description.first + description.count
-    index = load_index(disk, path, size, end)
+    index = load_index(
+        disk, path, size, ledger=description.ledger, first=description.first, end=end
+    )
     seed = part_seed(description.ledger, description.first)
     following = description.first if first <= description.first else None
     for run in index.from_entry(first):

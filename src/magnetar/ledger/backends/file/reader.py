@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -94,7 +95,16 @@ class RunReader:
         if index is None:
             loop = asyncio.get_running_loop()
             index = await loop.run_in_executor(
-                self._threads, load_index, self._disk, path, part.size, part.last + 1
+                self._threads,
+                partial(
+                    load_index,
+                    self._disk,
+                    path,
+                    part.size,
+                    ledger=ledger,
+                    first=part.first,
+                    end=part.last + 1,
+                ),
             )
             self._indexes[path] = index
             if len(self._indexes) > _INDEXES_MAX:

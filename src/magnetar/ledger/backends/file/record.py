@@ -43,6 +43,10 @@ class Kind(IntEnum):
     SETTLE = 6
     """Entries now stand in a part of their own; the body describes it, the number is the part's
     last entry id."""
+    INTEND = 7
+    """The ledger's deletion is intended (number 1), or no longer (0)."""
+    WITNESS = 8
+    """How far the metadata had come: the number counts its commits, the body is its identity."""
 
 
 _KINDS: Final = frozenset(kind.value for kind in Kind)
@@ -88,6 +92,8 @@ class Walk(NamedTuple):
     records: list[Record]
     gaps: list[Gap]
     end: int
+    mended: list[int]
+    """Offsets of headers that had one flipped bit."""
 
 
 def seed_of(room: bytes, *numbers: int) -> int:
@@ -143,7 +149,10 @@ def decode_body(
         HEADER.unpack_from(data)
     )
     if magic != MAGIC or crc32c(memoryview(data)[:_CHECKED_BYTES], seed) != checksum:
-        raise ValueError("the header does not match its checksum")
+        header = mend_header(data[: HEADER.size], offset, seed)
+        if header is None:
+            raise ValueError("the header does not match its checksum")
+        _, kind, found, first, count, body_bytes, place, _, body_checksum, _ = HEADER.unpack(header)
     if (kind, found, first, place) != (Kind.RUN, ledger, number, offset):
         raise ValueError("the header belongs to another run")
     body = data[HEADER.size :]
@@ -160,11 +169,16 @@ def walk_records(data: bytes, *, seed: int, start: int, end: int, durable_end: i
     """
     records: list[Record] = []
     gaps: list[Gap] = []
+    mended: list[int] = []
     view = memoryview(data)
     present = min(end, len(data))
     offset = start
     while offset < present:
         record = _decode_record(view, offset, present, seed)
+        if record is None:
+            record = _mend_record(view, offset, present, seed)
+            if record is not None:
+                mended.append(offset)
         if record is None:
             following = _find_record(data, view, offset + 1, present, seed)
             gaps.append(Gap(offset, following))
@@ -184,23 +198,58 @@ def walk_records(data: bytes, *, seed: int, start: int, end: int, durable_end: i
         records=[record for record in records if record.offset < cut],
         gaps=[gap for gap in gaps if gap.start < cut],
         end=cut,
+        mended=[offset for offset in mended if offset < cut],
+    )
+
+
+def mend_header(header: bytes, offset: int, seed: int) -> bytes | None:
+    """The header with its one flipped bit put right; None when that is not what is wrong with it,
+    or nothing is.
+
+    The checksum tells any two headers apart that differ in a few bits, so at most one repair fits.
+    """
+    if len(header) < HEADER.size:
+        return None
+    magic, *_, place, _, _, _ = HEADER.unpack(header)
+    wrong = int.from_bytes(magic, "big") ^ int.from_bytes(MAGIC, "big")
+    if wrong.bit_count() + (place ^ offset).bit_count() > 1 or is_header(header, offset, seed):
+        return None
+    mended = bytearray(header)
+    for position in range(8 * HEADER.size):
+        mended[position // 8] ^= 1 << position % 8
+        candidate = bytes(mended)
+        if is_header(candidate, offset, seed):
+            return candidate
+        mended[position // 8] ^= 1 << position % 8
+    return None
+
+
+def is_header(header: bytes | memoryview, offset: int, seed: int) -> bool:
+    """Whether this is an undamaged header that was written at `offset`."""
+    magic, kind, *_, place, _, _, checksum = HEADER.unpack_from(header)
+    return (
+        magic == MAGIC
+        and place == offset
+        and crc32c(header[:_CHECKED_BYTES], seed) == checksum
+        and kind in _KINDS
     )
 
 
 def _decode_record(view: memoryview, offset: int, end: int, seed: int) -> Record | None:
     body_start = offset + HEADER.size
-    if body_start > end:
+    if body_start > end or not is_header(view[offset:body_start], offset, seed):
         return None
-    magic, kind, ledger, number, count, body_bytes, place, behind, body_checksum, checksum = (
-        HEADER.unpack_from(view, offset)
-    )
-    if (
-        magic != MAGIC
-        or place != offset
-        or crc32c(view[offset : offset + _CHECKED_BYTES], seed) != checksum
-        or kind not in _KINDS
-    ):
-        return None
+    return _take_record(view[offset:body_start], view, offset, end)
+
+
+def _mend_record(view: memoryview, offset: int, end: int, seed: int) -> Record | None:
+    header = mend_header(bytes(view[offset : min(end, offset + HEADER.size)]), offset, seed)
+    return None if header is None else _take_record(header, view, offset, end)
+
+
+def _take_record(header: bytes | memoryview, view: memoryview, offset: int, end: int) -> Record:
+    _, kind, ledger, number, count, body_bytes, _, behind, body_checksum, _ = HEADER.unpack(header)
+    body_start = offset + HEADER.size
     body_end = body_start + body_bytes
     intact = body_end <= end and crc32c(view[body_start:body_end]) == body_checksum
     return Record(offset, kind, ledger, number, count, body_bytes, offset - behind, intact)

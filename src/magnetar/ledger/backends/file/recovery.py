@@ -17,9 +17,11 @@ from typing import NamedTuple
 from magnetar.errors import LedgerCorrupt
 from magnetar.ledger.backends.file.catalogue import (
     CATALOGUE_NAME,
+    COPY_NAME,
     EMPTY,
+    Catalogue,
     CatalogueHead,
-    load_catalogue,
+    load_catalogues,
 )
 from magnetar.ledger.backends.file.disk import Disk
 from magnetar.ledger.backends.file.extent import (
@@ -32,11 +34,16 @@ from magnetar.ledger.backends.file.extent import (
 )
 from magnetar.ledger.backends.file.finding import Finding, FindingKind
 from magnetar.ledger.backends.file.ledger import FileLedger
-from magnetar.ledger.backends.file.part import SEALED_DIRECTORY, TEMPORARY_SUFFIX
+from magnetar.ledger.backends.file.part import (
+    SEALED_DIRECTORY,
+    TEMPORARY_SUFFIX,
+    load_parts,
+)
 from magnetar.ledger.backends.file.record import walk_records
 from magnetar.ledger.backends.file.replay import Replay
 from magnetar.ledger.backends.file.settlement import JOURNAL_DIRECTORY
 from magnetar.ledger.backends.file.usage import JournalUsage
+from magnetar.ledger.backends.file.witness import LedgerWitness, MetadataWitness
 
 
 @dataclass(slots=True)
@@ -47,6 +54,14 @@ class Examined:
     next_ledger: int
     next_extent: int
     is_new: bool
+    sequence: int
+    """Of the catalogue."""
+    is_mended: bool
+    """Whether a copy of the catalogue has to be written anew."""
+    witness: MetadataWitness | None
+    """How far the metadata had come when the journal last heard of it."""
+    shortfall: str | None
+    """What the metadata has seen of the journal and is not there."""
     findings: list[Finding]
     truncations: list[tuple[Path, int]]
     removals: list[Path]
@@ -60,23 +75,39 @@ class _Link(NamedTuple):
     end: int | None
 
 
-def examine(root: Path, disk: Disk) -> Examined:
-    """Raise LedgerCorrupt when the directory cannot be understood at all."""
-    return _Examination(root, disk).run()
+def examine(
+    root: Path, disk: Disk, *, seen: LedgerWitness | None = None, rebuild: bool = False
+) -> Examined:
+    """`seen` is what the metadata has seen of the journal: nothing before that is a torn write.
+
+    Raise LedgerCorrupt when the directory cannot be understood at all; with `rebuild`, one without
+    a readable catalogue is understood from the journal and the parts alone.
+    """
+    return _Examination(root, disk, seen, rebuild=rebuild).run()
 
 
 def repair(examined: Examined, disk: Disk) -> None:
-    """Cut torn tails and remove what a crash left behind."""
+    """Cut torn tails and remove what a crash left behind; where anything is damaged, remove
+    nothing: what seems to be left over may be all there is.
+    """
     for path, size in examined.truncations:
         disk.truncate(path, size)
-    for path in examined.removals:
-        disk.remove(path)
+    if all(finding.is_harmless for finding in examined.findings):
+        for path in examined.removals:
+            disk.remove(path)
 
 
 class _Examination:
-    def __init__(self, root: Path, disk: Disk) -> None:
+    def __init__(
+        self, root: Path, disk: Disk, seen: LedgerWitness | None, *, rebuild: bool
+    ) -> None:
         self._root = root
         self._disk = disk
+        self._seen = seen
+        self._may_rebuild = rebuild
+        self._is_rebuilt = False
+        self._shortfall: str | None = None
+        self._early: list[Finding] = []
         self._journal = root / JOURNAL_DIRECTORY
         self._sizes = {
             number: size
@@ -87,13 +118,18 @@ class _Examination:
         self._removals: list[Path] = []
 
     def run(self) -> Examined:
-        catalogue = load_catalogue(self._disk, self._root)
-        if catalogue is None and self._sizes:
-            raise LedgerCorrupt(
-                f"{self._root / CATALOGUE_NAME} is missing but the journal is not empty"
-            )
-        known = EMPTY if catalogue is None else catalogue
-        self._replay = Replay({item.id: FileLedger.restored(item) for item in known.ledgers})
+        known = self._load_catalogue()
+        is_new = known is None
+        if known is None:
+            known = EMPTY
+        ledgers = {item.id: FileLedger.restored(item) for item in known.ledgers}
+        if self._is_rebuilt:
+            ledgers, unreadable = load_parts(self._disk, self._root)
+            for path, sentence in unreadable.items():
+                self._early.append(Finding(FindingKind.DAMAGE, path, 0, sentence))
+        witness = known.head.witness
+        self._replay = Replay(ledgers, None if witness is None else MetadataWitness(*witness))
+        self._replay.findings += self._early
         self._replay_covered(known.head)
         point = self._replay_chain(known.head)
         self._replay.finish()
@@ -103,12 +139,44 @@ class _Examination:
             ledgers=self._replay.ledgers,
             usage=self._replay.usage,
             point=point,
-            next_ledger=max(known.head.next_ledger, self._replay.ledger_id_max + 1),
+            next_ledger=max(
+                known.head.next_ledger,
+                self._replay.ledger_id_max + 1,
+                0 if self._seen is None else self._seen.next_ledger,
+            ),
             next_extent=max(extents) + 1,
-            is_new=catalogue is None,
+            is_new=is_new and not self._is_rebuilt,
+            sequence=known.head.sequence,
+            is_mended=self._is_rebuilt or (self._is_mended and not is_new),
+            witness=self._replay.witness,
+            shortfall=self._shortfall,
             findings=self._replay.findings,
             truncations=self._truncations,
             removals=self._removals,
+        )
+
+    def _load_catalogue(self) -> Catalogue | None:
+        """The newest readable copy; None when there never was one."""
+        copies = load_catalogues(self._disk, self._root)
+        readable = [copy for copy in copies.values() if not isinstance(copy, LedgerCorrupt)]
+        damaged = [copy for copy in copies.values() if isinstance(copy, LedgerCorrupt)]
+        self._is_mended = len(readable) < 2
+        if readable:
+            for path, copy in copies.items():
+                if isinstance(copy, LedgerCorrupt):
+                    sentence = "a copy of the catalogue is damaged; the other one is used"
+                    self._early.append(Finding(FindingKind.MENDED, path, 0, sentence))
+            return max(readable, key=lambda copy: copy.head.sequence)
+        parts = self._disk.sizes(self._root / SEALED_DIRECTORY)
+        if not damaged and not self._sizes and not parts:
+            return None
+        if self._may_rebuild:
+            self._is_rebuilt = True
+            return None
+        where = self._root / CATALOGUE_NAME
+        what = damaged[0].sentence if damaged else f"{where} is missing but the ledgers are not"
+        raise LedgerCorrupt(
+            f"{what}; `magnetar doctor --repair` builds it anew from the journal and the ledgers"
         )
 
     def _replay_covered(self, head: CatalogueHead) -> None:
@@ -146,18 +214,28 @@ class _Examination:
             links.insert(0, _Link(point.extent, point.end, following_end))
         for link in links:
             point = self._replay_link(link, is_last=link is links[-1])
+        if self._seen is not None and self._seen.point > point:
+            point = self._seen.point
+            self._replay.lose_extent(self._path(point.extent))
+            self._shortfall = f"{self._path(point.extent)} is missing"
         return point
 
     def _replay_link(self, link: _Link, *, is_last: bool) -> Point:
         path = self._path(link.extent)
         data = self._load(link.extent)
         end = len(data) if link.end is None else link.end
+        durable_end = link.start if is_last else end
+        if is_last and self._seen is not None and self._seen.extent == link.extent:
+            durable_end = max(durable_end, self._seen.end)
+            end = max(end, durable_end)
+            if len(data) < durable_end > link.start:
+                self._shortfall = f"{path} has {len(data)} bytes, not {durable_end}"
         walk = walk_records(
             data,
             seed=extent_seed(link.extent),
             start=link.start,
             end=end,
-            durable_end=link.start if is_last else end,
+            durable_end=durable_end,
         )
         if walk.end < end:
             sentence = f"{end - walk.end} bytes of an interrupted write"
@@ -184,7 +262,8 @@ class _Examination:
                 self._find(FindingKind.DAMAGE, self._path(current), 0, "the header is unreadable")
                 current, end = below, None
             elif before.extent > after.extent and before.extent not in self._sizes:
-                self._replay.lose_extent(self._path(before.extent))
+                if not self._is_rebuilt:  # else it may have been done with
+                    self._replay.lose_extent(self._path(before.extent))
                 current, end = below, None
             else:
                 current, end = before
@@ -230,9 +309,10 @@ class _Examination:
         for name in sorted(sizes):
             if name.endswith((".led", ".led" + TEMPORARY_SUFFIX)):
                 self._remove(directory / name, "a settled part that nothing refers to")
-        temporary = CATALOGUE_NAME + TEMPORARY_SUFFIX
-        if temporary in self._disk.sizes(self._root):
-            self._remove(self._root / temporary, "a catalogue that was not finished")
+        names = self._disk.sizes(self._root)
+        for temporary in (CATALOGUE_NAME + TEMPORARY_SUFFIX, COPY_NAME + TEMPORARY_SUFFIX):
+            if temporary in names:
+                self._remove(self._root / temporary, "a catalogue that was not finished")
 
     def _find(
         self, kind: FindingKind, path: Path, offset: int, sentence: str, ledger: int | None = None

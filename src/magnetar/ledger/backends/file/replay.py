@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import assert_never
+from typing import Final, assert_never
 
 import msgspec
 
@@ -13,6 +13,9 @@ from magnetar.ledger.backends.file.finding import Finding, FindingKind
 from magnetar.ledger.backends.file.ledger import FileLedger, Part
 from magnetar.ledger.backends.file.record import HEADER, Gap, Kind, Record, Walk
 from magnetar.ledger.backends.file.usage import JournalUsage
+from magnetar.ledger.backends.file.witness import MetadataWitness
+
+_WITH_BODY: Final = frozenset({Kind.CREATE, Kind.SETTLE, Kind.WITNESS})
 
 
 class Replay:
@@ -23,8 +26,9 @@ class Replay:
     place, and its neighbours stay readable.
     """
 
-    def __init__(self, ledgers: dict[int, FileLedger]) -> None:
+    def __init__(self, ledgers: dict[int, FileLedger], witness: MetadataWitness | None) -> None:
         self.ledgers = ledgers
+        self.witness = witness
         self.usage = JournalUsage()
         self.findings: list[Finding] = []
         self.ledger_id_max = max(ledgers, default=0)
@@ -34,6 +38,7 @@ class Replay:
 
     def cover(self, extent: int, path: Path, walk: Walk) -> None:
         """Find the runs of ledgers that the catalogue already describes."""
+        self._note_mended(path, walk)
         for item in _in_order(walk):
             if isinstance(item, Gap):
                 self._note_hole(path, item)
@@ -46,16 +51,21 @@ class Replay:
             if not ledger.indexed_end <= item.number <= ledger.last:
                 continue
             if item.number > ledger.indexed_end:
-                ledger.mark_damage(ledger.indexed_end, self._place(path, item.offset))
-            else:
-                self._index(ledger, item, extent)
+                if ledger.damage is not None:
+                    continue
+                self._skip(ledger, item.number, self._place(path, item.offset), extent)
+            self._index(ledger, item, extent)
 
     def check_covered(self) -> None:
         """Every entry the catalogue knows of must have a place by now."""
+        extent = self.usage.newest
         for ledger in self.ledgers.values():
             if ledger.indexed_end <= ledger.last and ledger.damage is None:
                 place = self._holes[0] if self._holes else "no extent holds them"
-                ledger.mark_damage(ledger.indexed_end, place)
+                if extent is None:
+                    ledger.mark_damage(ledger.indexed_end, place)
+                else:
+                    self._skip(ledger, ledger.last + 1, place, extent)
 
     def lose_extent(self, path: Path) -> None:
         """An extent of the chain is gone."""
@@ -64,6 +74,7 @@ class Replay:
         self._lose(f"{path} is missing")
 
     def apply(self, extent: int, path: Path, data: bytes, walk: Walk) -> None:
+        self._note_mended(path, walk)
         for item in _in_order(walk):
             if isinstance(item, Gap):
                 self._lose(self._note_hole(path, item))
@@ -71,7 +82,7 @@ class Replay:
             if not item.intact:
                 self._note_damage(path, item)
             body_start = item.offset + HEADER.size
-            body = data[body_start : item.end] if item.kind in (Kind.CREATE, Kind.SETTLE) else b""
+            body = data[body_start : item.end] if item.kind in _WITH_BODY else b""
             self._apply_record(extent, path, item, body if item.intact else b"")
 
     def finish(self) -> None:
@@ -84,6 +95,10 @@ class Replay:
 
     def _apply_record(self, extent: int, path: Path, record: Record, body: bytes) -> None:
         self.ledger_id_max = max(self.ledger_id_max, record.ledger)
+        if record.kind == Kind.WITNESS:
+            if body:
+                self.witness = MetadataWitness(body.decode(), record.number)
+            return
         if record.kind == Kind.RUN:
             self._apply_run(extent, path, record)
             return
@@ -98,9 +113,11 @@ class Replay:
             return
         match Kind(record.kind):
             case Kind.SEAL:
-                if record.number != ledger.last:
-                    known = min(record.number, ledger.last)
-                    ledger.mark_damage(known + 1, self._place(path, record.offset))
+                if record.number < ledger.last:
+                    ledger.mark_damage(record.number + 1, self._place(path, record.offset))
+                elif record.number > ledger.last and ledger.damage is None:
+                    place = self._place(path, record.offset)
+                    self._skip(ledger, record.number + 1, place, extent)
                 self._unproven.pop(ledger.id, None)
                 ledger.seal(record.number)
             case Kind.FENCE:
@@ -108,13 +125,16 @@ class Replay:
             case Kind.SETTLE:
                 if body:
                     part = msgspec.msgpack.decode(body, type=Part)
-                    self.usage.release(ledger.settle(part))
+                    if part not in ledger.parts:
+                        self.usage.release(ledger.settle(part))
             case Kind.DELETE:
                 self._deleted.add(ledger.id)
                 del self.ledgers[ledger.id]
                 if ledger.runs is not None:
                     self.usage.release(ledger.runs.shares())
-            case Kind.RUN | Kind.CREATE:
+            case Kind.INTEND:
+                ledger.intend_deletion(bool(record.number))
+            case Kind.RUN | Kind.CREATE | Kind.WITNESS:
                 raise AssertionError("applied above")
             case unknown:
                 assert_never(unknown)
@@ -136,8 +156,8 @@ class Replay:
                 Finding(FindingKind.SURPLUS, path, record.offset, sentence, ledger.id)
             )
             return
-        if record.number > expected:
-            ledger.mark_damage(expected, self._place(path, record.offset))
+        if record.number > expected and ledger.damage is None:
+            self._skip(ledger, record.number, self._place(path, record.offset), extent)
         self._unproven.pop(ledger.id, None)
         if ledger.damage is None:
             self._index(ledger, record, extent)
@@ -146,6 +166,11 @@ class Replay:
     def _index(self, ledger: FileLedger, record: Record, extent: int) -> None:
         ledger.add_run(record.number, record.entry_count, extent, record.offset, record.size)
         self.usage.hold(extent, record.size)
+
+    def _skip(self, ledger: FileLedger, end: int, place: str, extent: int) -> None:
+        """Nothing was found of the entries before `end` that have no place yet."""
+        ledger.add_hole(ledger.indexed_end, end, place, extent)
+        self.usage.hold(extent, 0)
 
     def _lose(self, place: str) -> None:
         for ledger in self.ledgers.values():
@@ -166,6 +191,11 @@ class Replay:
             )
         )
         return place
+
+    def _note_mended(self, path: Path, walk: Walk) -> None:
+        for offset in walk.mended:
+            sentence = "one flipped bit in the header of a record was put right in memory"
+            self.findings.append(Finding(FindingKind.MENDED, path, offset, sentence))
 
     def _note_damage(self, path: Path, record: Record) -> None:
         what = (

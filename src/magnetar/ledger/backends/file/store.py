@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import msgspec
 
 from magnetar.errors import (
     BrokerError,
+    DataDirectoryRefused,
     LedgerCorrupt,
     LedgerFenced,
     LedgerNotFound,
@@ -29,6 +30,11 @@ from magnetar.ledger.backends.file.record import Kind
 from magnetar.ledger.backends.file.recovery import Examined, examine, repair
 from magnetar.ledger.backends.file.settlement import JOURNAL_DIRECTORY
 from magnetar.ledger.backends.file.usage import FilePolicy
+from magnetar.ledger.backends.file.witness import (
+    LedgerWitness,
+    MetadataWitness,
+    format_witness,
+)
 from magnetar.ledger.backends.file.writer import FileLedgerWriter
 from magnetar.ledger.store import LedgerInfo
 from magnetar.model.position import EntryId, LedgerId, Term
@@ -46,24 +52,42 @@ async def open_file_store(
     sync: bool = True,
     disk: Disk | None = None,
     policy: FilePolicy | None = None,
+    seen: LedgerWitness | None = None,
+    check_metadata: Callable[[MetadataWitness | None], None] = lambda seen: None,
 ) -> FileLedgerStore:
     """Open the store in directory `path`, which is made when missing; recovery runs in a thread.
 
-    With `sync` off, an acknowledged entry survives the process but not the machine.
+    With `sync` off, an acknowledged entry survives the process but not the machine. `seen` is what
+    the metadata has seen of the journal; raise DataDirectoryRefused when that is not there.
+    `check_metadata` raises when the metadata is not what the journal has seen of it. Either leaves
+    everything as it is.
     """
     chosen = SystemDisk() if disk is None else disk
     loop = asyncio.get_running_loop()
     try:
-        examined = await loop.run_in_executor(None, _prepare, path, chosen)
+        examined = await loop.run_in_executor(None, _prepare, path, chosen, seen, check_metadata)
     except OSError as error:
         raise storage_error("opening the ledgers", error) from error
     return FileLedgerStore(path, chosen, policy or FilePolicy(), examined, sync=sync)
 
 
-def _prepare(root: Path, disk: Disk) -> Examined:
+def _prepare(
+    root: Path,
+    disk: Disk,
+    seen: LedgerWitness | None,
+    check_metadata: Callable[[MetadataWitness | None], None],
+) -> Examined:
     for directory in (root, root / JOURNAL_DIRECTORY, root / SEALED_DIRECTORY):
         disk.make_directory(directory)
-    examined = examine(root, disk)
+    examined = examine(root, disk, seen=seen)
+    if examined.shortfall is not None:
+        raise DataDirectoryRefused(
+            f"the ledgers are older than the metadata, or the end of the journal is lost:"
+            f" {examined.shortfall}. Bring back the ledgers that belong to the metadata, or the"
+            " whole directory from a backup; to go on without what is missing, run"
+            " `magnetar doctor --repair`"
+        )
+    check_metadata(examined.witness)
     for finding in examined.findings:
         report = _log.warning if finding.is_harmless else _log.error
         report("ledger recovery", finding=finding)
@@ -86,6 +110,7 @@ class FileLedgerStore:
         self._ledgers = examined.ledgers
         self._next_ledger = examined.next_ledger
         self._usage = examined.usage
+        self._sync = sync
         self._closed = False
         self._owed_seals: set[int] = set()
         writer = ExtentWriter(
@@ -101,6 +126,7 @@ class FileLedgerStore:
         self._journal = Journal(
             writer,
             examined.point,
+            examined.witness,
             loop=self._loop,
             on_written=self._on_written,
             on_failed=self._on_failed,
@@ -114,9 +140,13 @@ class FileLedgerStore:
             usage=self._usage,
             journal=self._journal,
             next_ledger=lambda: self._next_ledger,
+            sequence=examined.sequence,
+            is_mended=examined.is_mended,
         )
 
-    async def create(self, *, term: Term, properties: Mapping[str, str]) -> FileLedgerWriter:
+    async def create(
+        self, *, term: Term, properties: Mapping[str, str], deletion_intended: bool = False
+    ) -> FileLedgerWriter:
         self._check_open()
         self._seal_failed()
         ledger = FileLedger(self._next_ledger, term, properties)
@@ -127,7 +157,10 @@ class FileLedgerStore:
             self._ledgers[ledger.id] = ledger
             ledger.writable = not self._closed
 
-        await self._record(Kind.CREATE, ledger.id, term, created, body)
+        records = [self._record(Kind.CREATE, ledger.id, term, created, body)]
+        if deletion_intended:
+            records.append(self._intend(ledger, True))  # in the same group
+        await asyncio.gather(*records)
         return FileLedgerWriter(ledger, self._journal, self._seal)
 
     async def recover(self, ledger: LedgerId, *, term: Term) -> LedgerInfo:
@@ -161,9 +194,7 @@ class FileLedgerStore:
             found.check(first)
             if first > found.last or entries_max < 1:
                 return []
-            readable = entries_max
-            if found.damage is not None:
-                readable = min(readable, found.damage.first - first)
+            readable = min(entries_max, found.readable_end(first) - first)
             try:
                 return await self._reader.read(
                     found, first, entries_max=readable, bytes_max=bytes_max
@@ -173,6 +204,38 @@ class FileLedgerStore:
             except OSError as error:
                 raise storage_error(f"reading ledger {ledger}", error) from error
         raise LedgerCorrupt(f"ledger {ledger}, entry {first}: {missing} is missing")
+
+    async def intend_deletion(self, ledgers: Collection[LedgerId]) -> None:
+        self._check_open()
+        found = [each for number in ledgers if (each := self._ledgers.get(number)) is not None]
+        intents = [self._intend(each, True) for each in found if not each.deletion_intended]
+        try:
+            await asyncio.gather(*intents)
+        except StorageFull as refusal:
+            # To delete makes room. After a crash in between, the ledgers are kept and reported.
+            _log.warning("deletion goes on without its record", reason=refusal.sentence)
+
+    def cancel_deletion(self, ledgers: Collection[LedgerId]) -> None:
+        for number in ledgers:
+            found = self._ledgers.get(number)
+            if found is not None and found.deletion_intended and not self._closed:
+                self._intend(found, False).add_done_callback(asyncio.Future.exception)
+
+    def _intend(self, ledger: FileLedger, intended: bool) -> asyncio.Future[None]:
+        applied = partial(ledger.intend_deletion, intended)
+        return self._record(Kind.INTEND, ledger.id, int(intended), applied)
+
+    def witness(self) -> str:
+        """What the metadata keeps of this store; nothing when its end need not survive a crash."""
+        if not self._sync:
+            return ""
+        point = self._journal.point
+        return format_witness(LedgerWitness(point.extent, point.end, self._next_ledger))
+
+    def note_metadata(self, identity: str, commits: int) -> None:
+        """How far the metadata has come; written with what is written next, or soon."""
+        if not self._closed:
+            self._journal.note_metadata(identity, commits)
 
     async def delete(self, ledger: LedgerId) -> None:
         self._check_open()

@@ -46,6 +46,10 @@ class JournalUsage:
         return len(self._extents)
 
     @property
+    def newest(self) -> int | None:
+        return max(self._extents, default=None)
+
+    @property
     def records(self) -> int:
         return sum(extent.records for extent in self._extents.values())
 

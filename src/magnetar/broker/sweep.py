@@ -1,0 +1,57 @@
+"""Which ledgers the records of topics and schemas name."""
+
+from __future__ import annotations
+
+from magnetar.broker.compaction import LEDGER_PROPERTY
+from magnetar.broker.schema import SchemaRegistry
+from magnetar.broker.topic_tree import TopicTree
+from magnetar.errors import InvalidName
+from magnetar.ledger.cursor_log import read_cursor
+from magnetar.ledger.orphan import load_references
+from magnetar.ledger.store import LedgerInfo, LedgerStore
+from magnetar.model.name import TopicDomain, TopicName, decode_local, parse_topic
+from magnetar.model.subscription import COMPACTION_CURSOR
+
+
+class NamedLedgers:
+    """Looks at each owner's records once, so it is for one sweep only."""
+
+    def __init__(self, tree: TopicTree, schemas: SchemaRegistry, ledgers: LedgerStore) -> None:
+        self._tree = tree
+        self._schemas = schemas
+        self._ledgers = ledgers
+        self._known: dict[tuple[str, str], frozenset[int]] = {}
+
+    async def has(self, info: LedgerInfo) -> bool | None:
+        """None when the ledger does not say who made it."""
+        for key in ("chain", "topic", "pulsar/schemaId"):
+            owner = info.properties.get(key)
+            if owner is not None:
+                if (key, owner) not in self._known:
+                    self._known[key, owner] = await self._load(key, owner)
+                return info.id in self._known[key, owner]
+        return None
+
+    async def _load(self, key: str, owner: str) -> frozenset[int]:
+        try:
+            if key == "pulsar/schemaId":
+                namespace, _, local = owner.rpartition("/")
+                domain = TopicDomain.PERSISTENT.value
+                name = parse_topic(f"{domain}://{namespace}/{decode_local(local)}")
+                return frozenset(await self._schemas.ledgers_of(name))
+            topic = parse_topic(owner)
+        except InvalidName:
+            return frozenset()
+        if key == "topic":
+            return await self._load_compacted(topic)
+        return await load_references(await self._tree.records(topic))
+
+    async def _load_compacted(self, topic: TopicName) -> frozenset[int]:
+        """The compaction cursor names its ledger, maybe in a ledger of its own."""
+        records = await self._tree.records(topic)
+        found = (await records.load_cursors()).get(COMPACTION_CURSOR)
+        if found is None:
+            return frozenset()
+        state = await read_cursor(self._ledgers, records, found[0])
+        number = state.properties.get(LEDGER_PROPERTY)
+        return frozenset() if number is None else frozenset({number})
