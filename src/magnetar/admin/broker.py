@@ -39,7 +39,8 @@ async def check_health(api: BrokerApi, call: Call) -> object:
 
 
 async def check_ready(api: BrokerApi, call: Call) -> object:
-    """Whether the broker serves."""
+    """Whether the broker serves, messages that come in too."""
+    api.brokers.check_ready()
     return text_response("ok")
 
 

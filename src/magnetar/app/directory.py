@@ -7,7 +7,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,7 +76,8 @@ def holding(path: Path, clock: Clock) -> Iterator[DataDirectory]:
         except BlockingIOError:
             raise DataDirectoryRefused(f"{path} is in use by {_read_holder(path)}") from None
         os.ftruncate(lock, 0)
-        os.pwrite(lock, f"pid {os.getpid()} since {clock.now_ms()}\n".encode(), 0)
+        with suppress(OSError):  # on a full disk others do not hear who is inside
+            os.pwrite(lock, f"pid {os.getpid()} since {clock.now_ms()}\n".encode(), 0)
         _settle_format(path)
         yield DataDirectory(path)
         os.ftruncate(lock, 0)

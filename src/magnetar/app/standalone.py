@@ -9,7 +9,7 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from magnetar.app.directory import holding
 from magnetar.app.exposure import check_exposure
 from magnetar.app.membership import join, settle_identity
 from magnetar.app.metadata import open_stores
+from magnetar.app.reserve import Reserve, free_bytes
 from magnetar.app.seed import seed_cluster
 from magnetar.app.storage import open_ledgers
 from magnetar.app.tls import check_tls, open_broker_tls, open_web_tls
@@ -41,7 +42,7 @@ from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.service import Service
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import InvalidConfiguration, MagnetarError
-from magnetar.ledger.backends.file import Disk, FilePolicy
+from magnetar.ledger.backends.file import Disk, FileLedgerStore, FilePolicy
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.store import LedgerStore
 from magnetar.model.limit import make_limits
@@ -56,6 +57,7 @@ _MIB: Final = 1 << 20
 _CACHE_MIB: Final = 256
 _GC_THRESHOLD: Final = 50_000
 _SWEEP_DELAY_S: Final = 10
+_WATCH_DISK_S: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +81,12 @@ async def serving(
     standalone: bool = True,
     disk: Disk | None = None,
     files: FilePolicy | None = None,
+    room: Callable[[Path], int] = free_bytes,
 ) -> AsyncIterator[Server]:
     """Run a broker until the end of the block; port 0 takes a free one. Leaving drains.
 
-    `disk` and `files` are for tests: what the ledgers lie on, and how soon they are settled.
+    `disk`, `files` and `room` are for tests: what the ledgers lie on, how soon they are settled,
+    and how much room there is for the data.
     """
     settings = Configuration.load(config, overrides, standalone=standalone)
     for name in settings.inert_settings():
@@ -94,12 +98,15 @@ async def serving(
         directory = stack.enter_context(holding(data, clock))
         doors = _open_doors(settings, clock, host, port, web_port)
         stack.callback(doors.close)
+        reserve = Reserve(directory.path, room)
+        await asyncio.to_thread(reserve.update)
         stores = await open_stores(stack, settings, directory, clock)
         store = stores.local
         ledgers = await open_ledgers(
             stores, directory, sync=settings.journalSyncData, disk=disk, policy=files
         )
         stack.push_async_callback(ledgers.close)
+        ledgers.trouble = reserve.trouble
         resources = Resources(store, stores.configuration, clock=clock)
         found = await ledgers.ledgers()
         identity = await settle_identity(stores, directory, has_ledgers=bool(found))
@@ -141,6 +148,7 @@ async def serving(
         stack.push_async_callback(service.close)
         Upkeep(service).start()
         service.scalable.start()
+        service.tasks.start(_watch_disk(reserve, ledgers), name="watch the disk")
         service.tasks.start(_sweep_later(service, found), name="sweep ledgers")
         api = BrokerApi(service)
         await api.apply_stored_configuration()
@@ -220,6 +228,16 @@ def _free_port(host: str, port: int | None) -> int:
     with _listen(host, port) as probe:
         bound: int = probe.getsockname()[1]
         return bound
+
+
+async def _watch_disk(reserve: Reserve, ledgers: FileLedgerStore) -> None:
+    while True:
+        await asyncio.sleep(_WATCH_DISK_S)
+        try:
+            await asyncio.to_thread(reserve.update)
+        except OSError as error:
+            _log.warning("cannot tell how much room the disk has", reason=str(error))
+        ledgers.trouble = reserve.trouble
 
 
 async def _sweep_later(service: Service, found: Sequence[LedgerId]) -> None:

@@ -126,6 +126,10 @@ class LedgerStore(Protocol):
         """Where other processes of this machine find settled ledgers; None when nowhere."""
 
     @property
+    def trouble(self) -> str | None:
+        """Why entries are refused for the time being; None when they are taken."""
+
+    @property
     def queued_bytes(self) -> int:
         """Bytes appended but not yet durable: what back-pressure looks at."""
 

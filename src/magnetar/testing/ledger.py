@@ -168,6 +168,10 @@ class FaultyLedgerStore:
         return self._inner.directory
 
     @property
+    def trouble(self) -> str | None:
+        return self._inner.trouble
+
+    @property
     def queued_bytes(self) -> int:
         return self._inner.queued_bytes
 

@@ -84,6 +84,11 @@ class BrokerSelfApi:
         status = place.stat()
         return {"directory": str(place), "device": status.st_dev, "inode": status.st_ino}
 
+    def check_ready(self) -> None:
+        """Raise ServiceNotReady while messages are not taken."""
+        if self._service.ledgers.trouble is not None:
+            raise ServiceNotReady(self._service.ledgers.trouble)
+
     async def check_health(self, broker_id: str | None = None) -> None:
         if broker_id not in (None, "", self._service.broker_id):
             raise NotFound(f"There is no broker {broker_id}")

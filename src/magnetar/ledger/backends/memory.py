@@ -199,6 +199,10 @@ class MemoryLedgerStore:
         return tuple(sorted(self._ledgers))
 
     @property
+    def trouble(self) -> None:
+        return None
+
+    @property
     def queued_bytes(self) -> int:
         return sum(found.writer.queued_bytes for found in self._ledgers.values() if found.writer)
 

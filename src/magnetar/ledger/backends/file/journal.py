@@ -66,6 +66,8 @@ class Journal:
         """How far the metadata has come, as far as the journal knows."""
         self._unwritten: MetadataWitness | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self.trouble: str | None = None
+        """Why groups with entries are refused; None when they are not."""
         self.queued_bytes = 0
         self.groups = 0
         self.syncs = 0
@@ -164,6 +166,8 @@ class Journal:
         while (group := self._work.get()) is not None:
             outcome: Written | Exception | None
             try:
+                if group.runs and self.trouble is not None:
+                    raise OSError(errno.ENOSPC, self.trouble)
                 has_records = group.runs or group.controls
                 outcome = self._writer.write(group) if has_records else None
             # Whatever went wrong, callers wait for an answer and later groups for this thread.

@@ -148,6 +148,8 @@ class FileLedgerStore:
         self, *, term: Term, properties: Mapping[str, str], deletion_intended: bool = False
     ) -> FileLedgerWriter:
         self._check_open()
+        if self.trouble is not None:
+            raise StorageFull(self.trouble)
         self._seal_failed()
         ledger = FileLedger(self._next_ledger, term, properties)
         self._next_ledger += 1
@@ -277,6 +279,15 @@ class FileLedgerStore:
     @property
     def directory(self) -> Path:
         return self._root
+
+    @property
+    def trouble(self) -> str | None:
+        return self._journal.trouble
+
+    @trouble.setter
+    def trouble(self, reason: str | None) -> None:
+        """Refuse entries and new ledgers, but nothing that deletes; None: no longer."""
+        self._journal.trouble = reason
 
     @property
     def queued_bytes(self) -> int:
