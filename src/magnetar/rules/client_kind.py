@@ -11,6 +11,8 @@ import re
 from typing import Final
 
 _OFFICIAL: Final = re.compile(r"pulsar[- ](?:[a-z]+[- ])?v?(\d+)\.", re.IGNORECASE)
+_OWN: Final = "Magnetar-Python-"
+"""Our clients know scalable topics, also those that do not announce it yet."""
 _FIRST_SCALABLE: Final = 5
 """The first release of the official clients that can have the scalable protocol."""
 
@@ -20,5 +22,7 @@ def may_be_scalable(version: str, *, announces: bool) -> bool:
 
     Clients of other makers are believed when they announce it as a feature.
     """
+    if announces or version.startswith(_OWN):
+        return True
     found = _OFFICIAL.match(version)
-    return announces or (found is not None and int(found[1]) >= _FIRST_SCALABLE)
+    return found is not None and int(found[1]) >= _FIRST_SCALABLE
