@@ -109,6 +109,21 @@ def run_session(text: str, broker: MagnetarBroker, folder: Path, where: str) -> 
         )
 
 
+def test_no_example_is_content_with_any_output() -> None:
+    """What a command prints is shown, or it prints nothing."""
+    content = [
+        f"{page.name}:{block.line}: {command}"
+        for page in PAGES
+        for block in runnable(page)
+        if block.mark == "console"
+        for command, _, expected in (
+            step.partition("\n") for step in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]
+        )
+        if expected.strip() == "..."
+    ]
+    assert not content
+
+
 def test_links_between_the_pages_lead_somewhere() -> None:
     lost = [
         f"{page.name}: {target}"

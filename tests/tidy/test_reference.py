@@ -23,6 +23,10 @@ def test_every_public_name_has_a_section() -> None:
     assert [name for name in missing if name != "__version__"] == [], HINT
 
 
+def test_types_are_written_as_a_person_would() -> None:
+    assert "ForwardRef" not in PAGE, HINT
+
+
 def test_every_public_method_is_there() -> None:
     missing = []
     for name in magnetar.__all__:
