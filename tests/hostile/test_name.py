@@ -156,6 +156,13 @@ def test_properties_and_texts_in_bodies_are_bounded() -> None:
                 reply = await admin.put(path, body)
                 assert reply.status == 400 and key in reply.reason, (path, reply.body[:300])
                 assert len(reply.reason) < 500
+            assert (await admin.put(topic)).status == 204
+            for path in (f"{namespace}/properties", f"{topic}/properties"):
+                statuses = [
+                    (await admin.put(path, {f"{part}-{n}": "v" for n in range(400)})).status
+                    for part in range(3)
+                ]
+                assert statuses == [204, 204, 400], "what is added counts with what is there"
             schema = f"{V2}/schemas/public/default/x/schema"
             large = {"type": "AVRO", "schema": "x" * (1 << 20) + "x", "properties": {}}
             reply = await admin.post(schema, large)

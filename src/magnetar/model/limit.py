@@ -7,7 +7,7 @@ that more gets, and what is counted. `docs/limits.md` is written from it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
@@ -376,3 +376,12 @@ def check_properties(
         total += count_bytes(key) + count_bytes(value)
     check_size(limits, "property_count", count)
     check_size(limits, whole, total)
+
+
+def merge_properties(
+    limits: Limits, present: Mapping[str, str], more: Mapping[str, str]
+) -> dict[str, str]:
+    """What is there with what is added to it, which keeps to the limits as a whole."""
+    merged = {**present, **more}
+    check_properties(limits, merged.items())
+    return merged

@@ -16,6 +16,7 @@ from magnetar.broker.api.offload import (
 )
 from magnetar.broker.api.record import check_tenant, load_policies, store_policies
 from magnetar.errors import Forbidden
+from magnetar.model.limit import merge_properties
 from magnetar.model.name import NamespaceName
 from magnetar.model.policy import BacklogQuota, BacklogQuotaType, LocalPolicies, Policies
 from magnetar.model.validation import (
@@ -107,11 +108,11 @@ class NamespacePolicyApi:
     async def update_properties(
         self, namespace: NamespaceName, properties: Mapping[str, str]
     ) -> None:
-        await store_policies(
-            self._service,
-            namespace,
-            lambda policies: replace(policies, properties={**policies.properties, **properties}),
-        )
+        def change(policies: Policies) -> Policies:
+            merged = merge_properties(self._service.limits, policies.properties, properties)
+            return replace(policies, properties=merged)
+
+        await store_policies(self._service, namespace, change)
 
     async def clear_properties(self, namespace: NamespaceName) -> None:
         await store_policies(

@@ -27,6 +27,7 @@ from magnetar.errors import (
     PreconditionFailed,
     TopicNotFound,
 )
+from magnetar.model.limit import merge_properties
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.policy import PartitionedTopicMetadata
 from magnetar.model.position import EARLIEST, Position
@@ -246,7 +247,10 @@ class TopicApi:
         return (await self.find(topic)).properties
 
     async def update_properties(self, topic: TopicName, properties: Mapping[str, str]) -> None:
-        await self._change_properties(topic, lambda present: {**present, **properties})
+        limits = self._service.limits
+        await self._change_properties(
+            topic, lambda present: merge_properties(limits, present, properties)
+        )
 
     async def delete_property(self, topic: TopicName, key: str | None) -> None:
         await self._change_properties(
