@@ -128,6 +128,10 @@ class NotScalable(BrokerError):
     """It takes a scalable topic, and this is a regular one."""
 
 
+class LayoutTooLarge(BrokerError):
+    """No client could open the topic, or no metadata store keep its record."""
+
+
 class MigrationFailed(BrokerError):
     """An unexpected error stopped a migration; the log has its traceback."""
 
@@ -331,6 +335,7 @@ FAULTS: Final[Mapping[type[BrokerError], Fault]] = {
     PreconditionFailed: _fault(WireCode.NOT_ALLOWED, 412),
     ResourceBusy: _fault(WireCode.METADATA, 412),
     NotScalable: _fault(WireCode.NOT_ALLOWED, 412),
+    LayoutTooLarge: _fault(WireCode.NOT_ALLOWED, 412),
     MigrationFailed: _fault(WireCode.UNKNOWN, 500),
     SegmentSealed: _fault(WireCode.TOPIC_TERMINATED, 412),
     InvalidLayout: _fault(WireCode.METADATA, 412),

@@ -94,14 +94,16 @@ async def get_policy(api: BrokerApi, call: Call) -> object:
 
 # What a regular topic becomes
 async def migrate_topic(api: BrokerApi, call: Call) -> object:
-    """Make a regular topic scalable, for ever; `force` locks out clients that cannot follow."""
-    await api.migrations.run(call.topic, force=call.flag("force"))
+    """Make a regular topic scalable, for ever; `force` locks out clients that cannot follow,
+    `segments` says how many there shall be for new messages.
+    """
+    await api.migrations.run(call.topic, force=call.flag("force"), segments=call.number("segments"))
     return None
 
 
 async def check_migration(api: BrokerApi, call: Call) -> object:
     """What making a regular topic scalable would do, and what is in its way."""
-    return await api.migrations.rehearse(call.topic)
+    return await api.migrations.rehearse(call.topic, segments=call.number("segments"))
 
 
 # Numbers
@@ -292,6 +294,7 @@ ONE: Final = "/{topic}"
 SUBSCRIPTION: Final = f"{ONE}/subscriptions/{{subscription}}"
 SEGMENT: Final = f"{ONE}/segments/{{segment}}"
 FORCE: Final = (Query("force", default=False),)
+SEGMENTS: Final = (Query("segments", int),)
 FILTER: Final = (Query("property", str),)
 
 
@@ -312,10 +315,10 @@ def _make_table(area: str, spelling: str) -> Table:
             migrate_topic,
             TOPIC_PRODUCE,
             priority=P0,
-            query=FORCE,
+            query=(*FORCE, *SEGMENTS),
             operation=verb,
         )
-    table.add("GET", f"{ONE}/migration-check", check_migration, TOPIC_PRODUCE)
+    table.add("GET", f"{ONE}/migration-check", check_migration, TOPIC_PRODUCE, query=SEGMENTS)
     table.add("GET", f"{ONE}/properties", get_properties, TOPIC_READ)
     table.add("PUT", f"{ONE}/properties", set_properties, TOPIC_ADMIN, body=_PROPERTIES)
     table.add("GET", f"{ONE}/history", get_history, TOPIC_READ)

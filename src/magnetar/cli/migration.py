@@ -8,11 +8,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from magnetar.cli.command import Argument, Options, Switch, UsageError, Verb, format_rows
+from magnetar.cli.command import Argument, Flag, Options, Switch, UsageError, Verb, format_rows
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
 
 _TOPIC: Final = Argument("topic", "persistent://tenant/namespace/topic, or without persistent://")
+_SEGMENTS: Final = Flag(
+    ("-s", "--segments"),
+    "segments for new messages (as many as partitions, or as a client can take)",
+    parse=int,
+)
 _LOOK_AGAIN_S: Final = 0.5
 _BAR_WIDTH: Final = 30
 _LISTED_MAX: Final = 8
@@ -26,7 +31,9 @@ def _migrate(admin: Any, options: Options) -> Any:
                 "magnetar: --dry-run changes nothing, so there is nothing to --wait for"
             )
         return _rehearse(admin, options)
-    admin.scalable_topics.migrate_to_scalable(options.topic, force=options.force)
+    admin.scalable_topics.migrate_to_scalable(
+        options.topic, force=options.force, segments=options.segments
+    )
     name = scalable_name(parse_topic(options.topic)).full
     if options.wait:
         for left in _follow(admin, name):
@@ -90,7 +97,7 @@ def format_progress(done: int, total: int, unread: Sequence[str] = ()) -> str:
 
 
 def _rehearse(admin: Any, options: Options) -> Any:
-    found = admin.scalable_topics.migration_check(options.topic)
+    found = admin.scalable_topics.migration_check(options.topic, segments=options.segments)
     return found if options.output == "json" else format_rehearsal(found)
 
 
@@ -111,6 +118,8 @@ def format_rehearsal(found: Mapping[str, Any]) -> str:
     if found["v4Clients"]:
         rows = _describe_clients(found["v4Clients"])
         parts.append("v4 clients that would be locked out:\n" + format_rows(rows))
+    if found["notes"]:
+        parts.append("To be known:\n" + "\n".join(f"  {note}" for note in found["notes"]))
     refusals = "\n".join(f"  {sentence}" for sentence in found["refusals"])
     parts.append(f"It would be refused:\n{refusals}" if refusals else "Nothing is in the way.")
     return "\n\n".join(parts)
@@ -154,6 +163,7 @@ VERBS: Final = (
         "make a regular topic scalable; there is no way back",
         (
             _TOPIC,
+            _SEGMENTS,
             Switch(("-f", "--force"), "even with v4 clients attached, which are locked out"),
             Switch(("-n", "--dry-run"), "say what would be done and what is in the way"),
             Switch(("-w", "--wait"), "follow until everything of the regular topic is read"),
@@ -164,7 +174,7 @@ VERBS: Final = (
     Verb(
         "migration-check",
         "say what migrating would do and what is in the way",
-        (_TOPIC,),
+        (_TOPIC, _SEGMENTS),
         _rehearse,
     ),
 )

@@ -75,16 +75,24 @@ class Layout:
         return cls(0, SegmentId(len(topics)), segments)
 
     @classmethod
-    def migrated(cls, topics: Sequence[str], *, now_ms: int, bucket_budget: int = 1) -> Layout:
-        """A regular topic, or its partitions in order, become sealed parents of as many children.
+    def migrated(
+        cls,
+        topics: Sequence[str],
+        *,
+        now_ms: int,
+        children: int | None = None,
+        bucket_budget: int = 1,
+    ) -> Layout:
+        """A regular topic, or its partitions in order, become sealed parents of as many children,
+        or of a given number.
 
         A partition may hold any key, so each parent spans the ring and every child waits for all.
         """
         count = len(topics)
-        ranges = tile(count)
+        ranges = tile(count if children is None else children)
         old = tuple(SegmentId(index) for index in range(count))
-        new = tuple(SegmentId(count + index) for index in range(count))
-        splits = tile_buckets(max(1, bucket_budget // count))
+        new = tuple(SegmentId(count + index) for index in range(len(ranges)))
+        splits = tile_buckets(max(1, bucket_budget // len(ranges)))
         parents = tuple(
             Segment(
                 number,
@@ -98,11 +106,11 @@ class Layout:
             )
             for number, topic in zip(old, topics, strict=True)
         )
-        children = tuple(
+        active = tuple(
             Segment(number, span, parents=old, created_at_ms=now_ms, bucket_splits=splits)
             for number, span in zip(new, ranges, strict=True)
         )
-        return cls(0, SegmentId(2 * count), parents + children)
+        return cls(0, SegmentId(count + len(new)), parents + active)
 
     @cached_property
     def by_id(self) -> Mapping[SegmentId, Segment]:

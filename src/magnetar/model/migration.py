@@ -107,6 +107,10 @@ class Rehearsal:
     partitions: int
     refusals: tuple[str, ...]
     clients: tuple[ClassicClient, ...]
+    new_segments: int
+    """How many segments there would be for new messages."""
+    notes: tuple[str, ...]
+    """What is not in the way, but should be known."""
     segments: Mapping[str, str]
     """State and place of each segment that there would be, by its topic."""
     backlogs: Mapping[str, Backlog]

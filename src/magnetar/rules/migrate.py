@@ -8,13 +8,14 @@ forward, as `rules.phase` says.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from magnetar.errors import (
     BrokerError,
     Conflict,
+    LayoutTooLarge,
     MethodNotAllowed,
     NotScalable,
     PreconditionFailed,
@@ -32,6 +33,8 @@ from magnetar.model.scalable import (
 )
 from magnetar.model.segment import scalable_name
 
+SEGMENTS_MAX: Final = 1000
+"""A topic begins with no more after its migration; it may be split further."""
 _CLIENTS_TOLD_MAX: Final = 20
 
 
@@ -44,11 +47,20 @@ class Survey:
     exists: bool
     partitions: int = 0
     """0 for a topic without partitions."""
+    wanted: int | None = None
+    """How many segments were asked for; as many as partitions unless somebody says."""
+    fitting: int = SEGMENTS_MAX
+    """With more segments than these no client could open the topic."""
     record: ScalableTopicMetadata | None = None
     clients: tuple[ClassicClient, ...] = ()
     is_enabled: bool = True
     is_system: bool = False
     replicated_to: tuple[str, ...] = ()
+
+    @property
+    def segments(self) -> int:
+        """How many there would be for new messages."""
+        return min(max(1, self.partitions), self.fitting) if self.wanted is None else self.wanted
 
 
 def find_refusals(survey: Survey, *, force: bool = False) -> tuple[BrokerError, ...]:
@@ -67,9 +79,47 @@ def find_refusals(survey: Survey, *, force: bool = False) -> tuple[BrokerError, 
     if survey.replicated_to:
         clusters = ", ".join(survey.replicated_to)
         found.append(PreconditionFailed(f"{topic} is replicated to {clusters}"))
+    if not 1 <= survey.segments <= survey.fitting:
+        found.append(LayoutTooLarge(_describe_size(survey)))
     if survey.clients and not force:
         found.append(Conflict(_describe_clients(topic, survey.clients)))
     return tuple(found)
+
+
+def find_notes(survey: Survey) -> tuple[str, ...]:
+    """What an operator should know, though it is not in the way."""
+    if survey.wanted is None and survey.segments < survey.partitions:
+        return (
+            f"{survey.partitions} partitions become {survey.segments} segments, not as many:"
+            " each segment comes after every partition, and a client must take all of these links"
+            " at once. The topic can be split further afterwards",
+        )
+    return ()
+
+
+def _describe_size(survey: Survey) -> str:
+    if survey.wanted is not None and survey.fitting:
+        return (
+            f"{survey.topic} can have 1 to {survey.fitting} segments after its"
+            f" {max(1, survey.partitions)} partition(s), not {survey.wanted}: clients could not"
+            " take the layout, which links each segment to each partition"
+        )
+    return (
+        f"{survey.topic} has too many partitions of too long a name, {survey.partitions} of"
+        f" {len(survey.topic.full)} characters: clients could not take the layout"
+    )
+
+
+def find_fitting(fits: Callable[[int], bool]) -> int:
+    """The most segments that fit, 0 when not even one does; fewer than fit do so too."""
+    low, high = 0, SEGMENTS_MAX
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _describe_clients(topic: TopicName, clients: tuple[ClassicClient, ...]) -> str:
@@ -95,12 +145,13 @@ def plan_migration(
     partitions: int,
     *,
     now_ms: int,
+    segments: int | None = None,
     bucket_budget: int = 1,
     properties: Mapping[str, str] | None = None,
 ) -> ScalableTopicMetadata:
     """The record whose writing makes the topic scalable."""
     names = [each.full for each in legacy_names(topic, partitions)]
-    layout = Layout.migrated(names, now_ms=now_ms, bucket_budget=bucket_budget)
+    layout = Layout.migrated(names, now_ms=now_ms, children=segments, bucket_budget=bucket_budget)
     event = LayoutEvent(
         layout.epoch,
         ChangeKind.MIGRATE,

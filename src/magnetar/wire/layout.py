@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import assert_never, cast
+from dataclasses import replace
+from typing import Final, assert_never, cast
 
 from magnetar.errors import InvalidLayout, PreconditionFailed, ProtocolViolation
 from magnetar.model.layout import Layout, Links
@@ -15,7 +16,14 @@ from magnetar.model.scalable import (
     ConsumerKind,
     LayoutView,
 )
-from magnetar.model.segment import HashRange, Segment, SegmentId, SegmentState
+from magnetar.model.segment import (
+    WHOLE,
+    HashRange,
+    Segment,
+    SegmentId,
+    SegmentState,
+    tile_buckets,
+)
 from magnetar.wire.command import (
     BaseCommand,
     CommandScalableTopicUpdate,
@@ -36,6 +44,12 @@ _WIRE_ACTIVE = 0
 _WIRE_SEALED = 1
 _WIRE_STREAM = 0
 _WIRE_CHECKPOINT = 1
+_ID_MAX: Final = 2**63 - 1
+_TIME_MAX: Final = 2**48
+"""Milliseconds: far from now, and as wide as it is."""
+_HEAD_BYTES: Final = 64
+_FRAMING_BYTES: Final = 6
+"""A tag, and the length of what follows."""
 
 
 def encode_layout(session_id: int, view: LayoutView, topic: str) -> bytes:
@@ -72,6 +86,37 @@ def encode_dag(view: LayoutView) -> bytes:
         size = len(own) + len(above) + len(below)
         parts += (tag, spell_varint(size), own, above, below)
     return b"".join(parts)
+
+
+def measure_layout(view: LayoutView, topic: str) -> int:
+    """How many bytes a client must take at once to learn of a layout."""
+    return len(encode_layout(_ID_MAX, view, topic))
+
+
+def estimate_migrated(
+    parents: int, longest: str, children: int, address: BrokerAddress, *, bucket_budget: int = 1
+) -> int:
+    """No fewer bytes than `measure_layout` finds when so many regular topics, with names no longer
+    than this one, have so many children, and about one in a hundred more; found without making the
+    layout.
+    """
+    widest = SegmentId(parents + children)
+    splits = tile_buckets(max(1, bucket_budget // children))
+    new = Segment(widest, WHOLE, created_at_ms=_TIME_MAX, bucket_splits=splits)
+    old = replace(new.seal((), epoch=0, now_ms=_TIME_MAX), legacy_topic=longest, bucket_splits=())
+    head = 2 * len(longest.encode()) + 2 * len(address.url) + 2 * len(address.url_tls) + _HEAD_BYTES
+    parent = len(_encode_segment(old)) + _FRAMING_BYTES
+    child = len(_encode_segment(new)) + 2 * _FRAMING_BYTES
+    child += len(_encode_address(widest, address).SerializeToString())
+    links = children * _measure_links(0, parents)
+    links += parents * _measure_links(parents, parents + children)
+    return head + links + parents * parent + children * child
+
+
+def _measure_links(first: int, end: int) -> int:
+    """Bytes of a list of the ids from `first` up to `end`: each has a tag of one byte."""
+    wider = sum(max(0, end - max(first, 1 << bits)) for bits in (7, 14, 21))
+    return 2 * (end - first) + wider
 
 
 class _Links:

@@ -36,6 +36,8 @@ def format_rehearsal(rehearsal: Rehearsal) -> dict[str, Any]:
         "partitions": rehearsal.partitions,
         "ready": not rehearsal.refusals,
         "refusals": list(rehearsal.refusals),
+        "newSegments": rehearsal.new_segments,
+        "notes": list(rehearsal.notes),
         "v4Clients": [_format_client(client) for client in rehearsal.clients],
         "segments": dict(rehearsal.segments),
         "subscriptions": {

@@ -13,14 +13,15 @@ Some fields are ours; Pulsar's tools ignore them. In a topic's record:
     "magnetarScaleHold": {"segments": 16, "untilMs": 1700000000000}
 
 `targets` are the children of a SPLIT or MERGE, what a PRUNE or DELETE still has to remove, and what
-a MIGRATE has to seal (with its `legacyTopicName` when it has one); `segmentIds` and `epoch` belong
-to SPLIT and MERGE. In a subscription's record `magnetarState` is there until all of its cursors
-are, and again while they are removed; in a consumer's, `magnetarType` names a kind other than
-STREAM and `magnetarSegments` its segments.
+a MIGRATE has to seal (with its `legacyTopicName` when it has one; many are `targetRuns`, see
+`wire.segment_run`); `segmentIds` and `epoch` belong to SPLIT and MERGE. In a subscription's record
+`magnetarState` is there until all of its cursors are, and again while they are removed; in a
+consumer's, `magnetarType` names a kind other than STREAM and `magnetarSegments` its segments.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, assert_never
 
 import msgspec
@@ -48,7 +49,7 @@ from magnetar.model.scalable import (
     SubscriptionState,
     WipeIntent,
 )
-from magnetar.model.segment import SegmentId, SegmentRef
+from magnetar.model.segment import Segment, SegmentId, SegmentRef
 from magnetar.wire.field import (
     Json,
     decode_object,
@@ -67,9 +68,9 @@ from magnetar.wire.segment_record import (
     format_segment,
     ids_in,
     parse_links,
-    parse_ref,
     parse_segment,
 )
+from magnetar.wire.segment_run import format_runs, format_targets, parse_runs, parse_targets
 
 _TOPIC_FIELDS: Final = frozenset(
     (
@@ -83,6 +84,7 @@ _TOPIC_FIELDS: Final = frozenset(
         "magnetarHistory",
         "magnetarScaleHold",
         "magnetarLinks",
+        "magnetarRuns",
     )
 )
 
@@ -103,15 +105,18 @@ def format_topic_record(record: ScalableTopicMetadata) -> dict[str, Any]:
 def _format_topic(record: ScalableTopicMetadata, links: dict[Links, int] | None) -> dict[str, Any]:
     """Long lists of links go to `links`, unless that is None."""
     layout = record.layout
+    single, runs = (layout.segments, []) if links is None else _part_segments(record, links)
     value: dict[str, Any] = {
         "epoch": layout.epoch,
         "nextSegmentId": layout.next_id,
         "segments": {
             str(each.id): format_segment(each, links) | dict(record.unknown_of.get(each.id, {}))
-            for each in layout.segments
+            for each in single
         },
         "properties": dict(record.properties),
     }
+    if runs:
+        value["magnetarRuns"] = runs
     if record.auto_scale_policy is not None:
         value["autoScalePolicy"] = dict(record.auto_scale_policy)
     if record.migrated_from is not None:
@@ -127,6 +132,18 @@ def _format_topic(record: ScalableTopicMetadata, links: dict[Links, int] | None)
     return value | dict(record.unknown)
 
 
+def _part_segments(
+    record: ScalableTopicMetadata, links: dict[Links, int]
+) -> tuple[Sequence[Segment], list[dict[str, Any]]]:
+    """What is to be spelled one by one, and runs; a segment with unknown fields is in no run."""
+    known = record.unknown_of
+    rest, runs = format_runs((e for e in record.layout.segments if e.id not in known), links)
+    if not runs:
+        return record.layout.segments, runs
+    rest += (record.layout.by_id[number] for number in known if number in record.layout.by_id)
+    return sorted(rest, key=lambda each: each.id), runs
+
+
 def decode_topic_record(data: bytes) -> ScalableTopicMetadata:
     """Raise RecordUnreadable for what is not a record, or is one that cannot be."""
     value = decode_object(data, "a scalable topic")
@@ -134,7 +151,8 @@ def decode_topic_record(data: bytes) -> ScalableTopicMetadata:
     segments = {number: object_in(stored, number) for number in stored}
     links = parse_links(value)
     try:
-        parsed = (parse_segment(each, links) for each in segments.values())
+        parsed = [parse_segment(each, links) for each in segments.values()]
+        parsed += parse_runs(value, links)
         found = tuple(sorted(parsed, key=lambda each: each.id))
         layout = Layout(
             number_in(value, "epoch"), SegmentId(number_in(value, "nextSegmentId")), found
@@ -245,7 +263,7 @@ def _format_targets(
     return {
         "kind": kind.value,
         "startedAtMs": intent.started_at_ms,
-        "targets": [format_ref(ref) for ref in segments],
+        **format_targets(segments),
     }
 
 
@@ -261,7 +279,7 @@ def _format_change(kind: ChangeKind, intent: SplitIntent | MergeIntent) -> dict[
 
 
 def _parse_intent(value: Json) -> Intent:
-    targets = tuple(parse_ref(each) for each in objects_in(value, "targets"))
+    targets = parse_targets(value)
     parents = ids_in(value, "segmentIds")
     epoch, started, reason = (
         number_in(value, "epoch"),

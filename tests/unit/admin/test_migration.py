@@ -154,3 +154,22 @@ def test_stats_of_the_scalable_topic_show_what_is_left_of_the_regular_one() -> N
         assert stats["0"]["subscriptions"] == {"s": {"msgBacklog": 0}}
 
     run(body)
+
+
+def test_the_number_of_segments_is_a_parameter() -> None:
+    async def body(admin: Admin) -> None:
+        await admin.put(f"{REGULAR}/a/partitions", 2)
+        for count, status in (("0", 412), ("1001", 412), ("many", 400)):
+            assert (await admin.post(f"{SCALABLE}/a/migrate?segments={count}")).status == status
+        check = (await admin.get(f"{SCALABLE}/a/migration-check?segments=2000")).json
+        assert not check["ready"] and "1 to 1000 segments" in check["refusals"][0]
+        check = (await admin.get(f"{SCALABLE}/a/migration-check?segments=5")).json
+        assert check["ready"] and check["newSegments"] == 5 and check["notes"] == []
+        assert list(check["segments"].values()).count("ACTIVE") == 5
+        assert (await admin.post(f"{SCALABLE}/a/migrate?segments=5")).status == 204
+        states = [
+            each["state"] for each in (await admin.get(f"{SCALABLE}/a")).json["segments"].values()
+        ]
+        assert states == ["SEALED"] * 2 + ["ACTIVE"] * 5
+
+    run(body)

@@ -46,7 +46,7 @@ from magnetar.wire.command import (
     pong,
 )
 from magnetar.wire.entry import encode_entry
-from magnetar.wire.frame import FrameDecoder
+from magnetar.wire.frame import FRAME_PADDING_BYTES, FrameDecoder
 
 NAMESPACE = NamespaceName("shop", "eu")
 TURNS_MAX = 2_000
@@ -75,7 +75,8 @@ class Wire(asyncio.Transport):
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         self._connection = connection
-        self._decoder = FrameDecoder(frame_bytes_max=1 << 24)
+        # As official clients: a larger frame makes them hang up.
+        self._decoder = FrameDecoder(frame_bytes_max=(5 << 20) + FRAME_PADDING_BYTES)
         self.received: list[BaseCommand] = []
         self.payloads: list[bytes] = []
         """What came with each command of `received`."""

@@ -21,6 +21,8 @@ READY = {
     "partitions": 0,
     "ready": True,
     "refusals": [],
+    "newSegments": 1,
+    "notes": [],
     "v4Clients": [],
     "segments": {"persistent://t/n/x": "SEALED", "segment://t/n/x/0000-ffff-1": "ACTIVE"},
     "subscriptions": {
@@ -44,7 +46,9 @@ def test_a_topic_is_migrated_under_both_verbs(
 ) -> None:
     assert call(f"{verb} persistent://t/n/x") == [("POST", f"{ROOT}/migrate?force=false")]
     assert call(f"{verb} t/n/x --force") == [("POST", f"{ROOT}/migrate?force=true")]
-    assert capsys.readouterr().out == "scalable now: topic://t/n/x\n" * 2
+    wanted = [("POST", f"{ROOT}/migrate?force=false&segments=64")]
+    assert call(f"{verb} t/n/x --segments 64") == wanted
+    assert capsys.readouterr().out == "scalable now: topic://t/n/x\n" * 3
 
 
 def test_a_rehearsal_asks_and_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ import pytest
 from magnetar.errors import (
     BrokerError,
     Conflict,
+    LayoutTooLarge,
     MethodNotAllowed,
     PreconditionFailed,
     TopicNotFound,
@@ -14,8 +15,11 @@ from magnetar.model.name import parse_topic
 from magnetar.model.scalable import ChangeKind, MigrationOrigin, ScalableTopicMetadata
 from magnetar.model.segment import WHOLE, SegmentId
 from magnetar.rules.migrate import (
+    SEGMENTS_MAX,
     Survey,
     estimate_backlog,
+    find_fitting,
+    find_notes,
     find_refusals,
     plan_migration,
     refuse_regular,
@@ -54,11 +58,52 @@ def test_a_topic_that_nobody_uses_is_ready() -> None:
         (Survey(TOPIC, exists=False), TopicNotFound),
         (Survey(TOPIC, exists=True, replicated_to=("far",)), PreconditionFailed),
         (Survey(TOPIC, exists=True, clients=(client(),)), Conflict),
+        (Survey(TOPIC, exists=True, wanted=0), LayoutTooLarge),
+        (Survey(TOPIC, exists=True, wanted=-3), LayoutTooLarge),
+        (Survey(TOPIC, exists=True, partitions=9, wanted=8, fitting=7), LayoutTooLarge),
+        (Survey(TOPIC, exists=True, partitions=9, fitting=0), LayoutTooLarge),
     ],
 )
 def test_each_thing_in_the_way_is_one_refusal(survey: Survey, kind: type[BrokerError]) -> None:
     (refusal,) = find_refusals(survey)
     assert type(refusal) is kind
+
+
+@pytest.mark.parametrize(
+    ("partitions", "wanted", "fitting", "segments", "is_noted"),
+    [
+        (0, None, 1000, 1, False),
+        (900, None, 900, 900, False),
+        (900, None, 899, 899, True),
+        (900, 4, 899, 4, False),
+        (4, 900, 900, 900, False),
+        (10_000, None, 60, 60, True),
+    ],
+)
+def test_there_are_as_many_segments_as_partitions_or_as_fit_or_as_are_asked_for(
+    partitions: int, wanted: int | None, fitting: int, segments: int, is_noted: bool
+) -> None:
+    survey = Survey(TOPIC, exists=True, partitions=partitions, wanted=wanted, fitting=fitting)
+    assert survey.segments == segments and find_refusals(survey) == ()
+    assert bool(find_notes(survey)) is is_noted
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 499, 999, 1000])
+def test_the_most_segments_that_fit_are_found(most: int) -> None:
+    assert find_fitting(lambda count: count <= most) == most
+    assert find_fitting(lambda _: True) == SEGMENTS_MAX
+
+
+@pytest.mark.parametrize(("partitions", "segments"), [(3, 2), (2, 5), (10_000, 7), (0, 3)])
+def test_any_number_of_segments_follows_any_number_of_partitions(
+    partitions: int, segments: int
+) -> None:
+    record = plan_migration(TOPIC, partitions, now_ms=7, segments=segments)
+    parents = tuple(range(max(1, partitions)))
+    assert tuple(each.id for each in record.layout.sealed) == parents
+    assert len(record.layout.active) == segments  # and they tile the ring, as any layout
+    assert all(each.parents == parents for each in record.layout.active)
+    assert record.layout.next_id == len(parents) + segments
 
 
 def test_everything_in_the_way_is_told_and_force_passes_over_clients_alone() -> None:

@@ -36,6 +36,8 @@ from magnetar.wire.layout import (
     encode_diff,
     encode_layout,
     encode_snapshot,
+    estimate_migrated,
+    measure_layout,
 )
 
 AFTER_SPLIT = bytes.fromhex(
@@ -175,3 +177,19 @@ def test_a_watch_gets_a_snapshot_also_when_it_is_empty() -> None:
     assert encode_snapshot(4, []).WhichOneof("event") == "snapshot"
     diff = encode_diff(4, added=["b"], removed=["a"])
     assert (diff.watch_id, list(diff.diff.added), list(diff.diff.removed)) == (4, ["b"], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("partitions", "children"),
+    [(1, 1), (100, 130), (900, 900), (935, 930), (5000, 130), (10_000, 1), (10_000, 60)],
+)
+def test_an_estimate_is_never_below_what_a_migrated_layout_takes(
+    partitions: int, children: int
+) -> None:
+    names = [f"persistent://t/n/ü-partition-{index}" for index in range(partitions)]
+    layout = Layout.migrated(names, now_ms=1_800_000_000_000, children=children, bucket_budget=512)
+    view = LayoutView(layout, {each.id: BROKER for each in layout.active}, BROKER)
+    size = measure_layout(view, "topic://t/n/ü")
+    estimate = estimate_migrated(partitions, names[-1], children, BROKER, bucket_budget=512)
+    assert size <= estimate <= size * 1.1 + 300
+    assert size == len(encode_layout(1, view, "topic://t/n/ü")) + 8  # the id is short there

@@ -41,6 +41,8 @@ def test_a_rehearsal_tells_all_it_found() -> None:
         3,
         ("no",),
         (client,),
+        1,
+        ("mind",),
         {str(TOPIC): "SEALED"},
         {"s": Backlog(10, 100, 2.5, 4.0), "idle": Backlog(1, 7, 0.0, None)},
     )
@@ -50,6 +52,8 @@ def test_a_rehearsal_tells_all_it_found() -> None:
         "partitions": 3,
         "ready": False,
         "refusals": ["no"],
+        "newSegments": 1,
+        "notes": ["mind"],
         "v4Clients": [
             {
                 "type": "consumer",

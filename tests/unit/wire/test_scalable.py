@@ -175,7 +175,7 @@ def test_links_of_many_partitions_are_written_once() -> None:
     assert all(each.parents is children[0].parents for each in children)
     value = json.loads(data)
     assert value["magnetarLinks"] == [list(range(512, 1024)), list(range(512))]
-    assert value["segments"]["0"]["magnetarChildren"] == 0
+    assert value["magnetarRuns"][0]["like"]["magnetarChildren"] == 0
     assert value["segments"]["600"]["magnetarParents"] == 1
     assert "parentIds" not in value["segments"]["600"]
     told = format_topic_record(record)

@@ -21,17 +21,17 @@ class MigrationApi:
         self._migrations = service.scalable.migrations
         self._refusals = service.scalable.refusals
 
-    async def rehearse(self, topic: TopicName) -> Mapping[str, Any]:
+    async def rehearse(self, topic: TopicName, *, segments: int | None) -> Mapping[str, Any]:
         """What would be done, what is in the way, what is left to read."""
         _check_name(topic)
-        return format_rehearsal(await self._migrations.rehearse(topic))
+        return format_rehearsal(await self._migrations.rehearse(topic, segments=segments))
 
-    async def run(self, topic: TopicName, *, force: bool) -> None:
+    async def run(self, topic: TopicName, *, force: bool, segments: int | None) -> None:
         """From one moment to the next, and for ever; `force` locks clients out that cannot
         follow.
         """
         _check_name(topic)
-        await self._migrations.run(topic, force=force)
+        await self._migrations.run(topic, force=force, segments=segments)
 
     def on_refused(
         self, refused: TopicMigrated, *, path: str, address: str, version: str, caller: Caller

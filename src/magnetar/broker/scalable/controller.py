@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from magnetar.broker.persistent import PersistentTopic
@@ -23,6 +24,7 @@ from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.roster import Roster
 from magnetar.broker.scalable.scaler import Scaler
 from magnetar.broker.scalable.segment import LocalSegments, SegmentAccess, together
+from magnetar.broker.scalable.size import check_size
 from magnetar.broker.scalable.state import Listener, TopicState
 from magnetar.errors import NotAllowed, ResourceBusy, TopicNotFound
 from magnetar.model.layout import Layout
@@ -67,7 +69,12 @@ class Controller:
         self._state.listeners.append(self._on_changed)
         self._roster = Roster(self._state, self.segments)
         self._mutation = Mutation(
-            self._state, self.segments, self._roster, service.clock, forget=self._on_forget
+            self._state,
+            self.segments,
+            self._roster,
+            service.clock,
+            check=partial(check_size, service, topic),
+            forget=self._on_forget,
         )
         self.scaler = Scaler(self)
         self._leadership = Leadership(service.store, topic, service.broker_id, self)

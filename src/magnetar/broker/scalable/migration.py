@@ -19,11 +19,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.scalable.classic import classic_consumers, find_classic_clients
+from magnetar.broker.scalable.classic import classic_consumers
 from magnetar.broker.scalable.guard import find_successor
+from magnetar.broker.scalable.migration_plan import MigrationPlanner, changed_meanwhile
 from magnetar.broker.scalable.record import ScalableRecords
-from magnetar.broker.scalable.segment import LocalSegments, together
-from magnetar.broker.subscription_stats import backlog_bytes
+from magnetar.broker.scalable.segment import LocalSegments, in_turns, together
 from magnetar.errors import (
     BrokerError,
     Conflict,
@@ -37,7 +37,6 @@ from magnetar.metadata.lock import Locks
 from magnetar.metadata.store import ABSENT, ANY_VERSION
 from magnetar.model.migration import (
     PREPARATIONS,
-    Backlog,
     Preparation,
     Rehearsal,
     legacy_names,
@@ -50,15 +49,16 @@ from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_lo
 from magnetar.model.policy import TopicPolicies
 from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import scalable_name
-from magnetar.rules.migrate import Survey, estimate_backlog, find_refusals, plan_migration
-from magnetar.rules.system import is_system_topic
+from magnetar.rules.migrate import (
+    Survey,
+    find_refusals,
+)
 from magnetar.runtime.log import Log
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.migration import decode_preparation, encode_preparation
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
-    from magnetar.broker.subscription import Subscription
 
 _LAST_RECEIPTS_S: Final = 10.0
 """How long writers may take to get their last receipts."""
@@ -75,6 +75,13 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    name: TopicName
+    force: bool
+    segments: int | None
+
+
 @dataclass(slots=True)
 class _Hold:
     """Topics that take nothing, and what they have become a part of, once that is known."""
@@ -87,6 +94,7 @@ class Migrations:
     def __init__(self, service: Service, records: ScalableRecords) -> None:
         self._service = service
         self._records = records
+        self._planner = MigrationPlanner(service, records)
         self._locks = Locks(service.store)
         self._scope = TaskScope("migrations")
         self._running: set[TopicName] = set()
@@ -101,81 +109,24 @@ class Migrations:
         if name.domain is TopicDomain.PERSISTENT and scalable_name(name) in self._running:
             raise Conflict(f"{name.base} is being migrated to a scalable topic")
 
-    # ------------------------------------------------------------------ asking
-
-    async def rehearse(self, topic: TopicName) -> Rehearsal:
+    async def rehearse(self, topic: TopicName, *, segments: int | None = None) -> Rehearsal:
         """Say what a migration would do, and what is in its way."""
-        name = regular_name(topic)
-        survey = await self._survey(name)
-        is_regular = survey.exists and survey.record is None
-        record = self._plan(name, survey.partitions) if is_regular else None
-        parents = await self._load(survey) if is_regular else ()
-        segments = () if record is None else record.layout.segments
-        return Rehearsal(
-            name,
-            scalable_name(name),
-            survey.partitions,
-            tuple(refusal.sentence for refusal in find_refusals(survey)),
-            survey.clients,
-            {each.name_in(scalable_name(name)).full: each.state.value for each in segments},
-            _estimate_backlogs(parents),
-        )
-
-    async def _survey(self, name: TopicName) -> Survey:
-        service = self._service
-        partitioned = await service.resources.partitioned.get(name)
-        partitions = 0 if partitioned is None else partitioned.partitions
-        held = await self._records.load(name, refresh=True)
-        config = service.config
-        return Survey(
-            name,
-            exists=bool(partitions) or await service.topic_exists(name),
-            partitions=partitions,
-            record=None if held is None else held.value,
-            clients=find_classic_clients(service, legacy_names(name, partitions)),
-            is_enabled=config.enableScalableTopicMigration and config.scalableTopicsEnabled,
-            is_system=is_system_topic(name),
-            replicated_to=await self._find_replicas(name),
-        )
-
-    async def _find_replicas(self, name: TopicName) -> tuple[str, ...]:
-        namespace = await self._service.resources.namespaces.get(name.namespace)
-        clusters = set(() if namespace is None else namespace.replication_clusters)
-        clusters |= set((await self._service.policies.get_merged(name)).replicationClusters or ())
-        return tuple(sorted(clusters - {self._service.cluster}))
-
-    async def _load(self, survey: Survey) -> Sequence[PersistentTopic]:
-        """The topics that hold the messages; a partition that was never made is made."""
-        names = legacy_names(survey.topic, survey.partitions)
-        absent = [each for each in names if not self._is_live(each)]
-        await together(self._service.load_topic(each, create=each.is_partition) for each in absent)
-        topics = [self._service.topics.get(each.full) for each in names]
-        live = [each for each in topics if isinstance(each, PersistentTopic)]
-        if len(live) < len(names):
-            raise _changed(survey.topic)  # unloaded again already
-        return live
-
-    def _is_live(self, name: TopicName) -> bool:
-        topic = self._service.topics.get(name.full)
-        return topic is not None and not topic.closed
-
-    def _plan(self, name: TopicName, partitions: int) -> ScalableTopicMetadata:
-        return plan_migration(
-            name,
-            partitions,
-            now_ms=self._service.clock.now_ms(),
-            bucket_budget=self._service.config.scalableTopicEntryBucketBudget,
-        )
+        return await self._planner.rehearse(regular_name(topic), segments)
 
     # ------------------------------------------------------------------ acting
 
-    async def run(self, topic: TopicName, *, force: bool = False) -> None:
-        """Make a topic scalable, or change nothing. Whoever gives up waiting does not stop it."""
+    async def run(
+        self, topic: TopicName, *, force: bool = False, segments: int | None = None
+    ) -> None:
+        """Make a topic scalable, with as many segments as partitions, or as fit, or as are asked
+        for; or change nothing. A caller that gives up waiting does not stop it.
+        """
+        request = _Request(regular_name(topic), force, segments)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         async def body() -> None:
             try:
-                await self._migrate(regular_name(topic), force=force, done=done)
+                await self._migrate(request, done)
             except BrokerError as refusal:
                 self._end(topic, done, refusal)
             except asyncio.CancelledError:
@@ -201,15 +152,23 @@ class Migrations:
         done.set_exception(failure)
         done.exception()  # the caller may be gone
 
-    async def _migrate(self, name: TopicName, *, force: bool, done: asyncio.Future[None]) -> None:
+    async def _migrate(self, request: _Request, done: asyncio.Future[None]) -> None:
+        name, force = request.name, request.force
         topic = scalable_name(name)
         await self._resumed.wait()
         async with self._locked(topic):
-            survey, _ = await asyncio.gather(self._survey(name), self._clean(topic))
+            survey, _ = await asyncio.gather(
+                self._planner.survey(name, request.segments), self._clean(topic)
+            )
             for refusal in find_refusals(survey, force=force):
                 raise refusal
-            record = self._plan(name, survey.partitions)
-            _log.info("migration begins", topic=name.full, partitions=survey.partitions)
+            record = await self._planner.plan(survey)
+            _log.info(
+                "migration begins",
+                topic=name.full,
+                partitions=survey.partitions,
+                segments=survey.segments,
+            )
             try:
                 names = await self._prepare(topic, survey, record)
                 await self._flip(topic, survey, record, names, force=force)
@@ -231,7 +190,9 @@ class Migrations:
         try:
             lock = await self._locks.acquire(lock_path(topic), self._service.broker_id.encode())
         except LockBusy:
-            for refusal in find_refusals(await self._survey(regular_name(topic)), force=True):
+            for refusal in find_refusals(
+                await self._planner.survey(regular_name(topic)), force=True
+            ):
                 raise refusal from None  # it may be scalable, and only to be tidied up
             raise Conflict(f"{regular_name(topic)} is being migrated already") from None
         self._running.add(topic)
@@ -250,7 +211,7 @@ class Migrations:
         path = preparation_path(topic)
         await self._service.store.put(path, encode_preparation(preparation), expect=ABSENT)
         await self._copy_policies(survey.topic, topic)
-        names = _durable_names(await self._load(survey))
+        names = _durable_names(await self._planner.load(survey))
         access = LocalSegments(self._service, topic)
         making = (access.create(child, names) for child in children)
         await together(making, at_once=_MADE_AT_ONCE)
@@ -272,15 +233,17 @@ class Migrations:
         *,
         force: bool,
     ) -> None:
-        parents = await self._load(survey)
+        parents = await self._planner.load(survey)
         async with self._held(survey.topic, parents) as hold:
-            clients = find_classic_clients(self._service, (each.name for each in parents))
-            found, _ = await asyncio.gather(self._survey(survey.topic), self._send_away(parents))
+            clients = await self._planner.find_clients([each.name for each in parents])
+            found, _ = await asyncio.gather(
+                self._planner.survey(survey.topic), self._send_away(parents)
+            )
             again = replace(found, clients=clients)
             for refusal in find_refusals(again, force=force):
                 raise refusal
             if again.partitions != survey.partitions or any(each.closed for each in parents):
-                raise _changed(survey.topic)
+                raise changed_meanwhile(survey.topic)
             if late := _durable_names(parents) - prepared:
                 access = LocalSegments(self._service, topic)
                 await together(access.create(each.ref, late) for each in record.layout.active)
@@ -302,7 +265,7 @@ class Migrations:
         """Nobody writes to the topics or attaches to them meanwhile."""
         hold = _Hold()
         try:
-            for topic in parents:
+            async for topic in in_turns(parents):
                 await topic.termination.hold()
                 hold.topics.append(topic)
             yield hold
@@ -312,7 +275,7 @@ class Migrations:
     async def _send_away(self, parents: Sequence[PersistentTopic]) -> None:
         try:
             async with asyncio.timeout(_LAST_RECEIPTS_S):
-                for topic in parents:
+                async for topic in in_turns(parents):
                     await topic.termination.send_away()
         except TimeoutError:
             raise ServiceNotReady("Messages are on their way to disk for too long") from None
@@ -328,16 +291,13 @@ class Migrations:
             for topic in hold.topics:
                 self._service.tasks.start(self._service.unload_topic(topic.name), name="unload")
         finally:
-            for topic in hold.topics:
-                topic.successor = hold.successor
-                for producer in topic.producers:
-                    producer.connection.scalable.sent_away.add(topic.name)
-                    producer.disconnect()
-                if hold.successor is not None:
-                    for _, consumer in list(classic_consumers(topic)):
-                        consumer.connection.scalable.sent_away.add(topic.name)
-                        consumer.disconnect()  # it would hold its place against those who follow
-                topic.termination.release()
+            held = iter(hold.topics)
+            try:
+                async for topic in in_turns(held):
+                    _let_go(topic, hold.successor)
+            finally:
+                for topic in held:  # the broker is closing
+                    _let_go(topic, hold.successor)
 
     # ------------------------------------------------------------------ after a failure or a crash
 
@@ -395,6 +355,18 @@ class Migrations:
         await self._locks.close()
 
 
+def _let_go(topic: PersistentTopic, successor: TopicName | None) -> None:
+    topic.successor = successor
+    for producer in topic.producers:
+        producer.connection.scalable.sent_away.add(topic.name)
+        producer.disconnect()
+    if successor is not None:
+        for _, consumer in list(classic_consumers(topic)):
+            consumer.connection.scalable.sent_away.add(topic.name)
+            consumer.disconnect()  # it would hold its place against those who follow
+    topic.termination.release()
+
+
 def _failed(topic: TopicName, bug: Exception) -> MigrationFailed:
     return MigrationFailed(
         f"The migration of {regular_name(topic)} stopped at an unexpected {type(bug).__name__};"
@@ -402,30 +374,8 @@ def _failed(topic: TopicName, bug: Exception) -> MigrationFailed:
     )
 
 
-def _changed(topic: TopicName) -> Conflict:
-    return Conflict(f"{topic} was changed while it was to be migrated")
-
-
 def _always(policies: TopicPolicies) -> Callable[[TopicPolicies], TopicPolicies]:
     return lambda _: policies
-
-
-def _estimate_backlogs(parents: Iterable[PersistentTopic]) -> dict[str, Backlog]:
-    """Of each durable subscription, over all partitions; one without consumers reads nothing."""
-    found: dict[str, list[Subscription]] = {}
-    for parent in parents:
-        for each in parent.subscriptions.values():
-            if each.durable:
-                found.setdefault(each.name, []).append(each)
-    return {
-        name: estimate_backlog(
-            sum(each.backlog for each in here),
-            sum(map(backlog_bytes, here)),
-            sum(each.rate.count_per_s for each in here if each.consumers),
-            sum(each.rate.bytes_per_s for each in here if each.consumers),
-        )
-        for name, here in found.items()
-    }
 
 
 def _durable_names(topics: Iterable[PersistentTopic]) -> frozenset[str]:

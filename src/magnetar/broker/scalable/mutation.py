@@ -11,13 +11,21 @@ from typing import Final, assert_never
 
 from magnetar.broker.scalable.roster import Roster
 from magnetar.broker.scalable.segment import END, SegmentAccess, together
+from magnetar.broker.scalable.size import SizeCheck
 from magnetar.broker.scalable.state import TopicState
 from magnetar.errors import BrokerError, PreconditionFailed, ServiceNotReady, VersionConflict
 from magnetar.model.position import EARLIEST
-from magnetar.model.scalable import HealIntent, Intent, MergeIntent, SplitIntent, WipeIntent
+from magnetar.model.scalable import (
+    HealIntent,
+    Intent,
+    MergeIntent,
+    ScalableTopicMetadata,
+    SplitIntent,
+    WipeIntent,
+)
 from magnetar.model.segment import SegmentId, SegmentRef
 from magnetar.rules.drain import PrunePlan, Retention, SegmentUse, plan_prune
-from magnetar.rules.layout import begin, describe, plan_repair
+from magnetar.rules.layout import apply_intent, begin, describe, plan_repair
 from magnetar.rules.phase import (
     AddCursors,
     CreateSegment,
@@ -48,12 +56,15 @@ class Mutation:
         roster: Roster,
         clock: Clock,
         *,
+        check: SizeCheck,
         forget: Callable[[], Awaitable[None]],
     ) -> None:
         self._state = state
         self._segments = segments
         self._roster = roster
         self._clock = clock
+        self._check = check
+        """Refuses a record whose layout is too large."""
         self._forget = forget
         """Removes the record of a topic of which nothing else is left."""
         self.kept: Mapping[SegmentId, str] = {}
@@ -65,7 +76,7 @@ class Mutation:
 
     async def begin(self, intent: Intent) -> None:
         """Record a change and carry it out. One that fails is taken back while that is possible."""
-        await self._state.update(lambda record: begin(record, intent))
+        await self._state.update(lambda record: self._checked(record, intent))
         _log.info("change begins", topic=self._state.topic.full, change=describe(intent))
         try:
             await self.settle()
@@ -79,6 +90,13 @@ class Mutation:
             if isinstance(intent, SplitIntent | MergeIntent | HealIntent):
                 await self._undo()
             raise
+
+    def _checked(self, record: ScalableTopicMetadata, intent: Intent) -> ScalableTopicMetadata:
+        """The record that begins a change whose outcome is not too large."""
+        begun = begin(record, intent)
+        if isinstance(intent, SplitIntent | MergeIntent):
+            self._check(apply_intent(record, intent, now_ms=self._clock.now_ms()))
+        return begun
 
     async def settle(self) -> None:
         """Go on with the change in the record until there is none."""

@@ -5,7 +5,7 @@ runs alone owns all of them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from magnetar.broker.persistent import PersistentTopic
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _AT_ONCE_MAX: Final = 32
+_A_TURN: Final = 64
+"""Calls, or things looked at, between two chances for others to run."""
 
 
 class SegmentAccess(Protocol):
@@ -231,24 +233,49 @@ class LocalSegments:
 
 
 async def together(calls: Iterable[Awaitable[T]], *, at_once: int = _AT_ONCE_MAX) -> Sequence[T]:
-    """Run calls side by side, not too many at once; the first failure is raised when all ended."""
-    gate = asyncio.Semaphore(at_once)
+    """Run calls side by side, not too many at once; the first failure is raised when all ended.
 
-    async def pass_gate(call: Awaitable[T]) -> T:
-        async with gate:
-            return await call
-
+    There may be thousands, many of which wait for nothing: others get the loop in between.
+    """
     waiting = tuple(calls)
+    outcomes: dict[int, T] = {}
+    failures: dict[int, BaseException] = {}
+    places = iter(range(len(waiting)))
+
+    async def work() -> None:
+        for place in places:
+            try:
+                outcomes[place] = await waiting[place]
+            except BaseException as failure:
+                if _is_cancelled():
+                    raise
+                failures[place] = failure
+            if place % _A_TURN == 0:
+                await asyncio.sleep(0)
+
     try:
-        outcomes = await asyncio.gather(*map(pass_gate, waiting), return_exceptions=True)
+        await asyncio.gather(*(work() for _ in range(min(at_once, len(waiting)))))
     finally:
-        for call in waiting:  # whoever is cancelled at the gate never began
+        for call in waiting:  # whoever is cancelled before its turn never began
             if asyncio.iscoroutine(call):
                 call.close()
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            raise outcome
-    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+    if failures:
+        raise failures[min(failures)]
+    return [outcomes[place] for place in range(len(waiting))]
+
+
+def _is_cancelled() -> bool:
+    """Whether the caller gave up, not the call."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def in_turns(found: Iterable[T]) -> AsyncIterator[T]:
+    """Each of them, while others get the loop in between."""
+    for place, each in enumerate(found):
+        yield each
+        if place % _A_TURN == _A_TURN - 1:
+            await asyncio.sleep(0)
 
 
 def _durable_names(topic: PersistentTopic) -> frozenset[str]:

@@ -19,6 +19,7 @@ from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.refusal import LegacyRefusals
 from magnetar.broker.scalable.regular import RegularTopics
 from magnetar.broker.scalable.segment import LocalSegments, together
+from magnetar.broker.scalable.size import check_size
 from magnetar.errors import (
     BrokerError,
     Conflict,
@@ -109,7 +110,9 @@ class ScalableService:
         )
         await self._check_creation(name)
         await self._require_owner(name)
-        await self.records.create(name, ScalableTopicMetadata(layout, dict(properties or {})))
+        record = ScalableTopicMetadata(layout, dict(properties or {}))
+        check_size(self._service, name, record)
+        await self.records.create(name, record)
         access = LocalSegments(self._service, name)
         await together(access.create(segment.ref, ()) for segment in layout.segments)
         _log.info("scalable topic created", topic=name.full, segments=segments)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from magnetar.broker.scalable.size import frame_bytes_max
 from magnetar.errors import (
     BrokerError,
+    LayoutTooLarge,
     NamespaceNotFound,
     NotAllowed,
     TenantNotFound,
@@ -35,7 +37,7 @@ log = Log(__name__)
 
 _RETRY_S: Final = 1.0
 _MISSING: Final = (TopicNotFound, NamespaceNotFound, TenantNotFound)
-_TOLD_AS_THEY_ARE: Final = (NotAllowed, Unauthorized, TooManyRequests)
+_TOLD_AS_THEY_ARE: Final = (LayoutTooLarge, NotAllowed, Unauthorized, TooManyRequests)
 
 
 class LayoutSession:
@@ -125,9 +127,15 @@ class LayoutSession:
         if self._closed or not self._connection.writable or self.topic is None:
             return
         view, self._feed = self._feed.take()
-        if view is not None:
-            self._connection.send(encode_layout(self.id, view, self.topic.full))
-            self._feed = self._feed.done()
+        if view is None:
+            return
+        frame = encode_layout(self.id, view, self.topic.full)
+        if len(frame) > frame_bytes_max(self._service):
+            # Nothing writes such a layout; one that is there would make the client hang up.
+            self.refuse(LayoutTooLarge(f"The layout of {self.topic} takes {len(frame)} bytes"))
+            return
+        self._connection.send(frame)
+        self._feed = self._feed.done()
 
     # ------------------------------------------------------------------ the end
 

@@ -35,13 +35,19 @@ class ScalableAdmin:
     def delete(self, topic: str, *, force: bool = False) -> None:
         self._transport.delete(_path(topic), {"force": force})
 
-    def migrate_to_scalable(self, topic: str, *, force: bool = False) -> None:
-        """Make a regular topic scalable, for ever; with `force` also below v4 clients."""
-        self._transport.call("POST", _path(topic, "migrate"), query={"force": force})
+    def migrate_to_scalable(
+        self, topic: str, *, force: bool = False, segments: int | None = None
+    ) -> None:
+        """Make a regular topic scalable, for ever; with `force` also below v4 clients. It gets as
+        many segments as it has partitions, or as a client can take, or `segments`.
+        """
+        query = {"force": force} | _count(segments)
+        self._transport.call("POST", _path(topic, "migrate"), query=query)
 
-    def migration_check(self, topic: str) -> Document:
+    def migration_check(self, topic: str, *, segments: int | None = None) -> Document:
         """What migrating would do, and what is in its way."""
-        found: Document = self._transport.get(_path(topic, "migration-check"))
+        path = _path(topic, "migration-check")
+        found: Document = self._transport.get(path, _count(segments))
         return found
 
     def metadata(self, topic: str) -> Document:
@@ -183,3 +189,7 @@ class ScalableAdmin:
 
 def _path(topic: str, *rest: str | int) -> str:
     return f"admin/v2/scalable/{format_scalable(topic, *rest)}"
+
+
+def _count(segments: int | None) -> dict[str, int]:
+    return {} if segments is None else {"segments": segments}
