@@ -66,6 +66,7 @@ _PRODUCER_GAUGES: Final[Mapping[str, str]] = {
     "pulsar_producer_msg_throughput_in": "msgThroughputIn",
     "pulsar_producer_msg_average_Size": "averageMsgSize",
 }
+_ACTIVE_SEGMENTS: Final = "pulsar_scalable_topic_active_segments"
 _SCALER_COUNTERS: Final[Mapping[str, str]] = {
     "splits": "pulsar_scalable_topic_auto_splits_total",
     "merges": "pulsar_scalable_topic_auto_merges_total",
@@ -120,7 +121,7 @@ async def render_metrics(service: Service) -> str:
         labels = {"cluster": service.cluster, "namespace": namespace}
         shown = {"pulsar_topics_count": total["pulsar_topics_count"]} if by_topic else total
         _write(text, format_labels(labels), shown)
-    _write_scalable(text, service)
+    _write_scalable(text, service, by_topic=by_topic)
     _write_broker(text, service, sums)
     _write_process(text, service)
     return text.render()
@@ -171,20 +172,21 @@ def _write_clients(
                 text.add(metric, client, float(publisher.get(key, 0)))
 
 
-def _write_scalable(text: MetricText, service: Service) -> None:
-    """Of the scalable topics that are controlled here."""
-    for controller in service.scalable.controllers:
-        if not controller.is_leading:
-            continue
-        topic = controller.topic
-        labels = format_labels(
-            {"cluster": service.cluster, "namespace": str(topic.namespace), "topic": topic.full}
-        )
-        active = len(controller.layout.active)
-        text.add("pulsar_scalable_topic_active_segments", labels, active)
+def _write_scalable(text: MetricText, service: Service, *, by_topic: bool) -> None:
+    """Of the scalable topics that are controlled here, each or summed by namespace."""
+    sums: dict[str, dict[str, float]] = {}
+    for topic, (active, tally) in service.scalable.tallies().items():
+        own = {"cluster": service.cluster, "namespace": str(topic.namespace)}
+        if by_topic:
+            own["topic"] = topic.full
+        total = sums.setdefault(format_labels(own), defaultdict(float))
+        total[_ACTIVE_SEGMENTS] += active
         for key, name in _SCALER_COUNTERS.items():
-            count = controller.scaler.counts[key]
-            text.add(name, labels, count, kind=MetricKind.COUNTER)
+            total[name] += getattr(tally, key)
+    for labels, total in sums.items():
+        for name, value in total.items():
+            kind = MetricKind.GAUGE if name == _ACTIVE_SEGMENTS else MetricKind.COUNTER
+            text.add(name, labels, value, kind=kind)
     labels = format_labels({"cluster": service.cluster, "broker": service.broker_id})
     for outcome in Outcome:
         own = {"cluster": service.cluster, "broker": service.broker_id, "outcome": outcome.value}

@@ -57,6 +57,10 @@ def segments_path(name: TopicName) -> str:
     return f"{topic_path(name)}/segments"
 
 
+def scaling_path(name: TopicName) -> str:
+    return f"{topic_path(name)}/scaling"
+
+
 def load_path(name: TopicName, segment: SegmentId) -> str:
     return f"{segments_path(name)}/{segment}/load"
 

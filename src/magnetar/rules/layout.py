@@ -6,10 +6,11 @@ A plan is an intent: a value that is stored in the topic's record before anythin
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import pairwise
-from typing import assert_never
+from typing import Final, assert_never
 
 from magnetar.errors import Conflict, PreconditionFailed, ResourceBusy
 from magnetar.model.layout import Layout
@@ -26,7 +27,13 @@ from magnetar.model.scalable import (
     SplitIntent,
     WipeIntent,
 )
+from magnetar.model.scaling import ScaleTally
 from magnetar.model.segment import SegmentId, SegmentRef, tile
+
+MANUAL: Final = "manual"
+_REPAIR: Final = "repair"
+_SCALE: Final = "scale"
+_NOT_BY_LOAD: Final = frozenset((MANUAL, _REPAIR, _SCALE))
 
 
 def plan_split(
@@ -77,9 +84,9 @@ def plan_repair(
         if segment.id not in terminated:
             continue
         if segment.range.size > 1:
-            return plan_split(layout, segment.id, now_ms=now_ms, reason="repair")
+            return plan_split(layout, segment.id, now_ms=now_ms, reason=_REPAIR)
         neighbour = layout.active[index - 1 if index else 1]
-        return plan_merge(layout, segment.id, neighbour.id, now_ms=now_ms, reason="repair")
+        return plan_merge(layout, segment.id, neighbour.id, now_ms=now_ms, reason=_REPAIR)
     return None
 
 
@@ -92,10 +99,10 @@ def plan_scale(layout: Layout, count: int, *, now_ms: int) -> SplitIntent | Merg
     active = layout.active
     if len(active) < count:
         widest = max(active, key=lambda segment: (segment.range.size, -segment.range.first))
-        return plan_split(layout, widest.id, now_ms=now_ms, reason="scale")
+        return plan_split(layout, widest.id, now_ms=now_ms, reason=_SCALE)
     if len(active) > count:
         left, right = min(pairwise(active), key=lambda pair: sum(one.range.size for one in pair))
-        return plan_merge(layout, left.id, right.id, now_ms=now_ms, reason="scale")
+        return plan_merge(layout, left.id, right.id, now_ms=now_ms, reason=_SCALE)
     return None
 
 
@@ -199,6 +206,21 @@ def describe(intent: Intent) -> str:
 
 def _list(refs: Sequence[SegmentRef]) -> str:
     return ", ".join(str(ref.id) for ref in refs)
+
+
+def count_changes(tally: ScaleTally, history: Sequence[LayoutEvent]) -> ScaleTally:
+    """With the splits and merges by load that came after those that are counted.
+
+    What changed the layout is in the same record as the change: nothing is counted twice or lost.
+    """
+    fresh = [each for each in history if each.epoch > tally.epoch]
+    own = Counter(each.kind for each in fresh if each.reason not in _NOT_BY_LOAD)
+    return replace(
+        tally,
+        splits=tally.splits + own[ChangeKind.SPLIT],
+        merges=tally.merges + own[ChangeKind.MERGE],
+        epoch=max((each.epoch for each in fresh), default=tally.epoch),
+    )
 
 
 def last_changes(history: Sequence[LayoutEvent]) -> Mapping[ChangeKind, int]:

@@ -213,3 +213,33 @@ def test_java_and_our_v5_clients_live_through_a_migration_splits_and_a_crash(
             assert companion.received[key] == list(range(end)), key
         backlogs = admin.scalable_topics.subscriptions(SCALABLE)
         assert {name: each["msgBacklog"] for name, each in backlogs.items()} == {"s": 0, "ours": 0}
+
+
+def test_java_and_our_v5_clients_open_a_topic_that_had_more_partitions_than_a_layout_can_have(
+    broker: MagnetarBroker,
+) -> None:
+    """As many segments would link each to each of as many: more than a client takes at once."""
+    partitions, keys = 1000, 20
+    topic = "persistent://public/default/wide"
+    with AdminClient(broker.admin_url, timeout=120) as admin:
+        admin.topics.create_partitioned(topic, partitions)
+        admin.subscriptions.create(topic, "s")
+
+        async def send(value: str) -> None:
+            async with (
+                AsyncPulsarClient(broker.service_url) as client,
+                client.producer(topic, schema=Schema.STRING) as producer,
+            ):
+                for key in range(keys):
+                    await producer.send(value, key=f"key-{key}")
+
+        asyncio.run(send("0"))
+        admin.scalable_topics.migrate_to_scalable(topic)
+        asyncio.run(send("1"))
+    told = run_java(
+        "Journey", broker.service_url, topic, "s", "queue", str(keys), "1", str(3 * keys), "2"
+    )
+    found = dict(line.split(" ") for line in told if line.startswith("key-"))
+    assert {key: set(values.strip(",").split(",")) for key, values in found.items()} == {
+        f"key-{key}": {"0", "1", "2"} for key in range(keys)
+    }

@@ -62,10 +62,10 @@ class ScalableStatsApi:
         for number, load in (await self.load(topic)).items():
             if "reported" in load:
                 stats["segments"][number]["reportedLoad"] = load["reported"]
-        last = controller.scaler.decisions.last
+        decisions = controller.scaler.describe()
         stats["autoScale"] = {
             "policy": await self._auto_scale.effective(topic),
-            "lastDecision": None if last is None else last.format(),
+            "lastDecision": decisions[-1] if decisions else None,
         }
         return stats
 

@@ -39,7 +39,7 @@ from magnetar.model.scalable import (
 )
 from magnetar.model.segment import Segment, SegmentId
 from magnetar.model.subscription import check_subscription_name
-from magnetar.rules.layout import plan_delete, plan_merge, plan_scale, plan_split
+from magnetar.rules.layout import MANUAL, plan_delete, plan_merge, plan_scale, plan_split
 from magnetar.runtime.log import Log
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Controller:
             self._on_end(self)
             raise
         await self._groups.restore()
-        self.scaler.start()
+        await self.scaler.start()
 
     async def settle(self) -> None:
         if not self._mutation.is_settled:
@@ -176,14 +176,14 @@ class Controller:
     # ------------------------------------------------------------------ changes
 
     async def split(
-        self, segment: SegmentId, *, at: int | None = None, reason: str = "manual"
+        self, segment: SegmentId, *, at: int | None = None, reason: str = MANUAL
     ) -> None:
         """Two segments take over from one; `at` is the first hash of the upper one."""
         await self.change(
             lambda layout, now_ms: plan_split(layout, segment, now_ms=now_ms, at=at, reason=reason)
         )
 
-    async def merge(self, left: SegmentId, right: SegmentId, *, reason: str = "manual") -> None:
+    async def merge(self, left: SegmentId, right: SegmentId, *, reason: str = MANUAL) -> None:
         """One segment takes over from two neighbours."""
         await self.change(
             lambda layout, now_ms: plan_merge(layout, left, right, now_ms=now_ms, reason=reason)
@@ -396,6 +396,7 @@ class Controller:
         """Leave the topic to whoever controls it next."""
         self._cancel_watch()
         await self.scaler.stop()
+        await self.scaler.remember()
         await self._leadership.close()
         await self._groups.drop_all()
 

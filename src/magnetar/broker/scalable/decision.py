@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -86,6 +86,8 @@ class DecisionLog:
 
     def __init__(self) -> None:
         self._entries: deque[DecisionEntry] = deque(maxlen=ENTRIES_MAX)
+        self._earlier: list[Mapping[str, Any]] = []
+        """As they are shown: what an earlier controller decided."""
 
     def __iter__(self) -> Iterator[DecisionEntry]:
         """Oldest first."""
@@ -95,13 +97,35 @@ class DecisionLog:
     def last(self) -> DecisionEntry | None:
         return self._entries[-1] if self._entries else None
 
-    def add(self, entry: DecisionEntry) -> None:
+    def restore(self, shown: Sequence[Mapping[str, Any]]) -> None:
+        """Take over what an earlier controller decided."""
+        self._earlier = list(shown)
+        self._entries.clear()
+
+    def describe(self) -> list[Mapping[str, Any]]:
+        """The latest as they are shown, oldest first."""
+        return [*self._earlier, *(entry.format() for entry in self)][-ENTRIES_MAX:]
+
+    def add(self, entry: DecisionEntry) -> bool:
+        """Say whether it is more than a rest that goes on."""
         last = self.last
         if last is not None and _is_same_rest(last, entry):
             entry.first_ms, entry.times = last.first_ms or last.at_ms, last.times + 1
             self._entries[-1] = entry
-        else:
-            self._entries.append(entry)
+            return False
+        if last is None and self._earlier and _is_rest_shown(self._earlier[-1], entry):
+            shown = self._earlier.pop()
+            entry.first_ms = shown.get("firstAtMs", shown["atMs"])
+            entry.times = shown.get("times", 1) + 1
+        self._entries.append(entry)
+        return True
+
+
+def _is_rest_shown(shown: Mapping[str, Any], entry: DecisionEntry) -> bool:
+    """The same question of what an earlier controller decided."""
+    alike = ("epoch", "decision", "reason", "heldBy", "failure")
+    told = entry.format()
+    return told["decision"] == "stay" and all(shown.get(key) == told.get(key) for key in alike)
 
 
 def _is_same_rest(last: DecisionEntry, entry: DecisionEntry) -> bool:

@@ -19,6 +19,7 @@ from magnetar.errors import (
 )
 from magnetar.metadata.cache import Held, MetadataCache
 from magnetar.metadata.store import (
+    ABSENT,
     ANY_VERSION,
     Cancel,
     Change,
@@ -40,11 +41,13 @@ from magnetar.model.scalable import (
     namespace_path,
     parse_load_path,
     parse_topic_path,
+    scaling_path,
     subscription_path,
     subscriptions_path,
     topic_path,
     unescape_component,
 )
+from magnetar.model.scaling import ScaleMemory
 from magnetar.model.segment import SegmentId
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Log
@@ -58,6 +61,7 @@ from magnetar.wire.scalable import (
     encode_subscription,
     encode_topic_record,
 )
+from magnetar.wire.scaling import decode_scaling, encode_scaling
 
 TopicListener: TypeAlias = Callable[[], None]
 NamespaceListener: TypeAlias = Callable[[TopicName], None]
@@ -270,6 +274,24 @@ class ScalableRecords:
             await self._store.delete(load_path(topic, segment), expect=ANY_VERSION)
         except RecordNotFound:
             pass
+
+    # ------------------------------------------------------------------ scaling
+
+    async def load_scaling(self, topic: TopicName) -> tuple[ScaleMemory, int]:
+        """What a topic remembers of scaling itself, and the version of that. It can do without."""
+        stored = await self._store.get(scaling_path(topic))
+        if stored is None:
+            return ScaleMemory(), ABSENT
+        try:
+            return decode_scaling(stored.value), stored.stat.version
+        except RecordUnreadable as failure:
+            _log.error("scaling forgotten", topic=topic.full, reason=failure.sentence)
+            return ScaleMemory(), stored.stat.version
+
+    async def store_scaling(self, topic: TopicName, memory: ScaleMemory, *, expect: int) -> int:
+        """Write over exactly the version that was read; return the new one."""
+        path = scaling_path(topic)
+        return (await self._store.put(path, encode_scaling(memory), expect=expect)).version
 
     def watch_loads(self, topic: TopicName, listener: LoadListener) -> Cancel:
         """Call the listener with each segment whose load was reported or removed, and with None

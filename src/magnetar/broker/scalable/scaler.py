@@ -7,6 +7,7 @@ out only on the very layout it was given for.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
@@ -15,12 +16,14 @@ from magnetar.broker.scalable.autoscale import load_auto_scale
 from magnetar.broker.scalable.decision import DecisionEntry, DecisionLog, Trigger
 from magnetar.broker.scalable.sighting import Sightings
 from magnetar.errors import BrokerError, PreconditionFailed
+from magnetar.metadata.store import ABSENT
 from magnetar.model.autoscale import AutoScalePolicy
 from magnetar.model.layout import Layout
 from magnetar.model.scalable import ChangeKind, Intent, ScalableTopicMetadata
+from magnetar.model.scaling import ScaleMemory, ScaleTally
 from magnetar.model.segment import Segment, SegmentId
 from magnetar.rules.hotspot import KeySample, plan_split_point
-from magnetar.rules.layout import plan_merge, plan_split
+from magnetar.rules.layout import count_changes, plan_merge, plan_split
 from magnetar.rules.scale import (
     Change,
     Merge,
@@ -42,6 +45,10 @@ if TYPE_CHECKING:
 
 _TIMED: Final = Bar.SPLIT_COOLDOWN | Bar.MERGE_COOLDOWN | Bar.MERGE_WINDOW
 _MARGIN_S: Final = 0.001
+_STORE_S: Final = 60.0
+_PATIENCE_S: Final = 5.0
+_REMEMBERED_MAX: Final = 32
+"""Decisions that the next controller is told."""
 
 _log = Log(__name__)
 
@@ -67,16 +74,66 @@ class Scaler:
         """
         self._problem = ""
         self.decisions = DecisionLog()
-        self.counts = {"splits": 0, "merges": 0, "splits_capped": 0, "merges_capped": 0}
+        self._tally = ScaleTally()
+        self._stored = ScaleTally()
+        self._stored_at_s = -math.inf
+        self._version = ABSENT
+        self._is_new = False
+        """Whether anything is not stored that the next controller should know."""
+
+    @property
+    def tally(self) -> ScaleTally:
+        """It never goes back: what is not stored could be forgotten, so it is not told yet. Splits
+        and merges are in the record of the topic.
+        """
+        return replace(self._stored, splits=self._tally.splits, merges=self._tally.merges)
 
     # ------------------------------------------------------------------ leading or not
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """This broker leads the topic. The record tells when it was last split and merged."""
+        await self._recall()
         if self._tasks is None:
             self._tasks = TaskScope(f"scaling {self._controller.topic}")
             self._sightings.start()
         self.on_changed(self._controller.metadata)
+
+    async def _recall(self) -> None:
+        """What an earlier controller knew."""
+        controller = self._controller
+        memory, self._version = await controller.records.load_scaling(controller.topic)
+        self._tally = self._stored = memory.tally
+        self.decisions.restore(memory.decisions)
+        self._stored_at_s, self._is_new = -math.inf, False
+
+    async def remember(self) -> None:
+        """Store what the next controller should know, if there is anything."""
+        if not self._is_new:
+            return
+
+        async def body() -> None:
+            controller = self._controller
+            if not controller.is_leading or controller.is_gone:  # nothing is to be written below
+                return
+            memory = ScaleMemory(self._tally, tuple(self.decisions.describe()[-_REMEMBERED_MAX:]))
+            self._version = await controller.records.store_scaling(
+                controller.topic, memory, expect=self._version
+            )
+            self._stored, self._is_new = memory.tally, False
+            self._stored_at_s = self._service.clock.monotonic()
+
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._controller.run(body)
+        except (BrokerError, TimeoutError) as failure:
+            topic = self._controller.topic.full
+            _log.warning("scaling not stored", topic=topic, reason=str(failure))
+
+    @property
+    def _is_due(self) -> bool:
+        """Changes are stored at once, the rest now and then."""
+        is_old = self._service.clock.monotonic() - self._stored_at_s >= _STORE_S
+        return is_old or self._tally.epoch != self._stored.epoch
 
     async def stop(self) -> None:
         """What was decided and is not done yet is left to the next leader."""
@@ -109,6 +166,9 @@ class Scaler:
                 # Another clock may have been ahead of this one: nothing was done in the future.
                 ago_s = max(0, now_ms - event.at_ms) / 1000
                 self._changed[event.kind] = (event.epoch, now_s - ago_s)
+        counted = count_changes(self._tally, record.history)
+        self._is_new |= counted != self._tally
+        self._tally = counted
 
     def trigger(self, trigger: Trigger) -> None:
         """Ask soon. Those who ask before the question is put share the answer."""
@@ -161,11 +221,13 @@ class Scaler:
             decision,
             tuple(explain(decision, layout, samples, policy, around)),
         )
-        self.decisions.add(entry)
+        self._is_new |= self.decisions.add(entry)
         self._note(decision)
         if decision.change is not None:
             await self._carry_out(entry, decision.change, keys)
         self._plan_follow_up(decision, policy, around)
+        if self._is_due:
+            await self.remember()
 
     def _look_around(
         self, record: ScalableTopicMetadata, *, is_joining: bool = False
@@ -216,8 +278,13 @@ class Scaler:
         return decision, None if chosen is None else found[chosen]
 
     def _note(self, decision: ScaleDecision) -> None:
-        self.counts["splits_capped"] += Bar.MAX_SEGMENTS in decision.bars
-        self.counts["merges_capped"] += Bar.MAX_DAG_DEPTH in decision.bars
+        tally = replace(
+            self._tally,
+            splits_capped=self._tally.splits_capped + (Bar.MAX_SEGMENTS in decision.bars),
+            merges_capped=self._tally.merges_capped + (Bar.MAX_DAG_DEPTH in decision.bars),
+        )
+        self._is_new |= tally != self._tally
+        self._tally = tally
         if decision.problem != self._problem:  # said once, until it is another one
             self._problem = decision.problem
             if decision.problem:
@@ -256,8 +323,6 @@ class Scaler:
         if not done:
             entry.failure = "The layout changed meanwhile"
             self.trigger(Trigger.FOLLOW_UP)
-            return
-        self.counts["splits" if isinstance(change, Split) else "merges"] += 1
 
     def _plan_follow_up(
         self, decision: ScaleDecision, policy: AutoScalePolicy, around: Surroundings
@@ -291,9 +356,9 @@ class Scaler:
         decision = refusal or decide(record.layout, samples, policy, around)
         return explain(decision, record.layout, samples, policy, around)
 
-    def describe(self) -> list[dict[str, Any]]:
+    def describe(self) -> list[Mapping[str, Any]]:
         """The latest decisions, oldest first."""
-        return [entry.format() for entry in self.decisions]
+        return self.decisions.describe()
 
 
 def _loads(

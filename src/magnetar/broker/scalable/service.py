@@ -42,6 +42,7 @@ from magnetar.model.scalable import (
     ScalableTopicMetadata,
     WipeIntent,
 )
+from magnetar.model.scaling import ScaleTally
 from magnetar.model.segment import (
     SegmentName,
     check_scalable_name,
@@ -69,6 +70,8 @@ class ScalableService:
         self._controllers: dict[TopicName, Controller] = {}
         self.recalls = 0
         """Sealed segments that were taken from a consumer and handed out anew."""
+        self._idle: dict[TopicName, tuple[int, ScaleTally]] = {}
+        """Active segments and counts of topics that were controlled here and are not in use."""
         self.records = ScalableRecords(service.store, clock=service.clock)
         self.reporter = LoadReporter(service, self.records)
         self.regular = RegularTopics(service)
@@ -178,6 +181,7 @@ class ScalableService:
                 self._service, name, self.records, on_end=self._on_end
             )
         await controller.ready()
+        self._idle.pop(name, None)
         return controller
 
     async def _require_owner(self, name: TopicName) -> None:
@@ -251,7 +255,22 @@ class ScalableService:
 
     async def _close(self, controller: Controller) -> None:
         del self._controllers[controller.topic]
+        is_leading = controller.is_leading
         await controller.close()
+        tally = controller.scaler.tally
+        if is_leading and tally != ScaleTally(epoch=tally.epoch):
+            self._idle[controller.topic] = (len(controller.layout.active), tally)
+
+    def tallies(self) -> Mapping[TopicName, tuple[int, ScaleTally]]:
+        """How many segments each topic has that is controlled here, and how it scaled itself. The
+        counts of one that nobody uses are not forgotten.
+        """
+        leading = {
+            name: (len(each.layout.active), each.scaler.tally)
+            for name, each in self._controllers.items()
+            if each.is_leading
+        }
+        return self._idle | leading
 
     # ------------------------------------------------------------------ what clients see
 
