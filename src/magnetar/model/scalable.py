@@ -300,6 +300,8 @@ class LayoutView:
     layout: Layout
     brokers: Mapping[SegmentId, BrokerAddress] = field(default_factory=dict)
     controller: BrokerAddress | None = None
+    key_hash: str = ""
+    """How producers of a regular topic place keys on its partitions, if the broker knows."""
 
 
 @dataclass(frozen=True, slots=True)

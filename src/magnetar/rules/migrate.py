@@ -32,6 +32,7 @@ from magnetar.model.scalable import (
     ScalableTopicMetadata,
 )
 from magnetar.model.segment import scalable_name
+from magnetar.rules.route import HashEvidence
 
 SEGMENTS_MAX: Final = 1000
 """A topic begins with no more after its migration; it may be split further."""
@@ -86,8 +87,23 @@ def find_refusals(survey: Survey, *, force: bool = False) -> tuple[BrokerError, 
     return tuple(found)
 
 
-def find_notes(survey: Survey) -> tuple[str, ...]:
+def find_notes(survey: Survey, evidence: HashEvidence) -> tuple[str, ...]:
     """What an operator should know, though it is not in the way."""
+    return (*_note_segments(survey), *_note_hashes(evidence))
+
+
+def _note_hashes(evidence: HashEvidence) -> tuple[str, ...]:
+    if not evidence.keys or evidence.explaining:
+        return ()
+    fits = ", ".join(f"{count} by {each.value}" for each, count in evidence.fits.items())
+    return (
+        "v4 producers disagree on the partition of a key, or choose it by themselves: of"
+        f" {evidence.keys} keys among the latest messages {fits}. The order of a key's messages"
+        " holds within a partition only; give all producers one hash (hashingScheme)",
+    )
+
+
+def _note_segments(survey: Survey) -> tuple[str, ...]:
     if survey.wanted is None and survey.segments < survey.partitions:
         return (
             f"{survey.partitions} partitions become {survey.segments} segments, not as many:"

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import assert_never
 
-from magnetar.model.hash import java_hash31, murmur3_32, murmur31, sign_safe_mod
+from magnetar.model.hash import boost_hash31, java_hash31, murmur3_32, murmur31, sign_safe_mod
 
 
 class KeyHash(StrEnum):
     """How a producer hashes a key onto partitions."""
 
     JAVA_STRING = "java-string"
+    """As Java clients do unless they are told otherwise."""
     MURMUR3 = "murmur3"
+    BOOST = "boost"
+    """As C++ clients and those made of them, such as Python's, do unless told otherwise."""
 
 
 class SegmentHash(StrEnum):
@@ -30,9 +34,51 @@ def route_partition(key: str, partitions: int, *, hashing: KeyHash = KeyHash.JAV
             value = java_hash31(key)
         case KeyHash.MURMUR3:
             value = murmur31(key.encode())
+        case KeyHash.BOOST:
+            value = boost_hash31(key.encode())
         case _:
             assert_never(hashing)
     return sign_safe_mod(value, partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class HashEvidence:
+    """Of so many keys on partitions, how many lie where each hash puts them."""
+
+    keys: int = 0
+    fits: Mapping[KeyHash, int] = field(default_factory=dict)
+
+    @property
+    def explaining(self) -> tuple[KeyHash, ...]:
+        """The hashes that put every key where it is; several when there are few keys."""
+        return tuple(each for each, count in self.fits.items() if count == self.keys)
+
+
+def gather_evidence(places: Iterable[tuple[str, int]], partitions: int) -> HashEvidence:
+    if partitions < 2:
+        return HashEvidence()
+    known = frozenset(places)
+    return HashEvidence(
+        len(known),
+        {
+            each: sum(route_partition(key, partitions, hashing=each) == at for key, at in known)
+            for each in KeyHash
+        },
+    )
+
+
+def decide_hash(evidence: HashEvidence, before: KeyHash | None) -> KeyHash | None:
+    """The one that explains every key. While several do, what was believed before, if anything was;
+    when none does, producers disagree, and it is that or what fits most keys.
+    """
+    if not evidence.keys:
+        return before
+    found = evidence.explaining
+    if len(found) == 1:
+        return found[0]
+    if found:
+        return before if before in found else None
+    return before or max(KeyHash, key=lambda each: evidence.fits[each])
 
 
 def route_turn(turn: int, partitions: int) -> int:

@@ -9,6 +9,7 @@ from typing import Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from magnetar.errors import ProtocolViolation
 from magnetar.model.position import Position
@@ -321,6 +322,16 @@ def decode_command(data: bytes | memoryview) -> BaseCommand:
     if _carries_text(body.DESCRIPTOR) and not is_text_valid(command):
         raise ProtocolViolation(f"text that is not UTF-8 in {name}")
     return command
+
+
+def unknown_bytes(message: Message, number: int) -> bytes | None:
+    """What a field holds that the protocol does not name."""
+    found = UnknownFieldSet(message)
+    for index in range(len(found)):
+        each = found[index]
+        if each.field_number == number and isinstance(each.data, bytes):
+            return each.data
+    return None
 
 
 def make_command(body: Message) -> BaseCommand:

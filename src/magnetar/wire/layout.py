@@ -37,6 +37,7 @@ from magnetar.wire.command import (
     ScalableTopicsSnapshot,
     SegmentBrokerAddress,
     SegmentInfoProto,
+    unknown_bytes,
 )
 from magnetar.wire.varint import spell_tag, spell_varint
 
@@ -47,6 +48,8 @@ _WIRE_CHECKPOINT = 1
 _ID_MAX: Final = 2**63 - 1
 _TIME_MAX: Final = 2**48
 """Milliseconds: far from now, and as wide as it is."""
+_KEY_HASH_FIELD: Final = 1000
+"""Ours, far from those of Apache Pulsar, whose clients pass over it."""
 _HEAD_BYTES: Final = 64
 _FRAMING_BYTES: Final = 6
 """A tag, and the length of what follows."""
@@ -58,6 +61,9 @@ def encode_layout(session_id: int, view: LayoutView, topic: str) -> bytes:
     dag = encode_dag(view)
     tag = spell_tag(CommandScalableTopicUpdate.DAG_FIELD_NUMBER)
     body = b"".join((update.SerializeToString(), tag, spell_varint(len(dag)), dag))
+    if view.key_hash:
+        told = view.key_hash.encode()
+        body += b"".join((spell_tag(_KEY_HASH_FIELD), spell_varint(len(told)), told))
     number = BaseCommand.SCALABLE_TOPIC_UPDATE
     head = BaseCommand(type=BaseCommand.Type.Name(number)).SerializeToString()
     content = b"".join((head, spell_tag(number), spell_varint(len(body)), body))
@@ -161,6 +167,13 @@ def _encode_segment(segment: Segment) -> bytes:
     if segment.legacy_topic:
         message.legacy_topic_name = segment.legacy_topic
     return message.SerializeToString()
+
+
+def decode_layout(update: CommandScalableTopicUpdate) -> LayoutView:
+    """What a client is told of a topic; raise ProtocolViolation for a layout that cannot be."""
+    view = decode_dag(update.dag)
+    told = unknown_bytes(update, _KEY_HASH_FIELD)
+    return view if told is None else replace(view, key_hash=told.decode(errors="replace"))
 
 
 def decode_dag(message: ScalableTopicDAG) -> LayoutView:

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pulsar
 import pytest
@@ -23,6 +24,7 @@ from magnetar import (
 )
 from magnetar.client.admin import AdminClient
 from magnetar.client.error import AdminConflict, AdminError, AdminUnreachable
+from magnetar.rules.route import KeyHash, route_partition
 from magnetar.testing.broker import MagnetarBroker
 from tests.interop.key_file import write_keys
 from tests.interop.official import connect
@@ -68,6 +70,45 @@ def topic(request: pytest.FixtureRequest, admin: AdminClient, names: Names) -> N
 
 
 # ---------------------------------------------------------------------- v4
+
+
+@pytest.mark.parametrize("hashing", list(KeyHash))
+def test_a_key_has_one_partition_whatever_hash_v4_producers_use(
+    broker: MagnetarBroker, admin: AdminClient, names: Names, hashing: KeyHash
+) -> None:
+    """The official client for Python uses Boost's, and no other unless it routes by itself."""
+
+    def route(message: pulsar.Message, count: int) -> int:
+        return route_partition(message.partition_key(), count, hashing=hashing)
+
+    options: dict[str, Any] = {}
+    if hashing is not KeyHash.BOOST:
+        custom = pulsar.PartitionsRoutingMode.CustomPartition
+        options = {"message_router": route, "message_routing_mode": custom}
+    admin.topics.create_partitioned(names.regular, 4)
+    keys = [f"customer-{number}" for number in range(40)]
+    client = connect(broker)
+    producer = client.create_producer(names.regular, **options)
+    for key in keys:
+        producer.send(b"v4", partition_key=key)
+
+    async def send() -> None:
+        async with (
+            AsyncPulsarClient(broker.service_url) as v5,
+            v5.producer(names.regular) as ours,
+        ):
+            for key in keys:
+                await ours.send(b"V5", key=key)
+
+    asyncio.run(send())
+    places: dict[str, set[int]] = {}
+    for index in range(4):
+        name = f"{names.regular}-partition-{index}"
+        reader = client.create_reader(name, pulsar.MessageId.earliest)
+        while reader.has_message_available():
+            places.setdefault(reader.read_next(10_000).partition_key(), set()).add(index)
+    client.close()
+    assert {key: len(found) for key, found in places.items()} == dict.fromkeys(keys, 1)
 
 
 def test_v4_clients_hold_a_migration_up_and_are_named(

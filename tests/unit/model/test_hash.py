@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.model.hash import java_hash31, murmur3_32, murmur31, sign_safe_mod
+from magnetar.model.hash import boost_hash31, java_hash31, murmur3_32, murmur31, sign_safe_mod
 
 # key, raw Murmur3, Murmur3 without sign, Java's hash without sign
 VECTORS = [
@@ -46,3 +46,10 @@ def test_java_counts_a_character_beyond_the_first_plane_as_two_units() -> None:
 
 def test_a_remainder_is_never_negative() -> None:
     assert [sign_safe_mod(value, 3) for value in (-4, -3, -1, 0, 5)] == [2, 0, 2, 0, 2]
+
+
+def test_boosts_hash_places_keys_as_the_official_client_for_python_does() -> None:
+    """Partitions out of 7 that pulsar-client 4.2.0 chose for keys of every length up to 24."""
+    keys = ["customer-number-1234-blue"[:length] for length in range(1, 25)]
+    chosen = [boost_hash31(key.encode()) % 7 for key in keys]
+    assert chosen == [6, 1, 3, 2, 5, 3, 3, 0, 5, 5, 3, 0, 2, 4, 0, 3, 0, 6, 6, 3, 2, 0, 6, 0]

@@ -34,6 +34,7 @@ from magnetar.rules.phase import (
     decide_step,
     segments_to_see,
 )
+from magnetar.rules.route import HashEvidence
 
 TOPIC = parse_topic("persistent://t/n/x")
 RECORD = plan_migration(TOPIC, 2, now_ms=7, bucket_budget=4)
@@ -85,7 +86,7 @@ def test_there_are_as_many_segments_as_partitions_or_as_fit_or_as_are_asked_for(
 ) -> None:
     survey = Survey(TOPIC, exists=True, partitions=partitions, wanted=wanted, fitting=fitting)
     assert survey.segments == segments and find_refusals(survey) == ()
-    assert bool(find_notes(survey)) is is_noted
+    assert bool(find_notes(survey, HashEvidence())) is is_noted
 
 
 @pytest.mark.parametrize("most", [0, 1, 2, 499, 999, 1000])

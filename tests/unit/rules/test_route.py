@@ -4,11 +4,14 @@ import pytest
 
 from magnetar.model.segment import tile_buckets
 from magnetar.rules.route import (
+    HashEvidence,
     KeyHash,
     SegmentHash,
     bucket_hash,
     bucket_index,
     bucket_slot,
+    decide_hash,
+    gather_evidence,
     route_partition,
     route_turn,
     segment_hash,
@@ -78,3 +81,35 @@ def test_a_split_point_opens_the_upper_bucket() -> None:
     assert splits == (0x4000, 0x8000, 0xC000)
     assert [bucket_index(splits, place) for place in (0, 0x3FFF, 0x4000, 0xFFFF)] == [0, 0, 1, 3]
     assert tile_buckets(1) == ()
+
+
+@pytest.mark.parametrize(
+    ("keys", "java", "murmur", "before", "expected"),
+    [
+        (0, 0, 0, None, None),
+        (0, 0, 0, KeyHash.JAVA_STRING, KeyHash.JAVA_STRING),
+        (3, 3, 1, None, KeyHash.JAVA_STRING),
+        (3, 3, 1, KeyHash.MURMUR3, KeyHash.JAVA_STRING),
+        (3, 3, 3, None, None),
+        (3, 3, 3, KeyHash.MURMUR3, KeyHash.MURMUR3),
+        (3, 3, 3, KeyHash.BOOST, None),
+        (3, 1, 2, None, KeyHash.MURMUR3),
+        (3, 1, 2, KeyHash.JAVA_STRING, KeyHash.JAVA_STRING),
+    ],
+)
+def test_a_hash_is_believed_that_explains_every_key(
+    keys: int, java: int, murmur: int, before: KeyHash | None, expected: KeyHash | None
+) -> None:
+    fits = {KeyHash.JAVA_STRING: java, KeyHash.MURMUR3: murmur, KeyHash.BOOST: 0}
+    assert decide_hash(HashEvidence(keys, fits), before) is expected
+
+
+@pytest.mark.parametrize("hashing", list(KeyHash))
+def test_a_few_keys_tell_the_hash_and_a_mixture_is_none(hashing: KeyHash) -> None:
+    keys = [f"k{number}" for number in range(20)]
+    places = [(key, route_partition(key, 2, hashing=hashing)) for key in keys]
+    found = gather_evidence(places * 3, 2)
+    assert found.keys == 20 and found.explaining == (hashing,)
+    other = [(key, 1 - place) for key, place in places[:3]]
+    assert gather_evidence(places + other, 2).explaining == ()
+    assert gather_evidence([("k", 0)], 1) == gather_evidence([("k", 0)], 0) == HashEvidence()

@@ -4,7 +4,7 @@ the way of every message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from magnetar.broker.persistent import PersistentTopic
@@ -17,6 +17,8 @@ from magnetar.wire.entry import count_messages, decode_entry
 
 _READS: Final = 32
 _ENTRIES_A_READ: Final = 8
+_LATEST: Final = 64
+_LATEST_BYTES_MAX: Final = 1 << 17
 _ENTRIES_BACK: Final = 8_192
 """How far back a sample goes."""
 _BYTES_MAX: Final = 1 << 20
@@ -39,6 +41,24 @@ async def load_key_sample(topic: PersistentTopic, span: HashRange) -> KeySample:
         if len(keys) >= MESSAGES_MAX:
             break
     return make_key_sample(keys, span)
+
+
+async def load_latest_keys(topic: PersistentTopic, producers: Collection[str]) -> list[str]:
+    """Keys of the latest messages of some producers."""
+    chain = topic.chain
+    first, end = chain.first_position, chain.next_position(chain.last_position)
+    there = chain.entries_between(first, end)
+    at = chain.position_after(first, max(0, there - _LATEST))
+    run = await chain.read(at, _LATEST, _LATEST_BYTES_MAX)
+    keys: list[str] = []
+    for entry in () if run is None else run.data:
+        try:
+            producer = decode_entry(entry)[0].producer_name
+        except ProtocolViolation:
+            continue
+        if producer in producers:
+            keys += [key for key in _keys_of(entry) if key is not None]
+    return keys
 
 
 def _keys_of(entry: bytes) -> Iterator[str | None]:

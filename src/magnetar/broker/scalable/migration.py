@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.classic import classic_consumers
 from magnetar.broker.scalable.guard import find_successor
+from magnetar.broker.scalable.key_hash import KEY_HASH_PROPERTIES
 from magnetar.broker.scalable.migration_plan import MigrationPlanner, changed_meanwhile
 from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.segment import LocalSegments, in_turns, together
@@ -256,7 +257,8 @@ class Migrations:
         self, name: TopicName, parents: Sequence[PersistentTopic]
     ) -> dict[str, str]:
         partitioned = await self._service.resources.partitioned.get(name)
-        return dict((partitioned.properties if partitioned else parents[0].properties) or {})
+        found = (partitioned.properties if partitioned else parents[0].properties) or {}
+        return {key: value for key, value in found.items() if key not in KEY_HASH_PROPERTIES}
 
     @asynccontextmanager
     async def _held(

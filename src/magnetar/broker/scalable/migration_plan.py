@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.classic import find_classic_clients
+from magnetar.broker.scalable.key_hash import load_evidence
 from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.segment import in_turns, together
 from magnetar.broker.scalable.size import check_size, fits_migrated
@@ -54,7 +55,7 @@ class MigrationPlanner:
             tuple(refusal.sentence for refusal in find_refusals(survey)),
             survey.clients,
             survey.segments,
-            find_notes(survey),
+            find_notes(survey, await load_evidence(self._service, name, survey.partitions)),
             {each.name_in(scalable_name(name)).full: each.state.value for each in made},
             _estimate_backlogs(parents),
         )

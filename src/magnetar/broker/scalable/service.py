@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from magnetar.broker.room import check_room
 from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.scalable.deletion import Deletions
+from magnetar.broker.scalable.key_hash import find_key_hash
 from magnetar.broker.scalable.load import LoadReporter
 from magnetar.broker.scalable.migration import Migrations
 from magnetar.broker.scalable.record import ScalableRecords
@@ -32,6 +33,7 @@ from magnetar.errors import (
 )
 from magnetar.metadata.store import Cancel
 from magnetar.model.layout import Layout
+from magnetar.model.migration import regular_name
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.model.scalable import (
@@ -241,6 +243,7 @@ class ScalableService:
     async def look_round(self) -> None:
         """What a controller does now and then; one that nobody needs any more goes."""
         await self.regular.drop_idle()
+        await self._look_at_keys()
         for controller in list(self._controllers.values()):
             try:
                 if controller.is_leading:
@@ -252,6 +255,18 @@ class ScalableService:
             except BrokerError as failure:
                 topic = controller.topic.full
                 _log.warning("round failed", topic=topic, reason=failure.sentence)
+
+    async def _look_at_keys(self) -> None:
+        """V4 producers may have begun since V5 clients opened a regular topic: a hash that is found
+        is stored, and told to those who watch.
+        """
+        sessions = [s for c in self._service.connections for s in c.scalable.layouts.values()]
+        for topic in {session.subject for session in sessions}:
+            try:
+                if "/" not in topic.local and await self.records.get(topic) is None:
+                    await find_key_hash(self._service, regular_name(topic), again=True)
+            except BrokerError as failure:
+                _log.warning("keys not read", topic=topic.full, reason=failure.sentence)
 
     async def _close(self, controller: Controller) -> None:
         del self._controllers[controller.topic]
@@ -317,7 +332,9 @@ class ScalableService:
             await self._create_by_lookup(topic)
             record = await self.records.get(topic)
         if record is None and name.domain is TopicDomain.PERSISTENT:
-            return topic, LayoutView(await self.regular.load_layout(name))
+            layout = await self.regular.load_layout(name)
+            found = await find_key_hash(self._service, name)
+            return topic, LayoutView(layout, key_hash="" if found is None else found.value)
         if record is None or record.is_deleting:
             raise TopicNotFound(f"Scalable topic not found: {topic}")
         if isinstance(record.intent, MigrateIntent):  # writers wait to hear of it, sealing can wait

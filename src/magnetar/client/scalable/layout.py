@@ -23,7 +23,7 @@ from magnetar.wire.command import (
     CommandScalableTopicLookup,
     CommandScalableTopicUpdate,
 )
-from magnetar.wire.layout import decode_dag
+from magnetar.wire.layout import decode_layout
 
 
 def parse_scalable(text: str) -> TopicName:
@@ -90,7 +90,7 @@ class LayoutWatch(Watch):
         return CommandScalableTopicClose(session_id=id)
 
     def _on_news(self, body: CommandScalableTopicUpdate) -> None:
-        view = decode_dag(body.dag)
+        view = decode_layout(body)
         if body.resolved_topic_name:
             self.topic = parse_topic(body.resolved_topic_name)
             if not view.layout.is_synthetic:  # once scalable, always: never again by the old name

@@ -65,7 +65,7 @@ class ScalableProducerOptions(TypedDict, total=False):
     segment_hash: str
     """auto, low, high: which half of a key's hash places it; auto does as the broker's release."""
     legacy_hash: KeyHash | str
-    """murmur3; java-string, as classic producers, on topics that are not scalable yet."""
+    """auto, java-string, murmur3, boost: how partitions are chosen; auto does as v4 producers."""
 
 
 class StreamOptions(TypedDict, total=False):
@@ -147,13 +147,11 @@ def build_scalable_producer(
     settings = build_producer(schema, ProducerOptions(**shared))  # type: ignore[typeddict-item]
     halves = {str(half): half for half in SegmentHash}
     half = options.get("segment_hash", "auto")
+    hashes = {str(known): known for known in KeyHash}
+    legacy = options.get("legacy_hash", "auto")
     routing = Routing(
         None if half == "auto" else choose("segment_hash", half, halves),
-        choose(
-            "legacy_hash",
-            options.get("legacy_hash", KeyHash.MURMUR3),
-            {str(known): known for known in KeyHash},
-        ),
+        None if legacy == "auto" else choose("legacy_hash", legacy, hashes),
     )
     return settings, routing, options.get("block_if_queue_full", True)
 

@@ -41,10 +41,12 @@ _REFRESH_FACTOR: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """How keys are placed; without a `half`, as the broker's release does it."""
+    """How keys are placed; without a `half`, as the broker's release does it, and without a
+    `legacy`, as the v4 producers of the topic do it.
+    """
 
     half: SegmentHash | None = None
-    legacy: KeyHash = KeyHash.MURMUR3
+    legacy: KeyHash | None = None
 
 
 class AsyncScalableProducer(Handle, Generic[T]):
@@ -237,9 +239,16 @@ class AsyncScalableProducer(Handle, Generic[T]):
         elif key is None:
             segment = route_any(layout, self._next_turn(layout))
         else:
-            routing = self._routing
-            segment = route_key(layout, key, half=self._half, legacy=routing.legacy)
+            segment = route_key(layout, key, half=self._half, legacy=self._key_hash)
         return self._lanes.get(segment.id) or self._start_lane(segment)
+
+    @property
+    def _key_hash(self) -> KeyHash:
+        """How keys are placed on partitions; as the proposal says when the broker cannot tell."""
+        told = self._watch.view.key_hash
+        return self._routing.legacy or (
+            KeyHash(told) if told in frozenset(KeyHash) else KeyHash.MURMUR3
+        )
 
     def _next_turn(self, layout: Layout) -> int:
         batching = self._settings.batching

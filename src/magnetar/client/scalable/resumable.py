@@ -84,7 +84,7 @@ class AsyncResumableProducer(AsyncScalableProducer[T]):
         if not self._ranges:
             return sheet
         found = sheet.find_stored(
-            self._ranges, half=self._half, legacy=self._legacy, hashing=self._routing.legacy
+            self._ranges, half=self._half, legacy=self._legacy, hashing=self._key_hash
         )
         return sheet.take(~found) if found.any() else sheet
 
@@ -103,7 +103,7 @@ class AsyncResumableProducer(AsyncScalableProducer[T]):
     def _pack(self, sheet: Sheet) -> Iterator[Item]:
         batching = self._settings.batching or _ONE_BY_ONE
         layout = self._watch.layout
-        for segment, part in sheet.part(layout, half=self._half, hashing=self._routing.legacy):
+        for segment, part in sheet.part(layout, half=self._half, hashing=self._key_hash):
             lane = self._lanes.get(segment.id) or self._start_lane(segment)
             packs = part.pack(
                 segment.bucket_splits,

@@ -1,0 +1,101 @@
+"""Which hash the v4 producers of a partitioned topic place keys by: V5 producers do the same.
+
+They do not say so, but a key that lies on a partition tells. The latest messages of those that are
+attached are looked at when a V5 client asks for the layout, and now and then; nothing is done on
+the way of a message. What was found is kept as a property of the topic; an operator's word is
+another, and counts more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.scalable.guard import is_classic_producer
+from magnetar.broker.scalable.key_sample import load_latest_keys
+from magnetar.errors import BrokerError
+from magnetar.model.migration import legacy_names
+from magnetar.model.name import TopicName
+from magnetar.model.policy import PartitionedTopicMetadata
+from magnetar.rules.route import HashEvidence, KeyHash, decide_hash, gather_evidence
+from magnetar.runtime.log import Log
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+CHOSEN: Final = "magnetar.keyHash"
+"""The property by which an operator says which hash it is."""
+SEEN: Final = "magnetar.keyHashSeen"
+KEY_HASH_PROPERTIES: Final = frozenset((CHOSEN, SEEN))
+_PARTITIONS_MAX: Final = 16
+"""Of those with v4 producers, so many are looked at."""
+
+_log = Log(__name__)
+
+
+async def find_key_hash(
+    service: Service, name: TopicName, *, again: bool = False
+) -> KeyHash | None:
+    """The hash that V5 producers are to use; None when any will do. One that was found before is
+    looked for once more when that is asked for.
+    """
+    stored = await service.resources.partitioned.get(name)
+    if stored is None:
+        return None
+    known = stored.properties or {}
+    if (chosen := _parse(known.get(CHOSEN))) is not None:
+        return chosen
+    before = _parse(known.get(SEEN))
+    if before is not None and not again:
+        return before
+    found = decide_hash(await load_evidence(service, name, stored.partitions), before)
+    if found is not None and found is not before:
+        await _remember(service, name, found)
+    return found
+
+
+async def load_evidence(service: Service, name: TopicName, partitions: int) -> HashEvidence:
+    """Where the keys of attached v4 producers lie."""
+    places: list[tuple[str, int]] = []
+    for index, topic, names in _find_classic(service, name, partitions):
+        try:
+            places += [(key, index) for key in await load_latest_keys(topic, names)]
+        except BrokerError as failure:
+            _log.warning("keys not read", topic=topic.name.full, reason=failure.sentence)
+    return gather_evidence(places, partitions)
+
+
+def _find_classic(
+    service: Service, name: TopicName, partitions: int
+) -> Iterator[tuple[int, PersistentTopic, frozenset[str]]]:
+    """Partitions with v4 producers, and the names of these."""
+    left = _PARTITIONS_MAX
+    for index, each in enumerate(legacy_names(name, partitions)):
+        topic = service.topics.get(each.full)
+        if not isinstance(topic, PersistentTopic) or topic.closed:
+            continue
+        names = frozenset(one.name for one in topic.producers if is_classic_producer(one))
+        if names:
+            yield index, topic, names
+            left -= 1
+        if not left:
+            return
+
+
+async def _remember(service: Service, name: TopicName, found: KeyHash) -> None:
+    def change(stored: PartitionedTopicMetadata) -> PartitionedTopicMetadata:
+        return replace(stored, properties={**(stored.properties or {}), SEEN: found.value})
+
+    try:
+        await service.resources.partitioned.update(name, change)
+    except BrokerError as failure:  # it is found again by whoever asks next
+        _log.warning("key hash not stored", topic=name.full, reason=failure.sentence)
+    else:
+        _log.info("v4 producers place keys", topic=name.full, hash=found.value)
+
+
+def _parse(text: str | None) -> KeyHash | None:
+    return KeyHash(text) if text in frozenset(KeyHash) else None
