@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from magnetar.broker.api import BrokerApi
 from magnetar.broker.api.broker import DYNAMIC_PATH
-from tests.unit.admin.assembly import OWNER, V2, Admin, run
+from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
+from magnetar.runtime.clock import SystemClock
+from tests.unit.admin.assembly import OWNER, V2, Admin, admin_of_new_broker, run
 
 BROKERS = f"{V2}/brokers"
 
@@ -53,6 +57,29 @@ def test_configuration_changes_at_run_time_and_survives() -> None:
         assert (await admin.get(f"{base}/values")).json == {}
 
     run(body)
+
+
+def test_a_change_reaches_every_broker_of_the_store() -> None:
+    async def main() -> None:
+        tree = MemoryTree(SystemClock())
+        stores = MemoryStore(tree), MemoryStore(tree)
+        base = f"{BROKERS}/configuration"
+        async with (
+            admin_of_new_broker(metadata=stores[0]) as one,
+            admin_of_new_broker(metadata=stores[1], superUserRoles="root") as other,
+        ):
+            config = other.service.config
+            assert (await one.post(f"{base}/superUserRoles/keeper")).status == 200
+            async with asyncio.timeout(20):
+                while set(config.superUserRoles) != {"keeper"}:
+                    await asyncio.sleep(0)
+                assert (await one.delete(f"{base}/superUserRoles")).status == 200
+                while set(config.superUserRoles) != {"root"}:
+                    await asyncio.sleep(0)
+        for store in stores:
+            await store.close()
+
+    asyncio.run(main())
 
 
 def test_a_value_with_slashes_is_kept_and_one_that_does_not_fit_changes_nothing() -> None:

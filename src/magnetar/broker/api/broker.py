@@ -19,6 +19,7 @@ from magnetar.errors import (
     ServiceNotReady,
     VersionConflict,
 )
+from magnetar.metadata.settle import Settler
 from magnetar.metadata.store import ABSENT
 from magnetar.runtime.configuration import dynamic_names
 from magnetar.runtime.log import Log
@@ -46,6 +47,9 @@ class BrokerSelfApi:
     def __init__(self, service: Service, bundles: BundleApi) -> None:
         self._service = service
         self._bundles = bundles
+        self._applied: set[str] = set()
+        """Keys whose values came from the store."""
+        self._settler = Settler(service.tasks, "configuration", self._follow)
 
     @property
     def version(self) -> str:
@@ -139,12 +143,34 @@ class BrokerSelfApi:
         await self._service.revocation.settle()
 
     async def apply_stored_configuration(self) -> None:
-        for key, value in (await self.dynamic_values()).items():
+        """Now, and again whenever a broker that shares the store changes it."""
+        store = self._service.store
+        store.watch(DYNAMIC_PATH, lambda _: self._on_stored())
+        store.watch_session(lambda _: self._on_stored())
+        await self._apply_stored()
+
+    def _on_stored(self) -> None:
+        if not self._service.closing:
+            self._settler.request()
+
+    async def _follow(self) -> None:
+        try:
+            await self._apply_stored()
+        except RecordUnreadable as error:
+            _log.error("configuration stays as it was", error=error)
+
+    async def _apply_stored(self) -> None:
+        values = await self.dynamic_values()
+        for key in self._applied - values.keys():
+            self._applied.discard(key)
+            self._service.config.reset_dynamic(key)
+        for key, value in values.items():
             self._apply(key, value)
 
     def _apply(self, key: str, value: str) -> None:
         try:
             self._service.config.update_dynamic(key, value)
+            self._applied.add(key)
         except PreconditionFailed as refusal:
             _log.warning("configuration value not applied", key=key, reason=refusal.sentence)
 
