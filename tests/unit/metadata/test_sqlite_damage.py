@@ -200,3 +200,27 @@ def test_a_write_that_fails_is_logged_now_and_then(
     complaints = [record for record in caplog.records if record.msg == "%s"]
     assert [record.args for record in complaints] == [("metadata write failed",)]
     with_store(file, look)
+
+
+def test_a_store_closes_on_a_full_disk_and_the_next_start_drops_what_was_ephemeral(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "metadata.db"
+
+    async def fail_to_close() -> None:
+        store = await SqliteStore.open(file, clock=SystemClock())
+        await store.put("/a", b"kept", expect=ABSENT)
+        await store.put("/e", b"goes", expect=ABSENT, ephemeral=True)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+        try:
+            await store.close()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    async def check(store: SqliteStore) -> None:
+        assert await store.get("/e") is None
+        assert await store.get("/a") is not None
+
+    asyncio.run(fail_to_close())
+    with_store(file, check)

@@ -215,6 +215,8 @@ class SqliteStore:
         try:
             if not self._lost:
                 await self._write(lambda tree: tree.end_session())
+        except StoreUnavailable:
+            pass  # logged; the next start drops what belongs to no session
         finally:
             self._lost = False
             self._waiting.put(None)
