@@ -25,6 +25,7 @@ from magnetar.runtime.log import Log
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
+    from magnetar.broker.topic import Topic
 
 CHOSEN: Final = "magnetar.keyHash"
 """The property by which an operator says which hash it is."""
@@ -55,6 +56,11 @@ async def find_key_hash(
     if found is not None and found is not before:
         await _remember(service, name, found)
     return found
+
+
+def is_mixed(topic: Topic) -> bool:
+    """Whether producers of both kinds are on a partition."""
+    return topic.name.is_partition and len({is_classic_producer(p) for p in topic.producers}) == 2
 
 
 async def load_evidence(service: Service, name: TopicName, partitions: int) -> HashEvidence:

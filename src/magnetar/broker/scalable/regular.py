@@ -102,6 +102,7 @@ class RegularTopics:
         topic = scalable_name(name)
         host = self._hosts.get(topic)
         if host is None:
+            await self._service.require_owner(name)  # one group, whichever broker a client knows
             if not await self.exists(name) and not await self._service.may_create(name):
                 raise TopicNotFound(f"Topic not found: {name}")
             layout = await self.load_layout(name)

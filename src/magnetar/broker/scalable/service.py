@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from magnetar.broker.room import check_room
 from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.scalable.deletion import Deletions
-from magnetar.broker.scalable.key_hash import find_key_hash
+from magnetar.broker.scalable.key_hash import find_key_hash, is_mixed
 from magnetar.broker.scalable.load import LoadReporter
 from magnetar.broker.scalable.migration import Migrations
 from magnetar.broker.scalable.record import ScalableRecords
@@ -261,7 +261,8 @@ class ScalableService:
         is stored, and told to those who watch.
         """
         sessions = [s for c in self._service.connections for s in c.scalable.layouts.values()]
-        for topic in {session.subject for session in sessions}:
+        mixed = [t.name for t in list(self._service.topics.values()) if is_mixed(t)]
+        for topic in {*(s.subject for s in sessions), *map(scalable_name, mixed)}:
             try:
                 if "/" not in topic.local and await self.records.get(topic) is None:
                     await find_key_hash(self._service, regular_name(topic), again=True)
@@ -318,6 +319,17 @@ class ScalableService:
         except NoOwner:
             return None
 
+    async def _host_address(self, name: TopicName) -> BrokerAddress | None:
+        """Where the groups of a regular topic are: with the owner of its partitions, whichever
+        broker a client knows. A broker that runs alone need not say so.
+        """
+        if not self._service.ownership.is_shared:
+            return None
+        try:
+            return (await self._service.ownership.owner_of(name)).address
+        except NoOwner:
+            return None
+
     async def resolve(
         self, name: TopicName, *, create_if_missing: bool
     ) -> tuple[TopicName, LayoutView]:
@@ -334,7 +346,10 @@ class ScalableService:
         if record is None and name.domain is TopicDomain.PERSISTENT:
             layout = await self.regular.load_layout(name)
             found = await find_key_hash(self._service, name)
-            return topic, LayoutView(layout, key_hash="" if found is None else found.value)
+            hashing = "" if found is None else found.value
+            return topic, LayoutView(
+                layout, controller=await self._host_address(name), key_hash=hashing
+            )
         if record is None or record.is_deleting:
             raise TopicNotFound(f"Scalable topic not found: {topic}")
         if isinstance(record.intent, MigrateIntent):  # writers wait to hear of it, sealing can wait
