@@ -8,6 +8,7 @@ goes on with new numbers for that many seconds; `MAGNETAR_DAMAGE_SEED=123` runs 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import sqlite3
@@ -246,6 +247,15 @@ async def check_service(service: Service, truth: Truth) -> None:
 
 async def run_case(seed: int, shelf: Shelf) -> str | None:
     """What is wrong after the damage; None when nothing is."""
+    while True:
+        try:
+            return await try_case(seed, shelf)
+        except OSError as clash:  # a free port that another case was quicker to take
+            if clash.errno != errno.EADDRINUSE:
+                raise
+
+
+async def try_case(seed: int, shelf: Shelf) -> str | None:
     random = Random(seed)
     source = random.choice([shelf.crashed, shelf.stopped])
     with tempfile.TemporaryDirectory(prefix="magnetar-damage-") as home:
@@ -269,6 +279,8 @@ async def run_case(seed: int, shelf: Shelf) -> str | None:
         except AssertionError as wrong:
             return f"{what}: {str(wrong).splitlines()[0]}"
         except Exception as crash:  # whatever it is, the case is to be told
+            if isinstance(crash, OSError) and crash.errno == errno.EADDRINUSE:
+                raise
             return f"{what}: {crash!r}"
     return None
 

@@ -159,6 +159,7 @@ def _settle_format(path: Path) -> None:
     elif version != FORMAT_VERSION:
         raise DataDirectoryRefused(
             f"{path} is in format {version}; this version reads and writes format {FORMAT_VERSION}"
+            f" ({path / _FORMAT})"
         )
 
 
