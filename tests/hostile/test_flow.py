@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.unit.broker.broker_place import Wire, until
 
 MIB = 1 << 20
 BASE = "persistent://public/default/"
+CONNECT = wire.CommandConnect(client_version="Test", protocol_version=21)
 
 
 def run(body: Callable[[Admin], Awaitable[None]], **settings: Any) -> None:
@@ -69,11 +71,17 @@ class SlowWire(Wire):
 
 
 class Client:
-    def __init__(self, admin: Admin, handlers: Any = HANDLERS) -> None:
+    def __init__(
+        self,
+        admin: Admin,
+        handlers: Any = HANDLERS,
+        *,
+        connect: wire.CommandConnect = CONNECT,
+    ) -> None:
         self.connection = Connection(admin.service, handlers)
         self.wire = SlowWire(self.connection)
         self.connection.connection_made(self.wire)
-        self.say(wire.CommandConnect(client_version="Test", protocol_version=21))
+        self.say(connect)
 
     def say(self, *bodies: Any) -> None:
         """All of it in one read of the socket."""
@@ -264,3 +272,37 @@ def test_what_a_watcher_of_scalable_topics_does_not_read_is_merged(updates: int)
         assert len(update.watchScalableTopicsUpdate.diff.added) == updates
 
     run(body)
+
+
+# ---------------------------------------------------------------------- credentials
+
+
+def test_what_comes_with_a_connect_waits_until_its_password_is_judged() -> None:
+    users = base64.b64encode(b"admin:$apr1$FG4AO6aX$KGYPuMoLUou3i6vUkPUUf.\n").decode()
+    settings = {
+        "authenticationEnabled": "true",
+        "authenticationProviders": "basic",
+        "basicAuthConf": f"data:;base64,{users}",
+    }
+
+    def connect(password: str) -> wire.CommandConnect:
+        data = f"admin:{password}".encode()
+        return wire.CommandConnect(
+            client_version="Test", auth_method_name="basic", auth_data=data, protocol_version=21
+        )
+
+    async def body(admin: Admin) -> None:
+        lookup = wire.CommandPartitionedTopicMetadata(topic=BASE + "x", request_id=7)
+        good, bad = Client(admin, connect=connect("123456")), Client(admin, connect=connect("no"))
+        for each in (good, bad):
+            each.say(lookup, lookup)
+            assert not each.wire.received, "no password is judged within a read"
+        await until(lambda: len(good.wire.received) == 3 and bad.wire.closed)
+        assert [each.type for each in good.wire.received] == [
+            BaseCommand.CONNECTED,
+            *[BaseCommand.PARTITIONED_METADATA_RESPONSE] * 2,
+        ]
+        [refused] = bad.wire.received
+        assert refused.error.error == wire.ServerError.AuthenticationError
+
+    run(body, **settings)

@@ -152,6 +152,8 @@ class Peer:
 
     async def ask(self, body: Any) -> list[BaseCommand]:
         """Everything that comes back before all is quiet."""
+        while not self.wire.received and not self.wire.closed:  # credentials are judged
+            await asyncio.sleep(0)
         await asyncio.sleep(0)  # what was said before is written
         before = len(self.wire.received)
         if isinstance(body, bytes):

@@ -16,11 +16,13 @@ from magnetar.admin.request import Call, Request, decode_body, parse_query
 from magnetar.admin.response import Response, Stream, json_response, refusal
 from magnetar.admin.route import Route
 from magnetar.admin.router import Found, Router, WrongMethod
+from magnetar.admin.slot import HttpSlots
 from magnetar.broker.api import BrokerApi
 from magnetar.errors import (
     BadRequest,
     BrokerError,
     PreconditionFailed,
+    ServiceNotReady,
     TopicMigrated,
     Unauthenticated,
     fault_of,
@@ -36,6 +38,8 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 CERTIFICATE_NAME: Final = "client_common_name"
 """What a scope's extension `tls` calls the common name of a verified client certificate."""
+IS_BODY_WHOLE: Final = "is_body_whole"
+"""What a scope's extensions call the question whether all of a request's body has arrived."""
 _FOR_BROWSERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -58,24 +62,34 @@ class BodyTooSlow(Exception):
 class Application:
     def __init__(self, api: BrokerApi, routes: Iterable[Route]) -> None:
         self._api = api
+        self.slots = HttpSlots(api.web.connections_max)
         self._router = Router(routes)
+        self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
-        match await self._answer(scope, receive):
-            case Stream() as stream:
-                limit = self._api.web.idle_s_max
-                await _send_stream(send, stream, path=str(scope["path"]), idle_s_max=limit)
-            case Response() as response:
-                await _send(send, response)
+        self._under_way += 1
+        try:
+            match await self._answer(scope, receive):
+                case Stream() as stream:
+                    await _send_stream(scope, send, stream, idle_s_max=self._api.web.idle_s_max)
+                case Response() as response:
+                    await _send(scope, send, response)
+        finally:
+            self._under_way -= 1
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response | Stream:
         path = bytes(scope["raw_path"]).decode("latin-1")
         method = str(scope["method"])
         try:
+            requests_max = self._api.web.requests_max
+            if requests_max is not None and self._under_way > requests_max:
+                raise ServiceNotReady(
+                    f"Reached the maximum number of HTTP requests: {requests_max}"
+                )
             self._check_site(scope, method)
             found = self._router.find(method, path)
-            caller = self._authenticate(found, scope)
+            caller = await self._authenticate(found, scope)
             match found:
                 case None:
                     return refusal(HTTPStatus.NOT_FOUND, f"There is nothing at {path}")
@@ -112,7 +126,7 @@ class Application:
         if names is not None and scope.get("server"):
             check_host(headers, str(scope["server"][0]), names)
 
-    def _authenticate(self, found: Found | WrongMethod | None, scope: Scope) -> Caller:
+    async def _authenticate(self, found: Found | WrongMethod | None, scope: Scope) -> Caller:
         """Before anything is told, even that there is nothing; some pages are for everybody."""
         if (
             isinstance(found, Found)
@@ -121,7 +135,8 @@ class Application:
         ):
             return NOBODY
         certificate_name = scope.get("extensions", {}).get("tls", {}).get(CERTIFICATE_NAME)
-        return self._api.authentication.authenticate(_headers(scope), certificate_name)
+        host = str((scope.get("client") or ("",))[0])
+        return await self._api.authentication.authenticate(_headers(scope), certificate_name, host)
 
     async def _read_body(self, receive: Receive) -> bytes:
         try:
@@ -204,9 +219,19 @@ async def _read_body(receive: Receive, bytes_max: int) -> bytes:
             return b"".join(chunks)
 
 
-async def _send(send: Send, response: Response) -> None:
+def _common_headers(scope: Scope) -> list[tuple[bytes, bytes]]:
+    """An answer that comes before the end of its request is the last one of the connection: how
+    long the rest of the body takes, and where the next request begins, is the client's word only.
+    """
+    is_body_whole = scope.get("extensions", {}).get(IS_BODY_WHOLE)
+    if is_body_whole is None or is_body_whole():
+        return list(_FOR_BROWSERS)
+    return [*_FOR_BROWSERS, (b"connection", b"close")]
+
+
+async def _send(scope: Scope, send: Send, response: Response) -> None:
     headers = [(name.encode("latin-1"), _header(value)) for name, value in response.headers]
-    headers += _FOR_BROWSERS
+    headers += _common_headers(scope)
     if response.content_type is not None:
         headers.append((b"content-type", response.content_type.encode("latin-1")))
     if response.status != HTTPStatus.NO_CONTENT:
@@ -215,19 +240,19 @@ async def _send(send: Send, response: Response) -> None:
     await send({"type": "http.response.body", "body": response.body})
 
 
-async def _send_stream(send: Send, stream: Stream, *, path: str, idle_s_max: float) -> None:
+async def _send_stream(scope: Scope, send: Send, stream: Stream, *, idle_s_max: float) -> None:
     """A failure on the way leaves the answer without its end: the reader sees that it is not whole.
 
     So does a reader that takes nothing for a long time.
     """
-    headers = [*_FOR_BROWSERS, (b"content-type", stream.content_type.encode("latin-1"))]
+    headers = [*_common_headers(scope), (b"content-type", stream.content_type.encode("latin-1"))]
     await send({"type": "http.response.start", "status": int(HTTPStatus.OK), "headers": headers})
     try:
         async for chunk in stream.chunks:
             async with asyncio.timeout(idle_s_max):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except (BrokerError, TimeoutError) as failure:
-        _log.warning("answer cut short", path=path, reason=str(failure))
+        _log.warning("answer cut short", path=str(scope["path"]), reason=str(failure))
         return
     await send({"type": "http.response.body", "body": b""})
 

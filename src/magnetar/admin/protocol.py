@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, cast
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from magnetar.admin.application import CERTIFICATE_NAME
+from magnetar.admin.application import CERTIFICATE_NAME, IS_BODY_WHOLE
+from magnetar.admin.linger import LingeringTransport
+from magnetar.admin.slot import HttpSlots
 from magnetar.broker.api.web import WebLimit
 from magnetar.model.certificate import common_name
 
-_UPGRADE_WISH: Final = re.compile(rb"\r\nconnection:[^\r\n]*upgrade[^\r\n]*\r\n", re.IGNORECASE)
+_WISH_HEADERS: Final = (b"upgrade", b"http2-settings")
 _TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
     b"connection: close\r\ncontent-length: 0\r\n\r\n"
@@ -24,37 +27,86 @@ class HeadTooLarge(Exception):
 
 
 class HttpProtocol(HttpToolsProtocol):
-    def __init__(self, *arguments: Any, limit: WebLimit, **named: Any) -> None:
+    def __init__(self, *arguments: Any, limit: WebLimit, slots: HttpSlots, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self.give_up: Callable[[], object] = lambda: None
+        """Ends a TLS handshake that is under way."""
         self._limit = limit
+        self._slots = slots
+        self._linger: LingeringTransport | None = None
         self._head_bytes = 0
         self._is_in_head = True
         self._is_too_large = False
+        self._has_wish = False
         self._too_slow: asyncio.TimerHandle | None = None
+        self._too_deaf: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        idle_s = self._limit.idle_s_max
+        self._linger = LingeringTransport(transport, self.loop, linger_s=idle_s)
+        super().connection_made(cast(asyncio.Transport, self._linger))
         self._watch_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._unwatch_head()
+        self._unwatch_reader()
         super().connection_lost(exc)
+        assert self._linger is not None
+        self._linger.on_lost()
+        self._slots.leave(self)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the connection was made, be it gone by now."""
+        return self._linger is not None
+
+    def evict(self) -> None:
+        if self._linger is None:
+            self.give_up()
+        else:
+            self._linger.abort()
 
     def data_received(self, data: bytes) -> None:
-        """The parser keeps what is not whole: count it."""
-        super().data_received(self._without_wish(data))
+        """The parser keeps what is not whole: count it. After the last answer all is dropped."""
+        if self.transport.is_closing():
+            return
+        self._unset_keepalive_if_required()
+        try:
+            self._feed(data)
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+            return
         if self._is_in_head:
             self._head_bytes += len(data)
             if self._head_bytes > self._limit.header_bytes_max and not self.transport.is_closing():
                 self._refuse()
 
-    def _without_wish(self, data: bytes) -> bytes:
-        """Pass over a wish to speak HTTP/2: a server may, but the parser would drop the body."""
-        if self.cycle is None or self.cycle.response_complete:
-            head, end, body = data.partition(b"\r\n\r\n")
-            if end:
-                return _UPGRADE_WISH.sub(b"\r\n", head + b"\r\n") + b"\r\n" + body
-        return data
+    def _feed(self, data: bytes) -> None:
+        """Pass over a wish to speak HTTP/2: a server may. The parser ends the request there and
+        would drop its body, so another one is given the same head without the wish.
+        """
+        while True:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as wish:
+                head = self._head_without_wish()
+                data = head + data[wish.args[0] :]
+                self.parser = httptools.HttpRequestParser(self)
+                self._has_wish = False
+
+    def _head_without_wish(self) -> bytes:
+        method, version = self.parser.get_method(), self.parser.get_http_version()
+        lines = [b"%b %b HTTP/%b" % (method, self.url, version.encode())]
+        for name, value in self.headers:
+            if name == b"connection":
+                wishes = [each.strip() for each in value.split(b",")]
+                value = b", ".join(each for each in wishes if each.lower() not in _WISH_HEADERS)
+            if name not in _WISH_HEADERS:
+                lines.append(name + b": " + value)
+        if method == b"CONNECT" or any(b"\r" in line or b"\n" in line for line in lines):
+            raise httptools.HttpParserError("a request that no head can be made of")
+        return b"\r\n".join(lines) + b"\r\n\r\n"
 
     def on_message_begin(self) -> None:
         """Say who the client is, as the TLS handshake verified it."""
@@ -63,6 +115,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_in_head = True
         if self._too_slow is None:
             self._watch_head()
+        assert self._linger is not None
+        self._linger.is_request_whole = False
         certificate = self.transport.get_extra_info("peercert")
         self.scope["extensions"] = {"tls": {CERTIFICATE_NAME: common_name(certificate)}}
 
@@ -73,7 +127,24 @@ class HttpProtocol(HttpToolsProtocol):
         if size > self._limit.header_bytes_max:
             self._is_too_large = True
             raise HeadTooLarge
+        self._has_wish = self.parser.should_upgrade()
+        if self._has_wish:
+            return
+        self._slots.on_request(self)
         super().on_headers_complete()
+        cycle, extensions = self.cycle, cast(dict[str, Any], self.scope["extensions"])
+        extensions[IS_BODY_WHOLE] = lambda: not cycle.more_body
+
+    def on_message_complete(self) -> None:
+        if not self._has_wish:
+            assert self._linger is not None
+            self._linger.is_request_whole = True
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.pipeline:
+            self._slots.on_answer(self)
 
     def send_400_response(self, msg: str) -> None:
         """What the parser does not understand; or what it was not allowed to take."""
@@ -86,6 +157,32 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.write(_TOO_LARGE)
         self.transport.close()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unwatch_reader()
+
+    def _watch_reader(self) -> None:
+        """A peer that reads nothing at all for long is not waited for."""
+        assert self._linger is not None
+        unread = self._linger.unread_bytes
+        self._too_deaf = self.loop.call_later(self._limit.idle_s_max, self._on_too_deaf, unread)
+
+    def _unwatch_reader(self) -> None:
+        if self._too_deaf is not None:
+            self._too_deaf.cancel()
+            self._too_deaf = None
+
+    def _on_too_deaf(self, unread_before: int) -> None:
+        assert self._linger is not None
+        if self._linger.unread_bytes < unread_before:
+            self._watch_reader()
+        else:
+            self.evict()
+
     def _watch_head(self) -> None:
         """From the connection on, for the first request."""
         self._too_slow = self.loop.call_later(self._limit.idle_s_max, self._on_too_slow)
@@ -97,4 +194,4 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _on_too_slow(self) -> None:
         self._too_slow = None
-        self.transport.close()
+        self.evict()

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
 from typing import Final, cast
 
 import uvicorn
 
 from magnetar.admin.application import Application
 from magnetar.admin.protocol import HttpProtocol
+from magnetar.admin.slot import HttpSlots
 from magnetar.broker.api.web import WebLimit
 from magnetar.errors import ServiceNotReady
+from magnetar.runtime.accept import accepting, attach
+from magnetar.runtime.log import Log, PacedLog
 from magnetar.runtime.task import TaskScope
+
+_log = Log(__name__)
 
 _BACKLOG: Final = 1024
 _SHUTDOWN_S_MAX: Final = 5
@@ -36,6 +40,42 @@ def open_socket(host: str, port: int) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+class HttpDoor:
+    """Makes a protocol of each connection that comes to one port."""
+
+    def __init__(
+        self,
+        make_protocol: Callable[[], HttpProtocol],
+        slots: HttpSlots,
+        tls: ssl.SSLContext | None,
+        *,
+        handshake_s_max: float,
+    ) -> None:
+        self._make_protocol = make_protocol
+        self._slots = slots
+        self._tls = tls
+        self._handshake_s_max = handshake_s_max
+        self._refused = PacedLog(_log)
+
+    async def serve(self, accepted: socket.socket, host: str) -> None:
+        """A TLS handshake takes a place, and may lose it, like any connection without a request."""
+        protocol = self._make_protocol()
+        try:
+            self._slots.enter(protocol)
+        except ServiceNotReady as refusal:
+            accepted.close()
+            self._refused.warning("connection refused", address=host, reason=refusal.sentence)
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        protocol.give_up = task.cancel
+        try:
+            await attach(accepted, protocol, self._tls, handshake_s_max=self._handshake_s_max)
+        finally:
+            if not protocol.is_connected:
+                self._slots.leave(protocol)
 
 
 class _Server(uvicorn.Server):
@@ -64,8 +104,7 @@ async def serving(
         lifespan="off",
         access_log=False,
         log_config=None,
-        http=cast(type[asyncio.Protocol], partial(HttpProtocol, limit=limit)),
-        limit_concurrency=limit.requests_max,
+        http=cast(type[asyncio.Protocol], HttpProtocol),
         ws="none",
         server_header=False,
         date_header=False,
@@ -74,18 +113,24 @@ async def serving(
         timeout_graceful_shutdown=_SHUTDOWN_S_MAX,
     )
     config.load()
-    config.ssl = tls
     server = _Server(config)
+
+    def make_protocol() -> HttpProtocol:
+        state = server.server_state
+        return HttpProtocol(config, state, {}, limit=limit, slots=app.slots)
+
     with open_socket(host, port) as listener:
         bound_port: int = listener.getsockname()[1]
         async with TaskScope("admin server") as tasks:
-            running = tasks.start(server.serve(sockets=[listener]), "serve")
+            running = tasks.start(server.serve(sockets=[]), "serve")
             while not server.started:
                 if running.done():
                     raise ServiceNotReady(f"the web port {bound_port} could not be served")
                 await asyncio.sleep(_POLL_S)
+            door = HttpDoor(make_protocol, app.slots, tls, handshake_s_max=limit.handshake_s_max)
             try:
-                yield bound_port
+                async with accepting(listener, door.serve):
+                    yield bound_port
             finally:
                 server.should_exit = True
                 await running

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -27,7 +28,7 @@ from magnetar.app.seed import seed_cluster
 from magnetar.app.storage import open_ledgers
 from magnetar.app.tls import check_tls, open_broker_tls, open_web_tls
 from magnetar.broker.api import BrokerApi
-from magnetar.broker.connection import Connection
+from magnetar.broker.door import BinaryDoor
 from magnetar.broker.handler import HANDLERS
 from magnetar.broker.ownership import (
     Owner,
@@ -47,6 +48,7 @@ from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.store import LedgerStore
 from magnetar.model.limit import make_limits
 from magnetar.model.position import LedgerId
+from magnetar.runtime.accept import accepting
 from magnetar.runtime.clock import Clock, SystemClock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log, configure_logs
@@ -58,6 +60,7 @@ _CACHE_MIB: Final = 256
 _GC_THRESHOLD: Final = 50_000
 _SWEEP_DELAY_S: Final = 10
 _WATCH_DISK_S: Final = 5
+_DESCRIPTORS_MAX: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,7 @@ async def serving(
             owner=owner,
             cache=EntryCache((settings.managedLedgerCacheSizeMB or _CACHE_MIB) * _MIB),
         )
+        service.ceiling.fit(_descriptor_limit())
         stack.push_async_callback(service.close)
         Upkeep(service).start()
         service.scalable.start()
@@ -152,13 +156,10 @@ async def serving(
         service.tasks.start(_sweep_later(service, found), name="sweep ledgers")
         api = BrokerApi(service)
         await api.apply_stored_configuration()
-        loop = asyncio.get_running_loop()
         for listener, tls in ((doors.plain, None), (doors.secure, doors.secure_tls)):
             if listener is not None:
-                server = await loop.create_server(
-                    lambda: Connection(service, HANDLERS), sock=listener, ssl=tls
-                )
-                stack.callback(server.close)
+                door = BinaryDoor(service, HANDLERS, tls)
+                await stack.enter_async_context(accepting(listener, door.serve))
         # The web ports open last: whoever polls one may use everything from the first answer on.
         application = make_application(api)
         for web, web_tls in ((doors.web_secure, doors.web_tls), (doors.web, None)):
@@ -306,6 +307,7 @@ def run(
 ) -> int:
     """Run the broker until SIGTERM or SIGINT; return the exit code."""
     os.umask(0o077)  # whatever the broker writes is its user's alone
+    _raise_descriptor_limit()
     configure_logs(level=log_level, as_json=log_format == "json")
     options: dict[str, object] = {
         "data": data,
@@ -323,6 +325,21 @@ def run(
         print(f"magnetar: {refusal.sentence}", file=sys.stderr)
         return 1
     return 0
+
+
+def _raise_descriptor_limit() -> None:
+    """As many connections as the system allows: the usual soft limit is for programs that may use
+    `select`.
+    """
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    most = _DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_MAX)
+    if _descriptor_limit() < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def _descriptor_limit() -> int:
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _DESCRIPTORS_MAX if soft == resource.RLIM_INFINITY else soft
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

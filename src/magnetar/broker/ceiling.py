@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from magnetar.errors import NotAllowed, ServiceNotReady, TooManyRequests
+from magnetar.rules.connection_limit import plan_connections
 from magnetar.runtime.configuration import Configuration
+from magnetar.runtime.log import Log, PacedLog
+
+_log = Log(__name__)
 
 
 class Ceiling:
@@ -15,6 +19,9 @@ class Ceiling:
 
     def __init__(self, config: Configuration) -> None:
         self._config = config
+        self.connections_max = config.brokerMaxConnections
+        self.http_connections_max = config.maxHttpServerConnections
+        self._refused = PacedLog(_log)
         self._connections = 0
         self._hosts: Counter[str] = Counter()
         self._lookups = 0
@@ -22,9 +29,16 @@ class Ceiling:
 
     # ------------------------------------------------------------------ connections
 
+    def fit(self, descriptors: int) -> None:
+        """Leave enough of the process's file descriptors for journal, ledgers and metadata."""
+        plan = plan_connections(
+            descriptors, self._config.brokerMaxConnections, self._config.maxHttpServerConnections
+        )
+        self.connections_max, self.http_connections_max = plan.connections, plan.http_connections
+
     def enter(self, host: str) -> None:
         """Count a connection. Raise NotAllowed, and count nothing, when there are too many."""
-        most = self._config.brokerMaxConnections
+        most = self.connections_max
         if most and self._connections >= most:
             raise NotAllowed(f"Reached the maximum number of connections: {most}")
         most = self._config.brokerMaxConnectionsPerIp
@@ -32,6 +46,9 @@ class Ceiling:
             raise NotAllowed(f"Reached the maximum number of connections from {host}: {most}")
         self._connections += 1
         self._hosts[host] += 1
+
+    def on_refused(self, address: str, refusal: NotAllowed) -> None:
+        self._refused.warning("connection refused", address=address, reason=refusal.sentence)
 
     def leave(self, host: str) -> None:
         self._connections -= 1

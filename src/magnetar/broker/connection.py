@@ -20,7 +20,7 @@ from magnetar.errors import (
     WireCode,
     fault_of,
 )
-from magnetar.model.caller import NOBODY
+from magnetar.model.caller import NOBODY, Caller
 from magnetar.model.certificate import common_name
 from magnetar.runtime.log import Log
 from magnetar.wire.command import (
@@ -64,7 +64,10 @@ _PONG: Final = encode_command(pong())
 class Connection(asyncio.Protocol):
     """Owns the socket, the producers and the consumers that came over it."""
 
-    def __init__(self, service: Service, handlers: Mapping[int, Handler]) -> None:
+    def __init__(
+        self, service: Service, handlers: Mapping[int, Handler], *, is_counted: bool = False
+    ) -> None:
+        """One that is counted has its place among the connections already."""
         self.service = service
         self.producers: dict[int, Producer] = {}
         self.producers_coming: dict[int, object] = {}
@@ -87,6 +90,7 @@ class Connection(asyncio.Protocol):
         self.handshake = Handshake(self)
         self.unsynced_bytes = 0
         self.is_held_back = False  # not read until more of that is on the disk
+        self._is_counted = is_counted
         self._handlers = handlers
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -121,16 +125,23 @@ class Connection(asyncio.Protocol):
         if self.service.closing:
             self.abort()
             return
-        try:
-            self.service.ceiling.enter(self.host)
-        except NotAllowed as refusal:
-            log.info("connection refused", address=self.address, reason=refusal.sentence)
-            self.refuse(NO_REQUEST, refusal)
-            self.close()
-            return
+        if not self._is_counted:
+            try:
+                self.service.ceiling.enter(self.host)
+            except NotAllowed as refusal:
+                self.service.ceiling.on_refused(self.address, refusal)
+                self.refuse(NO_REQUEST, refusal)
+                self.close()
+                return
+            self._is_counted = True
         self.service.connections.add(self)
         interval = self.service.config.keepAliveIntervalSeconds
         self._keep_alive = self._loop.call_later(interval, self._on_keep_alive)
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the connection was made, be it gone by now."""
+        return self._transport is not None
 
     def data_received(self, data: bytes) -> None:
         self._heard = True
@@ -221,8 +232,9 @@ class Connection(asyncio.Protocol):
         self._kept.clear()
         self.service.unread.forget(self)
         self._wake_answers()
-        if self in self.service.connections:
-            self.service.connections.remove(self)
+        self.service.connections.discard(self)
+        if self._is_counted:
+            self._is_counted = False
             self.service.ceiling.leave(self.host)
         if self._keep_alive is not None:
             self._keep_alive.cancel()
@@ -346,6 +358,11 @@ class Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------------ commands
 
+    def admit(self, caller: Caller) -> None:
+        """Its credentials are good: more than those may be sent."""
+        self.caller = caller
+        self._frame_bytes_max = self.service.config.maxMessageSize + FRAME_PADDING
+
     def _on_stray(self, run: SendRun) -> None:
         if run.producer_id in self.producers:
             raise ProtocolViolation(f"a SEND of {run.producer_id}, which waits for its turn")
@@ -364,8 +381,6 @@ class Connection(asyncio.Protocol):
             return
         if not self.handshake.is_done:
             self.handshake.on_connect(command.connect)
-            if self.handshake.is_done:
-                self._frame_bytes_max = self.service.config.maxMessageSize + FRAME_PADDING
             return
         if kind == BaseCommand.PING:
             self.send(_PONG)

@@ -8,7 +8,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, assert_never
 
 from magnetar.broker.authentication import Credential
-from magnetar.errors import Unauthenticated, Unauthorized
+from magnetar.errors import TooManyRequests, Unauthenticated, Unauthorized
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.rules.handshake import (
     Admit,
@@ -53,6 +53,7 @@ log = Log(__name__)
 REFRESH: Final = b"PulsarAuthRefresh"
 """What a challenge says that asks a connected client for fresh credentials."""
 _NO_METHOD: Final = "none"
+_JUDGING: Final = "credentials"
 
 
 class Handshake:
@@ -62,12 +63,18 @@ class Handshake:
         self._connection = connection
         self._credentials = Credentials()
         self._check: asyncio.TimerHandle | None = None
+        self._judging: asyncio.Task[None] | None = None
 
     @property
     def is_done(self) -> bool:
         return self._credentials.stage in (Stage.ADMITTED, Stage.ASKED)
 
     def close(self) -> None:
+        self._stop_checks()
+        if self._judging is not None:
+            self._judging.cancel()
+
+    def _stop_checks(self) -> None:
         if self._check is not None:
             self._check.cancel()
 
@@ -76,14 +83,22 @@ class Handshake:
         connection.client_version = connect.client_version
         connection.protocol_version = min(connect.protocol_version, PROTOCOL_VERSION)
         connection.features = connect.feature_flags
+        if connection.service.authentication.is_enabled:
+            connection.hold(_JUDGING)  # a password takes a while: what follows waits for it
+            self._judging = connection.service.tasks.start(self._connect(connect), "connect")
+        else:
+            self._take(apply_admission(self._credentials, NOBODY))
+
+    async def _connect(self, connect: CommandConnect) -> None:
         try:
-            turn = self._judge(connect)
+            turn = await self._judge(connect)
             self._check_roles(turn[0].caller, is_proxy=bool(connect.proxy_version))
-        except (Unauthenticated, Unauthorized) as refusal:
+        except (Unauthenticated, Unauthorized, TooManyRequests) as refusal:
             turn = self._refused(refusal)
         self._take(turn)
+        self._connection.release(_JUDGING)
 
-    def on_response(self, response: CommandAuthResponse) -> None:
+    async def on_response(self, response: CommandAuthResponse) -> None:
         """Fresh credentials; from somebody who never brought any they prove nothing."""
         if not self._connection.service.authentication.is_enabled:
             return
@@ -91,20 +106,18 @@ class Handshake:
             if not self._credentials.method:
                 raise Unauthenticated("fresh credentials from a client that brought none before")
             credential = self._credential(response.response.auth_data)
-            fresh = self._connection.service.authentication.prove(
-                self._credentials.method, credential
+            fresh = await self._connection.service.authentication.prove(
+                self._credentials.method, credential, self._connection.host
             )
             turn = apply_response(self._credentials, fresh)
-        except Unauthenticated as refusal:
+        except (Unauthenticated, TooManyRequests) as refusal:
             turn = self._refused(refusal)
         self._take(turn)
 
     # ------------------------------------------------------------------ judging
 
-    def _judge(self, connect: CommandConnect) -> Turn:
+    async def _judge(self, connect: CommandConnect) -> Turn:
         authentication = self._connection.service.authentication
-        if not authentication.is_enabled:
-            return apply_admission(self._credentials, NOBODY)
         judge = choose_judge(
             _method_of(connect), authentication.methods, authentication.anonymous_role
         )
@@ -114,9 +127,10 @@ class Handshake:
                 caller = Caller(role, original, is_anonymous=True)
                 return apply_admission(self._credentials, caller)
             case Prove(method):
-                own = authentication.prove(method, self._credential(connect.auth_data))
+                credential = self._credential(connect.auth_data)
+                own = await authentication.prove(method, credential, self._connection.host)
                 if original is not None and self._proves_originals:
-                    return self._judge_original(connect, own.role)
+                    return await self._judge_original(connect, own.role)
                 return apply_admission(
                     self._credentials,
                     Caller(own.role, original),
@@ -131,7 +145,7 @@ class Handshake:
     def _proves_originals(self) -> bool:
         return self._connection.service.config.authenticateOriginalAuthData
 
-    def _judge_original(self, connect: CommandConnect, proxy_role: str) -> Turn:
+    async def _judge_original(self, connect: CommandConnect, proxy_role: str) -> Turn:
         """The proxy hands on what its client brought: its word alone is not enough."""
         authentication = self._connection.service.authentication
         method = connect.original_auth_method or _NO_METHOD
@@ -142,7 +156,9 @@ class Handshake:
                 return apply_admission(self._credentials, caller)
             case Prove(method):
                 data = connect.original_auth_data.encode()
-                found = authentication.prove(method, Credential(data=data))
+                found = await authentication.prove(
+                    method, Credential(data=data), self._connection.host
+                )
                 return apply_admission(
                     self._credentials,
                     Caller(proxy_role, found.role),
@@ -165,7 +181,7 @@ class Handshake:
     def _credential(self, data: bytes) -> Credential:
         return Credential(data=data, certificate_name=self._connection.certificate_name)
 
-    def _refused(self, refusal: Unauthenticated | Unauthorized) -> Turn:
+    def _refused(self, refusal: Unauthenticated | Unauthorized | TooManyRequests) -> Turn:
         log.warning(
             "authentication failed", address=self._connection.address, reason=refusal.sentence
         )
@@ -178,7 +194,7 @@ class Handshake:
         self._credentials, step = turn
         match step:
             case Admit():
-                connection.caller = self._credentials.caller
+                connection.admit(self._credentials.caller)
                 connection.send_command(_connected(connection.service, connection.protocol_version))
                 self._schedule()
             case Challenge():
@@ -199,7 +215,7 @@ class Handshake:
 
     def _schedule(self) -> None:
         """Look again later; only credentials that can run out are looked at."""
-        self.close()
+        self._stop_checks()
         if self._credentials.expires_ms is None:
             return
         interval = self._connection.service.config.authenticationRefreshCheckSeconds

@@ -365,6 +365,7 @@ class Service:
         for connection in list(self.connections):
             connection.close()
         await self.tasks.close()
+        self.authentication.close()
         await self._close_topics()  # those that were still being loaded when the first round began
         self.schemas.close()
 

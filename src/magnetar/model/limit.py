@@ -236,7 +236,11 @@ class Limits:
     )
     # Connections
     connections: int = _limit(
-        0, Unit.COUNT, "brokerMaxConnections", NotAllowed, "Connections in all; 0: no limit."
+        0,
+        Unit.COUNT,
+        "brokerMaxConnections",
+        NotAllowed,
+        "Connections in all, TLS handshakes included; 0: by file descriptors.",
     )
     connections_per_host: int = _limit(
         0,
@@ -292,7 +296,14 @@ class Limits:
         Unit.COUNT,
         "maxConcurrentHttpRequests",
         503,
-        "Connections and requests at the same time.",
+        "Requests at the same time.",
+    )
+    http_connections: int = _limit(
+        2048,
+        Unit.COUNT,
+        "maxHttpServerConnections",
+        "the one that has been without a request for longest is closed",
+        "HTTP connections, TLS handshakes included; never more than file descriptors allow.",
     )
 
 

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from magnetar.errors import (
     BrokerError,
     ProtocolViolation,
+    TooManyRequests,
     Unauthenticated,
     Unauthorized,
     WireCode,
@@ -137,6 +138,8 @@ def apply_refusal(now: Credentials, refusal: BrokerError) -> Turn:
     step = Refuse()
     if isinstance(refusal, Unauthorized):
         step = Refuse(fault_of(refusal).code, "Invalid roles.")
+    elif isinstance(refusal, TooManyRequests):  # nothing was judged, and the client may try again
+        step = Refuse(fault_of(refusal).code, refusal.sentence)
     return replace(now, stage=Stage.REFUSED), step
 
 

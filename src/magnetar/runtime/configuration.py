@@ -109,6 +109,7 @@ class Configuration:
     maxConcurrentLookupRequest: int
     maxConcurrentTopicLoadRequest: int
     maxConsumersPerSubscription: int
+    maxHttpServerConnections: int
     maxConsumersPerTopic: int
     maxMessageSize: int
     maxNamespacesPerTenant: int

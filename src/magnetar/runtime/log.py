@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Final, TextIO
 
 from magnetar.errors import shorten
@@ -55,6 +56,34 @@ class Log:
             name: "********" if _SECRET.search(name) else value for name, value in fields.items()
         }
         self._logger.log(level, "%s", event, exc_info=error, extra={"fields": shown})
+
+
+class PacedLog:
+    """For what strangers can cause as often as they like: one line a second, with the number of
+    those that were left out since the last.
+    """
+
+    def __init__(self, log: Log, interval_s: float = 1.0) -> None:
+        self._log = log
+        self._interval_s = interval_s
+        self._next = 0.0
+        self._left_out = 0
+
+    def warning(self, event: str, **fields: object) -> None:
+        if self._is_due():
+            self._log.warning(event, **fields, **self._count())
+
+    def _is_due(self) -> bool:
+        now = monotonic()
+        if now < self._next:
+            self._left_out += 1
+            return False
+        self._next = now + self._interval_s
+        return True
+
+    def _count(self) -> dict[str, int]:
+        left_out, self._left_out = self._left_out, 0
+        return {"left_out": left_out} if left_out else {}
 
 
 def _fields_of(record: logging.LogRecord) -> Mapping[str, object]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from magnetar.broker.authentication import Authenticator, Credential, make_authenticator
 from magnetar.client.token import create_token, make_key_pair
-from magnetar.errors import InvalidConfiguration, Unauthenticated, Unauthorized
+from magnetar.errors import InvalidConfiguration, TooManyRequests, Unauthenticated, Unauthorized
 from magnetar.model.caller import NOBODY, Caller
+from magnetar.rules.handshake import Identity
 from magnetar.runtime.configuration import Configuration
 from magnetar.wire.jwt import SecretKey, parse_private_key
 
@@ -53,6 +57,14 @@ def basic(text: str) -> dict[str, str]:
     return {"authorization": "Basic " + base64.b64encode(text.encode()).decode()}
 
 
+def prove(door: Authenticator, method: str, credential: Credential) -> Identity:
+    return asyncio.run(door.prove(method, credential, "10.0.0.1"))
+
+
+def authenticate(door: Authenticator, headers: dict[str, str], certificate: str | None) -> Caller:
+    return asyncio.run(door.authenticate_http(headers, certificate, "10.0.0.1"))
+
+
 TOKEN = create_token("alice", KEY)
 EXPIRED = create_token("alice", KEY, expires_s=NOW_MS // 1000 - 1)
 
@@ -60,18 +72,18 @@ EXPIRED = create_token("alice", KEY, expires_s=NOW_MS // 1000 - 1)
 def test_off_means_everybody_is_nobody() -> None:
     off = make_authenticator(Configuration(), FixedClock())
     assert not off.is_enabled
-    assert off.authenticate_http(bearer("rubbish"), None) is NOBODY
+    assert authenticate(off, bearer("rubbish"), None) is NOBODY
 
 
 def test_each_method_proves_a_role() -> None:
     door = build(authenticationProviders="tls,token,basic", tlsTrustCertsFilePath="/dev/null")
     assert door.methods == ("tls", "token", "basic")
-    assert door.prove("token", Credential(data=TOKEN.encode())).role == "alice"
-    assert door.prove("basic", Credential(data=b"admin:123456")).role == "admin"
-    assert door.prove("tls", Credential(data=b"", certificate_name="bob")).role == "bob"
-    assert door.authenticate_http(bearer(TOKEN), None) == Caller("alice")
-    assert door.authenticate_http(basic("admin:123456"), None) == Caller("admin")
-    assert door.authenticate_http({}, "bob") == Caller("bob")
+    assert prove(door, "token", Credential(data=TOKEN.encode())).role == "alice"
+    assert prove(door, "basic", Credential(data=b"admin:123456")).role == "admin"
+    assert prove(door, "tls", Credential(data=b"", certificate_name="bob")).role == "bob"
+    assert authenticate(door, bearer(TOKEN), None) == Caller("alice")
+    assert authenticate(door, basic("admin:123456"), None) == Caller("admin")
+    assert authenticate(door, {}, "bob") == Caller("bob")
 
 
 def test_apaches_class_names_are_understood() -> None:
@@ -97,36 +109,36 @@ def test_apaches_class_names_are_understood() -> None:
 )
 def test_bad_credentials_are_refused_without_being_repeated(method: str, data: bytes) -> None:
     with pytest.raises(Unauthenticated) as refusal:
-        build().prove(method, Credential(data=data))
+        prove(build(), method, Credential(data=data))
     assert len(data) < 3 or data.decode("latin-1") not in refusal.value.sentence
 
 
 def test_a_password_that_was_right_once_is_not_right_for_another() -> None:
     door = build()
     for _ in range(2):
-        assert door.prove("basic", Credential(data=b"admin:123456")).role == "admin"
+        assert prove(door, "basic", Credential(data=b"admin:123456")).role == "admin"
         with pytest.raises(Unauthenticated):
-            door.prove("basic", Credential(data=b"admin:1234567"))
+            prove(door, "basic", Credential(data=b"admin:1234567"))
 
 
 def test_a_request_that_names_its_method_is_judged_by_it_alone() -> None:
     door = build(anonymousUserRole="guest")
     named = {"x-pulsar-auth-method-name": "token"}
-    assert door.authenticate_http({**bearer(TOKEN), **named}, None) == Caller("alice")
+    assert authenticate(door, {**bearer(TOKEN), **named}, None) == Caller("alice")
     with pytest.raises(Unauthenticated):
-        door.authenticate_http({**basic("admin:123456"), **named}, None)
+        authenticate(door, {**basic("admin:123456"), **named}, None)
     with pytest.raises(Unauthenticated, match="Unsupported authentication method"):
-        door.authenticate_http({"x-pulsar-auth-method-name": "sasl"}, None)
+        authenticate(door, {"x-pulsar-auth-method-name": "sasl"}, None)
 
 
 def test_without_a_method_the_first_that_accepts_counts_and_then_the_anonymous_role() -> None:
     with pytest.raises(Unauthenticated, match="Authentication required"):
-        build().authenticate_http(bearer(EXPIRED), None)
+        authenticate(build(), bearer(EXPIRED), None)
     guest = build(anonymousUserRole="guest")
-    assert guest.authenticate_http({}, None) == Caller("guest", is_anonymous=True)
-    assert guest.authenticate_http(bearer(EXPIRED), None).is_anonymous
+    assert authenticate(guest, {}, None) == Caller("guest", is_anonymous=True)
+    assert authenticate(guest, bearer(EXPIRED), None).is_anonymous
     with pytest.raises(Unauthenticated, match="method missing"):
-        build(anonymousUserRole="guest", strictAuthMethod=True).authenticate_http({}, None)
+        authenticate(build(anonymousUserRole="guest", strictAuthMethod=True), {}, None)
 
 
 @pytest.mark.parametrize(
@@ -142,21 +154,21 @@ def test_a_refused_request_says_why_and_not_what_was_sent(
     headers: dict[str, str], reason: str
 ) -> None:
     with pytest.raises(Unauthenticated, match=reason) as refusal:
-        build().authenticate_http(headers, None)
+        authenticate(build(), headers, None)
     for value in headers.values():
         assert value.split()[1] not in refusal.value.sentence
 
 
 def test_a_proxy_names_whom_it_speaks_for() -> None:
     headers = {**bearer(TOKEN), "x-original-principal": "bob"}
-    assert build().authenticate_http(headers, None) == Caller("alice", "bob")
+    assert authenticate(build(), headers, None) == Caller("alice", "bob")
     guarded = {"authorizationEnabled": True}
     with pytest.raises(Unauthorized):
-        build(**guarded).authenticate_http(headers, None)
+        authenticate(build(**guarded), headers, None)
     door = build(**guarded, proxyRoles="alice")
-    assert door.authenticate_http(headers, None) == Caller("alice", "bob")
+    assert authenticate(door, headers, None) == Caller("alice", "bob")
     with pytest.raises(Unauthorized):
-        door.authenticate_http(bearer(TOKEN), None)
+        authenticate(door, bearer(TOKEN), None)
 
 
 def test_public_keys_and_claims_are_configured_by_pulsars_names(tmp_path: Path) -> None:
@@ -168,10 +180,10 @@ def test_public_keys_and_claims_are_configured_by_pulsars_names(tmp_path: Path) 
     audience = {"tokenAudienceClaim": "aud", "tokenAudience": "here"}
     door = build(**settings, **audience, tokenPublicAlg="ES256")
     for_us = create_token("alice", private, audience="here")
-    assert door.authenticate_http(bearer(for_us), None) == Caller("alice")
+    assert authenticate(door, bearer(for_us), None) == Caller("alice")
     for wrong in (create_token("alice", private), create_token("alice", private, audience="there")):
         with pytest.raises(Unauthenticated):
-            door.authenticate_http(bearer(wrong), None)
+            authenticate(door, bearer(wrong), None)
     with pytest.raises(InvalidConfiguration, match="key for ES256, not for RS256"):
         build(**settings, tokenPublicAlg="RS256")
 
@@ -204,3 +216,67 @@ def test_a_provider_without_anything_to_judge_by_is_refused(
 ) -> None:
     with pytest.raises(InvalidConfiguration, match=sentence):
         build(**settings)
+
+
+# ---------------------------------------------------------------------- what is slow to judge
+
+
+class SlowProvider:
+    """Judges when it is told to."""
+
+    method = "basic"
+
+    def __init__(self) -> None:
+        self.may_end = threading.Event()
+        self.under_way: Counter[bytes | None] = Counter()
+        self.most: Counter[bytes | None] = Counter()
+        self.threads: set[str] = set()
+
+    def is_slow(self, credential: Credential) -> bool:
+        return True
+
+    def authenticate(self, credential: Credential, *, now_ms: int) -> Identity:
+        name = credential.data
+        self.threads.add(threading.current_thread().name)
+        self.under_way[name] += 1
+        self.most[name] = max(self.most[name], self.under_way[name])
+        assert self.may_end.wait(20)
+        self.under_way[name] -= 1
+        return Identity("alice")
+
+
+def test_passwords_are_judged_off_the_loop_and_few_at_once_for_one_address() -> None:
+    provider = SlowProvider()
+    door = Authenticator({"basic": provider}, FixedClock())
+
+    async def main() -> None:
+        guesses = [
+            asyncio.ensure_future(door.prove("basic", Credential(data=b"guess"), "10.0.0.1"))
+            for _ in range(64)
+        ]
+        await asyncio.sleep(0)
+        with pytest.raises(TooManyRequests, match=r"from 10\.0\.0\.1 are under way"):
+            await door.prove("basic", Credential(data=b"guess"), "10.0.0.1")
+        other = asyncio.ensure_future(door.prove("basic", Credential(data=b"other"), "10.0.0.2"))
+        while not provider.under_way[b"other"]:
+            await asyncio.sleep(0.001)
+        assert provider.under_way[b"guess"] <= 2, "and the loop goes on meanwhile"
+        provider.may_end.set()
+        assert (await other).role == "alice"
+        assert len(await asyncio.gather(*guesses)) == 64
+        assert provider.most[b"guess"] == 2
+        assert (await door.prove("basic", Credential(), "10.0.0.1")).role == "alice"
+
+    asyncio.run(main())
+    door.close()
+    assert threading.current_thread().name not in provider.threads
+
+
+def test_a_password_has_a_length_and_what_is_longer_is_not_judged() -> None:
+    door = build()
+    with pytest.raises(Unauthenticated, match="longer than the 255 bytes"):
+        prove(door, "basic", Credential(data=b"admin:" + b"1" * 256))
+    with pytest.raises(Unauthenticated, match="invalid password"):
+        prove(door, "basic", Credential(data=b"admin:" + b"1" * 255))
+    with pytest.raises(Unauthenticated, match="longer than the 5 bytes"):
+        prove(build(maxPasswordLength=5), "basic", Credential(data=b"admin:123456"))

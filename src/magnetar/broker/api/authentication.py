@@ -21,6 +21,9 @@ class AuthenticationApi:
         """Whether a page that is usually for everybody is not: metrics, when told so."""
         return path == _METRICS and self._service.config.authenticateMetricsEndpoint
 
-    def authenticate(self, headers: Mapping[str, str], certificate_name: str | None) -> Caller:
+    async def authenticate(
+        self, headers: Mapping[str, str], certificate_name: str | None, host: str
+    ) -> Caller:
         """Raise Unauthenticated for nobody that is known."""
-        return self._service.authentication.authenticate_http(headers, certificate_name)
+        authentication = self._service.authentication
+        return await authentication.authenticate_http(headers, certificate_name, host)

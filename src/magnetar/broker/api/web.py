@@ -22,6 +22,9 @@ class WebLimit:
     header_bytes_max: int
     body_bytes_max: int
     requests_max: int | None
+    connections_max: int
+    handshake_s_max: float
+    """How long a TLS handshake may take."""
     idle_s_max: float
     """How long the head or the body of a request may take to come, a part of an answer to be taken,
     and the next request to begin."""
@@ -40,6 +43,8 @@ def make_web_limit(service: Service) -> WebLimit:
         header_bytes_max=config.httpMaxRequestHeaderSize,
         body_bytes_max=body_max if body_max > 0 else _BODY_BYTES_MAX,
         requests_max=config.maxConcurrentHttpRequests or None,
+        connections_max=service.ceiling.http_connections_max,
+        handshake_s_max=service.limits.handshake_s,
         idle_s_max=config.httpServerIdleTimeout / 1000,
         limits=service.limits,
         names=_names_of(service) if is_open else None,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from magnetar.broker.authentication.provider import Credential, Provider
+from magnetar.broker.authentication.slow import SlowJudge
 from magnetar.errors import InvalidConfiguration, Unauthenticated
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.rules.handshake import Identity, check_original
@@ -41,25 +43,35 @@ class Authenticator:
         self._providers = providers
         self._clock = clock
         self._is_strict = is_strict
+        self._slow = SlowJudge()
 
     @property
     def methods(self) -> tuple[str, ...]:
         return tuple(self._providers)
 
-    def prove(self, method: str, credential: Credential) -> Identity:
+    async def prove(self, method: str, credential: Credential, host: str) -> Identity:
         """Raise Unauthenticated when the method's provider does not accept it."""
-        return self._providers[method].authenticate(credential, now_ms=self._clock.now_ms())
+        provider = self._providers[method]
+        judge = partial(provider.authenticate, credential, now_ms=self._clock.now_ms())
+        return await self._slow.run(host, judge) if provider.is_slow(credential) else judge()
 
-    def authenticate_http(self, headers: Mapping[str, str], certificate_name: str | None) -> Caller:
+    def close(self) -> None:
+        self._slow.close()
+
+    async def authenticate_http(
+        self, headers: Mapping[str, str], certificate_name: str | None, host: str
+    ) -> Caller:
         """Who sends a request, and for whom."""
         if not self.is_enabled:
             return NOBODY
-        caller = self._find_caller(headers, certificate_name)
+        caller = await self._find_caller(headers, certificate_name, host)
         if self.proxy_roles is not None:
             check_original(caller, self.proxy_roles, may_repeat=True)
         return caller
 
-    def _find_caller(self, headers: Mapping[str, str], certificate_name: str | None) -> Caller:
+    async def _find_caller(
+        self, headers: Mapping[str, str], certificate_name: str | None, host: str
+    ) -> Caller:
         """A client may name its method, else the first that accepts counts."""
         original = headers.get(ORIGINAL_HEADER) or None
         credential = Credential(
@@ -69,13 +81,13 @@ class Authenticator:
         if method is not None:
             if method not in self._providers:
                 raise Unauthenticated(f"Unsupported authentication method: [{method}].")
-            return Caller(self.prove(method, credential).role, original)
+            return Caller((await self.prove(method, credential, host)).role, original)
         if self._is_strict:
             raise Unauthenticated("Authentication method missing")
         sent, reasons = _methods_sent(credential), []
         for each in self._providers:
             try:
-                return Caller(self.prove(each, credential).role, original)
+                return Caller((await self.prove(each, credential, host)).role, original)
             except Unauthenticated as refusal:
                 if each in sent:  # the others speak of a credential of another kind
                     reasons.append(f"{each}: {refusal.sentence}")

@@ -13,6 +13,9 @@ from magnetar.runtime.configuration import Configuration
 class CertificateProvider:
     method: Final = "tls"
 
+    def is_slow(self, credential: Credential) -> bool:
+        return False
+
     def authenticate(self, credential: Credential, *, now_ms: int) -> Identity:
         if not credential.certificate_name:
             raise Unauthenticated("Client unable to authenticate with TLS certificate")

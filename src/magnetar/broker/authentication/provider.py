@@ -25,5 +25,10 @@ class Provider(Protocol):
     def method(self) -> str:
         """The name clients choose it by."""
 
+    def is_slow(self, credential: Credential) -> bool:
+        """Whether to judge it takes so long that other clients would have to wait: more than about
+        a millisecond.
+        """
+
     def authenticate(self, credential: Credential, *, now_ms: int) -> Identity:
         """Raise Unauthenticated, with a sentence that repeats nothing of the credential."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from magnetar.broker.connection import Connection
 from magnetar.wire.command import BaseCommand
 
 
-def on_auth_response(connection: Connection, command: BaseCommand) -> None:
-    connection.handshake.on_response(command.authResponse)
+def on_auth_response(connection: Connection, command: BaseCommand) -> Awaitable[None]:
+    return connection.handshake.on_response(command.authResponse)

@@ -1,0 +1,45 @@
+"""Where connections of the binary protocol come in: one port, with TLS or without."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Mapping
+
+from magnetar.broker.connection import Connection, Handler
+from magnetar.broker.service import Service
+from magnetar.errors import NotAllowed
+from magnetar.runtime.accept import attach
+
+
+class BinaryDoor:
+    def __init__(
+        self, service: Service, handlers: Mapping[int, Handler], tls: ssl.SSLContext | None
+    ) -> None:
+        self._service = service
+        self._handlers = handlers
+        self._tls = tls
+
+    async def serve(self, accepted: socket.socket, host: str) -> None:
+        """A TLS handshake counts as a connection from the beginning; there are no words yet to
+        refuse it with. Others are refused by the protocol.
+        """
+        ceiling, is_counted = self._service.ceiling, self._tls is not None
+        if is_counted:
+            try:
+                ceiling.enter(host)
+            except NotAllowed as refusal:
+                accepted.close()
+                ceiling.on_refused(host, refusal)
+                return
+        connection = Connection(self._service, self._handlers, is_counted=is_counted)
+        try:
+            await attach(
+                accepted,
+                connection,
+                self._tls,
+                handshake_s_max=self._service.limits.handshake_s,
+            )
+        finally:
+            if is_counted and not connection.is_made:
+                ceiling.leave(host)
