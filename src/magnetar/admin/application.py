@@ -26,10 +26,12 @@ from magnetar.errors import (
     TopicMigrated,
     Unauthenticated,
     fault_of,
+    shorten,
 )
 from magnetar.model import permission
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.runtime.log import Log
+from magnetar.runtime.watchdog import names_work
 
 Message: TypeAlias = MutableMapping[str, Any]
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -78,6 +80,7 @@ class Application:
         finally:
             self._under_way -= 1
 
+    @names_work(lambda local: f"{local['method']} {shorten(local['path'])}")
     async def _answer(self, scope: Scope, receive: Receive) -> Response | Stream:
         path = bytes(scope["raw_path"]).decode("latin-1")
         method = str(scope["method"])

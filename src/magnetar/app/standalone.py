@@ -150,6 +150,7 @@ async def serving(
         )
         service.ceiling.fit(_descriptor_limit())
         stack.push_async_callback(service.close)
+        stack.enter_context(service.watchdog.running())
         Upkeep(service).start()
         service.scalable.start()
         service.tasks.start(_watch_disk(reserve, ledgers), name="watch the disk")

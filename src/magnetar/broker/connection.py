@@ -23,6 +23,7 @@ from magnetar.errors import (
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.model.certificate import common_name
 from magnetar.runtime.log import Log
+from magnetar.runtime.watchdog import names_work
 from magnetar.wire.command import (
     NO_REQUEST,
     BaseCommand,
@@ -170,6 +171,7 @@ class Connection(asyncio.Protocol):
         self._rest = bytearray(data[used:])
         self._needed = needed
 
+    @names_work(lambda local: "SEND")
     def _start(self, items: list[Item]) -> bool:
         """Start runs and commands until the connection is held; return whether that was all."""
         for index, item in enumerate(items):
@@ -372,6 +374,7 @@ class Connection(asyncio.Protocol):
             return
         raise ProtocolViolation(f"a SEND for the unknown producer {run.producer_id}")
 
+    @names_work(lambda local: BaseCommand.Type.Name(local["command"].type))
     def _on_command(self, data: bytes) -> None:
         command = decode_command(data)
         kind = command.type
@@ -411,6 +414,7 @@ class Connection(asyncio.Protocol):
             return False
         return True
 
+    @names_work(lambda local: BaseCommand.Type.Name(local["command"].type))
     async def _serve(self, waiting: Awaitable[None], command: BaseCommand) -> None:
         request_id: int = getattr(body_of(command), "request_id", NO_REQUEST)
         try:

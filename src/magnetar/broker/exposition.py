@@ -222,6 +222,7 @@ def _write_broker(
 
 
 def _write_process(text: MetricText, service: Service) -> None:
+    service.watchdog.write(text, {"cluster": service.cluster, "broker": service.broker_id})
     usage = resource.getrusage(resource.RUSAGE_SELF)
     labels = format_labels({"cluster": service.cluster})
     seconds = usage.ru_utime + usage.ru_stime

@@ -53,6 +53,7 @@ from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
 from magnetar.runtime.task import TaskScope
+from magnetar.runtime.watchdog import Watchdog
 
 log = Log(__name__)
 
@@ -86,6 +87,7 @@ class Service:
         self.authorization = Authorization(config, resources)
         self.ceiling = Ceiling(config)
         self.unread = UnreadBytes(self.limits)
+        self.watchdog = Watchdog(warn_ms=self.limits.loop_held_ms)
         self.ownership = ownership
         self.owner = owner
         self.authentication = make_authenticator(config, clock)

@@ -273,6 +273,13 @@ class Limits:
         ServiceNotReady,
         "Topics being loaded at the same time; 0: no limit.",
     )
+    loop_held_ms: int = _limit(
+        100,
+        Unit.MILLISECONDS,
+        "eventLoopHeldWarningMillis",
+        "named in the log",
+        "Time for which one command or route keeps the broker from all others; 0: not watched.",
+    )
     # HTTP
     http_head_bytes: int = _limit(
         8 * _KIB,

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from magnetar.runtime.log import Log
+from magnetar.runtime.watchdog import names_work
 
 T = TypeVar("T")
 
@@ -44,6 +45,7 @@ class TaskScope:
         """Call `body` again and again, `interval_s` after the last end; failures are logged."""
         return self.start(self._repeat(interval_s, body, name), name)
 
+    @names_work(lambda local: str(local["name"]))
     async def _repeat(
         self, interval_s: float, body: Callable[[], Awaitable[None] | None], name: str
     ) -> None:
