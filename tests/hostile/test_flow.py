@@ -77,9 +77,10 @@ class Client:
         handlers: Any = HANDLERS,
         *,
         connect: wire.CommandConnect = CONNECT,
+        make_wire: type[SlowWire] = SlowWire,
     ) -> None:
         self.connection = Connection(admin.service, handlers)
-        self.wire = SlowWire(self.connection)
+        self.wire = make_wire(self.connection)
         self.connection.connection_made(self.wire)
         self.say(connect)
 
@@ -195,6 +196,34 @@ def test_commands_wait_unstarted_while_the_peer_does_not_read() -> None:
     run(body)
 
 
+class FullWire(SlowWire):
+    """A socket that does not close before everything is read, unless it is aborted."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self._unread.clear()
+        self.unread_bytes = 0
+        self._connection.connection_lost(None)
+
+
+def test_a_connection_that_is_closed_does_not_wait_for_who_never_reads() -> None:
+    async def body(admin: Admin) -> None:
+        client = Client(admin, make_wire=FullWire)
+        await settle()
+        client.wire.is_reading = False
+        client.connection.send(bytes(MIB))
+        await settle()
+        client.say(wire.CommandConnected(server_version="no"))
+        assert client.wire.closed and client.connection in admin.service.connections
+        async with asyncio.timeout(20):
+            while client.connection in admin.service.connections:
+                await asyncio.sleep(0.01)
+
+    run(body)
+
+
 # ---------------------------------------------------------------------- watchers
 
 
@@ -261,7 +290,7 @@ def test_what_a_watcher_of_scalable_topics_does_not_read_is_merged(updates: int)
             path = f"{V2}/scalable/public/default/s{number}"
             assert (await admin.put(path, {})).status == 204
         [watcher] = client.connection.scalable.namespaces.values()
-        await until(lambda: len(watcher._watch.present) == updates)
+        await until(lambda: watcher._watch.untold_count == updates)
         await settle()
         assert client.wire.unread_bytes == waiting
         client.wire._unread.clear()

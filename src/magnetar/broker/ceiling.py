@@ -35,6 +35,12 @@ class Ceiling:
             descriptors, self._config.brokerMaxConnections, self._config.maxHttpServerConnections
         )
         self.connections_max, self.http_connections_max = plan.connections, plan.http_connections
+        if plan.connections < self._config.brokerMaxConnections:
+            _log.warning(
+                "brokerMaxConnections is more than the file descriptors allow",
+                descriptors=descriptors,
+                connections=plan.connections,
+            )
 
     def enter(self, host: str) -> None:
         """Count a connection. Raise NotAllowed, and count nothing, when there are too many."""

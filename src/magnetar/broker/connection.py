@@ -58,6 +58,7 @@ _UNSYNCED_BYTES_MAX: Final = 32 << 20
 _QUEUED_BYTES_MAX: Final = 256 << 20
 """The same for all connections together."""
 _CLOSED_PRODUCER_GRACE_S: Final = 30.0
+_LINGER_S: Final = 2.0
 _PING: Final = encode_command(ping())
 _PONG: Final = encode_command(pong())
 
@@ -259,12 +260,14 @@ class Connection(asyncio.Protocol):
         self.consumers_away.clear()
 
     def close(self) -> None:
-        """Write what is gathered, then end the connection."""
+        """Write what is gathered, then end the connection; one whose peer does not read, soon."""
         if self.closed or self._transport is None:
             return
         self._flush()
         self.closed = True
         self._transport.close()
+        if self.unread_bytes:
+            self._loop.call_later(_LINGER_S, self._transport.abort)
 
     # ------------------------------------------------------------------ writing
 

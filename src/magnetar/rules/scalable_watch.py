@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -22,41 +22,44 @@ class Diff:
     removed: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class NamespaceWatch:
-    """The topics a watcher knows, and those there are; changes that undo each other vanish."""
+    """The topics a watcher knows, and what it was not told; changes that undo each other vanish.
 
-    filters: Mapping[str, str] = field(default_factory=dict)
-    told: frozenset[str] = frozenset()
-    present: frozenset[str] = frozenset()
+    It changes in place: a change costs the same however many topics there are.
+    """
 
-    def start(self, topics: Iterable[str]) -> NamespaceWatch:
+    def __init__(self, filters: Mapping[str, str] | None = None) -> None:
+        self.filters: Mapping[str, str] = filters or {}
+        self._told: set[str] = set()
+        self._untold: dict[str, bool] = {}
+
+    def start(self, topics: Iterable[str]) -> None:
         """Once the first list is known; the caller sends it unless `is_known`."""
-        names = frozenset(topics)
-        return replace(self, told=names, present=names)
+        self._told = set(topics)
 
-    def change(self, topic: str, properties: Mapping[str, str] | None) -> NamespaceWatch:
+    def change(self, topic: str, properties: Mapping[str, str] | None) -> None:
         """A topic was written; one that is gone has no properties."""
-        if properties is not None and matches_filters(properties, self.filters):
-            return replace(self, present=self.present | {topic})
-        return replace(self, present=self.present - {topic})
+        exists = properties is not None and matches_filters(properties, self.filters)
+        if exists == (topic in self._told):
+            self._untold.pop(topic, None)
+        else:
+            self._untold[topic] = exists
 
     @property
-    def snapshot(self) -> tuple[str, ...]:
-        return tuple(sorted(self.told))
+    def untold_count(self) -> int:
+        """How many changes wait to be told."""
+        return len(self._untold)
 
-    @property
-    def is_settled(self) -> bool:
-        """Nothing waits to be told."""
-        return self.told == self.present
-
-    def flush(self) -> tuple[Diff | None, NamespaceWatch]:
-        """What to send now, and the watch once it is sent."""
-        if self.is_settled:
-            return None, self
-        added = tuple(sorted(self.present - self.told))
-        removed = tuple(sorted(self.told - self.present))
-        return Diff(added, removed), replace(self, told=self.present)
+    def flush(self) -> Diff | None:
+        """What to send now, if anything: from then on it is told."""
+        if not self._untold:
+            return None
+        added = {topic for topic, exists in self._untold.items() if exists}
+        removed = self._untold.keys() - added
+        self._untold = {}
+        self._told |= added
+        self._told -= removed
+        return Diff(tuple(sorted(added)), tuple(sorted(removed)))
 
 
 def is_known(server_hash: str, client_hash: str | None) -> bool:

@@ -101,6 +101,9 @@ class Wire(asyncio.Transport):
             if command.type == BaseCommand.PING and not self.is_deaf:
                 asyncio.get_running_loop().call_soon(self._connection.data_received, _PONG)
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def pause_reading(self) -> None:
         self.is_held = True
 

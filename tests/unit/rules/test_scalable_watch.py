@@ -25,28 +25,34 @@ def test_every_filter_must_match_exactly(filters: dict[str, str], expected: bool
     assert matches_filters({"team": "red", "tier": "1"}, filters) is expected
 
 
+def started(topics: list[str], filters: dict[str, str]) -> NamespaceWatch:
+    watch = NamespaceWatch(filters)
+    watch.start(topics)
+    return watch
+
+
 def test_a_watch_tells_the_difference_once() -> None:
-    watch = NamespaceWatch({"team": "red"}).start(["b", "a"])
-    assert watch.snapshot == ("a", "b")
-    assert watch.flush() == (None, watch)
-    watch = watch.change("c", {"team": "red"}).change("a", None).change("d", {"team": "blue"})
-    assert not watch.is_settled
-    diff, watch = watch.flush()
-    assert diff == Diff(("c",), ("a",))
-    assert watch.is_settled
-    assert watch.flush()[0] is None
+    watch = started(["b", "a"], {"team": "red"})
+    assert watch.flush() is None
+    watch.change("c", {"team": "red"})
+    watch.change("a", None)
+    watch.change("d", {"team": "blue"})
+    assert watch.untold_count == 2
+    assert watch.flush() == Diff(("c",), ("a",))
+    assert watch.flush() is None
 
 
 def test_changes_that_undo_each_other_are_not_told() -> None:
-    watch = NamespaceWatch().start(["a"])
-    assert watch.change("b", {}).change("b", None).is_settled
-    assert watch.change("a", None).change("a", {"x": "y"}).is_settled
+    watch = started(["a"], {})
+    for topic, properties in (("b", {}), ("b", None), ("a", None), ("a", {"x": "y"})):
+        watch.change(topic, properties)
+    assert watch.untold_count == 0 and watch.flush() is None
 
 
 def test_a_topic_whose_properties_no_longer_match_is_removed() -> None:
-    watch = NamespaceWatch({"team": "red"}).start(["a"])
-    diff, _ = watch.change("a", {"team": "blue"}).flush()
-    assert diff == Diff((), ("a",))
+    watch = started(["a"], {"team": "red"})
+    watch.change("a", {"team": "blue"})
+    assert watch.flush() == Diff((), ("a",))
 
 
 def test_a_returning_watcher_with_the_same_list_needs_no_snapshot() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from magnetar.runtime.log import Log, configure_logs
+from magnetar.runtime.log import Log, PacedLog, configure_logs
 
 
 @pytest.fixture(autouse=True)
@@ -78,3 +78,13 @@ def test_levels_below_the_set_one_are_silent() -> None:
     LOG.warning("c")
     LOG.error("d")
     assert [line.split()[1] for line in stream.getvalue().splitlines()] == ["WARNING", "ERROR"]
+
+
+def test_a_paced_log_counts_what_it_leaves_out(caplog: pytest.LogCaptureFixture) -> None:
+    paced = PacedLog(Log("magnetar.test"), interval_s=3600)
+    for number in range(5):
+        paced.warning("refused", number=number)
+    paced._next = 0.0  # an hour later
+    paced.warning("refused", number=5)
+    told = [record.fields for record in caplog.records]  # type: ignore[attr-defined]
+    assert told == [{"number": 0}, {"number": 5, "left_out": 4}]

@@ -51,7 +51,7 @@ class NamespaceWatcher:
         """Send all topics, unless the client says that it knows them."""
         topics = await self._service.scalable.list(self.namespace, self._watch.filters)
         names = [topic.full for topic in topics]
-        self._watch = self._watch.start(names)
+        self._watch.start(names)
         self._is_started = True
         if not is_known(hash_topics(names), current_hash) and not self._closed:
             self._connection.send_command(make_command(encode_snapshot(self.id, names)))
@@ -81,7 +81,7 @@ class NamespaceWatcher:
                 record = await self._service.scalable.records.get(topic)
                 is_gone = record is None or record.is_deleting
                 properties = None if record is None or is_gone else record.properties
-                self._watch = self._watch.change(topic.full, properties)
+                self._watch.change(topic.full, properties)
                 del changed[topic]
         except BrokerError as failure:
             log.warning(
@@ -103,7 +103,7 @@ class NamespaceWatcher:
         """What the client does not read yet is merged."""
         if not self._connection.writable:
             return
-        diff, self._watch = self._watch.flush()
+        diff = self._watch.flush()
         if diff is not None and not self._closed:
             command = encode_diff(self.id, added=diff.added, removed=diff.removed)
             self._connection.send_command(make_command(command))

@@ -16,7 +16,7 @@ from magnetar.wire.command import (
     KeyValue,
 )
 from magnetar.wire.topiclist import hash_topics
-from tests.unit.broker.broker_place import Place, run
+from tests.unit.broker.broker_place import Place, run, until
 from tests.unit.broker.scalable.group_place import Client, soon
 
 A, B, C = (f"topic://shop/eu/{name}" for name in "abc")
@@ -101,9 +101,13 @@ def test_a_topic_that_comes_and_goes_at_once_is_not_spoken_of() -> None:
         client = Client(place)
         watch(client)
         await until_heard(client, 1)
+        client.connection.pause_writing()  # however long the three take, nothing is told meanwhile
         await create(place, A)
         await delete(place, A)
         await create(place, B)
+        [watcher] = client.connection.scalable.namespaces.values()
+        await until(lambda: watcher._watch.untold_count == 1 and not watcher._changed)
+        client.connection.resume_writing()
         _, change = await until_heard(client, 2)
         assert (list(change.diff.added), list(change.diff.removed)) == ([B], [])
 
