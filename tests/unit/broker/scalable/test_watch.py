@@ -106,7 +106,7 @@ def test_a_topic_that_comes_and_goes_at_once_is_not_spoken_of() -> None:
         await delete(place, A)
         await create(place, B)
         [watcher] = client.connection.scalable.namespaces.values()
-        await until(lambda: watcher._watch.untold_count == 1 and not watcher._changed)
+        await until(lambda: not (watcher._changed or watcher._is_reading or watcher._timer))
         client.connection.resume_writing()
         _, change = await until_heard(client, 2)
         assert (list(change.diff.added), list(change.diff.removed)) == ([B], [])
