@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -194,5 +195,31 @@ def test_an_answer_that_is_not_read_ends_with_its_connection() -> None:
                     await asyncio.sleep(0.01)
                 while slots._busy or slots._waiting:
                     await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+
+
+def test_answers_that_are_not_read_are_bounded_in_total() -> None:
+    """Of the connections that leave large answers unread, the slowest are closed."""
+
+    async def main() -> None:
+        async with (
+            admin_of_new_broker(maxUnreadAnswerSize="1000000") as admin,
+            serving(admin.application, "127.0.0.1", 0, limit=admin.api.web) as port,
+        ):
+            deaf = []
+            for _ in range(8):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1000)
+                raw = writer.get_extra_info("socket")
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                writer.write((b"GET /openapi.json HTTP/1.1\r\n" + HOST + b"\r\n") * 50)
+                deaf.append((reader, writer))
+            unread = admin.service.unread
+            async with asyncio.timeout(20):
+                while len(admin.application.slots._busy) == len(deaf) or not unread._total:
+                    await asyncio.sleep(0.01)
+            assert unread._total <= 1_000_000
+            for _, writer in deaf:
+                writer.transport.abort()
 
     asyncio.run(main())

@@ -64,7 +64,7 @@ class BodyTooSlow(Exception):
 class Application:
     def __init__(self, api: BrokerApi, routes: Iterable[Route]) -> None:
         self._api = api
-        self.slots = HttpSlots(api.web.connections_max)
+        self.slots = HttpSlots(api.web.connections_max, api.unread)
         self._router = Router(routes)
         self._under_way = 0
 

@@ -22,6 +22,7 @@ class LingeringTransport:
     ) -> None:
         self.is_request_whole = True
         """Whether nothing more of a request is to come."""
+        self.address = "/{}:{}".format(*(inner.get_extra_info("peername") or ("unknown", 0))[:2])
         self._inner = inner
         self._loop = loop
         self._linger_s = min(linger_s, LINGER_S_MAX)

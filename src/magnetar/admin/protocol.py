@@ -160,6 +160,8 @@ class HttpProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         self._watch_reader()
+        assert self._linger is not None
+        self._slots.unread.check_total(self._linger)
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -175,6 +177,8 @@ class HttpProtocol(HttpToolsProtocol):
         if self._too_deaf is not None:
             self._too_deaf.cancel()
             self._too_deaf = None
+            assert self._linger is not None
+            self._slots.unread.forget(self._linger)
 
     def _on_too_deaf(self, unread_before: int) -> None:
         assert self._linger is not None

@@ -12,12 +12,32 @@ class Evictable(Protocol):
         """End the connection at once."""
 
 
+class Reader(Protocol):
+    """A connection whose peer does not read for now."""
+
+    address: str
+
+    @property
+    def unread_bytes(self) -> int: ...
+
+    def abort(self) -> None: ...
+
+
+class Unread(Protocol):
+    """What all peers of the broker do not read."""
+
+    def check_total(self, connection: Reader) -> None: ...
+
+    def forget(self, connection: Reader) -> None: ...
+
+
 class HttpSlots:
     """When all are taken, the connection that has been without a request for longest is closed for
     a new one: who only holds connections keeps nobody out.
     """
 
-    def __init__(self, connections_max: int) -> None:
+    def __init__(self, connections_max: int, unread: Unread) -> None:
+        self.unread = unread
         self._connections_max = connections_max
         self._waiting: dict[Evictable, None] = {}
         """Without a request under way, in the order in which they came to be so."""

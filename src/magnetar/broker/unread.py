@@ -33,12 +33,17 @@ class UnreadBytes:
 
         A message is no answer: whatever the size of one, it does not count.
         """
+        most = self._limits.unread_answer_bytes
+        if connection.unread_bytes > most + self._limits.message_bytes:
+            self._close(connection, most)
+        else:
+            self.check_total(connection)
+
+    def check_total(self, connection: Reader) -> None:
+        """The same for one that has a single answer, of whatever size."""
         size = connection.unread_bytes
         self._total += size - self._slow.get(connection, 0)
         self._slow[connection] = size
-        most = self._limits.unread_answer_bytes
-        if size > most + self._limits.message_bytes:
-            self._close(connection, most)
         most = self._limits.unread_answer_total_bytes
         if self._total <= most:
             return

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from magnetar.admin.slot import HttpSlots
+from magnetar.broker.unread import UnreadBytes
 from magnetar.errors import ServiceNotReady
+from magnetar.model.limit import Limits
 
 
 class Held:
@@ -15,7 +17,7 @@ class Held:
 
 
 def test_the_connection_without_a_request_for_longest_makes_room() -> None:
-    slots = HttpSlots(3)
+    slots = HttpSlots(3, UnreadBytes(Limits()))
     first, second, _ = connections = [Held(), Held(), Held()]
     for each in connections:
         slots.enter(each)
@@ -29,7 +31,7 @@ def test_the_connection_without_a_request_for_longest_makes_room() -> None:
 
 
 def test_connections_with_a_request_are_not_closed_for_another() -> None:
-    slots = HttpSlots(2)
+    slots = HttpSlots(2, UnreadBytes(Limits()))
     busy = [Held(), Held()]
     for each in busy:
         slots.enter(each)

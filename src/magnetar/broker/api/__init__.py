@@ -37,6 +37,7 @@ class BrokerApi:
     def __init__(self, service: Service) -> None:
         self.access = service.authorization
         self.web = make_web_limit(service)
+        self.unread = service.unread
         self.authentication = AuthenticationApi(service)
         self.clusters = ClusterApi(service)
         self.namespaces = NamespaceApi(service)
