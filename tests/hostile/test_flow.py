@@ -244,7 +244,7 @@ def test_what_a_watcher_of_topics_does_not_read_is_merged() -> None:
         names = [f"t{number}" for number in range(30)]
         await make_topics(admin, *names)
         await admin.service.delete_topic(parse_topic(BASE + "t7"))
-        await settle()
+        await until(lambda: not admin.service.topic_lists._is_telling)
         assert client.wire.unread_bytes == waiting, "nothing is queued for it"
         client.wire._unread.clear()
         client.wire.is_reading = True

@@ -89,6 +89,7 @@ class Watchdog:
         self._due = 0.0
         self._sight = Sight()
         self._stop = threading.Event()
+        self._warned = ""
         self._warnings = PacedLog(_log)
 
     @contextmanager
@@ -126,6 +127,8 @@ class Watchdog:
         self._longest.value = max(self._longest.value, held_s)
         if held_s > self._warn_s:
             seen, self._sight = self._sight, Sight()
+            if seen.work != self._warned:  # only what repeats itself is left out
+                self._warned, self._warnings = seen.work, PacedLog(_log)
             self._warnings.warning(
                 "event loop was held",
                 held_ms=round(held_s * 1000),
