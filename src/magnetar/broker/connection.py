@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from magnetar.broker.consumer import ConsumersAway
 from magnetar.broker.handshake import Handshake
+from magnetar.broker.liveness import Liveness
 from magnetar.broker.scalable.attendance import Attendance
 from magnetar.errors import (
     BrokerError,
@@ -34,7 +35,6 @@ from magnetar.wire.command import (
     decode_command,
     encode_command,
     error,
-    ping,
     pong,
 )
 from magnetar.wire.limit import check_command, unchecked_bytes
@@ -59,7 +59,6 @@ _QUEUED_BYTES_MAX: Final = 256 << 20
 """The same for all connections together."""
 _CLOSED_PRODUCER_GRACE_S: Final = 30.0
 _LINGER_S: Final = 2.0
-_PING: Final = encode_command(ping())
 _PONG: Final = encode_command(pong())
 
 
@@ -106,10 +105,7 @@ class Connection(asyncio.Protocol):
         self._limits = service.limits
         self._unchecked_bytes = unchecked_bytes(service.limits)
         self._frame_bytes_max = service.limits.connect_frame_bytes
-        self._heard = False
-        self._asked = False
-        self._keep_alive: asyncio.TimerHandle | None = None
-        self._alive_waiters: list[asyncio.Future[bool]] = []
+        self._liveness = Liveness(self)
         self._requests_in_flight = 0
         self._holds: set[str] = set()
         self._answer_turn = asyncio.Lock()
@@ -137,8 +133,7 @@ class Connection(asyncio.Protocol):
                 return
             self._is_counted = True
         self.service.connections.add(self)
-        interval = self.service.config.keepAliveIntervalSeconds
-        self._keep_alive = self._loop.call_later(interval, self._on_keep_alive)
+        self._liveness.start()
 
     @property
     def is_made(self) -> bool:
@@ -146,7 +141,7 @@ class Connection(asyncio.Protocol):
         return self._transport is not None
 
     def data_received(self, data: bytes) -> None:
-        self._heard = True
+        self._liveness.is_heard = True
         if self._rest or self._kept:
             self._rest += data
             if self._kept or len(self._rest) < self._needed:
@@ -239,12 +234,8 @@ class Connection(asyncio.Protocol):
         if self._is_counted:
             self._is_counted = False
             self.service.ceiling.leave(self.host)
-        if self._keep_alive is not None:
-            self._keep_alive.cancel()
+        self._liveness.close()
         self.handshake.close()
-        for waiter in self._alive_waiters:
-            if not waiter.done():
-                waiter.set_result(False)
         for watcher in self.watchers.values():
             watcher.close()
         self.watchers.clear()
@@ -392,7 +383,7 @@ class Connection(asyncio.Protocol):
             self.send(_PONG)
             return
         if kind == BaseCommand.PONG:
-            self._on_alive()
+            self._liveness.on_pong()
             return
         handler = self._handlers.get(kind)
         if handler is None:
@@ -444,43 +435,14 @@ class Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------------ keep-alive
 
-    def _on_keep_alive(self) -> None:
-        if self.closed:
-            return
-        if not self.handshake.is_done or (self._asked and not self._heard):
-            log.info("connection closed", address=self.address, reason="the peer is silent")
-            self.abort()
-            return
-        self._heard = False
-        self._asked = True
-        self.send(_PING)
-        interval = self.service.config.keepAliveIntervalSeconds
-        self._keep_alive = self._loop.call_later(interval, self._on_keep_alive)
-
     def abort(self) -> None:
         self.closed = True
         if self._transport is not None:
             self._transport.abort()
 
-    def _on_alive(self) -> None:
-        waiters, self._alive_waiters = self._alive_waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(True)
-
     async def is_alive(self) -> bool:
         """Ask the peer for a sign of life; a dead connection is closed."""
-        if self.closed:
-            return False
-        waiter: asyncio.Future[bool] = self._loop.create_future()
-        self._alive_waiters.append(waiter)
-        self.send(_PING)
-        timeout = self.service.config.connectionLivenessCheckTimeoutMillis / 1000
-        try:
-            return await asyncio.wait_for(waiter, timeout)
-        except TimeoutError:
-            self.abort()
-            return False
+        return await self._liveness.ask()
 
     # ------------------------------------------------------------------ who comes and goes
 
