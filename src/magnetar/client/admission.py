@@ -199,7 +199,7 @@ class Admission(Generic[M]):
         self._queue.clear()
         self.fail(tuple(self._entered), failure)
         if (failures := self.take_failures()) is not None:
-            _log.warning("producer closed with failed sends", reason=failures.sentence)
+            _log.warning(failures.sentence)
 
     def _give_back(self, count: int, size: int) -> None:
         if count:
