@@ -10,10 +10,12 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import venv
 from pathlib import Path
 from typing import Final
 
-SOURCE: Final = Path(__file__).resolve().parent.parent / "src"
+ROOT: Final = Path(__file__).resolve().parent.parent
+SOURCE: Final = ROOT / "src"
 FOLDER: Final = SOURCE / "magnetar" / "wire" / "pb"
 # This compiler writes code for protobuf 6.31 and later; its own import needs pkg_resources.
 COMPILER: Final = ("grpcio-tools==1.73.1", "setuptools<81")
@@ -21,11 +23,22 @@ COMPILER: Final = ("grpcio-tools==1.73.1", "setuptools<81")
 HEADER: Final = b'# ruff: noqa\n# fmt: off\n# mypy: disable-error-code="type-arg"\n'
 
 
+def prepare_compiler() -> Path:
+    """The Python of an environment that has the compiler; made once for each pinned version."""
+    folder = ROOT / "build" / COMPILER[0]
+    python = folder / "bin" / "python"
+    stamp = folder / "installed"
+    if not stamp.exists():
+        venv.create(folder, clear=True, with_pip=True)
+        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*install, *COMPILER], check=True)
+        stamp.touch()
+    return python
+
+
 def compile_into(target: Path) -> None:
-    needs = [word for need in COMPILER for word in ("--with", need)]
     protos = [str(path.relative_to(SOURCE)) for path in sorted(FOLDER.glob("*.proto"))]
-    command = ["uv", "run", "--no-project", "--isolated", "--quiet", *needs]
-    command += ["python", "-m", "grpc_tools.protoc", "-I", str(SOURCE)]
+    command = [str(prepare_compiler()), "-m", "grpc_tools.protoc", "-I", str(SOURCE)]
     command += [f"--python_out={target}", f"--pyi_out={target}", *protos]
     subprocess.run(command, check=True, cwd=SOURCE)
     for path in (target / FOLDER.relative_to(SOURCE)).glob("*_pb2.py*"):
