@@ -55,6 +55,13 @@ def test_the_first_pages_have_examples_that_run() -> None:
         assert runnable(ROOT / name), name
 
 
+def test_pages_that_are_read_one_after_another_make_topics_of_their_own() -> None:
+    made: dict[str, str] = {}
+    for page in PAGES:
+        for topic in re.findall(r"^\$ magnetar .* create (\S+)", page.read_text(), re.MULTILINE):
+            assert made.setdefault(topic, page.name) == page.name, topic
+
+
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if runnable(page) and page.name not in ELSEWHERE],
