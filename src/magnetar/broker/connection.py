@@ -374,7 +374,7 @@ class Connection(asyncio.Protocol):
         kind = command.type
         if kind != BaseCommand.CONNECT and not self.handshake.is_done:
             raise ProtocolViolation("a command before CONNECT")
-        if len(data) > self._unchecked_bytes and not self._is_within_limits(command):
+        if len(data) > self._unchecked_bytes and not self._is_within_limits(command, data):
             return
         if not self.handshake.is_done:
             self.handshake.on_connect(command.connect)
@@ -397,9 +397,9 @@ class Connection(asyncio.Protocol):
                 self.hold("requests")
             self.service.tasks.start(self._serve(waiting, command), name="request")
 
-    def _is_within_limits(self, command: BaseCommand) -> bool:
+    def _is_within_limits(self, command: BaseCommand, data: bytes) -> bool:
         try:
-            check_command(self._limits, command)
+            check_command(self._limits, command, data)
         except BrokerError as refusal:
             answer = encode_refusal(command, refusal)
             if answer is None:

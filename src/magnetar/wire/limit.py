@@ -86,6 +86,10 @@ def _message_ids(limits: Limits, values: Sequence[MessageIdData]) -> None:
         _message_id(limits, each)
 
 
+def _message_id_count(limits: Limits, values: Sequence[MessageIdData]) -> None:
+    check_size(limits, "message_ids", len(values))
+
+
 def _key_shared(limits: Limits, value: KeySharedMeta) -> None:
     check_size(limits, "hash_ranges", len(value.hashRanges))
 
@@ -223,8 +227,26 @@ def unchecked_bytes(limits: Limits) -> int:
     )
 
 
-def check_command(limits: Limits, command: BaseCommand) -> None:
-    """Raise the refusal of the first field that exceeds its limit."""
+def check_command(limits: Limits, command: BaseCommand, data: bytes) -> None:
+    """Raise the refusal of the first field that exceeds its limit. `data` is the command as it
+    came.
+    """
     body: Message = body_of(command)
+    may_be_long = _may_hold_long_ack_set(limits, data)
     for name, check in CHECKS.get(body.DESCRIPTOR.name, {}).items():
+        if check is _message_ids and not may_be_long:
+            check = _message_id_count  # acknowledgements come by the hundreds: do not look at each
         check(limits, getattr(body, name))
+
+
+_WORD_TAG: Final = b"\x28"
+_PACKED_TAG: Final = b"\x2a"
+
+
+def _may_hold_long_ack_set(limits: Limits, data: bytes) -> bool:
+    """Whether an ack set of more bits than a batch may have could be in there: each word has a tag
+    of its own, or all are packed behind one. Bytes of other fields may look like tags, so that the
+    answer may be a needless yes, never a wrong no.
+    """
+    words = limits.batch_messages // _WORD_BITS
+    return len(data) > words and (data.count(_WORD_TAG) > words or _PACKED_TAG in data)

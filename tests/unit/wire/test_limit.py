@@ -62,6 +62,10 @@ def fill(message: Message, path: tuple[str, ...], size: int) -> None:
         setattr(message, path[0], b"x" * size)
 
 
+def check(limits: Limits, command: BaseCommand) -> None:
+    check_command(limits, command, command.SerializePartialToString())
+
+
 CASES = [(kind, path) for kind in KINDS for path in leaves(body_kind(kind))]
 
 
@@ -75,7 +79,7 @@ def test_no_field_of_a_command_may_be_as_large_as_a_client_likes(
     body = body_of(command)
     fill(body, path, TOO_MANY)
     with pytest.raises(MagnetarError) as caught:
-        check_command(SMALL, command)
+        check(SMALL, command)
     assert len(caught.value.sentence) < 400
 
 
@@ -83,6 +87,34 @@ def test_the_table_names_no_field_that_is_not_there() -> None:
     names = {body_kind(kind).name: body_kind(kind) for kind in KINDS}
     for kind, checks in CHECKS.items():
         assert checks.keys() <= set(names[kind].fields_by_name), kind
+
+
+@pytest.mark.parametrize("words", [1562, 1564])
+@pytest.mark.parametrize("word", [0, -1])
+def test_a_long_ack_set_is_found_among_many_ids(words: int, word: int) -> None:
+    ids = [wire.MessageIdData(ledgerId=1, entryId=i) for i in range(500)]
+    ids[250].ack_set.extend([word] * words)
+    command = wire.make_command(
+        wire.CommandAck(consumer_id=1, ack_type="Individual", message_id=ids)
+    )
+    if words > Limits().batch_messages // 64 + 1:
+        with pytest.raises(MagnetarError):
+            check(Limits(), command)
+    else:
+        check(Limits(), command)
+
+
+def test_a_packed_ack_set_is_found_too() -> None:
+    long = wire.MessageIdData(ledgerId=1, entryId=1, ack_set=[1] * 2000).SerializeToString()
+    head = wire.MessageIdData(ledgerId=1, entryId=1).SerializeToString()
+    packed = head + b"\x2a\xd0\x0f" + b"\x01" * 2000
+    assert wire.MessageIdData.FromString(packed) == wire.MessageIdData.FromString(long)
+    ack = wire.CommandAck(consumer_id=1, ack_type="Individual").SerializeToString()
+    ack += b"\x1a" + b"\xd7\x0f" + packed
+    assert len(packed) == 0x7D7
+    command = wire.make_command(wire.CommandAck.FromString(ack))
+    with pytest.raises(MagnetarError):
+        check_command(Limits(), command, ack)
 
 
 @pytest.mark.parametrize("limits", [Limits(), SMALL])
@@ -94,7 +126,7 @@ def test_a_command_too_short_to_be_checked_breaks_no_limit(limits: Limits) -> No
             command = BaseCommand(type=BaseCommand.Type.Name(kind))
             fill(body_of(command), path, count)
             if len(command.SerializePartialToString()) <= size:
-                check_command(limits, command)
+                check(limits, command)
                 break
         else:
             pytest.fail(f"{path} fits into no command of {size} bytes")
@@ -112,15 +144,15 @@ def test_what_clients_send_is_within_the_defaults() -> None:
         metadata=[KeyValue(key="k" * 24, value="v" * 1000)],
         subscription_properties=[KeyValue(key=f"{i:04d}", value="v" * 60) for i in range(1000)],
     )
-    check_command(limits, wire.make_command(subscribe))
+    check(limits, wire.make_command(subscribe))
     lookup = wire.CommandScalableTopicLookup(
         topic="segment://t/n/" + "x" * 1024 + "/0000-7FFF-12", session_id=1
     )
-    check_command(limits, wire.make_command(lookup))
+    check(limits, wire.make_command(lookup))
     ids = [wire.MessageIdData(ledgerId=1 << 50, entryId=i) for i in range(50_000)]
     redeliver = wire.CommandRedeliverUnacknowledgedMessages(consumer_id=1, message_ids=ids)
     command = wire.make_command(redeliver)
-    check_command(limits, command)
+    check(limits, command)
     assert command.ByteSize() < limits.command_bytes
 
 
