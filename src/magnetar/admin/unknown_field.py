@@ -22,6 +22,8 @@ _UNKNOWN_MAX: Final = 32
 _NEAR: Final = 0.9
 _SHOWN_MAX: Final = 64
 _LISTED_MAX: Final = 8
+_SENT_BY_CLIENTS: Final = frozenset({"maxDelayInMillis"})
+"""What a published client calls a field, and Pulsar ignores: the Go client's delayed delivery."""
 _SCALARS: Final = (bool, int, float, str)
 
 
@@ -54,6 +56,8 @@ def _find(value: Any, schema: Any, strict: bool) -> Iterator[str]:
 def _find_in_object(value: dict[str, Any], struct: Any, strict: bool) -> Iterator[str]:
     fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
     unknown = [name for name in value if name not in fields]
+    if not strict:
+        unknown = [name for name in unknown if name not in _SENT_BY_CLIENTS]
     missing = [name for name in fields if name not in value]
     if len(unknown) > _UNKNOWN_MAX:
         yield f"{len(unknown)} unknown fields, among them {_show(unknown[0])}"

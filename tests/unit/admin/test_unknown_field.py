@@ -14,6 +14,7 @@ from magnetar.model.autoscale import AutoScaleOverride
 from magnetar.model.policy import (
     BacklogQuota,
     ClusterData,
+    DelayedDeliveryPolicies,
     DispatchRate,
     Policies,
     RetentionPolicies,
@@ -67,6 +68,13 @@ def test_a_field_of_another_release_is_ignored_unless_all_are_refused(
     assert decode_body(body, schema) == decode_body(json.dumps(value).encode(), schema)
     with pytest.raises(BadRequest, match="unknown field 'compressionLevelOfTomorrow'"):
         decode_body(body, schema, strict=True)
+
+
+def test_what_a_published_client_sends_under_a_name_of_its_own_is_ignored() -> None:
+    body = b'{"tickTime": 5, "active": true, "maxDelayInMillis": 7}'
+    assert decode_body(body, DelayedDeliveryPolicies) == DelayedDeliveryPolicies(
+        tickTime=5, active=True
+    )
 
 
 def test_an_empty_object_sets_the_defaults() -> None:
