@@ -43,7 +43,6 @@ _UPGRADE: Final = (
     "UPDATE node SET checksum ="
     " checksum_of(parent, name, value, version, created_ms, modified_ms, ephemeral)",
 )
-ROW: Final = "value, version, created_ms, modified_ms, ephemeral, checksum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ def add_to_digest(digest: int, *, removed: int | None = None, added: int | None 
 
 
 def check_row(path: str, parent: str, name: str, row: tuple[object, ...]) -> None:
-    """Raise RecordUnreadable unless a row, as `ROW` selects it, matches its checksum."""
+    """Raise RecordUnreadable unless a row, from its value to its checksum, matches its checksum."""
     *fields, stored = row
     try:
         found = checksum_row(parent, name, *fields)  # type: ignore[arg-type]
@@ -139,7 +138,10 @@ def check_rows(connection: sqlite3.Connection, witness: Witness | None) -> list[
     if witness is None:
         complaints.append("its witness, the row that counts commits, is missing or damaged")
     digest = 0
-    rows = connection.execute(f"SELECT parent, name, {ROW} FROM node")
+    rows = connection.execute(
+        "SELECT parent, name, value, version, created_ms, modified_ms, ephemeral, checksum"
+        " FROM node"
+    )
     for parent, name, value, version, created_ms, modified_ms, ephemeral, checksum in rows:
         try:
             found = checksum_row(parent, name, value, version, created_ms, modified_ms, ephemeral)

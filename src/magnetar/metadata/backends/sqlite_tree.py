@@ -11,7 +11,6 @@ from typing import Final, TypeAlias
 
 from magnetar.errors import RecordNotEmpty, RecordNotFound, VersionConflict
 from magnetar.metadata.backends.sqlite_format import (
-    ROW,
     Witness,
     add_to_digest,
     check_row,
@@ -29,7 +28,7 @@ _DIRECTORIES_MAX: Final = 65_536
 
 
 _Row: TypeAlias = tuple[bytes, int, int, int, int, int]
-"""As `ROW` selects it."""
+"""Value, version, created_ms, modified_ms, ephemeral, checksum."""
 
 
 def read_record(connection: sqlite3.Connection, path: str) -> Record | None:
@@ -41,7 +40,9 @@ def read_record(connection: sqlite3.Connection, path: str) -> Record | None:
 def _read_row(connection: sqlite3.Connection, path: str) -> _Row | None:
     key = (parent_of(path), name_of(path))
     row: _Row | None = connection.execute(
-        f"SELECT {ROW} FROM node WHERE parent = ? AND name = ? AND value IS NOT NULL", key
+        "SELECT value, version, created_ms, modified_ms, ephemeral, checksum"
+        " FROM node WHERE parent = ? AND name = ? AND value IS NOT NULL",
+        key,
     ).fetchone()
     if row is not None:
         check_row(path, *key, row)
@@ -76,7 +77,7 @@ def read_page(
     connection: sqlite3.Connection, path: str, after: str, limit: int
 ) -> list[tuple[str, Record]]:
     rows = connection.execute(
-        f"SELECT name, {ROW} FROM node"
+        "SELECT name, value, version, created_ms, modified_ms, ephemeral, checksum FROM node"
         " WHERE parent = ? AND name > ? AND value IS NOT NULL ORDER BY name LIMIT ?",
         (path, after, limit),
     ).fetchall()
