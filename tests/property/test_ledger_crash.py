@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from magnetar.errors import (
@@ -180,7 +180,10 @@ async def check_remains(root: Path, promise: Promise, random: Random) -> None:
         await store.settle()
     await promise.check(store)
     await store.close()
-    assert {finding.ledger for finding in check_ledgers(root)} <= promise.deleting
+    findings = check_ledgers(root)
+    damaged = {finding.ledger for finding in findings if finding.kind is not FindingKind.SURPLUS}
+    assert damaged <= promise.deleting
+    assert damaged or not findings  # a start removes what is surplus, unless something is damaged
 
 
 @settings(max_examples=40)
@@ -192,6 +195,7 @@ def test_nothing_acknowledged_is_lost_in_a_power_cut(seed: int) -> None:
 
 @settings(max_examples=40)
 @given(st.integers(0, 2**32))
+@example(599)
 def test_nothing_acknowledged_is_lost_on_a_bad_disk(seed: int) -> None:
     with tempfile.TemporaryDirectory() as directory:
         asyncio.run(crash_and_recover(Path(directory), Random(seed), steps=80, is_bad=True))

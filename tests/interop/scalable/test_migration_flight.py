@@ -41,10 +41,13 @@ def test_chunked_and_encrypted_messages_on_their_way_arrive_whole_once_and_in_or
             REGULAR, chunking=CHUNK_BYTES, batching=False, encryption=secret
         )
         async with producer, asyncio.TaskGroup() as tasks:
+            migrating: asyncio.Task[None] | None = None
             for number in range(COUNT):
                 if number == COUNT // 3:  # with chunks and whole messages under way
                     migrate = admin.scalable_topics.migrate_to_scalable
-                    tasks.create_task(asyncio.to_thread(migrate, REGULAR))
+                    migrating = tasks.create_task(asyncio.to_thread(migrate, REGULAR))
+                elif number == 2 * COUNT // 3 and migrating is not None:
+                    await migrating  # so that some are sent behind it, however long it takes
                 await producer.submit(payload(number), key=f"k{number % KEYS}")
                 await asyncio.sleep(0.001)
             await producer.flush()
