@@ -12,7 +12,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Final, TextIO
@@ -59,22 +59,29 @@ class Log:
 
 
 class PacedLog:
-    """For what strangers can cause as often as they like: one line a second, with the number of
-    those that were left out since the last.
+    """For what strangers or a failing disk can cause as often as they like: one line a second, with
+    the number of those that were left out since the last.
     """
 
-    def __init__(self, log: Log, interval_s: float = 1.0) -> None:
+    def __init__(
+        self, log: Log, interval_s: float = 1.0, now_s: Callable[[], float] = monotonic
+    ) -> None:
         self._log = log
         self._interval_s = interval_s
-        self._next = 0.0
+        self._now_s = now_s
+        self._next = float("-inf")
         self._left_out = 0
 
     def warning(self, event: str, **fields: object) -> None:
         if self._is_due():
             self._log.warning(event, **fields, **self._count())
 
+    def error(self, event: str, **fields: object) -> None:
+        if self._is_due():
+            self._log.error(event, error=None, **fields, **self._count())
+
     def _is_due(self) -> bool:
-        now = monotonic()
+        now = self._now_s()
         if now < self._next:
             self._left_out += 1
             return False

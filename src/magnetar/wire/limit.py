@@ -232,9 +232,8 @@ def check_command(limits: Limits, command: BaseCommand, data: bytes) -> None:
     came.
     """
     body: Message = body_of(command)
-    may_be_long = _may_hold_long_ack_set(limits, data)
     for name, check in CHECKS.get(body.DESCRIPTOR.name, {}).items():
-        if check is _message_ids and not may_be_long:
+        if check is _message_ids and not _may_hold_long_ack_set(limits, data):
             check = _message_id_count  # acknowledgements come by the hundreds: do not look at each
         check(limits, getattr(body, name))
 

@@ -42,7 +42,7 @@ from magnetar.metadata.store import (
 )
 from magnetar.metadata.watch import Watchers
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Log, PacedLog
 
 _log = Log(__name__)
 
@@ -51,7 +51,7 @@ _WAITING_MAX: Final = 65_536
 _PAGE: Final = 512
 _READERS: Final = 2
 _READS_MAX: Final = 64
-_COMPLAIN_EVERY_S: Final = 10.0
+_FAILURES_EVERY_S: Final = 10.0
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class SqliteStore:
         self._asked: list[_Read[Any]] = []
         self._reading = 0
         self._is_over = False
-        self._complained_at = float("-inf")
+        self._failures = PacedLog(_log, _FAILURES_EVERY_S, clock.monotonic)
         self._on_committed: Callable[[Witness], None] = lambda witness: None
         self._writer = threading.Thread(target=self._run_writer, name="metadata-write", daemon=True)
         self._writer.start()
@@ -335,16 +335,9 @@ class SqliteStore:
         except sqlite3.Error as error:
             self._tree.rollback()
             sentence = f"Cannot write metadata file {self._file}: {error}"
-            self._complain(sentence)
+            self._failures.error("metadata write failed", reason=sentence)
             return [_Outcome(write, refusal=StoreUnavailable(sentence)) for write in group], []
         return outcomes, self._tree.changes
-
-    def _complain(self, sentence: str) -> None:
-        """A disk that fails, fails often: one line now and then."""
-        now_s = self._clock.monotonic()
-        if now_s - self._complained_at >= _COMPLAIN_EVERY_S:
-            self._complained_at = now_s
-            _log.error("metadata write failed", reason=sentence)
 
     def _on_group(self, outcomes: Sequence[_Outcome], changes: Sequence[Change]) -> None:
         if changes:
