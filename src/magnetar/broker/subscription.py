@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from magnetar.broker.abandoned import read_abandoned
 from magnetar.broker.acknowledgement import apply_ack
 from magnetar.broker.consumer import Consumer, SubscriptionType
 from magnetar.broker.dispatch.choice import check_agreement, is_fit, make_dispatcher
@@ -27,6 +28,7 @@ from magnetar.errors import (
 )
 from magnetar.ledger.cursor import Cursor
 from magnetar.model.position import EARLIEST, LATEST, Position
+from magnetar.runtime.log import Log
 from magnetar.runtime.rate import Rate
 from magnetar.wire.ackset import full_ack_set
 from magnetar.wire.command import (
@@ -43,6 +45,7 @@ from magnetar.wire.command import (
 if TYPE_CHECKING:
     from magnetar.broker.persistent import PersistentTopic
 
+_log = Log(__name__)
 
 _READER_RETURN_MS: Final = 300_000
 
@@ -87,6 +90,8 @@ class Subscription:
         self._moving: asyncio.Event | None = None
         self._closed = False
         self._end_told: set[Consumer] = set()
+        self._has_sought_abandoned = False
+        """Whether chunks that no message comes out of were looked for at the end of the topic."""
 
     @property
     def consumers(self) -> list[Consumer]:
@@ -238,13 +243,38 @@ class Subscription:
 
     def on_end_reached(self) -> None:
         """Nothing is left to read. On a terminated topic with no backlog, say so once."""
-        if self.topic.chain.terminated is None or self.cursor.backlog:
+        chain, dispatcher = self.topic.chain, self.dispatcher
+        if chain.terminated is None:
+            return
+        if self.cursor.backlog:
+            is_delivered = dispatcher is not None and dispatcher.read_position > chain.last_position
+            if is_delivered and not self._has_sought_abandoned:
+                self._has_sought_abandoned = True
+                self.topic.service.tasks.start(self._acknowledge_abandoned(), name="abandoned")
             return
         self.topic.service.scalable.on_drained(self)
         for consumer in self.consumers:
             if consumer not in self._end_told:
                 self._end_told.add(consumer)
                 _tell_end(consumer)
+
+    async def _acknowledge_abandoned(self) -> None:
+        try:
+            abandoned = await read_abandoned(self.topic.chain, self.cursor)
+        except BrokerError as failure:
+            self._has_sought_abandoned = False  # the next acknowledgement tries again
+            _log.warning(
+                "end of topic not read",
+                topic=self.topic.name.full,
+                subscription=self.name,
+                reason=failure.sentence,
+            )
+            return
+        for position in abandoned:
+            self.cursor.acknowledge(*position)
+            if isinstance(self.dispatcher, SharedDispatcher):
+                self.dispatcher.discard(position)
+        self.on_end_reached()
 
     # ------------------------------------------------------------------ moving the cursor
 
@@ -266,6 +296,7 @@ class Subscription:
                 self.dispatcher.close()
                 self.dispatcher = None
             await self.cursor.reset(self._valid(target))
+            self._has_sought_abandoned = False
             self.beginning = self.cursor.mark_delete if target.ledger_id < 0 else None
             if remaining is not None:
                 self.cursor.acknowledge_batch(*target, remaining)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
@@ -49,6 +50,26 @@ def stamp_chunk(
 
 def is_chunk(metadata: MessageMetadata) -> bool:
     return metadata.num_chunks_from_msg > 1
+
+
+def find_abandoned(chunks: Iterable[tuple[T, MessageMetadata]]) -> list[T]:
+    """Of all the chunks that there will ever be, in order, those that no message comes out of."""
+    held: dict[str, list[T]] = {}
+    abandoned: list[T] = []
+    for id, metadata in chunks:
+        ids = held.setdefault(metadata.uuid, [])
+        if metadata.chunk_id == 0 or metadata.chunk_id > len(ids):
+            abandoned += ids  # sent once more from the start, or one in between is missing
+            ids.clear()
+        if metadata.chunk_id != len(ids):
+            abandoned.append(id)
+            continue
+        ids.append(id)
+        if metadata.chunk_id == metadata.num_chunks_from_msg - 1:
+            del held[metadata.uuid]
+    for ids in held.values():
+        abandoned += ids
+    return abandoned
 
 
 class Whole(NamedTuple, Generic[T]):

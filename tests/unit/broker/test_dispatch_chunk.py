@@ -7,7 +7,7 @@ import pytest
 from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.wire.command import BaseCommand, MessageMetadata
 from tests.unit.broker.broker_place import Place, run, until
-from tests.unit.broker.traffic import SHARED, TOPIC, Client, settle
+from tests.unit.broker.traffic import EXCLUSIVE, SHARED, TOPIC, Client, settle
 
 
 async def fill(place: Place, entries: int = 0) -> Client:
@@ -106,5 +106,52 @@ def test_messages_that_were_never_finished_do_not_pile_up() -> None:
         await send_chunks(client, *((f"u{index}", 0, 2) for index in range(1200)))
         await until(lambda: len(client.messages(1)) == 1200)
         assert len((await dispatcher_of(place))._chunks) <= 1000
+
+    run(body)
+
+
+# ---------------------------------------------------------------------- the end of a topic
+
+
+@pytest.mark.parametrize("kind", [EXCLUSIVE, SHARED])
+@pytest.mark.parametrize("is_sealed_first", [True, False], ids=["sealed-first", "read-first"])
+def test_chunks_of_a_message_that_was_cut_off_by_the_end_do_not_hold_it(
+    kind: int, is_sealed_first: bool
+) -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 1)
+        permits = 0 if is_sealed_first else 100
+        await client.subscribe(TOPIC, "s", kind, consumer_id=1, permits=permits)
+        whole = [("a", 0, 2), ("a", 1, 2)]
+        await send_chunks(client, ("b", 0, 3), ("b", 1, 3), *whole, ("c", 0, 2))
+        topic = await place.topic(TOPIC)
+        if is_sealed_first:
+            await topic.terminate()
+            client.flow(1, 100)
+            await until(lambda: len(client.texts(1)) == 6)
+        else:
+            await until(lambda: len(client.texts(1)) == 6)
+            await topic.terminate()
+        await until(lambda: topic.subscriptions["s"].backlog == 3)  # the first message, and a
+        assert client.count(BaseCommand.REACHED_END_OF_TOPIC) == 0
+        delivered = zip(client.deliveries(1), client.texts(1), strict=True)
+        client.ack(1, *(each.position for each, text in delivered if text[0] in "ma"))
+        await until(lambda: client.count(BaseCommand.REACHED_END_OF_TOPIC) == 1)
+        assert topic.subscriptions["s"].backlog == 0
+
+    run(body)
+
+
+def test_chunks_that_were_sent_again_do_not_hold_the_end_either() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 0)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
+        await send_chunks(client, ("a", 0, 3), ("a", 1, 3), ("a", 0, 3), ("a", 1, 3), ("a", 2, 3))
+        topic = await place.topic(TOPIC)
+        await until(lambda: len(client.texts(1)) == 5)
+        await topic.terminate()
+        await until(lambda: topic.subscriptions["s"].backlog == 3)
+        client.ack(1, *(each.position for each in client.deliveries(1)[2:]))
+        await until(lambda: client.count(BaseCommand.REACHED_END_OF_TOPIC) == 1)
 
     run(body)

@@ -1,9 +1,19 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from magnetar.errors import ProtocolViolation
-from magnetar.wire.chunk import Chunk, Reassembly, Whole, is_chunk, plan_chunks, stamp_chunk
+from magnetar.wire.chunk import (
+    Chunk,
+    Reassembly,
+    Whole,
+    find_abandoned,
+    is_chunk,
+    plan_chunks,
+    stamp_chunk,
+)
 from magnetar.wire.command import MessageMetadata
 
 METADATA = MessageMetadata(producer_name="p", sequence_id=4, publish_time=1)
@@ -127,3 +137,15 @@ def test_a_chunk_that_does_not_fit_its_message_is_refused(
     with pytest.raises(ProtocolViolation):
         reassembly.add(_chunk("u", 1, count, total), payload, "2", now_ms=0)
     assert reassembly.take_dropped() == ("1",)
+
+
+@given(st.lists(st.tuples(st.sampled_from("uv"), st.integers(0, 2)), max_size=20))
+def test_abandoned_are_the_chunks_that_no_message_is_made_of(order: list[tuple[str, int]]) -> None:
+    reassembly = Reassembly[int](messages_max=10, message_bytes_max=10, bytes_max=100)
+    chunks = [(id, _chunk(uuid, index, 3, 3)) for id, (uuid, index) in enumerate(order)]
+    used: set[int] = set()
+    for id, metadata in chunks:
+        whole = reassembly.add(metadata, b"x", id, now_ms=0)
+        if whole is not None:
+            used.update(whole.ids)
+    assert sorted(find_abandoned(chunks)) == [id for id, _ in chunks if id not in used]

@@ -127,6 +127,14 @@ class SharedDispatcher(Dispatcher):
         self._count_released(holder, released)
         return released
 
+    def discard(self, position: Position) -> None:
+        """Forget an entry that was acknowledged from outside."""
+        for consumer in self._consumers:
+            if position in consumer.pending:
+                self.release(consumer, position, None)
+                return
+        self._forget(position)
+
     def release_through(self, position: Position) -> None:
         """Forget everything up to a position that was acknowledged from outside (skip, expiry)."""
         for consumer in self._consumers:
