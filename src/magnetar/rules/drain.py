@@ -121,6 +121,13 @@ class PrunePlan:
     """Why each of the other sealed segments stays."""
 
 
+_OPENED_AT_ONCE: Final = 100
+_OPENING_MS: Final = 30
+"""A client that was sent the layout subscribes to its segments one by one, and some clients fail as
+a whole when one of thousands is gone meanwhile.
+"""
+
+
 def plan_prune(
     layout: Layout, uses: Mapping[SegmentId, SegmentUse], retention: Retention, *, now_ms: int
 ) -> PrunePlan:
@@ -129,6 +136,7 @@ def plan_prune(
     A segment whose use could not be found out stays.
     """
     total_bytes = sum(use.size_bytes for use in uses.values())
+    opening_ms = _OPENING_MS * max(0, len(layout.segments) - _OPENED_AT_ONCE)
     gone: dict[SegmentId, Segment] = {}
     kept: dict[SegmentId, str] = {}
     for segment in sorted(layout.sealed, key=lambda each: (each.sealed_at_ms or 0, each.id)):
@@ -140,6 +148,8 @@ def plan_prune(
             kept[segment.id] = f"not drained by {', '.join(use.waiting)}"
         elif before:
             kept[segment.id] = f"segment {before[0]}, which it came out of, stays"
+        elif opening_ms and now_ms - (segment.sealed_at_ms or 0) < opening_ms:
+            kept[segment.id] = f"clients have {opening_ms / 1000:g} s to open what was just sealed"
         elif not _is_expired(segment, retention, total_bytes - use.size_bytes, now_ms=now_ms):
             kept[segment.id] = "retained"
         else:

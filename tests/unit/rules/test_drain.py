@@ -110,6 +110,17 @@ def test_a_segment_stays_while_any_subscription_needs_it_or_nobody_can_tell() ->
     assert plan.kept == {1: "its use is not known"}
 
 
+def test_thousands_of_partitions_stay_for_as_long_as_a_client_takes_to_open_them() -> None:
+    names = [f"persistent://t/n/x-partition-{index}" for index in range(1000)]
+    layout = Layout.migrated(names, children=1, now_ms=1000)
+    drained = {segment.id: SegmentUse() for segment in layout.segments}
+    early = plan_prune(layout, drained, Retention(0, 0), now_ms=1000 + 901 * 30 - 1)
+    assert early.intent is None
+    assert set(early.kept.values()) == {"clients have 27.03 s to open what was just sealed"}
+    late = plan_prune(layout, drained, Retention(0, 0), now_ms=1000 + 901 * 30)
+    assert late.intent is not None and len(late.intent.segments) == 1000
+
+
 @pytest.mark.parametrize(
     ("retention", "now_ms", "expected"),
     [
