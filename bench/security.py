@@ -45,7 +45,7 @@ def settings(home: Path, key: SecretKey, port: int, *, tls: bool, auth: bool) ->
         found |= {
             "authenticationEnabled": True,
             "authenticationProviders": "token",
-            "tokenSecretKey": f"data:;base64,{base64.b64encode(key.octets).decode()}",
+            "tokenSecretKey": f"data:;base64,{base64.b64encode(key.key).decode()}",
             "authorizationEnabled": True,
             "superUserRoles": ROLE,
         }

@@ -318,7 +318,7 @@ def test_no_secret_is_told_in_logs_answers_or_settings(caplog: pytest.LogCapture
         told = asyncio.run(main())
     lines = [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
     for text in [*told, *lines]:
-        for hidden in (secret, KEY.octets.decode(), bad, bad.split(".")[2], TOKENS[Who.STRANGER]):
+        for hidden in (secret, KEY.key.decode(), bad, bad.split(".")[2], TOKENS[Who.STRANGER]):
             assert hidden not in text
 
 

@@ -46,7 +46,7 @@ KEY, OTHER_KEY = SecretKey(b"k" * 32), SecretKey(b"o" * 32)
 SETTINGS = {
     "authenticationEnabled": "true",
     "authenticationProviders": "token",
-    "tokenSecretKey": "data:;base64," + base64.b64encode(KEY.octets).decode(),
+    "tokenSecretKey": "data:;base64," + base64.b64encode(KEY.key).decode(),
     "authorizationEnabled": "true",
     "superUserRoles": "root,keeper",
 }

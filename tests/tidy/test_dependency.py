@@ -19,6 +19,7 @@ IMPORT_NAMES = {
     "protobuf": "google",
     "google-re2": "re2",
     "opentelemetry-api": "opentelemetry",
+    "pyjwt": "jwt",
 }
 # Needed without an import of ours.
 USED_BY_OTHERS = {"h11": "uvicorn", "httptools": "uvicorn"}

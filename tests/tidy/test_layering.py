@@ -73,7 +73,7 @@ LAZY: Mapping[str, str] = {
     "client/scalable/arrow.py": "pyarrow comes with an extra, and is slow to load",
     "client/tracing.py": "opentelemetry comes with an extra",
     "client/token.py": "cryptography comes with an extra, and is slow to load",
-    "wire/jwt.py": "cryptography comes with an extra, and most tokens are signed with a secret",
+    "wire/jwt.py": "PyJWT loads cryptography, which takes its time and comes with an extra",
     "wire/policy_event.py": "fastavro takes its time, and most brokers have no events to read",
     "wire/compression.py": "a codec is loaded when it is first met: most processes need none",
 }

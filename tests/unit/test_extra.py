@@ -44,6 +44,7 @@ def test_every_public_name_is_there_without_any_extra(tmp_path: Path) -> None:
         (command("spark", "table", "topic", "--output", "here"), "spark"),
         ("import magnetar; magnetar.OpenTelemetry()", "telemetry"),
         ("import magnetar.client.token as token; token.make_key_pair('RS256')", "encryption"),
+        ("import magnetar.wire.jwt as jwt; jwt.parse_public_key(b'')", "encryption"),
         (command("standalone", "--set", "metadataStoreUrl=zk:127.0.0.1:1"), "cluster"),
     ],
 )
@@ -51,3 +52,12 @@ def test_a_missing_extra_is_named(code: str, extra: str, tmp_path: Path) -> None
     done = run_bare(code, tmp_path)
     assert done.returncode != 0
     assert f"magnetar[{extra}]" in done.stderr.splitlines()[-1], done.stderr
+
+
+def test_a_token_of_a_secret_needs_no_extra(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(b"k" * 32)
+    made = run_bare(command("tokens", "create", "--secret-key", "key", "--subject", "a"), tmp_path)
+    assert made.returncode == 0, made.stderr
+    token = made.stdout.strip()
+    read = run_bare(command("tokens", "validate", "--secret-key", "key", token), tmp_path)
+    assert '"sub": "a"' in read.stdout, read.stderr

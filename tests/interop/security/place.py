@@ -45,7 +45,7 @@ def security_settings(
         "authenticationEnabled": True,
         "authenticationProviders": "tls,token,basic",
         "authenticationRefreshCheckSeconds": 1,
-        "tokenSecretKey": data_url(SECRET.octets),
+        "tokenSecretKey": data_url(SECRET.key),
         "basicAuthConf": data_url(HTPASSWD),
         "advertisedAddress": "localhost",
     }

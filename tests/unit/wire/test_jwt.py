@@ -39,7 +39,7 @@ def encode(value: object) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def forge(header: object, claims: object = CLAIMS, key: bytes = SECRET.octets) -> str:
+def forge(header: object, claims: object = CLAIMS, key: bytes = SECRET.key) -> str:
     """Sign anything with HMAC, as somebody would who does not use our code."""
     content = f"{encode(header)}.{encode(claims)}"
     return f"{content}.{encode(hmac.digest(key, content.encode(), hashlib.sha256))}"
@@ -164,6 +164,12 @@ def test_a_weak_key_is_refused() -> None:
         verify_token(sign_token(CLAIMS, SECRET, algorithm="HS512"), SecretKey(b"k" * 32))
     with pytest.raises(InvalidConfiguration, match="does not serve HS512"):
         sign_token(CLAIMS, SecretKey(make_secret_key("HS256")), algorithm="HS512")
+
+
+@pytest.mark.parametrize("octets", [pair_of("ES256").public, b'{"kty": "oct", "k": "c2VjcmV0"}  '])
+def test_a_key_of_another_form_is_no_secret(octets: bytes) -> None:
+    with pytest.raises(InvalidConfiguration, match="random bytes, not a key"):
+        SecretKey(octets)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x30\x82", b"-----BEGIN PUBLIC KEY-----\nxx\n"])
