@@ -9,7 +9,7 @@ import pytest
 
 from tests.tidy.source import PACKAGE, Import, Source, sources, written_sources
 
-BROKER_SEES = ("errors", "model", "rules", "wire", "runtime", "metadata", "ledger")
+BROKER_SEES = ("errors", "model", "rules", "wire", "runtime", "metadata", "ledger", "operation")
 EVERYTHING_BELOW = (*BROKER_SEES, "broker", "admin", "client", "cli", "spark")
 # The one part of a backend that another room may read by: settled ledgers are files that explain
 # themselves, and a Spark task on the broker's machine reads them without asking the broker.
@@ -25,10 +25,19 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "runtime": ("errors",),
     "metadata": ("model", "runtime", "errors"),
     "ledger": ("model", "runtime", "errors"),
+    "operation": ("model", "errors"),
     "broker": BROKER_SEES,
-    "admin": ("broker.api", "wire", "model", "runtime", "errors"),
-    "client": ("wire", "rules", "model", "runtime", "errors"),
-    "cli": ("client", "model", "runtime", "errors"),
+    "admin": (
+        "operation",
+        "broker.api",
+        "broker.administration",
+        "wire",
+        "model",
+        "runtime",
+        "errors",
+    ),
+    "client": ("operation", "wire", "rules", "model", "runtime", "errors"),
+    "cli": ("client", "operation", "model", "runtime", "errors"),
     "spark": (
         "client",
         "rules",
@@ -41,7 +50,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "app": (*EVERYTHING_BELOW, "testing"),
     "testing": EVERYTHING_BELOW,
 }
-PURE = ("model", "rules", "wire")
+PURE = ("model", "rules", "wire", "operation")
 TIME_AND_CHANCE = ("datetime", "random", "sched", "secrets", "time", "uuid")
 TASKS = ("asyncio", "concurrent", "multiprocessing", "queue", "signal", "subprocess", "threading")
 INPUT = ("os", "pathlib", "select", "selectors", "shutil", "socket", "sqlite3", "ssl", "tempfile")

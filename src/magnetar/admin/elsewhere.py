@@ -16,6 +16,8 @@ _ACTS: Final = ("unload", "clearBacklog", "unsubscribe", "{bundle}")
 
 def needs_owner(route: Route) -> bool:
     """Whether a call reads or changes topics, not only what is administered about them."""
+    if route.for_owner is not None:
+        return route.for_owner
     if route.path.startswith("/lookup/") or "{namespace}" not in route.path:
         return False
     if "{topic}" in route.path:

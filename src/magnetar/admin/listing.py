@@ -10,6 +10,7 @@ import msgspec
 from magnetar.admin.request import Call
 from magnetar.admin.response import NDJSON, Stream
 from magnetar.admin.route import Query
+from magnetar.broker.administration.registry import Listing
 from magnetar.broker.api import BrokerApi
 from magnetar.broker.api.topic_list import Selection
 from magnetar.errors import BadRequest
@@ -36,6 +37,12 @@ async def answer_names(
     if wants_lines(call):
         return await _stream(api.topic_lists.runs(selection))
     return await api.topic_lists.names(selection)
+
+
+async def list_response(listing: Listing, call: Call) -> object:
+    if wants_lines(call):
+        return await _stream(listing.runs())
+    return await listing.names()
 
 
 def wants_lines(call: Call) -> bool:

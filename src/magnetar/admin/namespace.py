@@ -14,8 +14,9 @@ from magnetar.model.permission import (
     NAMESPACE_READ,
     SUPER_USER,
     TENANT_ADMIN,
+    AuthAction,
 )
-from magnetar.model.policy import AuthAction, Policies, TopicGrant, TopicRevocation
+from magnetar.model.policy import Policies, TopicGrant, TopicRevocation
 
 ROOT_TABLE = Table("namespaces", "/admin/v2/namespaces")
 TENANT_TABLE = Table("namespaces", "/admin/v2/namespaces/{tenant}")

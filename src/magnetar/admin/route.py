@@ -68,8 +68,9 @@ class Route:
     handler: Handler
     need: Need
     """What it takes of the caller."""
-    priority: Priority
     status: int
+    summary: str
+    priority: Priority = Priority.P1
     body: Body | None = None
     query: tuple[Query, ...] = ()
     produces: str = JSON
@@ -79,10 +80,8 @@ class Route:
     """The kinds of topic that a `{domain}` stands for."""
     fixed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """What the path does not say because it is the same for every call."""
-
-    @property
-    def summary(self) -> str:
-        return (inspect.getdoc(self.handler) or self.operation).partition("\n")[0]
+    for_owner: bool | None = None
+    """Whether only the broker that owns the namespace can answer."""
 
     @property
     def area(self) -> str:
@@ -147,6 +146,7 @@ class Table:
                 operation=f"{self._area}.{name}",
                 handler=handler,
                 need=need,
+                summary=(inspect.getdoc(handler) or name).partition("\n")[0],
                 priority=priority,
                 status=status if status is not None else 200 if method == "GET" else 204,
                 body=body,

@@ -12,21 +12,21 @@ from magnetar.admin import (
     schema,
     segment,
     subscription,
-    tenant,
     topic,
     topic_policy,
     unsupported,
 )
 from magnetar.admin.application import Application
+from magnetar.admin.bind import make_routes
 from magnetar.admin.route import Route, expand
 from magnetar.admin.site import site_routes
 from magnetar.broker.api import BrokerApi
+from magnetar.operation.table import all_operations
 
 _TABLES = (
     cluster.TABLE,
     broker.TABLE,
     broker.STATS_TABLE,
-    tenant.TABLE,
     namespace.ROOT_TABLE,
     namespace.TENANT_TABLE,
     namespace.TABLE,
@@ -49,6 +49,7 @@ _TABLES = (
 
 def all_routes() -> list[Route]:
     routes = [each for table in _TABLES for route in table.routes for each in expand(route)]
+    routes += make_routes(all_operations())
     return [*routes, *site_routes(routes)]
 
 

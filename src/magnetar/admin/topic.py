@@ -18,8 +18,8 @@ from magnetar.model.permission import (
     TOPIC_ADMIN,
     TOPIC_CONSUME,
     TOPIC_READ,
+    AuthAction,
 )
-from magnetar.model.policy import AuthAction
 from magnetar.model.position import Position
 
 LIST_TABLE = Table("topics", "/admin/v2/{domain}/{tenant}/{namespace}")

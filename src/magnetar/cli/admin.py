@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from magnetar.cli.command import (
     Argument,
@@ -16,10 +16,12 @@ from magnetar.cli.command import (
     format_rows,
     suggest,
 )
+from magnetar.cli.derive import derive_verbs
 from magnetar.cli.output import format_lines, format_result
 from magnetar.cli.security import make_authentication, make_tls
 from magnetar.cli.table import ADMIN_PARTS
 from magnetar.client.admin import AdminClient
+from magnetar.operation.row import Table
 
 
 class Group(NamedTuple):
@@ -27,14 +29,16 @@ class Group(NamedTuple):
 
     help: str
     tables: tuple[str, ...]
-    """Where the verbs are, as module:name; searched in this order."""
+    """Where the verbs are, as module:name; searched in this order. A table of operations may be
+    followed by a + and where the commands are that are written by hand.
+    """
 
 
 _GROUPS: Final[Mapping[str, Group]] = {
     "clusters": Group("clusters and their peers", ("magnetar.cli.cluster:VERBS",)),
     "brokers": Group("brokers, their health and configuration", ("magnetar.cli.broker:VERBS",)),
     "broker-stats": Group("what a broker counts", ("magnetar.cli.stats:VERBS",)),
-    "tenants": Group("tenants", ("magnetar.cli.tenant:VERBS",)),
+    "tenants": Group("tenants", ("magnetar.operation.tenant:TABLE",)),
     "namespaces": Group(
         "namespaces, their policies and bundles",
         ("magnetar.cli.namespace:VERBS", "magnetar.cli.namespace_policy:VERBS"),
@@ -81,19 +85,26 @@ def group_names() -> tuple[str, ...]:
     return tuple(_GROUPS)
 
 
-def _load_table(place: str) -> tuple[Verb, ...]:
+def _load(place: str) -> Any:
     module, _, name = place.partition(":")
-    verbs: tuple[Verb, ...] = getattr(importlib.import_module(module), name)
-    return verbs
+    return getattr(importlib.import_module(module), name)
+
+
+def _load_table(group: str, place: str) -> Iterable[Verb]:
+    place, _, own = place.partition("+")
+    table: Table | tuple[Verb, ...] = _load(place)
+    if isinstance(table, Table):
+        return derive_verbs(table.rows, group, _load(own) if own else {})
+    return table
 
 
 def load_verbs(group: str) -> tuple[Verb, ...]:
-    return tuple(verb for place in _GROUPS[group].tables for verb in _load_table(place))
+    return tuple(verb for place in _GROUPS[group].tables for verb in _load_table(group, place))
 
 
 def find_verb(group: str, word: str) -> Verb | None:
     for place in _GROUPS[group].tables:
-        for verb in _load_table(place):
+        for verb in _load_table(group, place):
             if verb.is_called(word):
                 return verb
     return None

@@ -7,7 +7,15 @@ from enum import StrEnum
 from typing import Final
 
 from magnetar.model.name import NamespaceName, TopicName
-from magnetar.model.policy import AuthAction
+
+
+class AuthAction(StrEnum):
+    PRODUCE = "produce"
+    CONSUME = "consume"
+    FUNCTIONS = "functions"
+    SOURCES = "sources"
+    SINKS = "sinks"
+    PACKAGES = "packages"
 
 
 class Scope(StrEnum):

@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct, field
 
+from magnetar.model.permission import AuthAction
 from magnetar.model.schema import CompatibilityStrategy
 
 Int32: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
@@ -47,15 +48,6 @@ class SubscriptionTypeName(StrEnum):
     SHARED = "Shared"
     FAILOVER = "Failover"
     KEY_SHARED = "Key_Shared"
-
-
-class AuthAction(StrEnum):
-    PRODUCE = "produce"
-    CONSUME = "consume"
-    FUNCTIONS = "functions"
-    SOURCES = "sources"
-    SINKS = "sinks"
-    PACKAGES = "packages"
 
 
 class SchemaAutoUpdateStrategy(StrEnum):

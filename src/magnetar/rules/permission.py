@@ -15,8 +15,8 @@ from typing import TypeAlias, assert_never
 from magnetar.errors import BrokerError, Forbidden, InvalidName, Unauthorized
 from magnetar.model.caller import Caller
 from magnetar.model.name import TopicDomain, TopicName
-from magnetar.model.permission import Need, Scope, Target
-from magnetar.model.policy import AuthAction, AuthPolicies, SubscriptionAuthMode
+from magnetar.model.permission import AuthAction, Need, Scope, Target
+from magnetar.model.policy import AuthPolicies, SubscriptionAuthMode
 from magnetar.model.segment import parse_segment
 from magnetar.rules.system import is_system_topic
 

@@ -20,10 +20,11 @@ from magnetar.model.permission import (
     TOPIC_POLICY,
     TOPIC_PRODUCE,
     TOPIC_READ,
+    AuthAction,
     Need,
     Target,
 )
-from magnetar.model.policy import AuthAction, AuthPolicies, SubscriptionAuthMode
+from magnetar.model.policy import AuthPolicies, SubscriptionAuthMode
 from magnetar.rules.permission import Grants, decide_access, is_about, reaching_names
 
 PRODUCE, CONSUME = AuthAction.PRODUCE, AuthAction.CONSUME

@@ -21,7 +21,6 @@ from magnetar.broker.api.scalable_subscription import ScalableSubscriptionApi
 from magnetar.broker.api.schema import SchemaApi
 from magnetar.broker.api.segment import SegmentApi
 from magnetar.broker.api.subscription import SubscriptionApi
-from magnetar.broker.api.tenant import TenantApi
 from magnetar.broker.api.topic import TopicApi
 from magnetar.broker.api.topic_list import TopicListApi
 from magnetar.broker.api.topic_policy import TopicPolicyApi
@@ -35,13 +34,13 @@ class BrokerApi:
     """One part for each kind of thing that is administered."""
 
     def __init__(self, service: Service) -> None:
+        self.service = service
         self.access = service.authorization
         self.web = make_web_limit(service)
         self.unread = service.unread
         self.authentication = AuthenticationApi(service)
         self.clusters = ClusterApi(service)
         self.namespaces = NamespaceApi(service)
-        self.tenants = TenantApi(service, self.namespaces)
         self.namespace_policies = NamespacePolicyApi(service)
         self.permissions = PermissionApi(service)
         self.bundles = BundleApi(service)

@@ -17,7 +17,8 @@ from magnetar.model.name import (
     parse_stored_topic,
     parse_topic,
 )
-from magnetar.model.policy import AuthAction, AuthPolicies, Policies, TopicGrant, TopicRevocation
+from magnetar.model.permission import AuthAction
+from magnetar.model.policy import AuthPolicies, Policies, TopicGrant, TopicRevocation
 from magnetar.rules.permission import is_about, reaching_names
 
 if TYPE_CHECKING:

@@ -1,0 +1,183 @@
+"""From rows of the table of operations to routes: what is read of a request, and what is answered.
+
+The row says where a parameter stands; its type is that of the function which carries the operation
+out.
+"""
+
+from __future__ import annotations
+
+import sys
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import reduce
+from operator import or_
+from types import MappingProxyType, NoneType, SimpleNamespace
+from typing import Final, TypeAlias
+
+from magnetar.admin.entry import entry_response
+from magnetar.admin.listing import list_response
+from magnetar.admin.request import Call
+from magnetar.admin.response import text_response
+from magnetar.admin.route import Body, Handler, Query, Route
+from magnetar.broker.administration.registry import FUNCTIONS, Function, Listing
+from magnetar.broker.api import BrokerApi
+from magnetar.errors import BadRequest
+from magnetar.model.caller import Caller
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName
+from magnetar.model.position import Position
+from magnetar.model.segment import SegmentName, parse_descriptor
+from magnetar.operation.row import (
+    REQUIRED,
+    TEXT_PLAIN,
+    Kind,
+    Operation,
+    Parameter,
+    Place,
+    Result,
+)
+
+Read: TypeAlias = Callable[[Call], object]
+
+_SUFFIXES: Final[Mapping[TopicDomain, str]] = {
+    TopicDomain.PERSISTENT: "",
+    TopicDomain.NON_PERSISTENT: ".non_persistent",
+    TopicDomain.TOPIC: ".scalable",
+    TopicDomain.SEGMENT: ".segment",
+}
+_QUERY_KINDS: Final[Mapping[Kind, type[bool] | type[int] | type[str]]] = {
+    Kind.FLAG: bool,
+    Kind.NUMBER: int,
+}
+
+
+def make_routes(operations: Iterable[Operation]) -> Iterator[Route]:
+    for operation in operations:
+        if operation.method:
+            yield from _routes_of(operation, FUNCTIONS[operation.name])
+
+
+def _routes_of(operation: Operation, function: Function) -> Iterator[Route]:
+    types = _types_of(function)
+    sent = [each for each in operation.parameters if each.place is not Place.LOCAL]
+    reads = {each.name: _reader(each, types[each.name]) for each in sent if not each.is_ignored}
+    reads |= {name: _CONTEXT[kind] for name, kind in types.items() if kind in _CONTEXT}
+    assert reads.keys() == types.keys(), f"{operation.name}: {sorted(reads.keys() ^ types.keys())}"
+    for index, path in enumerate((operation.path, *operation.also)):
+        domains = operation.domains if "{domain}" in path else (operation.domain,)
+        for domain in domains:
+            assert operation.need is not None
+            yield Route(
+                method=operation.method,
+                path=path if domain is None else path.replace("{domain}", domain.value),
+                operation=_name(operation, domain if "{domain}" in path else None, index),
+                handler=_handler(operation, function, reads),
+                need=operation.need,
+                status=operation.answer_status,
+                body=next((_body(p, types[p.name]) for p in sent if p.place is Place.BODY), None),
+                query=tuple(
+                    Query(p.wire_name, _QUERY_KINDS.get(p.kind, str), _default(p))
+                    for p in sent
+                    if p.place is Place.QUERY
+                ),
+                produces=operation.produces[0],
+                or_produces=operation.produces[1:],
+                fixed=MappingProxyType({} if domain is None else {"domain": domain.value}),
+                for_owner=operation.for_owner,
+                summary=operation.doc.partition("\n")[0],
+            )
+
+
+def _name(operation: Operation, domain: TopicDomain | None, index: int) -> str:
+    suffix = "" if domain is None else _SUFFIXES[domain]
+    return operation.name + suffix + (f".{index + 1}" if index else "")
+
+
+def _types_of(function: Function) -> dict[str, object]:
+    """Of all parameters but the first, which is the broker."""
+    annotations = dict(function.__annotations__)
+    annotations.pop("return")
+    annotations.pop("service")
+    holder = SimpleNamespace(__annotations__=annotations)
+    return typing.get_type_hints(holder, vars(sys.modules[function.__module__]))
+
+
+def _handler(operation: Operation, function: Function, reads: Mapping[str, Read]) -> Handler:
+    async def handle(api: BrokerApi, call: Call) -> object:
+        answer = await function(api.service, **{name: read(call) for name, read in reads.items()})
+        if isinstance(answer, Listing):
+            return await list_response(answer, call)
+        if operation.result is Result.ENTRY:
+            return entry_response(*typing.cast(tuple[Position, bytes], answer))
+        if operation.produces[0] == TEXT_PLAIN:
+            return text_response(str(answer))
+        return answer
+
+    return handle
+
+
+# Parameters
+def _reader(parameter: Parameter, kind: object) -> Read:
+    match parameter.place:
+        case Place.PATH:
+            return _path_reader(parameter, kind)
+        case Place.QUERY:
+            return _query_reader(parameter, kind)
+        case _:
+            return lambda call: call.payload
+
+
+def _path_reader(parameter: Parameter, kind: object) -> Read:
+    name = parameter.wire_name
+    if kind is TopicName:
+        return lambda call: call.topic
+    if kind is TopicDomain:
+        return lambda call: call.domain
+    if kind is NamespaceName:
+        return lambda call: call.namespace
+    if kind is SegmentName:
+        return lambda call: SegmentName(call.topic, *parse_descriptor(call.text("descriptor")))
+    if name == "subscription":
+        return lambda call: call.subscription
+    if parameter.kind is Kind.NUMBER:
+        return lambda call: call.integer(name)
+    return lambda call: call.text(name)
+
+
+def _query_reader(parameter: Parameter, kind: object) -> Read:
+    name, default, missing = parameter.wire_name, _default(parameter), parameter.missing
+    if kind is bool:
+        return lambda call: call.flag(name, bool(default))
+    if kind == tuple[str, ...]:
+        return lambda call: call.values(name)
+    is_number = parameter.kind is Kind.NUMBER
+
+    def read(call: Call) -> object:
+        found = call.number(name) if is_number else (call.query(name) or None)
+        if found is None and missing:
+            raise BadRequest(missing)
+        return default if found is None else found
+
+    return read
+
+
+def _default(parameter: Parameter) -> str | int | bool | None:
+    return None if parameter.default is REQUIRED else parameter.default
+
+
+def _body(parameter: Parameter, kind: object) -> Body:
+    parts = typing.get_args(kind)
+    is_required = NoneType not in parts
+    schema = kind if is_required else reduce(or_, (p for p in parts if p is not NoneType))
+    body = Body(
+        schema,
+        is_required,
+        media_types=parameter.media_types,
+        policy=parameter.policy,
+        text_limit=parameter.text_limit,
+    )
+    return replace(body, missing=parameter.missing) if parameter.missing else body
+
+
+_CONTEXT: Final[Mapping[object, Read]] = {Caller: lambda call: call.request.caller}
+"""What a function may ask for beside the parameters of its row."""

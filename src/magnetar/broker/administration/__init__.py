@@ -1,0 +1,5 @@
+"""What carries the admin operations out: one function for each row of the table."""
+
+from magnetar.broker.administration import tenant
+
+__all__ = ["tenant"]

@@ -1,0 +1,45 @@
+"""Which function carries out which operation."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Function: TypeAlias = Callable[..., Awaitable[object]]
+
+FUNCTIONS: Final[dict[str, Function]] = {}
+"""By the name of the operation."""
+
+
+def carries_out(
+    *names: str,
+) -> Callable[
+    [Callable[Concatenate[Service, P], Awaitable[R]]],
+    Callable[Concatenate[Service, P], Awaitable[R]],
+]:
+    """The function takes the broker, and by name the parameters of the operation's row."""
+
+    def register(
+        function: Callable[Concatenate[Service, P], Awaitable[R]],
+    ) -> Callable[Concatenate[Service, P], Awaitable[R]]:
+        for name in names:
+            assert name not in FUNCTIONS, f"{name} is carried out twice"
+            FUNCTIONS[name] = function
+        return function
+
+    return register
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Names that may be too many for one answer: as a whole, or some after the other."""
+
+    names: Callable[[], Awaitable[Sequence[str]]]
+    runs: Callable[[], AsyncIterator[Sequence[str]]]

@@ -1,0 +1,94 @@
+"""Tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.api.namespace import NamespaceApi
+from magnetar.errors import (
+    Conflict,
+    InvalidName,
+    MethodNotAllowed,
+    PreconditionFailed,
+    TenantNotFound,
+)
+from magnetar.model.name import is_valid_part
+from magnetar.model.policy import TenantInfo
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+
+@carries_out("tenants.list")
+async def list_tenants(service: Service) -> Sequence[str]:
+    return sorted(await service.resources.tenants.list())
+
+
+@carries_out("tenants.get")
+async def get_tenant(service: Service, tenant: str) -> TenantInfo:
+    info = await service.resources.tenants.get(tenant) if is_valid_part(tenant) else None
+    if info is None:
+        raise TenantNotFound(f"Tenant does not exist: {tenant}")
+    return info
+
+
+@carries_out("tenants.create")
+async def create_tenant(service: Service, tenant: str, info: TenantInfo | None) -> None:
+    if not is_valid_part(tenant):
+        raise InvalidName("Tenant name is not valid")
+    checked = await _check_info(service, info)
+    tenants = service.resources.tenants
+    if await tenants.get(tenant) is not None:
+        raise Conflict("Tenant already exist")
+    limit = service.config.maxTenants
+    if limit > 0 and len(await tenants.list()) >= limit:
+        raise PreconditionFailed("Exceed the maximum number of tenants")
+    await tenants.create(tenant, checked)
+
+
+@carries_out("tenants.update")
+async def update_tenant(service: Service, tenant: str, info: TenantInfo | None) -> None:
+    checked = await _check_info(service, info)
+    current = await get_tenant(service, tenant)
+    for cluster in sorted(set(current.allowedClusters) - set(checked.allowedClusters)):
+        await _check_removable(service, tenant, cluster)
+    await service.resources.tenants.update(tenant, lambda _: checked)
+
+
+@carries_out("tenants.delete")
+async def delete_tenant(service: Service, tenant: str, force: bool) -> None:
+    if force and not service.config.forceDeleteTenantAllowed:
+        raise MethodNotAllowed("Broker doesn't allow forced deletion of tenants")
+    await get_tenant(service, tenant)
+    namespaces = await service.resources.namespaces.list(tenant)
+    if namespaces and not force:
+        raise Conflict("The tenant still has active namespaces")
+    for namespace in namespaces:
+        await NamespaceApi(service).remove(namespace, force=True)
+    await service.resources.tenants.delete(tenant)
+
+
+async def _check_info(service: Service, info: TenantInfo | None) -> TenantInfo:
+    if info is None:
+        raise PreconditionFailed("TenantInfo is null")
+    if not info.allowedClusters or not all(each.strip() for each in info.allowedClusters):
+        raise PreconditionFailed("Clusters cannot be empty or blank")
+    if any(role != role.strip() for role in info.adminRoles):
+        raise PreconditionFailed("AdminRoles contains whitespace in the beginning or end.")
+    known = set(await service.resources.clusters.list())
+    missing = set(info.allowedClusters) - known - {"global"}
+    if missing:
+        raise PreconditionFailed(f"Clusters do not exist: {', '.join(sorted(missing))}")
+    return info
+
+
+async def _check_removable(service: Service, tenant: str, cluster: str) -> None:
+    for namespace in await service.resources.namespaces.list(tenant):
+        policies = await service.resources.namespaces.get(namespace)
+        if policies is not None and cluster in policies.replication_clusters:
+            raise PreconditionFailed(
+                f"Cannot remove cluster {cluster} from tenant {tenant}: namespace {namespace}"
+                " still has it as a replication cluster"
+            )

@@ -1,0 +1,97 @@
+"""Commands made from rows of the table of operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from magnetar.cli.command import Argument, Flag, Options, Part, Switch, Verb
+from magnetar.cli.value import (
+    join,
+    parse_duration_ms,
+    parse_duration_s,
+    parse_hash,
+    parse_list,
+    parse_pair,
+    parse_pairs,
+    parse_size,
+)
+from magnetar.client.message_id import parse_message_id
+from magnetar.operation.row import Kind, Operation, Parameter, Reader, Result
+
+_READERS: Final[Mapping[Reader, Callable[[str], Any]]] = {
+    Reader.SIZE: parse_size,
+    Reader.DURATION_S: parse_duration_s,
+    Reader.DURATION_MS: parse_duration_ms,
+    Reader.HASH: parse_hash,
+    Reader.PAIRS: parse_pairs,
+}
+_KINDS: Final[Mapping[Kind, Callable[[str], Any]]] = {
+    Kind.NUMBER: int,
+    Kind.NAMES: parse_list,
+    Kind.PROPERTIES: parse_pair,
+    Kind.MESSAGE_ID: parse_message_id,
+}
+
+
+Own: TypeAlias = Mapping[str, Callable[[Any, Options], Any]]
+"""By the name of an operation, what its command does if that is more than to call the client's
+method, or prints what it gets in another form.
+"""
+
+
+def derive_verbs(operations: Iterable[Operation], group: str, own: Own) -> Iterator[Verb]:
+    """The commands of a group, in the order of the rows."""
+    for operation in operations:
+        for verb in operation.verbs:
+            if (verb.group or operation.noun.replace("_", "-")) == group:
+                yield Verb(
+                    verb.name,
+                    verb.help,
+                    tuple(_part(each) for each in operation.parameters if each.help),
+                    own.get(operation.name) or _caller(operation),
+                    verb.aliases,
+                    shows=operation.result is not Result.NOTHING,
+                )
+
+
+def _part(parameter: Parameter) -> Part:
+    if parameter.kind is Kind.FLAG:
+        return Switch(parameter.flags, parameter.help)
+    parse = _READERS[parameter.reader] if parameter.reader else _KINDS.get(parameter.kind, str)
+    if not parameter.flags:
+        optional = not parameter.is_required
+        return Argument(parameter.name, parameter.help, parse, optional)
+    return Flag(
+        parameter.flags,
+        parameter.help,
+        parse,
+        required=parameter.is_required,
+        choices=parameter.choices,
+        many=parameter.many,
+        variable=parameter.variable or None,
+    )
+
+
+def _caller(operation: Operation) -> Callable[[Any, Options], Any]:
+    """Calls the client's method of the same name; what is not given is left to its defaults."""
+
+    def run(admin: Any, options: Options) -> Any:
+        given = {
+            each.name: _value(each, getattr(options, each.option))
+            for each in operation.parameters
+            if each.help
+        }
+        method = getattr(getattr(admin, operation.noun), operation.verb)
+        return method(**{name: value for name, value in given.items() if value is not None})
+
+    return run
+
+
+def _value(parameter: Parameter, given: Any) -> Any:
+    if given is None or not parameter.many:
+        return given
+    joined = (
+        given if parameter.reader is None and parameter.kind is Kind.PROPERTIES else join(given)
+    )
+    return dict(joined) if parameter.kind is Kind.PROPERTIES else joined

@@ -1,0 +1,1 @@
+"""One row for each admin operation and each policy; routes, clients, commands and pages derive."""

@@ -1,0 +1,15 @@
+"""All operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from magnetar.operation import tenant
+from magnetar.operation.row import Operation
+
+_TABLES = (tenant.TABLE,)
+
+
+def all_operations() -> Iterator[Operation]:
+    for table in _TABLES:
+        yield from table.rows
