@@ -1,7 +1,7 @@
-"""Passwords against what a `.htpasswd` file keeps of them: `$apr1$` (MD5) and `crypt` (DES).
+"""Passwords against what a `.htpasswd` file keeps of them: `$apr1$`, a thousand rounds of MD5.
 
-These are the two forms that Pulsar reads. Both are weak by today's measure: the file is to be
-guarded like the passwords themselves.
+It is weak by today's measure: the file is to be guarded like the passwords themselves. The other
+form that Pulsar reads, the DES `crypt`, is refused: it looks at eight characters only.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from magnetar.errors import InvalidConfiguration
-from magnetar.rules.des_crypt import des_crypt
 
 _ALPHABET: Final = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _APR1: Final = re.compile(r"\$apr1\$([^$]{1,8})\$([./0-9A-Za-z]{22})")
-_CRYPT: Final = re.compile(r"[./0-9A-Za-z]{13}")
+_DES: Final = re.compile(r"[./0-9A-Za-z]{13}")
 _ROUNDS: Final = 1000
 _NOBODY: Final = "$apr1$nobodyxx$......................"
 """Checked for users there are not: their refusal takes as long as any."""
@@ -33,10 +32,14 @@ def parse_htpasswd(text: str) -> dict[str, str]:
         user, separator, stored = line.partition(":")
         if not separator or not user or ":" in stored:
             raise InvalidConfiguration(f"basicAuthConf: line {number} is not user:password")
-        if not (_APR1.fullmatch(stored) or _CRYPT.fullmatch(stored)):
+        if _DES.fullmatch(stored):
             raise InvalidConfiguration(
-                f"basicAuthConf: the password in line {number} is neither $apr1$ (htpasswd -m)"
-                " nor crypt (htpasswd -d)"
+                f"basicAuthConf: the password in line {number} is a DES crypt, which is refused:"
+                " set it again with htpasswd -m"
+            )
+        if not _APR1.fullmatch(stored):
+            raise InvalidConfiguration(
+                f"basicAuthConf: the password in line {number} is not $apr1$ (htpasswd -m)"
             )
         users[user] = stored
     return users
@@ -44,12 +47,9 @@ def parse_htpasswd(text: str) -> dict[str, str]:
 
 def is_password(users: Mapping[str, str], user: str, password: bytes) -> bool:
     stored = users.get(user, _NOBODY)
-    if stored.startswith("$"):
-        found = _APR1.fullmatch(stored)
-        assert found is not None
-        made = apr1(password, found[1].encode())
-    else:
-        made = des_crypt(password, stored[:2])
+    found = _APR1.fullmatch(stored)
+    assert found is not None
+    made = apr1(password, found[1].encode())
     return hmac.compare_digest(made.encode(), stored.encode()) and user in users
 
 

@@ -19,7 +19,7 @@ from tests.authority import Authority
 
 SECRET = SecretKey(bytes(range(32)))
 PASSWORD = "123456"
-HTPASSWD = b"admin:$apr1$FG4AO6aX$KGYPuMoLUou3i6vUkPUUf.\nold:rl.3StKT.4T8M\n"
+HTPASSWD = b"admin:$apr1$FG4AO6aX$KGYPuMoLUou3i6vUkPUUf.\n"
 
 
 def token_of(role: str, *, lasts_s: int | None = None) -> str:

@@ -22,8 +22,6 @@ def credentials(place: Place, kind: str) -> pulsar.Authentication:
             return pulsar.AuthenticationToken(lambda: token_of("alice"))
         case "basic":
             return pulsar.AuthenticationBasic("admin", PASSWORD)
-        case "old":
-            return pulsar.AuthenticationBasic("old", "rasmuslerdorf")
         case _:
             certificate, key = place.authority.issue("alice")
             return pulsar.AuthenticationTLS(str(certificate), str(key))
@@ -37,7 +35,6 @@ def credentials(place: Place, kind: str) -> pulsar.Authentication:
         ("supplier", True),
         ("basic", True),
         ("basic", False),
-        ("old", False),
         ("tls", True),
     ],
 )
