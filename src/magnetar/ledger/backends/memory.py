@@ -87,10 +87,6 @@ class MemoryWriter:
         return EntryId(len(self._ledger.entries) - 1)
 
     @property
-    def directory(self) -> None:
-        return None
-
-    @property
     def queued_bytes(self) -> int:
         return sum(sum(map(len, entries)) for entries, _ in self._queue)
 
@@ -141,6 +137,10 @@ class MemoryLedgerStore:
         self._ids = count(1)
         self._commit = MemoryCommit()
         self._closed = False
+
+    @property
+    def directory(self) -> None:
+        return None
 
     async def create(
         self, *, term: Term, properties: Mapping[str, str], deletion_intended: bool = False
