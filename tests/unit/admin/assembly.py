@@ -27,7 +27,7 @@ from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.name import parse_topic
 from magnetar.model.position import Position, Term
-from magnetar.runtime.clock import SystemClock
+from magnetar.runtime.clock import Clock, SystemClock
 from magnetar.runtime.configuration import Configuration
 from magnetar.wire.command import MessageMetadata
 from magnetar.wire.entry import encode_entry
@@ -126,10 +126,14 @@ class Admin:
 
 @asynccontextmanager
 async def admin_of_new_broker(
-    *, metadata: MetadataStore | None = None, disk: LedgerStore | None = None, **settings: Any
+    *,
+    metadata: MetadataStore | None = None,
+    disk: LedgerStore | None = None,
+    clock: Clock | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Admin]:
     """The broker closes the stores that it made; those handed in may serve the next one."""
-    clock = SystemClock()
+    clock = clock or SystemClock()
     config = Configuration(settings, standalone=True)
     async with AsyncExitStack() as stack:
         store = metadata if metadata is not None else MemoryStore(MemoryTree(clock))
