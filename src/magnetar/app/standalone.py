@@ -146,7 +146,7 @@ async def serving(
             ),
             ownership=ownership,
             owner=owner,
-            cache=EntryCache((settings.managedLedgerCacheSizeMB or _CACHE_MIB) * _MIB),
+            cache=_make_cache(settings),
         )
         service.ceiling.fit(_descriptor_limit())
         stack.push_async_callback(service.close)
@@ -230,6 +230,17 @@ def _free_port(host: str, port: int | None) -> int:
     with _listen(host, port) as probe:
         bound: int = probe.getsockname()[1]
         return bound
+
+
+def _make_cache(settings: Configuration) -> EntryCache:
+    cache = EntryCache(0)
+
+    def resize() -> None:
+        cache.bytes_max = (settings.managedLedgerCacheSizeMB or _CACHE_MIB) * _MIB
+
+    settings.listen(("managedLedgerCacheSizeMB",), resize)
+    resize()
+    return cache
 
 
 async def _watch_disk(reserve: Reserve, ledgers: FileLedgerStore) -> None:
