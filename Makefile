@@ -62,6 +62,7 @@ lint: setup
 	$(BIN)/bandit -q -c pyproject.toml -r src
 	$(BIN)/python tools/audit.py
 	$(BIN)/python tools/generate_reference.py --check
+	$(BIN)/python tools/generate_configuration.py --check
 
 format: setup
 	$(BIN)/ruff check --fix .

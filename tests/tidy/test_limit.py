@@ -19,7 +19,7 @@ def test_every_limit_has_a_key_of_its_own_with_the_same_default() -> None:
     assert len({row.key for row in table}) == len(table)
     for row in table:
         key = keys[row.key]
-        assert (key.use, key.default) == (Use.HONOURED, row.default), row.key
+        assert (key.use, key.default) == (Use.ACTING, row.default), row.key
     assert make_limits(Configuration().get) == Limits()
     assert make_limits(Configuration({"maxTopicNameLength": 7}).get).topic_name_bytes == 7
 

@@ -92,8 +92,8 @@ async def serving(
     and how much room there is for the data.
     """
     settings = Configuration.load(config, overrides, standalone=standalone)
-    for name in settings.inert_settings():
-        _log.warning("setting has no effect in this broker", key=name)
+    for name, reason in settings.inert_settings().items():
+        _log.warning("setting has no effect in this broker", key=name, reason=reason)
     clock = SystemClock()
     host = bind or settings.bindAddress or "127.0.0.1"
     check_exposure(settings, host)

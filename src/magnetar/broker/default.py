@@ -108,7 +108,7 @@ def _plan_broker_level(config: Configuration) -> TopicPolicies:
         maxUnackedMessagesOnConsumer=config.maxUnackedMessagesPerConsumer,
         maxUnackedMessagesOnSubscription=config.maxUnackedMessagesPerSubscription,
         delayedDeliveryEnabled=config.delayedDeliveryEnabled,
-        delayedDeliveryTickTimeMillis=config.delayedDeliveryTickTimeMillis,
+        delayedDeliveryTickTimeMillis=_number(config, "delayedDeliveryTickTimeMillis"),
         delayedDeliveryMaxDelayInMillis=config.delayedDeliveryMaxDelayInMillis,
         inactiveTopicPolicies=_plan_inactive(config),
         dispatchRate=DispatchRate(

@@ -17,13 +17,13 @@ def run(options: Options) -> int:
             raise UsageError(f"magnetar configuration: {error.sentence}") from None
     else:
         keys = sorted(load_keys().values(), key=lambda key: key.name)
-    rows = [_describe(key) for key in keys if not options.acting or key.use is Use.HONOURED]
+    rows = [_describe(key) for key in keys if not options.acting or key.use is Use.ACTING]
     print(format_result(rows[0] if options.key and rows else rows, options.output))
     return 0
 
 
 def _describe(key: Key) -> dict[str, str]:
-    use = {Use.HONOURED: "acts", Use.INERT: "without effect", Use.REFUSED: "only its default"}
+    use = {Use.ACTING: "acts", Use.INERT: "without effect", Use.REFUSED: "only its default"}
     return {
         "key": key.name,
         "use": use[key.use],

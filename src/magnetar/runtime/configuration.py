@@ -8,189 +8,20 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from magnetar.errors import InvalidConfiguration, PreconditionFailed
-from magnetar.runtime.key import Use, Value, find_key, format_value, load_keys
+from magnetar.runtime.acting_key import ActingKeys
+from magnetar.runtime.key import Key, Use, Value, find_key, format_value, load_keys
 from magnetar.runtime.setting import format_setting, load_settings, parse_overrides
 from magnetar.runtime.spelling import canonical_name, canonical_text
 
 Listener: TypeAlias = Callable[[], None]
 
 
-class Configuration:
-    """Every key of the table has a value; attributes are declared for those that do something here.
+class Configuration(ActingKeys):
+    """Every key has a value; those that act have a typed attribute.
 
     Values change in one way only after construction: `update_dynamic` and `reset_dynamic`, for
-    the keys Pulsar calls dynamic. Whoever copied such a value asks to be told through `listen`.
+    the keys Pulsar calls dynamic. An owner that copied such a value is notified through `listen`.
     """
-
-    # The keys that do something here; a test holds them against the table.
-    acknowledgmentAtBatchIndexLevelEnabled: bool
-    activeConsumerFailoverDelayTimeMillis: int
-    advertisedAddress: str
-    advertisedListeners: str
-    allowAclChangesOnNonExistentTopics: bool
-    allowUnauthenticatedAccess: bool
-    allowAutoSubscriptionCreation: bool
-    allowAutoTopicCreation: bool
-    allowAutoTopicCreationType: str
-    anonymousUserRole: str
-    authenticateMetricsEndpoint: bool
-    authenticateOriginalAuthData: bool
-    authenticationEnabled: bool
-    authenticationProviders: tuple[str, ...]
-    authenticationRefreshCheckSeconds: int
-    authorizationAllowWildcardsMatching: bool
-    authorizationEnabled: bool
-    autoSkipNonRecoverableData: bool
-    backlogQuotaCheckEnabled: bool
-    backlogQuotaCheckIntervalInSeconds: int
-    backlogQuotaDefaultLimitBytes: int
-    backlogQuotaDefaultLimitGB: float
-    backlogQuotaDefaultLimitSecond: int
-    backlogQuotaDefaultRetentionPolicy: str
-    basicAuthConf: str
-    bindAddress: str
-    brokerDeduplicationEnabled: bool
-    brokerDeduplicationEntriesInterval: int
-    brokerDeduplicationMaxNumberOfProducers: int
-    brokerDeduplicationProducerInactivityTimeoutMinutes: int
-    brokerDeduplicationSnapshotIntervalSeconds: int | None
-    brokerDeleteInactivePartitionedTopicMetadataEnabled: bool
-    brokerDeleteInactiveTopicsEnabled: bool
-    brokerDeleteInactiveTopicsFrequencySeconds: int
-    brokerDeleteInactiveTopicsMaxInactiveDurationSeconds: int | None
-    brokerDeleteInactiveTopicsMode: str
-    brokerMaxConnections: int
-    brokerMaxConnectionsPerIp: int
-    brokerServiceCompactionMonitorIntervalInSeconds: int
-    brokerServiceCompactionThresholdInBytes: int
-    brokerServicePort: int | None
-    brokerServicePortTls: int | None
-    clusterName: str
-    configurationMetadataStoreUrl: str
-    connectionLivenessCheckTimeoutMillis: int
-    defaultNumberOfNamespaceBundles: int
-    defaultNumPartitions: int
-    defaultRetentionSizeInMB: int
-    defaultRetentionTimeInMinutes: int
-    delayedDeliveryEnabled: bool
-    delayedDeliveryMaxDelayInMillis: int
-    delayedDeliveryTickTimeMillis: int
-    dispatchThrottlingRatePerSubscriptionInByte: int
-    dispatchThrottlingRatePerSubscriptionInMsg: int
-    dispatchThrottlingRatePerTopicInByte: int
-    dispatchThrottlingRatePerTopicInMsg: int
-    enableBrokerSideSubscriptionPatternEvaluation: bool
-    enableNonPersistentTopics: bool
-    enablePersistentTopics: bool
-    enableScalableTopicMigration: bool
-    encryptionRequireOnProducer: bool
-    exposeConsumerLevelMetricsInPrometheus: bool
-    exposeProducerLevelMetricsInPrometheus: bool
-    exposeTopicLevelMetricsInPrometheus: bool
-    forceDeleteNamespaceAllowed: bool
-    forceDeleteTenantAllowed: bool
-    httpMaxRequestHeaderSize: int
-    httpServerIdleTimeout: int
-    httpMaxRequestSize: int
-    httpRequestsFailOnUnknownPropertiesEnabled: bool
-    isAllowAutoUpdateSchemaEnabled: bool
-    isSchemaValidationEnforced: bool
-    journalSyncData: bool
-    keepAliveIntervalSeconds: int
-    managedLedgerCacheSizeMB: int
-    managedLedgerMaxAckQuorum: int
-    managedLedgerMaxEnsembleSize: int
-    managedLedgerMaxEntriesPerLedger: int
-    managedLedgerMaxLedgerRolloverTimeMinutes: int
-    managedLedgerMaxSizePerLedgerMbytes: int
-    managedLedgerMaxWriteQuorum: int
-    managedLedgerMinLedgerRolloverTimeMinutes: int
-    maxConcurrentHttpRequests: int
-    maxConcurrentLookupRequest: int
-    maxConcurrentTopicLoadRequest: int
-    maxConsumersPerSubscription: int
-    maxHttpServerConnections: int
-    maxConsumersPerTopic: int
-    maxMessageSize: int
-    maxNamespacesPerTenant: int
-    maxNumPartitionsPerPartitionedTopic: int
-    maxProducersPerTopic: int
-    maxPublishRatePerTopicInBytes: int
-    maxPublishRatePerTopicInMessages: int
-    maxSubscriptionsPerTopic: int
-    maxTenants: int
-    maxTopicsPerNamespace: int
-    maxUnackedMessagesPerConsumer: int
-    maxUnackedMessagesPerSubscription: int
-    messageExpiryCheckIntervalInMinutes: int
-    metadataStoreOperationTimeoutSeconds: int
-    metadataStoreSessionTimeoutMillis: int
-    metadataStoreUrl: str
-    proxyRoles: tuple[str, ...]
-    retentionCheckIntervalInSeconds: int
-    scalableTopicAutoScaleEnabled: bool
-    scalableTopicAutoScaleIntervalSeconds: int
-    scalableTopicConsumerSessionGracePeriodSeconds: int
-    scalableTopicConsumersPerSegment: int
-    scalableTopicEntryBucketBudget: int
-    scalableTopicKeySamplingEnabled: bool
-    scalableTopicLoadReportIntervalSeconds: int
-    scalableTopicLoadReportRateChangeThreshold: float
-    scalableTopicMaxDagDepth: int
-    scalableTopicMaxSegments: int
-    scalableTopicMergeBytesRateInThreshold: int
-    scalableTopicMergeBytesRateOutThreshold: int
-    scalableTopicMergeCooldownSeconds: int
-    scalableTopicMergeMsgRateInThreshold: float
-    scalableTopicMergeMsgRateOutThreshold: float
-    scalableTopicMergeWindowSeconds: int
-    scalableTopicMinSegments: int
-    scalableTopicsEnabled: bool
-    scalableTopicStalledSegmentSeconds: float
-    scalableTopicSplitBytesRateInThreshold: int
-    scalableTopicSplitBytesRateOutThreshold: int
-    scalableTopicSplitCooldownSeconds: int
-    scalableTopicSplitMsgRateInThreshold: float
-    scalableTopicSplitMsgRateOutThreshold: float
-    schemaCompatibilityStrategy: str
-    schemaJsonAllowLegacyJacksonFormat: bool
-    statsUpdateFrequencyInSecs: int
-    strictAuthMethod: bool
-    subscribeRatePeriodPerConsumerInSecond: int
-    subscribeThrottlingRatePerConsumer: int
-    subscriptionExpirationTimeMinutes: int
-    subscriptionExpiryCheckIntervalInMinutes: int
-    subscriptionKeySharedConsistentHashingReplicaPoints: int
-    subscriptionKeySharedUseConsistentHashing: bool
-    subscriptionPatternMaxLength: int
-    subscriptionTypesEnabled: tuple[str, ...]
-    superUserRoles: tuple[str, ...]
-    systemTopicEnabled: bool
-    systemTopicSchemaCompatibilityStrategy: str
-    tlsAllowInsecureConnection: bool
-    tlsCertificateFilePath: str
-    tlsCertRefreshCheckDurationSec: int
-    tlsCiphers: tuple[str, ...]
-    tlsEnabled: bool
-    tlsKeyFilePath: str
-    tlsProtocols: tuple[str, ...]
-    tlsRequireTrustedClientCertOnConnect: bool
-    tlsTrustCertsFilePath: str
-    tokenAllowedClockSkewSeconds: int
-    tokenAudience: str
-    tokenAudienceClaim: str
-    tokenAuthClaim: str
-    tokenPublicAlg: str
-    tokenPublicKey: str
-    tokenSecretKey: str
-    topicLevelPoliciesEnabled: bool
-    topicPoliciesCacheInitTimeoutSeconds: int
-    topicPoliciesServiceClassName: str
-    ttlDurationDefaultInSeconds: int
-    webServicePort: int | None
-    webServicePortTls: int | None
-    webServiceTlsCiphers: tuple[str, ...]
-    webServiceTlsProtocols: tuple[str, ...]
 
     _set: dict[str, Value]
     _standalone: bool
@@ -240,15 +71,12 @@ class Configuration:
             for key in load_keys().values()
         }
 
-    def inert_settings(self) -> tuple[str, ...]:
-        """Keys without effect here that the user set to another value than the default, sorted."""
-        return tuple(
-            sorted(
-                name
-                for name, value in self._set.items()
-                if find_key(name).use is Use.INERT and value != self._default(name)
-            )
-        )
+    def inert_settings(self) -> dict[str, str]:
+        """The keys without effect that the user set to another value than the default, sorted, each
+        with the reason.
+        """
+        inert = (key for key in map(find_key, sorted(self._set)) if key.use is Use.INERT)
+        return {key.name: key.meaning for key in inert if self._set[key.name] != self._default(key)}
 
     def update_dynamic(self, name: str, text: str) -> None:
         """Change a value at run time and tell its listeners.
@@ -288,10 +116,9 @@ class Configuration:
             listener()
 
     def _start_value(self, name: str) -> Value:
-        return self._set[name] if name in self._set else self._default(name)
+        return self._set[name] if name in self._set else self._default(find_key(name))
 
-    def _default(self, name: str) -> Value:
-        key = find_key(name)
+    def _default(self, key: Key) -> Value:
         return key.standalone_default if self._standalone else key.default
 
 

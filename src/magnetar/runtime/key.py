@@ -1,10 +1,13 @@
-"""The keys of a broker's configuration: one table, and how a value is read and written as text."""
+"""The keys of a broker's configuration, and how a value is read and written as text.
+
+A key is a row of `acting_key.tsv`, `inert_key.tsv` or `refused_key.tsv`, by what it does here.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -16,9 +19,14 @@ from magnetar.errors import InvalidConfiguration, nearest
 
 Value: TypeAlias = bool | int | float | str | tuple[str, ...] | None
 
-_TABLE: Final = Path(__file__).with_name("broker_key.tsv")
-_OPEN_PREFIXES: Final = ("bookkeeper_", "brokerClient_", "dbStorage_")
-"""Below these prefixes any key goes: Pulsar hands them to another program."""
+_OPEN: Final = {
+    "bookkeeper_": "bookkeeperMetadataServiceUri",
+    "brokerClient_": "brokerClientTlsEnabled",
+    "dbStorage_": "dbStorage_rocksDB_blockSize",
+}
+"""With these prefixes any key is accepted, for Pulsar passes them on; it has no effect for the same
+reason as the key named here.
+"""
 _SECRET: Final = re.compile(
     r"(?i)password(?!path)|secretkey|basicauthconf|authenticationparameters"
 )
@@ -29,9 +37,9 @@ _BITS: Final[Mapping[str, int]] = {"int": 31, "long": 63}
 class Use(StrEnum):
     """What a key does here."""
 
-    HONOURED = "honoured"
+    ACTING = "acting"
     INERT = "inert"
-    """Accepted, because files of Pulsar's carry it, and without effect."""
+    """Accepted, because Pulsar's files have it, and without effect."""
     REFUSED = "refused"
     """Only its default is accepted: to ignore another value would be unsafe."""
 
@@ -47,6 +55,7 @@ class Key:
     least: int | None
     use: Use
     meaning: str
+    """What it does, why it has no effect, or why it is refused."""
 
     @property
     def secret(self) -> bool:
@@ -137,35 +146,35 @@ def format_value(value: Value) -> str:
 
 @cache
 def load_keys() -> Mapping[str, Key]:
-    """The whole table, by name."""
-    lines = _TABLE.read_text(encoding="utf-8").splitlines()
-    keys = (_parse_row(line) for line in lines if not line.startswith("#"))
-    return MappingProxyType({key.name: key for key in keys})
+    """All keys by name, in the order of their names."""
+    keys = {key.name: key for use in Use for key in _load_rows(use)}
+    return MappingProxyType({name: keys[name] for name in sorted(keys, key=str.lower)})
 
 
-def _parse_row(line: str) -> Key:
-    cells = ("" if cell == "-" else cell for cell in line.split("\t"))
-    name, kind, default_text, standalone_text, dynamic, least, use, meaning = cells
-    default = _parse_default(name, kind, default_text)
-    return Key(
-        name=name,
-        kind=kind,
-        default=default,
-        standalone_default=_parse_default(name, kind, standalone_text)
-        if standalone_text
-        else default,
-        dynamic=dynamic == "dynamic",
-        least=int(least) if least else None,
-        use=Use(use),
-        meaning=meaning,
-    )
+def _load_rows(use: Use) -> Iterator[Key]:
+    for line in Path(__file__).with_name(f"{use}_key.tsv").read_text("utf-8").splitlines()[1:]:
+        cells = ("" if cell == "-" else cell for cell in line.split("\t"))
+        name, kind, default_text, standalone_text, dynamic, least, meaning = cells
+        default = _parse_default(name, kind, default_text)
+        yield Key(
+            name=name,
+            kind=kind,
+            default=default,
+            standalone_default=_parse_default(name, kind, standalone_text)
+            if standalone_text
+            else default,
+            dynamic=dynamic == "dynamic",
+            least=int(least) if least else None,
+            use=use,
+            meaning=meaning,
+        )
 
 
 def _parse_default(name: str, kind: str, text: str) -> Value:
     if text.startswith("cpus"):  # sizes of thread pools follow the machine: cpus or cpus*2
         return (os.cpu_count() or 1) * int(text.partition("*")[2] or 1)
     value = _parse_kind(kind, text, None)
-    assert not isinstance(value, _Unreadable), f"{_TABLE.name}: {name}"
+    assert not isinstance(value, _Unreadable), name
     return value
 
 
@@ -175,8 +184,9 @@ def find_key(name: str) -> Key:
     key = keys.get(name)
     if key is not None:
         return key
-    if name.startswith(_OPEN_PREFIXES):
-        return Key(name, "text", "", "", dynamic=False, least=None, use=Use.INERT, meaning="")
+    for prefix, like in _OPEN.items():
+        if name.startswith(prefix):
+            return Key(name, "text", "", "", False, None, Use.INERT, keys[like].meaning)
     meant = nearest(name, keys)
     hint = f"; did you mean {meant}?" if meant else ""
     raise InvalidConfiguration(f"{name} is not a configuration key{hint}")

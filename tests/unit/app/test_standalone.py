@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from magnetar.app.standalone import serving
 
 
@@ -19,3 +21,21 @@ def test_the_entry_cache_follows_its_key_at_run_time(tmp_path: Path) -> None:
             return [*sizes, service.cache.bytes_max]
 
     assert asyncio.run(run()) == [size << 20 for size in (3, 5, 256, 3)]
+
+
+def test_a_setting_without_effect_is_logged_with_the_reason(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        overrides = ["zookeeperServers=zk:2181", "maxTenants=3"]
+        async with serving(data=tmp_path, port=0, web_port=0, overrides=overrides):
+            pass
+
+    asyncio.run(run())
+    logged = [
+        vars(record)["fields"]
+        for record in caplog.records
+        if record.getMessage() == "setting has no effect in this broker"
+    ]
+    assert [fields["key"] for fields in logged] == ["zookeeperServers"]
+    assert logged[0]["reason"].startswith("Set metadataStoreUrl=zk://")
