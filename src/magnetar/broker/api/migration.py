@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from magnetar.broker.scalable.guard import check_regular_name
 from magnetar.broker.scalable.refusal import Door
 from magnetar.errors import InvalidName, TopicMigrated
 from magnetar.model.caller import Caller
-from magnetar.model.name import TopicDomain, TopicName
+from magnetar.model.name import TopicName
 from magnetar.wire.migration import format_rehearsal
 
 if TYPE_CHECKING:
@@ -45,10 +44,3 @@ class MigrationApi:
 def _check_name(topic: TopicName) -> None:
     if "/" in topic.local:
         raise InvalidName(f"No regular topic is called {topic.local!r}")
-
-
-async def check_regular(service: Service, topic: TopicName) -> None:
-    """Refuse to change what has become a part of a scalable topic, or is about to."""
-    if topic.domain is TopicDomain.PERSISTENT:
-        service.scalable.migrations.check_idle(topic)
-        await check_regular_name(service, topic)

@@ -10,7 +10,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from magnetar.broker.api.message_id import describe_position
-from magnetar.broker.api.migration import check_regular
 from magnetar.broker.api.record import load_policies
 from magnetar.broker.api.stats import merge_topic_stats
 from magnetar.broker.api.topic import (
@@ -24,7 +23,7 @@ from magnetar.broker.api.topic import (
 )
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.room import check_room
-from magnetar.broker.scalable.guard import check_regular_name
+from magnetar.broker.scalable.guard import check_regular, check_regular_name
 from magnetar.errors import (
     BadRequest,
     Conflict,

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from magnetar.broker.api.message_id import MessageId
-from magnetar.broker.api.migration import check_regular
 from magnetar.broker.api.topic import (
     TopicApi,
     check_exists,
@@ -15,6 +14,7 @@ from magnetar.broker.api.topic import (
     partitions_of,
 )
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.scalable.guard import check_regular
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import (
     BadRequest,

@@ -11,10 +11,14 @@ from msgspec.structs import replace
 
 from magnetar.broker.api.chain_info import describe_chain
 from magnetar.broker.api.message_id import describe_position
-from magnetar.broker.api.migration import check_regular
 from magnetar.broker.api.permission import forget_permissions
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.scalable.guard import check_regular_name, find_successor, was_regular
+from magnetar.broker.scalable.guard import (
+    check_regular,
+    check_regular_name,
+    find_successor,
+    was_regular,
+)
 from magnetar.errors import (
     BrokerError,
     Conflict,

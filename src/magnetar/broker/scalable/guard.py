@@ -149,6 +149,13 @@ async def check_regular_name(service: Service, name: TopicName) -> None:
         raise _claimed(name, record)
 
 
+async def check_regular(service: Service, topic: TopicName) -> None:
+    """Refuse to change what has become a part of a scalable topic, or is about to."""
+    if topic.domain is TopicDomain.PERSISTENT:
+        service.scalable.migrations.check_idle(topic)
+        await check_regular_name(service, topic)
+
+
 def _claimed(name: TopicName, record: ScalableTopicMetadata) -> TopicMigrated:
     successor = scalable_name(name.base)
     if was_regular(record):
