@@ -28,18 +28,18 @@ _PAGE: Final = """<!doctype html>
 
 async def get_landing_page(api: BrokerApi, call: Call) -> object:
     """A page that says what runs here."""
-    version, broker = api.brokers.version, api.brokers.broker_id
+    version, broker = api.service.version, api.service.broker_id
     return text_response(_PAGE.format(version=escape(version), broker=escape(broker)), HTML)
 
 
 async def get_metrics(api: BrokerApi, call: Call) -> object:
     """Numbers for Prometheus."""
-    return text_response(await api.brokers.render_metrics(), CONTENT_TYPE)
+    return text_response(await api.render_metrics(), CONTENT_TYPE)
 
 
 async def get_status(api: BrokerApi, call: Call) -> object:
     """Whether a load balancer should send anybody here."""
-    if api.brokers.is_closing:
+    if api.service.closing:
         raise ServiceNotReady("The broker is closing")
     return text_response("OK")
 
@@ -62,7 +62,7 @@ def _describer(routes: list[Route]) -> Handler:
     async def get_description(api: BrokerApi, call: Call) -> object:
         """This interface, as OpenAPI."""
         if not document:
-            document.update(describe(routes, version=api.brokers.version))
+            document.update(describe(routes, version=api.service.version))
         return document
 
     return get_description

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from magnetar.admin import (
-    broker,
     cluster,
     lookup,
     namespace,
     namespace_policy,
     scalable,
-    schema,
     segment,
     subscription,
     topic,
@@ -25,8 +23,6 @@ from magnetar.operation.table import all_operations
 
 _TABLES = (
     cluster.TABLE,
-    broker.TABLE,
-    broker.STATS_TABLE,
     namespace.ROOT_TABLE,
     namespace.TENANT_TABLE,
     namespace.TABLE,
@@ -36,7 +32,6 @@ _TABLES = (
     topic.PERMISSION_TABLE,
     subscription.TABLE,
     topic_policy.TABLE,
-    schema.TABLE,
     lookup.TABLE,
     scalable.TABLE,
     scalable.SPELLED_OUT_TABLE,

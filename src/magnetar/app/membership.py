@@ -10,7 +10,7 @@ import msgspec
 from magnetar import __version__
 from magnetar.app.directory import DataDirectory, load_identity, store_identity
 from magnetar.app.metadata import Stores
-from magnetar.broker.api.broker import BROKERS, LEADER
+from magnetar.broker.administration.broker import BROKERS, LEADER
 from magnetar.broker.lease import (
     DirectoryRecord,
     NamespaceOwnership,

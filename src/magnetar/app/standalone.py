@@ -156,7 +156,7 @@ async def serving(
         service.tasks.start(_watch_disk(reserve, ledgers), name="watch the disk")
         service.tasks.start(_sweep_later(service, found), name="sweep ledgers")
         api = BrokerApi(service)
-        await api.apply_stored_configuration()
+        await service.stored_configuration.open()
         for listener, tls in ((doors.plain, None), (doors.secure, doors.secure_tls)):
             if listener is not None:
                 door = BinaryDoor(service, HANDLERS, tls)

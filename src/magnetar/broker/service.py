@@ -26,6 +26,7 @@ from magnetar.broker.revocation import Revocation
 from magnetar.broker.room import check_room
 from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.schema import SchemaRegistry
+from magnetar.broker.stored_configuration import StoredConfiguration
 from magnetar.broker.sweep import NamedLedgers
 from magnetar.broker.topic_tree import TopicTree
 from magnetar.broker.topiclist import TopicLists
@@ -110,6 +111,7 @@ class Service:
         self._name_prefix = f"{self.cluster}-{owner.term}"
         self.scalable = ScalableService(self)
         self.revocation = Revocation(self)
+        self.stored_configuration = StoredConfiguration(self)
         policies.listen(self._on_policies_changed)
         policies.attach(self)
 

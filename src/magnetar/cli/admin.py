@@ -29,40 +29,40 @@ class Group(NamedTuple):
 
     help: str
     tables: tuple[str, ...]
-    """Where the verbs are, as module:name; searched in this order. A table of operations may be
-    followed by a + and where the commands are that are written by hand.
+    """Where the verbs are, as module:name below the package, searched in this order. A table of
+    operations may be followed by a + and where the commands written by hand are.
     """
 
 
 _GROUPS: Final[Mapping[str, Group]] = {
-    "clusters": Group("clusters and their peers", ("magnetar.cli.cluster:VERBS",)),
-    "brokers": Group("brokers, their health and configuration", ("magnetar.cli.broker:VERBS",)),
-    "broker-stats": Group("what a broker counts", ("magnetar.cli.stats:VERBS",)),
-    "tenants": Group("tenants", ("magnetar.operation.tenant:TABLE",)),
+    "clusters": Group("clusters and their peers", ("cli.cluster:VERBS",)),
+    "brokers": Group("brokers, their health and configuration", ("operation.broker:TABLE",)),
+    "broker-stats": Group("what a broker counts", ("operation.broker:STATS_TABLE",)),
+    "tenants": Group("tenants", ("operation.tenant:TABLE",)),
     "namespaces": Group(
         "namespaces, their policies and bundles",
-        ("magnetar.cli.namespace:VERBS", "magnetar.cli.namespace_policy:VERBS"),
+        ("cli.namespace:VERBS", "cli.namespace_policy:VERBS"),
     ),
     "topics": Group(
         "topics, their subscriptions, stats and policies",
         (
-            "magnetar.cli.topic:VERBS",
-            "magnetar.cli.topic_message:VERBS",
-            "magnetar.cli.subscription:TOPIC_VERBS",
-            "magnetar.cli.topic_policy:TOPIC_VERBS",
+            "cli.topic:VERBS",
+            "cli.topic_message:VERBS",
+            "cli.subscription:TOPIC_VERBS",
+            "cli.topic_policy:TOPIC_VERBS",
         ),
     ),
     "scalable-topics": Group(
         "topics of segments that split and merge",
         (
-            "magnetar.cli.scalable:VERBS",
-            "magnetar.cli.scalable_subscription:VERBS",
-            "magnetar.cli.migration:VERBS",
+            "cli.scalable:VERBS",
+            "cli.scalable_subscription:VERBS",
+            "cli.migration:VERBS",
         ),
     ),
-    "subscriptions": Group("subscriptions of a topic", ("magnetar.cli.subscription:VERBS",)),
-    "topicPolicies": Group("policies set on a topic itself", ("magnetar.cli.topic_policy:VERBS",)),
-    "schemas": Group("schemas of topics", ("magnetar.cli.schema:VERBS",)),
+    "subscriptions": Group("subscriptions of a topic", ("cli.subscription:VERBS",)),
+    "topicPolicies": Group("policies set on a topic itself", ("cli.topic_policy:VERBS",)),
+    "schemas": Group("schemas of topics", ("operation.schema:TABLE+cli.schema:OWN",)),
 }
 _ALIASES: Final[Mapping[str, str]] = {
     "cluster": "clusters",
@@ -87,7 +87,7 @@ def group_names() -> tuple[str, ...]:
 
 def _load(place: str) -> Any:
     module, _, name = place.partition(":")
-    return getattr(importlib.import_module(module), name)
+    return getattr(importlib.import_module(f"magnetar.{module}"), name)
 
 
 def _load_table(group: str, place: str) -> Iterable[Verb]:

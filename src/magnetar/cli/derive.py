@@ -17,7 +17,7 @@ from magnetar.cli.value import (
     parse_size,
 )
 from magnetar.client.message_id import parse_message_id
-from magnetar.operation.row import Kind, Operation, Parameter, Reader, Result
+from magnetar.operation.row import Kind, Operation, Parameter, Place, Reader, Result
 
 _READERS: Final[Mapping[Reader, Callable[[str], Any]]] = {
     Reader.SIZE: parse_size,
@@ -51,7 +51,7 @@ def derive_verbs(operations: Iterable[Operation], group: str, own: Own) -> Itera
                     tuple(_part(each) for each in operation.parameters if each.help),
                     own.get(operation.name) or _caller(operation),
                     verb.aliases,
-                    shows=operation.result is not Result.NOTHING,
+                    shows=operation.result is not Result.NOTHING and not verb.is_silent,
                 )
 
 
@@ -80,7 +80,7 @@ def _caller(operation: Operation) -> Callable[[Any, Options], Any]:
         given = {
             each.name: _value(each, getattr(options, each.option))
             for each in operation.parameters
-            if each.help
+            if each.help and not (each.is_ignored and each.place is Place.LOCAL)
         }
         method = getattr(getattr(admin, operation.noun), operation.verb)
         return method(**{name: value for name, value in given.items() if value is not None})

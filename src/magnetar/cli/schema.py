@@ -1,4 +1,4 @@
-"""`magnetar admin schemas`."""
+"""What `magnetar admin schemas` does beside a single call."""
 
 from __future__ import annotations
 
@@ -6,18 +6,12 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from magnetar.cli.command import TOPIC, Flag, Options, Switch, UsageError, Verb
-
-_FILE: Final = Flag(
-    ("-f", "--filename"),
-    'JSON file with "type", "schema" and "properties"',
-    parse=Path,
-    required=True,
-    variable="FILE",
-)
+from magnetar.cli.command import Options, UsageError
+from magnetar.cli.derive import Own
 
 
-def _payload(path: Path) -> dict[str, Any]:
+def _payload(options: Options) -> dict[str, Any]:
+    path = Path(options.filename)
     try:
         document = json.loads(path.read_text())
         return {
@@ -39,40 +33,8 @@ def _get(admin: Any, options: Options) -> Any:
     return admin.schemas.get(options.topic, version=options.version)
 
 
-VERBS: Final = (
-    Verb(
-        "get",
-        "show the schema of a topic",
-        (
-            TOPIC,
-            Flag(("-v", "--version"), "an older version", parse=int),
-            Switch(("-a", "--all-version"), "all versions"),
-        ),
-        _get,
-    ),
-    Verb(
-        "upload",
-        "register a schema",
-        (TOPIC, _FILE),
-        lambda a, o: {"version": a.schemas.upload(o.topic, **_payload(o.filename))},
-    ),
-    Verb(
-        "delete",
-        "delete the schema of a topic",
-        (TOPIC, Switch(("-f", "--force"), "and forget all versions")),
-        lambda a, o: a.schemas.delete(o.topic, force=o.force),
-        shows=False,
-    ),
-    Verb(
-        "compatibility",
-        "ask whether a schema would be accepted",
-        (TOPIC, _FILE),
-        lambda a, o: a.schemas.check(o.topic, **_payload(o.filename)),
-    ),
-    Verb(
-        "metadata",
-        "show how the schema is stored",
-        (TOPIC,),
-        lambda a, o: a.schemas.metadata(o.topic),
-    ),
-)
+OWN: Final[Own] = {
+    "schemas.get": _get,
+    "schemas.upload": lambda a, o: {"version": a.schemas.upload(o.topic, **_payload(o))},
+    "schemas.check": lambda a, o: a.schemas.check(o.topic, **_payload(o)),
+}

@@ -177,6 +177,8 @@ class Verb(NamedTuple):
     aliases: tuple[str, ...] = ()
     group: str = ""
     """Where it stands, if not in the group that is named like the operation's noun."""
+    is_silent: bool = False
+    """Whether it prints nothing although the operation answers something."""
 
 
 DOMAINS: Final = (TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT)

@@ -163,7 +163,7 @@ async def admin_of_new_broker(
         )
         stack.push_async_callback(service.close)
         api = BrokerApi(service)
-        await api.apply_stored_configuration()
+        await service.stored_configuration.open()
         yield Admin(make_application(api), service, api)
 
 

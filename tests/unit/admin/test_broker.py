@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from magnetar.broker.api import BrokerApi
-from magnetar.broker.api.broker import DYNAMIC_PATH
+from magnetar.broker.stored_configuration import PATH as DYNAMIC_PATH
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.runtime.clock import SystemClock
 from tests.unit.admin.assembly import OWNER, V2, Admin, admin_of_new_broker, run
@@ -50,7 +49,7 @@ def test_configuration_changes_at_run_time_and_survives() -> None:
         assert (await admin.get(f"{base}/values")).json == {"maxConcurrentLookupRequest": "7"}
         assert (await admin.get(f"{base}/runtime")).json["maxConcurrentLookupRequest"] == "7"
         admin.service.config.reset_dynamic("maxConcurrentLookupRequest")
-        await BrokerApi(admin.service).apply_stored_configuration()
+        await admin.service.stored_configuration.open()
         assert admin.service.config.maxConcurrentLookupRequest == 7
         assert (await admin.delete(f"{base}/maxConcurrentLookupRequest")).status == 200
         assert admin.service.config.maxConcurrentLookupRequest == 50_000

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from magnetar.broker.api.authentication import AuthenticationApi
 from magnetar.broker.api.autoscale import AutoScaleApi
-from magnetar.broker.api.broker import BrokerSelfApi
 from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.api.cluster import ClusterApi
 from magnetar.broker.api.lookup import LookupApi
@@ -18,13 +17,13 @@ from magnetar.broker.api.permission import PermissionApi
 from magnetar.broker.api.scalable import ScalableApi
 from magnetar.broker.api.scalable_stats import ScalableStatsApi
 from magnetar.broker.api.scalable_subscription import ScalableSubscriptionApi
-from magnetar.broker.api.schema import SchemaApi
 from magnetar.broker.api.segment import SegmentApi
 from magnetar.broker.api.subscription import SubscriptionApi
 from magnetar.broker.api.topic import TopicApi
 from magnetar.broker.api.topic_list import TopicListApi
 from magnetar.broker.api.topic_policy import TopicPolicyApi
 from magnetar.broker.api.web import make_web_limit
+from magnetar.broker.exposition import render_metrics
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
@@ -44,13 +43,11 @@ class BrokerApi:
         self.namespace_policies = NamespacePolicyApi(service)
         self.permissions = PermissionApi(service)
         self.bundles = BundleApi(service)
-        self.brokers = BrokerSelfApi(service, self.bundles)
         self.topics = TopicApi(service)
         self.topic_lists = TopicListApi(service, self.bundles)
         self.partitions = PartitionApi(service, self.topics)
         self.subscriptions = SubscriptionApi(service, self.topics)
         self.topic_policies = TopicPolicyApi(service)
-        self.schemas = SchemaApi(service)
         self.auto_scale = AutoScaleApi(service)
         self.scalable = ScalableApi(service, self.auto_scale)
         self.scalable_subscriptions = ScalableSubscriptionApi(service)
@@ -61,6 +58,5 @@ class BrokerApi:
         self.migrations = MigrationApi(service)
         self.lookup = LookupApi(service, self.bundles)
 
-    async def apply_stored_configuration(self) -> None:
-        """To be called at start: what was changed at run time holds after a restart too."""
-        await self.brokers.apply_stored_configuration()
+    async def render_metrics(self) -> str:
+        return await render_metrics(self.service)

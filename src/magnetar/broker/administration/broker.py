@@ -1,0 +1,220 @@
+"""The brokers themselves: health, configuration, what they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.api.bundle import BundleApi
+from magnetar.broker.api.hash_range import bundle_of
+from magnetar.broker.heartbeat import check_health
+from magnetar.broker.upkeep import Upkeep
+from magnetar.errors import NotFound, PreconditionFailed, RecordUnreadable, ServiceNotReady
+from magnetar.runtime.configuration import dynamic_names
+from magnetar.runtime.spelling import canonical_name
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import AnyTopic, Service
+
+BROKERS: Final = "/loadbalance/brokers"
+LEADER: Final = "/loadbalance/leader"
+_SUMMED: Final = {
+    "brk_in_rate": "msgRateIn",
+    "brk_in_tp_rate": "msgThroughputIn",
+    "brk_out_rate": "msgRateOut",
+    "brk_out_tp_rate": "msgThroughputOut",
+    "brk_storage_size": "storageSize",
+    "brk_storage_backlog_size": "backlogSize",
+}
+
+
+@carries_out("brokers.list")
+async def list_brokers(service: Service) -> Sequence[str]:
+    """This broker, and those that registered in the store it shares with them."""
+    return sorted({service.broker_id, *await service.store.children(BROKERS)})
+
+
+@carries_out("brokers.list_of_cluster")
+async def list_of_cluster(service: Service, cluster: str) -> Sequence[str]:
+    return await list_brokers(service)
+
+
+@carries_out("brokers.leader")
+async def get_leader(service: Service) -> Mapping[str, str]:
+    record = await service.store.get(LEADER)
+    if record is None:
+        return {"serviceUrl": service.web_url, "brokerId": service.broker_id}
+    try:
+        return msgspec.json.decode(record.value, type=dict[str, str])
+    except msgspec.DecodeError as error:
+        raise RecordUnreadable(f"{LEADER}: {error}") from None
+
+
+@carries_out("brokers.ledger_files")
+async def get_ledger_files(service: Service) -> Mapping[str, Any]:
+    """Readers on the same machine find the same directory, by its numbers, or it is another one."""
+    directory = service.ledgers.directory
+    if directory is None:
+        raise NotFound("The ledgers of this broker are not in files")
+    place = directory.resolve()
+    status = place.stat()
+    return {"directory": str(place), "device": status.st_dev, "inode": status.st_ino}
+
+
+@carries_out("brokers.version")
+async def get_version(service: Service) -> str:
+    return service.version
+
+
+@carries_out("brokers.is_ready")
+async def check_ready(service: Service) -> str:
+    if service.ledgers.trouble is not None:
+        raise ServiceNotReady(service.ledgers.trouble)
+    return "ok"
+
+
+@carries_out("brokers.health")
+async def check_broker(service: Service, broker_id: str | None) -> str:
+    if broker_id not in (None, "", service.broker_id):
+        raise NotFound(f"There is no broker {broker_id}")
+    if service.closing:
+        raise ServiceNotReady("The broker is closing")
+    await check_health(service)
+    return "ok"
+
+
+# Configuration
+@carries_out("brokers.dynamic_keys")
+async def list_dynamic(service: Service) -> Sequence[str]:
+    return dynamic_names()
+
+
+@carries_out("brokers.dynamic_values")
+async def get_dynamic(service: Service) -> Mapping[str, str]:
+    return await service.stored_configuration.values()
+
+
+@carries_out("brokers.set_dynamic")
+async def set_dynamic(service: Service, key: str, value: str) -> None:
+    key = canonical_name(key)
+    if key not in dynamic_names():
+        raise PreconditionFailed("Can't update non-dynamic configuration")
+    await service.stored_configuration.set(key, value)
+
+
+@carries_out("brokers.delete_dynamic")
+async def delete_dynamic(service: Service, key: str) -> None:
+    key = canonical_name(key)
+    if key not in dynamic_names():
+        raise PreconditionFailed("Can't delete non-dynamic configuration")
+    await service.stored_configuration.remove(key)
+
+
+@carries_out("brokers.runtime_configuration")
+async def get_runtime_values(service: Service) -> Mapping[str, str]:
+    return service.config.format_values()
+
+
+@carries_out("brokers.internal_configuration")
+async def get_internal_configuration(service: Service) -> Mapping[str, str]:
+    local = service.config.metadataStoreUrl
+    shared = service.config.configurationMetadataStoreUrl or local
+    return {
+        "zookeeperServers": local,
+        "configurationStoreServers": shared,
+        "metadataStoreUrl": local,
+        "configurationMetadataStoreUrl": shared,
+        "ledgersRootPath": "/ledgers",
+    }
+
+
+# What is carried
+@carries_out("brokers.namespaces")
+async def get_owned(service: Service, cluster: str, broker: str) -> Mapping[str, Any]:
+    if broker != service.broker_id:
+        raise NotFound(f"Broker id '{broker}' not found in available brokers.")
+    return {
+        f"{topic.name.namespace}/{bundle}": {
+            "broker_assignment": "shared",
+            "is_controlled": False,
+            "is_active": True,
+        }
+        for topic, bundle in await _loaded(service)
+    }
+
+
+@carries_out("brokers.check_backlog_quota")
+async def check_backlog_quota(service: Service) -> None:
+    await Upkeep(service).check_backlog_quotas()
+
+
+@carries_out("brokers.topic_stats")
+async def get_topic_stats(service: Service) -> Mapping[str, Any]:
+    told: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
+    for topic, bundle in await _loaded(service):
+        domains = told.setdefault(str(topic.name.namespace), {}).setdefault(bundle, {})
+        domains.setdefault(topic.name.domain.value, {})[topic.name.full] = topic.stats()
+    return told
+
+
+async def _loaded(service: Service) -> Sequence[tuple[AnyTopic, str]]:
+    """The loaded topics of namespaces that exist, each with its bundle."""
+    found = []
+    for topic in list(service.topics.values()):
+        namespace = topic.name.namespace
+        if await service.resources.namespaces.get(namespace) is not None:
+            boundaries = await BundleApi(service).boundaries(namespace)
+            found.append((topic, bundle_of(topic.name, boundaries)))
+    return found
+
+
+@carries_out("brokers.metrics")
+async def get_metrics(service: Service) -> Sequence[Mapping[str, Any]]:
+    sums: dict[str, dict[str, float]] = {}
+    for topic in list(service.topics.values()):
+        stats = topic.stats()
+        names = (*_SUMMED, "brk_no_of_producers", "brk_no_of_subscriptions")
+        names += ("brk_no_of_consumers", "brk_msg_backlog")
+        total = sums.setdefault(str(topic.name.namespace), dict.fromkeys(names, 0.0))
+        for name, key in _SUMMED.items():
+            total[name] += stats.get(key, 0)
+        subscriptions = stats["subscriptions"].values()
+        total["brk_no_of_producers"] += len(stats["publishers"])
+        total["brk_no_of_subscriptions"] += len(subscriptions)
+        total["brk_no_of_consumers"] += sum(len(each["consumers"]) for each in subscriptions)
+        total["brk_msg_backlog"] += sum(each.get("msgBacklog", 0) for each in subscriptions)
+    return [{"metrics": total, "dimensions": {"namespace": name}} for name, total in sums.items()]
+
+
+@carries_out("brokers.load_report")
+async def get_load_report(service: Service) -> Mapping[str, Any]:
+    totals: list[dict[str, float]] = [each["metrics"] for each in await get_metrics(service)]
+
+    def total(name: str) -> float:
+        return sum(each[name] for each in totals)
+
+    return {
+        "brokerId": service.broker_id,
+        "webServiceUrl": service.web_url,
+        "webServiceUrlTls": service.owner.web_url_tls or None,
+        "pulsarServiceUrl": service.service_url,
+        "pulsarServiceUrlTls": service.owner.service_url_tls or None,
+        "brokerVersionString": service.version,
+        "loadReportType": "LocalBrokerData",
+        "startTimestamp": service.started_ms,
+        "lastUpdate": service.clock.now_ms(),
+        "persistentTopicsEnabled": service.config.enablePersistentTopics,
+        "nonPersistentTopicsEnabled": service.config.enableNonPersistentTopics,
+        "protocols": {},
+        "bundles": sorted(await get_owned(service, service.cluster, service.broker_id)),
+        "numTopics": len(service.topics),
+        "numProducers": int(total("brk_no_of_producers")),
+        "numConsumers": int(total("brk_no_of_consumers")),
+        "msgRateIn": total("brk_in_rate"),
+        "msgRateOut": total("brk_out_rate"),
+        "msgThroughputIn": total("brk_in_tp_rate"),
+        "msgThroughputOut": total("brk_out_tp_rate"),
+    }

@@ -1,0 +1,131 @@
+"""Schemas of topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from magnetar.broker.administration.registry import carries_out
+from magnetar.errors import IncompatibleSchema, InvalidSchema, SchemaNotFound
+from magnetar.model.name import TopicName
+from magnetar.model.schema import (
+    CompatibilityStrategy,
+    SchemaData,
+    SchemaType,
+    StoredSchema,
+    format_key_value,
+    parse_key_value,
+    parse_schema_type,
+)
+from magnetar.rules.caution import check_policies_known
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+
+class SchemaPayload(Struct, frozen=True, kw_only=True):
+    """A schema as REST writes it: the definition as text."""
+
+    type: str
+    schema: str = ""
+    properties: dict[str, str] | None = None
+
+    def read(self, now_ms: int) -> SchemaData:
+        kind = parse_schema_type(self.type)
+        if not kind.is_stored and kind is not SchemaType.NONE:
+            raise InvalidSchema(f"a schema of type {self.type} cannot be stored")
+        definition = self.schema.encode()
+        if kind is SchemaType.KEY_VALUE:
+            definition = parse_key_value(self.schema)
+        return SchemaData(kind, definition, self.properties or {}, timestamp_ms=now_ms)
+
+
+@carries_out("schemas.get")
+async def get_schema(service: Service, topic: TopicName) -> Mapping[str, Any]:
+    return _describe(await service.schemas.get_latest(topic))
+
+
+@carries_out("schemas.get_version")
+async def get_version(service: Service, topic: TopicName, version: int) -> Mapping[str, Any]:
+    return _describe(await service.schemas.get(topic, version))
+
+
+@carries_out("schemas.get_all")
+async def get_all(service: Service, topic: TopicName) -> Mapping[str, Any]:
+    found = await service.schemas.get_all(topic)
+    return {"getSchemaResponses": [_describe(each) for each in found]}
+
+
+@carries_out("schemas.metadata")
+async def get_metadata(service: Service, topic: TopicName) -> Mapping[str, Any]:
+    ledgers = await service.schemas.ledgers_of(topic)
+    if not ledgers:
+        raise SchemaNotFound("Schema not found")
+    entries = [
+        {"ledgerId": ledger, "entryId": 0, "version": index} for index, ledger in enumerate(ledgers)
+    ]
+    return {"info": entries[-1], "index": entries}
+
+
+@carries_out("schemas.upload")
+async def add_schema(
+    service: Service, topic: TopicName, payload: SchemaPayload
+) -> Mapping[str, Any]:
+    schema = payload.read(service.clock.now_ms())
+    strategy = await _strategy(service, topic, is_written=True)
+    version = await service.schemas.put_if_absent(topic, schema, strategy)
+    return {"version": {"version": version}}
+
+
+@carries_out("schemas.delete")
+async def delete_schema(service: Service, topic: TopicName, force: bool) -> Mapping[str, Any]:
+    return {"version": await service.schemas.delete(topic, force=force)}
+
+
+@carries_out("schemas.check")
+async def check_schema(
+    service: Service, topic: TopicName, payload: SchemaPayload
+) -> Mapping[str, Any]:
+    strategy = await _strategy(service, topic)
+    is_compatible = True
+    try:
+        schema = payload.read(service.clock.now_ms())
+        await service.schemas.check_compatibility(topic, schema, strategy)
+    except IncompatibleSchema:
+        is_compatible = False
+    return {"compatibility": is_compatible, "schemaCompatibilityStrategy": strategy.value}
+
+
+@carries_out("schemas.find_version")
+async def find_version(
+    service: Service, topic: TopicName, payload: SchemaPayload
+) -> Mapping[str, Any]:
+    schema = payload.read(service.clock.now_ms())
+    version = await service.schemas.find_version(topic, schema)
+    return {"version": -1 if version is None else version}
+
+
+async def _strategy(
+    service: Service, topic: TopicName, *, is_written: bool = False
+) -> CompatibilityStrategy:
+    policy = await service.policies.find_effective(topic.base)
+    if is_written:
+        check_policies_known(policy, topic)
+    return policy.schema_compatibility
+
+
+def _describe(found: StoredSchema | None) -> Mapping[str, Any]:
+    if found is None:
+        raise SchemaNotFound("Schema not found")
+    schema = found.schema
+    is_pair = schema.type is SchemaType.KEY_VALUE
+    text = format_key_value(schema) if is_pair else schema.definition.decode(errors="replace")
+    return {
+        "version": found.version,
+        "type": schema.type.name,
+        "timestamp": schema.timestamp_ms,
+        "data": text,
+        "properties": dict(schema.properties),
+    }
