@@ -9,6 +9,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+from prometheus_client import CollectorRegistry, generate_latest
 
 from magnetar import (
     AsyncPulsarClient,
@@ -38,17 +39,25 @@ def test_what_is_sent_received_and_acknowledged_is_counted(place: Place, kind: s
             messages = await take(consumer, 3)
             await consumer.acknowledge(messages[0])
             consumer.negative_acknowledge(messages[1])
-        lines = telemetry.render().splitlines()
-        of = f'{{topic="{topic}"}}'
-        here = f'{{topic="{topic}",subscription="s"}}'
-        assert f"magnetar_client_sent_messages_total{of} 3" in lines
-        assert f"magnetar_client_sent_bytes_total{of} 12" in lines
-        assert f"magnetar_client_send_failures_total{of} 1" in lines
-        assert f"magnetar_client_send_seconds_count{of} 3" in lines
-        assert f"magnetar_client_received_messages_total{here} 3" in lines
-        assert f"magnetar_client_received_bytes_total{here} 12" in lines
-        assert f"magnetar_client_acknowledged_total{here} 1" in lines
-        assert f"magnetar_client_refused_total{here} 1" in lines
+        of = {"topic": topic}
+        here = {**of, "subscription": "s"}
+        registry = CollectorRegistry(auto_describe=True)
+        registry.register(telemetry)
+        for name, labels, value in (
+            ("sent_messages_total", of, 3),
+            ("sent_bytes_total", of, 12),
+            ("send_failures_total", of, 1),
+            ("send_seconds_count", of, 3),
+            ("send_seconds_bucket", {**of, "le": "+Inf"}, 3),
+            ("received_messages_total", here, 3),
+            ("received_bytes_total", here, 12),
+            ("acknowledged_total", here, 1),
+            ("refused_total", here, 1),
+        ):
+            assert registry.get_sample_value(f"magnetar_client_{name}", labels) == value, name
+        text = telemetry.render()
+        assert text == generate_latest(registry).decode()
+        assert f'magnetar_client_sent_messages_total{{topic="{topic}"}} 3.0' in text.splitlines()
 
     asyncio.run(body())
 

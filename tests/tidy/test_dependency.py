@@ -19,6 +19,7 @@ IMPORT_NAMES = {
     "protobuf": "google",
     "google-re2": "re2",
     "opentelemetry-api": "opentelemetry",
+    "prometheus-client": "prometheus_client",
     "pyjwt": "jwt",
 }
 # Needed without an import of ours.

@@ -81,6 +81,7 @@ LAZY: Mapping[str, str] = {
     "client/schema/schema.py": "fastavro takes its time, and most clients have no Avro",
     "client/scalable/arrow.py": "pyarrow comes with an extra, and is slow to load",
     "client/tracing.py": "opentelemetry comes with an extra",
+    "client/telemetry.py": "prometheus_client comes with an extra",
     "client/token.py": "cryptography comes with an extra, and is slow to load",
     "wire/jwt.py": "PyJWT loads cryptography, which takes its time and comes with an extra",
     "wire/policy_event.py": "fastavro takes its time, and most brokers have no events to read",

@@ -16,7 +16,16 @@ class Absent:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Absent())
 """
-EXTRAS = ("cryptography", "kazoo", "numpy", "opentelemetry", "pandas", "pyarrow", "pyspark")
+EXTRAS = (
+    "cryptography",
+    "kazoo",
+    "numpy",
+    "opentelemetry",
+    "pandas",
+    "prometheus_client",
+    "pyarrow",
+    "pyspark",
+)
 
 
 def run_bare(code: str, home: Path) -> subprocess.CompletedProcess[str]:
@@ -31,7 +40,7 @@ def command(*words: str) -> str:
 
 
 def test_every_public_name_is_there_without_any_extra(tmp_path: Path) -> None:
-    code = "from magnetar import *\nprint(PulsarClient, OpenTelemetry, PemKeys)"
+    code = "from magnetar import *\nprint(OpenTelemetry, PrometheusTelemetry, PemKeys)"
     done = run_bare(code, tmp_path)
     assert done.returncode == 0, done.stderr
 
@@ -43,6 +52,7 @@ def test_every_public_name_is_there_without_any_extra(tmp_path: Path) -> None:
         ("import magnetar.spark.job.order_audit", "spark"),
         (command("spark", "table", "topic", "--output", "here"), "spark"),
         ("import magnetar; magnetar.OpenTelemetry()", "telemetry"),
+        ("import magnetar; magnetar.PrometheusTelemetry()", "telemetry"),
         ("import magnetar.client.token as token; token.make_key_pair('RS256')", "encryption"),
         ("import magnetar.wire.jwt as jwt; jwt.parse_public_key(b'')", "encryption"),
         (command("standalone", "--set", "metadataStoreUrl=zk:127.0.0.1:1"), "cluster"),

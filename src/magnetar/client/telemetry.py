@@ -5,18 +5,35 @@ Telemetry listens as interceptors do. A client without any has none of them, and
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from magnetar.client.error import ConfigurationError
 from magnetar.client.interceptor import ConsumerInterceptor, ProducerInterceptor
 from magnetar.client.message import Message
 from magnetar.client.message_id import MessageId
 from magnetar.client.outgoing import MessageOptions
-from magnetar.runtime.metric import Counter, Histogram, MetricText, format_labels
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 SEND_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# By attribute: the name of a counter and its meaning.
+_SENT: Final = {
+    "messages": ("magnetar_client_sent_messages", "Messages stored"),
+    "data": ("magnetar_client_sent_bytes", "Bytes of messages stored"),
+    "failures": ("magnetar_client_send_failures", "Messages not stored"),
+}
+_RECEIVED: Final = {
+    "messages": ("magnetar_client_received_messages", "Messages that arrived"),
+    "data": ("magnetar_client_received_bytes", "Bytes that arrived"),
+    "done": ("magnetar_client_acknowledged", "Acknowledgements"),
+    "refused": ("magnetar_client_refused", "Negative acknowledgements"),
+}
 
 
 class Telemetry(Protocol):
@@ -34,73 +51,81 @@ def name_topic(topic: str) -> str:
     return topic
 
 
+@dataclass(slots=True)
+class _Sent:
+    messages: int = 0
+    data: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(SEND_SECONDS) + 1))
+
+
+@dataclass(slots=True)
+class _Received:
+    messages: int = 0
+    data: int = 0
+    done: int = 0
+    refused: int = 0
+
+
 class PrometheusTelemetry:
-    """Counts by topic and subscription; `render` gives the text that Prometheus reads."""
+    """Counts by topic and subscription: a collector for any registry of `prometheus_client`.
+
+    It comes with the extra `telemetry`.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._producers: dict[str, _Sent] = {}
-        self._consumers: dict[tuple[str, str], _Received] = {}
+        try:
+            import prometheus_client.core
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(
+                f"PrometheusTelemetry needs {error.name}, which is not installed;"
+                " install it with: pip install 'magnetar[telemetry]'"
+            ) from None
+        self._library = prometheus_client
+        self._sent: dict[tuple[str, ...], _Sent] = {}
+        self._received: dict[tuple[str, ...], _Received] = {}
 
     def watch_producer(self) -> ProducerInterceptor:
-        return _SendCounter(self)
+        return _SendCounter(self._sent)
 
     def watch_consumer(self, subscription: str) -> ConsumerInterceptor:
-        return _ReceiveCounter(self, subscription)
+        return _ReceiveCounter(self._received, subscription)
 
     def render(self) -> str:
-        """Everything counted so far, from any thread."""
-        text = MetricText()
-        with self._lock:
-            producers, consumers = list(self._producers.items()), list(self._consumers.items())
-        for topic, sent in producers:
-            labels = format_labels({"topic": topic})
-            for counter in (sent.messages, sent.data, sent.failures):
-                counter.write(text, labels)
-            sent.seconds.write(text, {"topic": topic})
-        for (topic, subscription), received in consumers:
-            labels = format_labels({"topic": topic, "subscription": subscription})
-            for counter in (received.messages, received.data, received.done, received.refused):
-                counter.write(text, labels)
-        return text.render()
+        """Everything counted so far as the text that Prometheus reads, from any thread."""
+        return self._library.generate_latest(self).decode()
 
-    def find_sent(self, topic: str) -> _Sent:
-        found = self._producers.get(topic)
-        if found is None:
-            with self._lock:
-                found = self._producers.setdefault(topic, _Sent())
-        return found
-
-    def find_received(self, topic: str, subscription: str) -> _Received:
-        key = (topic, subscription)
-        found = self._consumers.get(key)
-        if found is None:
-            with self._lock:
-                found = self._consumers.setdefault(key, _Received())
-        return found
-
-
-class _Sent:
-    def __init__(self) -> None:
-        self.messages = Counter("magnetar_client_sent_messages_total", "Messages stored")
-        self.data = Counter("magnetar_client_sent_bytes_total", "Bytes of messages stored")
-        self.failures = Counter("magnetar_client_send_failures_total", "Messages not stored")
-        self.seconds = Histogram(
-            "magnetar_client_send_seconds", "From a send to its receipt", SEND_SECONDS
+    def collect(self) -> Iterator[Metric]:
+        """Everything counted so far as a registry asks for it, from any thread."""
+        sent, received = self._sent.copy(), self._received.copy()
+        yield from self._collect_counters(_SENT, ("topic",), sent)
+        seconds = self._library.core.HistogramMetricFamily(
+            "magnetar_client_send_seconds", "From a send to its receipt", labels=("topic",)
         )
+        bounds = (*map(str, SEND_SECONDS), "+Inf")
+        for values, row in sent.items():
+            counts = zip(bounds, accumulate(row.buckets), strict=True)
+            seconds.add_metric(values, list(counts), row.seconds)
+        yield seconds
+        yield from self._collect_counters(_RECEIVED, ("topic", "subscription"), received)
 
-
-class _Received:
-    def __init__(self) -> None:
-        self.messages = Counter("magnetar_client_received_messages_total", "Messages that arrived")
-        self.data = Counter("magnetar_client_received_bytes_total", "Bytes that arrived")
-        self.done = Counter("magnetar_client_acknowledged_total", "Acknowledgements")
-        self.refused = Counter("magnetar_client_refused_total", "Negative acknowledgements")
+    def _collect_counters(
+        self,
+        names: Mapping[str, tuple[str, str]],
+        labels: Sequence[str],
+        rows: Mapping[tuple[str, ...], _Sent | _Received],
+    ) -> Iterator[Metric]:
+        for attribute, (name, meaning) in names.items():
+            family = self._library.core.CounterMetricFamily(name, meaning, labels=labels)
+            for values, row in rows.items():
+                family.add_metric(values, getattr(row, attribute))
+            yield family
 
 
 class _SendCounter(ProducerInterceptor):
-    def __init__(self, telemetry: PrometheusTelemetry) -> None:
-        self._telemetry = telemetry
+    def __init__(self, rows: dict[tuple[str, ...], _Sent]) -> None:
+        self._rows = rows
 
     def before_send(
         self, topic: str, data: bytes | None, options: MessageOptions
@@ -111,33 +136,36 @@ class _SendCounter(ProducerInterceptor):
     def on_ended(
         self, topic: str, options: MessageOptions, id: Any, error: BaseException | None
     ) -> None:
-        sent = self._telemetry.find_sent(topic)
+        row = self._rows.get((topic,)) or self._rows.setdefault((topic,), _Sent())
         began, data = options.get("context", {}).get(self, (None, None))
         if error is not None:
-            sent.failures.add()
+            row.failures += 1
             return
-        sent.messages.add()
-        sent.data.add(len(data or b""))
+        row.messages += 1
+        row.data += len(data or b"")
         if began is not None:
-            sent.seconds.observe(time.monotonic() - began)
+            seconds = time.monotonic() - began
+            row.seconds += seconds
+            row.buckets[bisect_left(SEND_SECONDS, seconds)] += 1
 
 
 class _ReceiveCounter(ConsumerInterceptor):
-    def __init__(self, telemetry: PrometheusTelemetry, subscription: str) -> None:
-        self._telemetry = telemetry
+    def __init__(self, rows: dict[tuple[str, ...], _Received], subscription: str) -> None:
+        self._rows = rows
         self._subscription = subscription
 
     def on_receive(self, message: Message[Any]) -> Message[Any]:
-        received = self._find(message.topic)
-        received.messages.add()
-        received.data.add(message.size)
+        row = self._find(message.topic)
+        row.messages += 1
+        row.data += message.size
         return message
 
     def on_acknowledge(self, topic: str, ids: Sequence[MessageId], *, is_cumulative: bool) -> None:
-        self._find(topic).done.add(len(ids))
+        self._find(topic).done += len(ids)
 
     def on_negative_acknowledge(self, topic: str, id: MessageId) -> None:
-        self._find(topic).refused.add()
+        self._find(topic).refused += 1
 
     def _find(self, topic: str) -> _Received:
-        return self._telemetry.find_received(name_topic(topic), self._subscription)
+        key = (name_topic(topic), self._subscription)
+        return self._rows.get(key) or self._rows.setdefault(key, _Received())

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -18,8 +18,6 @@ class MetricKind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
-    SUMMARY = "summary"
-    UNTYPED = "untyped"
 
 
 def format_labels(labels: Labels) -> str:
@@ -86,22 +84,6 @@ class MetricText:
 
 
 @dataclass(slots=True)
-class Counter:
-    """A number that only grows."""
-
-    name: str
-    meaning: str
-    value: int = 0
-
-    def add(self, count: int = 1) -> None:
-        self.value += count
-
-    def write(self, text: MetricText, labels: str) -> None:
-        text.declare(self.name, MetricKind.COUNTER, self.meaning)
-        text.add(self.name, labels, self.value)
-
-
-@dataclass(slots=True)
 class Gauge:
     """A number that goes up and down."""
 
@@ -127,15 +109,6 @@ class Histogram:
         self._bounds = tuple(bounds)
         self._counts = [0] * (len(self._bounds) + 1)
 
-    @property
-    def count(self) -> int:
-        return sum(self._counts)
-
-    @property
-    def buckets(self) -> tuple[int, ...]:
-        """How many values fell into each bucket alone; the last one is above every bound."""
-        return tuple(self._counts)
-
     def observe(self, value: float, count: int = 1) -> None:
         """Count a value, or `count` times the same."""
         self._counts[bisect_left(self._bounds, value)] += count
@@ -153,36 +126,3 @@ class Histogram:
         lines.append(f"{self.name}_sum{plain} {format_number(self.sum)}")
         lines.append(f"{self.name}_count{plain} {total}")
         text.add_lines(self.name, lines)
-
-
-_Metric = TypeVar("_Metric", Counter, Gauge, Histogram)
-
-
-class MetricRegistry:
-    """The counters, gauges and histograms of a process, each made once by its owner."""
-
-    def __init__(self) -> None:
-        self._metrics: dict[str, Counter | Gauge | Histogram] = {}
-
-    def counter(self, name: str, meaning: str) -> Counter:
-        return self._keep(Counter(name, meaning))
-
-    def gauge(self, name: str, meaning: str) -> Gauge:
-        return self._keep(Gauge(name, meaning))
-
-    def histogram(self, name: str, meaning: str, bounds: Sequence[float]) -> Histogram:
-        return self._keep(Histogram(name, meaning, bounds))
-
-    def _keep(self, metric: _Metric) -> _Metric:
-        assert metric.name not in self._metrics, f"{metric.name} is made twice"
-        self._metrics[metric.name] = metric
-        return metric
-
-    def write(self, text: MetricText, labels: Labels) -> None:
-        flat = format_labels(labels)
-        for metric in self._metrics.values():
-            match metric:
-                case Histogram():
-                    metric.write(text, labels)
-                case Counter() | Gauge():
-                    metric.write(text, flat)

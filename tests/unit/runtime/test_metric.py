@@ -7,7 +7,6 @@ import pytest
 from magnetar.runtime.metric import (
     Histogram,
     MetricKind,
-    MetricRegistry,
     MetricText,
     format_labels,
     format_number,
@@ -38,8 +37,8 @@ def test_labels_and_help_are_escaped() -> None:
     assert format_labels({"a": 'x"y\\z\n'}) == '{a="x\\"y\\\\z\\n"}'
     assert format_labels({}) == ""
     text = MetricText()
-    text.declare("m", MetricKind.UNTYPED, "two\nlines")
-    assert text.render() == "# HELP m two\\nlines\n# TYPE m untyped\n"
+    text.declare("m", MetricKind.GAUGE, "two\nlines")
+    assert text.render() == "# HELP m two\\nlines\n# TYPE m gauge\n"
 
 
 @pytest.mark.parametrize(
@@ -62,8 +61,6 @@ def test_a_histogram_counts_up_to_and_with_each_bound() -> None:
     histogram.observe(1)
     histogram.observe(2, count=3)
     histogram.observe(11)
-    assert histogram.buckets == (1, 3, 1)
-    assert histogram.count == 5
     text = MetricText()
     histogram.write(text, {"x": "y"})
     assert text.render() == (
@@ -75,26 +72,3 @@ def test_a_histogram_counts_up_to_and_with_each_bound() -> None:
         'size_sum{x="y"} 18.0\n'
         'size_count{x="y"} 5\n'
     )
-
-
-def test_a_registry_writes_what_was_made_in_it_and_makes_a_name_once() -> None:
-    registry = MetricRegistry()
-    counter = registry.counter("syncs_total", "syncs")
-    gauge = registry.gauge("open", "open topics")
-    registry.histogram("wait", "waits", [1])
-    counter.add()
-    counter.add(2)
-    gauge.value = 4
-    text = MetricText()
-    registry.write(text, {})
-    lines = [line for line in text.render().splitlines() if not line.startswith("#")]
-    assert lines == [
-        "syncs_total 3",
-        "open 4",
-        'wait_bucket{le="1"} 0',
-        'wait_bucket{le="+Inf"} 0',
-        "wait_sum 0.0",
-        "wait_count 0",
-    ]
-    with pytest.raises(AssertionError):
-        registry.gauge("syncs_total", "again")
