@@ -150,10 +150,12 @@ def _query_reader(parameter: Parameter, kind: object) -> Read:
         return lambda call: call.flag(name, bool(default))
     if kind == tuple[str, ...]:
         return lambda call: call.values(name)
-    is_number = parameter.kind is Kind.NUMBER
+    is_number, header = parameter.kind is Kind.NUMBER, parameter.header
 
     def read(call: Call) -> object:
         found = call.number(name) if is_number else (call.query(name) or None)
+        if found is None and header:
+            found = call.request.headers.get(header)
         if found is None and missing:
             raise BadRequest(missing)
         return default if found is None else found
@@ -162,6 +164,8 @@ def _query_reader(parameter: Parameter, kind: object) -> Read:
 
 
 def _default(parameter: Parameter) -> str | int | bool | None:
+    if parameter.absent is not None:
+        return parameter.absent
     return None if parameter.default is REQUIRED else parameter.default
 
 

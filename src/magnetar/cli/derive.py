@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 from magnetar.cli.command import Argument, Flag, Options, Part, Switch, Verb
 from magnetar.cli.value import (
     join,
+    parse_datetime_ms,
     parse_duration_ms,
     parse_duration_s,
     parse_hash,
@@ -25,6 +26,7 @@ _READERS: Final[Mapping[Reader, Callable[[str], Any]]] = {
     Reader.DURATION_MS: parse_duration_ms,
     Reader.HASH: parse_hash,
     Reader.PAIRS: parse_pairs,
+    Reader.DATETIME_MS: parse_datetime_ms,
 }
 _KINDS: Final[Mapping[Kind, Callable[[str], Any]]] = {
     Kind.NUMBER: int,
@@ -66,7 +68,8 @@ def _part(parameter: Parameter) -> Part:
         parameter.flags,
         parameter.help,
         parse,
-        required=parameter.is_required,
+        required=parameter.is_required and not parameter.preset,
+        default=parameter.preset or None,
         choices=parameter.choices,
         many=parameter.many,
         variable=parameter.variable or None,
@@ -83,12 +86,17 @@ def _caller(operation: Operation) -> Callable[[Any, Options], Any]:
             if each.help and not (each.is_ignored and each.place is Place.LOCAL)
         }
         method = getattr(getattr(admin, operation.noun), operation.verb)
-        return method(**{name: value for name, value in given.items() if value is not None})
+        found = method(**{name: value for name, value in given.items() if value is not None})
+        if operation.result is Result.ENTRY:
+            return {"id": found.id, **found.headers, "data": found.data}
+        return found
 
     return run
 
 
 def _value(parameter: Parameter, given: Any) -> Any:
+    if parameter.kind is Kind.FLAG:
+        return given or None
     if given is None or not parameter.many:
         return given
     joined = (

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from magnetar.cli.command import TOPIC, Flag, Options, Verb
-from magnetar.cli.value import parse_size
+from magnetar.cli.value import parse_datetime_ms, parse_size
 from magnetar.client.admin.topic import StoredEntry
 from magnetar.client.message_id import MessageId, parse_message_id
-
-
-def parse_datetime_ms(text: str) -> int:
-    """ISO 8601; a time without zone is UTC."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time such as 2024-01-31T12:00:00Z"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
 
 
 def _entry(entry: StoredEntry) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -36,6 +37,19 @@ def parse_duration_s(text: str) -> int:
 
 def parse_duration_ms(text: str) -> int:
     return parse_duration_s(text) * 1000
+
+
+def parse_datetime_ms(text: str) -> int:
+    """ISO 8601; a time without zone is UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time such as 2024-01-31T12:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
 
 
 def parse_size(text: str) -> int:

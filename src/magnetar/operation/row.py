@@ -40,6 +40,7 @@ class Reader(Enum):
     HASH = "hash"
     PAIRS = "pairs"
     """Several pairs in one word."""
+    DATETIME_MS = "datetime_ms"
 
 
 class Place(Enum):
@@ -69,6 +70,7 @@ class Result(Enum):
     MESSAGE_ID = "MessageId"
     MESSAGE_IDS = "dict[int, MessageId]"
     ENTRY = "StoredEntry"
+    STREAM = "Iterator[str]"
     ANY = "Any"
 
 
@@ -109,6 +111,12 @@ class Parameter(NamedTuple):
     """The row of the table of limits that every text of a body keeps to."""
     is_ignored: bool = False
     """Sent for the sake of other brokers; this one has no use for it."""
+    absent: Default = None
+    """What REST takes where it is not sent, if not the default."""
+    header: str = ""
+    """Where it stands in a request that has it not in the query."""
+    preset: str = ""
+    """What the command line takes where it is required and not given."""
 
     def asked(
         self,
@@ -118,10 +126,17 @@ class Parameter(NamedTuple):
         choices: tuple[str, ...] = (),
         many: bool = False,
         variable: str = "",
+        preset: str = "",
     ) -> Parameter:
         """The same, on the command line too."""
         return self._replace(
-            help=help, flags=flags, reader=reader, choices=choices, many=many, variable=variable
+            help=help,
+            flags=flags,
+            reader=reader,
+            choices=choices,
+            many=many,
+            variable=variable,
+            preset=preset,
         )
 
     @property
@@ -142,8 +157,10 @@ class Parameter(NamedTuple):
         return long.lstrip("-").replace("-", "_")
 
 
-def path(name: str, help: str = "", *flags: str, kind: Kind = Kind.TEXT) -> Parameter:
-    return Parameter(name, kind, Place.PATH, name, REQUIRED, help, flags)
+def path(
+    name: str, help: str = "", *flags: str, kind: Kind = Kind.TEXT, wire: str = ""
+) -> Parameter:
+    return Parameter(name, kind, Place.PATH, wire or name, REQUIRED, help, flags)
 
 
 def local(name: str, kind: Kind = Kind.TEXT, default: Default | _Required = None) -> Parameter:
@@ -262,6 +279,7 @@ class Table:
         status: int = 0,
         for_owner: bool | None = None,
         produces: tuple[str, ...] = (JSON,),
+        domains: tuple[TopicDomain, ...] = (),
         also: tuple[str, ...] = (),
         sends: tuple[tuple[str, Default], ...] = (),
         is_written: bool = False,
@@ -282,7 +300,7 @@ class Table:
                 status,
                 self._for_owner if for_owner is None else for_owner,
                 produces,
-                self._domains,
+                domains or self._domains,
                 self._domain,
                 tuple(others),
                 sends,
