@@ -6,6 +6,7 @@ from magnetar.admin.listing import PAGE, answer_names
 from magnetar.admin.request import Call
 from magnetar.admin.response import NDJSON
 from magnetar.admin.route import Body, Priority, Query, Table
+from magnetar.broker.administration import permission
 from magnetar.broker.api import BrokerApi
 from magnetar.broker.api.topic_list import parse_mode
 from magnetar.model.permission import (
@@ -146,50 +147,52 @@ async def unsubscribe_bundle(api: BrokerApi, call: Call) -> object:
 # Permissions
 async def get_permissions(api: BrokerApi, call: Call) -> object:
     """What roles may do in a namespace."""
-    return await api.permissions.of_namespace(call.namespace)
+    return await permission.namespace_permissions(api.service, call.namespace)
 
 
 async def grant_permission(api: BrokerApi, call: Call) -> object:
     """Let a role do things in a namespace."""
-    await api.permissions.grant(call.namespace, call.text("role"), call.payload)
+    await permission.grant_on_namespace(
+        api.service, call.namespace, call.text("role"), call.payload
+    )
     return None
 
 
 async def revoke_permission(api: BrokerApi, call: Call) -> object:
     """Take a role's permissions in a namespace away."""
-    await api.permissions.revoke(call.namespace, call.text("role"))
+    await permission.revoke_on_namespace(api.service, call.namespace, call.text("role"))
     return None
 
 
 async def get_subscription_permissions(api: BrokerApi, call: Call) -> object:
     """Which roles may use which subscriptions."""
-    return await api.permissions.of_subscriptions(call.namespace)
+    return await permission.subscription_permissions(api.service, call.namespace)
 
 
 async def grant_subscription_permission(api: BrokerApi, call: Call) -> object:
     """Let roles use a subscription."""
     name = call.subscription
-    await api.permissions.grant_on_subscription(call.namespace, name, call.payload)
+    await permission.grant_on_subscription(api.service, call.namespace, name, call.payload)
     return None
 
 
 async def revoke_subscription_permission(api: BrokerApi, call: Call) -> object:
     """Take a subscription away from a role."""
-    await api.permissions.revoke_on_subscription(
-        call.namespace, call.subscription, call.text("role")
+    await permission.revoke_on_subscription(
+        api.service, call.namespace, call.subscription, call.text("role")
     )
     return None
 
 
 async def grant_permissions_on_topics(api: BrokerApi, call: Call) -> object:
     """Let roles do things with topics, many at once; all of them exist or nothing changes."""
-    await api.permissions.grant_on_topics(call.payload)
+    await permission.grant_on_topics(api.service, call.payload)
     return None
 
 
 async def revoke_permissions_on_topics(api: BrokerApi, call: Call) -> object:
     """Take permissions on topics away from roles, many at once."""
-    await api.permissions.revoke_on_topics(call.payload)
+    await permission.revoke_on_topics(api.service, call.payload)
     return None
 
 

@@ -7,6 +7,7 @@ from magnetar.admin.listing import PAGE, answer_names
 from magnetar.admin.request import Call
 from magnetar.admin.response import BYTES, JSON, NDJSON
 from magnetar.admin.route import Body, Priority, Query, Table
+from magnetar.broker.administration import permission
 from magnetar.broker.api import BrokerApi
 from magnetar.broker.api.message_id import MessageId
 from magnetar.broker.api.partition import PartitionCount
@@ -232,18 +233,18 @@ async def delete_property(api: BrokerApi, call: Call) -> object:
 
 async def get_permissions(api: BrokerApi, call: Call) -> object:
     """What roles may do with a topic."""
-    return await api.permissions.of_topic(call.topic)
+    return await permission.topic_permissions(api.service, call.topic)
 
 
 async def grant_permission(api: BrokerApi, call: Call) -> object:
     """Let a role do things with a topic."""
-    await api.permissions.grant_on_topic(call.topic, call.text("role"), call.payload)
+    await permission.grant_on_topic(api.service, call.topic, call.text("role"), call.payload)
     return None
 
 
 async def revoke_permission(api: BrokerApi, call: Call) -> object:
     """Take a role's permissions on a topic away."""
-    await api.permissions.revoke_on_topic(call.topic, call.text("role"))
+    await permission.revoke_on_topic(api.service, call.topic, call.text("role"))
     return None
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from magnetar.broker.administration.hash_range import bundle_of
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.api.bundle import BundleApi
-from magnetar.broker.api.hash_range import bundle_of
 from magnetar.broker.heartbeat import check_health
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import NotFound, PreconditionFailed, RecordUnreadable, ServiceNotReady

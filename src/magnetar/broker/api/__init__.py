@@ -13,7 +13,6 @@ from magnetar.broker.api.migration import MigrationApi
 from magnetar.broker.api.namespace import NamespaceApi
 from magnetar.broker.api.namespace_policy import NamespacePolicyApi
 from magnetar.broker.api.partition import PartitionApi
-from magnetar.broker.api.permission import PermissionApi
 from magnetar.broker.api.scalable import ScalableApi
 from magnetar.broker.api.scalable_stats import ScalableStatsApi
 from magnetar.broker.api.scalable_subscription import ScalableSubscriptionApi
@@ -41,7 +40,6 @@ class BrokerApi:
         self.clusters = ClusterApi(service)
         self.namespaces = NamespaceApi(service)
         self.namespace_policies = NamespacePolicyApi(service)
-        self.permissions = PermissionApi(service)
         self.bundles = BundleApi(service)
         self.topics = TopicApi(service)
         self.topic_lists = TopicListApi(service, self.bundles)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from magnetar.broker.api.record import load_policies, store_policies
+from magnetar.broker.administration.record import load_policies, store_policies
 from magnetar.broker.scalable.autoscale import plan_auto_scale
 from magnetar.model.autoscale import (
     FIELDS,

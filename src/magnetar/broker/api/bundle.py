@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from magnetar.broker.api.hash_range import (
+from magnetar.broker.administration.hash_range import (
     bundle_of,
     check_range,
     plan_boundaries,
     split_range,
 )
-from magnetar.broker.api.record import check_tenant, load_policies
+from magnetar.broker.administration.record import check_tenant, load_policies
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.errors import Conflict, PreconditionFailed, SubscriptionNotFound, TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_stored_topic

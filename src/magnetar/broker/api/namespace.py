@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from magnetar.broker.api.hash_range import check_boundaries, plan_boundaries
-from magnetar.broker.api.record import check_tenant, load_policies
+from magnetar.broker.administration.hash_range import check_boundaries, plan_boundaries
+from magnetar.broker.administration.record import check_tenant, load_policies
 from magnetar.broker.default import read_quorum_max
 from magnetar.errors import (
     BadRequest,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
+from magnetar.broker.administration.record import check_tenant, load_policies, store_policies
 from magnetar.broker.api.namespace_setting import NamespaceSetting
 from magnetar.broker.api.offload import (
     OffloadThreshold,
@@ -14,7 +15,6 @@ from magnetar.broker.api.offload import (
     check_threshold,
     read_threshold,
 )
-from magnetar.broker.api.record import check_tenant, load_policies, store_policies
 from magnetar.errors import Forbidden
 from magnetar.model.limit import merge_properties
 from magnetar.model.name import NamespaceName

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from magnetar.broker.administration.record import load_policies
 from magnetar.broker.api.message_id import describe_position
-from magnetar.broker.api.record import load_policies
 from magnetar.broker.api.stats import merge_topic_stats
 from magnetar.broker.api.topic import (
     StatsOptions,

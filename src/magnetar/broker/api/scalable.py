@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from magnetar.broker.administration.permission import forget_permissions
+from magnetar.broker.administration.record import load_policies
 from magnetar.broker.api.autoscale import AutoScaleApi
-from magnetar.broker.api.permission import forget_permissions
-from magnetar.broker.api.record import load_policies
 from magnetar.errors import PreconditionFailed, TopicNotFound
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.segment import RING, SegmentId

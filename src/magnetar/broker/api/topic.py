@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
+from magnetar.broker.administration.permission import forget_permissions
 from magnetar.broker.api.chain_info import describe_chain
 from magnetar.broker.api.message_id import describe_position
-from magnetar.broker.api.permission import forget_permissions
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.guard import (
     check_regular,

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from magnetar.broker.administration.hash_range import bundle_of, check_range
+from magnetar.broker.administration.record import load_policies
 from magnetar.broker.api.bundle import BundleApi
-from magnetar.broker.api.hash_range import bundle_of, check_range
-from magnetar.broker.api.record import load_policies
 from magnetar.broker.topic_tree import NAMES_AHEAD
 from magnetar.errors import BadRequest
 from magnetar.model.name import (

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.broker.api.hash_range import (
+from magnetar.broker.administration.hash_range import (
     bundle_of,
     check_boundaries,
     check_range,

@@ -1,0 +1,208 @@
+"""Who may do what: kept in the namespace's policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec.structs import replace
+
+from magnetar.broker.administration.record import Change, load_policies, store_policies
+from magnetar.broker.administration.registry import carries_out
+from magnetar.errors import TopicNotFound
+from magnetar.model.name import (
+    NamespaceName,
+    TopicDomain,
+    TopicName,
+    parse_stored_topic,
+    parse_topic,
+)
+from magnetar.model.permission import AuthAction
+from magnetar.model.policy import AuthPolicies, TopicGrant, TopicRevocation
+from magnetar.rules.permission import is_about, reaching_names
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+_Actions: TypeAlias = Mapping[str, Sequence[AuthAction]]
+_Change: TypeAlias = Callable[[AuthPolicies], AuthPolicies]
+
+
+# A namespace
+@carries_out("namespaces.permissions")
+async def namespace_permissions(service: Service, namespace: NamespaceName) -> _Actions:
+    return (await load_policies(service, namespace)).auth_policies.namespace_auth
+
+
+@carries_out("namespaces.grant")
+async def grant_on_namespace(
+    service: Service, namespace: NamespaceName, role: str, actions: list[AuthAction]
+) -> None:
+    def change(auth: AuthPolicies) -> AuthPolicies:
+        return replace(auth, namespace_auth={**auth.namespace_auth, role: _distinct(actions)})
+
+    await _store(service, namespace, change)
+
+
+@carries_out("namespaces.revoke")
+async def revoke_on_namespace(service: Service, namespace: NamespaceName, role: str) -> None:
+    def change(auth: AuthPolicies) -> AuthPolicies:
+        kept = {key: value for key, value in auth.namespace_auth.items() if key != role}
+        return replace(auth, namespace_auth=kept)
+
+    await _store(service, namespace, change)
+
+
+# One topic
+@carries_out("topics.permissions")
+async def topic_permissions(service: Service, topic: TopicName) -> _Actions:
+    """What is granted on the namespace and on the topic, together."""
+    await _names_of(service, topic)
+    auth = (await load_policies(service, topic.namespace)).auth_policies
+    found: dict[str, tuple[AuthAction, ...]] = dict(auth.namespace_auth)
+    for source in reaching_names(topic):
+        for role, actions in auth.destination_auth.get(source, {}).items():
+            found[role] = _distinct((*found.get(role, ()), *actions))
+    return found
+
+
+@carries_out("topics.grant")
+async def grant_on_topic(
+    service: Service, topic: TopicName, role: str, actions: list[AuthAction]
+) -> None:
+    await grant_on_topics(service, [TopicGrant(topic=topic.full, role=role, actions=actions)])
+
+
+@carries_out("topics.revoke")
+async def revoke_on_topic(service: Service, topic: TopicName, role: str) -> None:
+    await revoke_on_topics(service, [TopicRevocation(topic=topic.full, role=role)])
+
+
+@carries_out("namespaces.grant_on_topics")
+async def grant_on_topics(service: Service, grants: list[TopicGrant]) -> None:
+    """All topics must exist; the grants in one namespace come into force together."""
+    wanted: dict[NamespaceName, list[tuple[str, TopicGrant]]] = {}
+    for grant in grants:
+        topic = parse_topic(grant.topic)
+        names = await _names_of(service, topic)
+        wanted.setdefault(topic.namespace, []).extend((name, grant) for name in names)
+    for namespace, rows in wanted.items():
+        await _store(service, namespace, partial(_grant_rows, rows))
+
+
+@carries_out("namespaces.revoke_on_topics")
+async def revoke_on_topics(service: Service, revocations: list[TopicRevocation]) -> None:
+    """However a topic was spelled when the permissions were granted, and on its parts."""
+    wanted: dict[NamespaceName, list[tuple[TopicName, str]]] = {}
+    for revocation in revocations:
+        topic = parse_topic(revocation.topic)
+        await _names_of(service, topic)
+        wanted.setdefault(topic.namespace, []).append((topic, revocation.role))
+    for namespace, rows in wanted.items():
+        await _store(service, namespace, partial(_revoke_rows, rows))
+
+
+async def forget_permissions(service: Service, topic: TopicName) -> None:
+    """A topic that comes to have the name of one that was deleted is another topic."""
+
+    def change(auth: AuthPolicies) -> AuthPolicies:
+        kept = {
+            name: granted
+            for name, granted in auth.destination_auth.items()
+            if not is_about(parse_stored_topic(name), topic)
+        }
+        return replace(auth, destination_auth=kept)
+
+    if await service.resources.namespaces.get(topic.namespace) is not None:
+        await service.resources.namespaces.update(topic.namespace, _changing(change))
+
+
+# One subscription
+@carries_out("namespaces.subscription_permissions")
+async def subscription_permissions(
+    service: Service, namespace: NamespaceName
+) -> Mapping[str, Sequence[str]]:
+    return (await load_policies(service, namespace)).auth_policies.subscription_auth_roles
+
+
+@carries_out("namespaces.grant_subscription")
+async def grant_on_subscription(
+    service: Service, namespace: NamespaceName, subscription: str, roles: list[str]
+) -> None:
+    def change(auth: AuthPolicies) -> AuthPolicies:
+        granted = {**auth.subscription_auth_roles, subscription: tuple(dict.fromkeys(roles))}
+        return replace(auth, subscription_auth_roles=granted)
+
+    await _store(service, namespace, change)
+
+
+@carries_out("namespaces.revoke_subscription")
+async def revoke_on_subscription(
+    service: Service, namespace: NamespaceName, subscription: str, role: str
+) -> None:
+    def change(auth: AuthPolicies) -> AuthPolicies:
+        kept = dict(auth.subscription_auth_roles)
+        roles = tuple(each for each in kept.pop(subscription, ()) if each != role)
+        if roles:
+            kept[subscription] = roles
+        return replace(auth, subscription_auth_roles=kept)
+
+    await _store(service, namespace, change)
+
+
+async def _store(service: Service, namespace: NamespaceName, change: _Change) -> None:
+    await store_policies(service, namespace, _changing(change))
+
+
+def _changing(change: _Change) -> Change:
+    return lambda policies: replace(policies, auth_policies=change(policies.auth_policies))
+
+
+async def _names_of(service: Service, topic: TopicName) -> Sequence[str]:
+    """The topic, and every partition when it has some; it must exist, regular or scalable."""
+    if topic.is_persistent and await service.scalable.records.get(topic) is not None:
+        return [topic.full]
+    metadata = await service.resources.partitioned.get(topic)
+    if metadata is not None:
+        partitions = (topic.partition(index) for index in range(metadata.partitions))
+        return [topic.full, *(each.full for each in partitions)]
+    if service.config.allowAclChangesOnNonExistentTopics:
+        return [topic.full]
+    if topic.domain is TopicDomain.TOPIC or not await service.topic_exists(topic):
+        raise TopicNotFound(f"Topic {topic} not found")
+    return [topic.full]
+
+
+def _grant_rows(rows: Sequence[tuple[str, TopicGrant]], auth: AuthPolicies) -> AuthPolicies:
+    added: dict[str, dict[str, tuple[AuthAction, ...]]] = {}
+    for name, grant in rows:
+        added.setdefault(name, {})[grant.role] = _distinct(grant.actions)
+    known = auth.destination_auth
+    granted = {name: {**known.get(name, {}), **roles} for name, roles in added.items()}
+    return replace(auth, destination_auth={**known, **granted})
+
+
+def _revoke_rows(rows: Sequence[tuple[TopicName, str]], auth: AuthPolicies) -> AuthPolicies:
+    wanted: dict[TopicName, set[str]] = {}
+    for topic, role in rows:
+        wanted.setdefault(topic, set()).add(role)
+    by_name = {topic.full: topic for topic in wanted}
+    kept: dict[str, dict[str, tuple[AuthAction, ...]]] = {}
+    for name, granted in auth.destination_auth.items():
+        spelled = parse_stored_topic(name)
+        reaching = {spelled.full, *reaching_names(spelled), *reaching_names(spelled.base)}
+        topics = [by_name[each] for each in reaching if each in by_name]
+        revoked = [wanted[topic] for topic in topics if is_about(spelled, topic)]
+        left = {
+            role: actions
+            for role, actions in granted.items()
+            if not any(role in roles for roles in revoked)
+        }
+        if left:
+            kept[name] = left
+    return replace(auth, destination_auth=kept)
+
+
+def _distinct(actions: Sequence[AuthAction]) -> tuple[AuthAction, ...]:
+    return tuple(dict.fromkeys(actions))
