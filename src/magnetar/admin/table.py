@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from magnetar.admin import (
-    cluster,
     lookup,
     namespace,
     namespace_policy,
@@ -22,7 +21,6 @@ from magnetar.broker.api import BrokerApi
 from magnetar.operation.table import all_operations
 
 _TABLES = (
-    cluster.TABLE,
     namespace.ROOT_TABLE,
     namespace.TENANT_TABLE,
     namespace.TABLE,

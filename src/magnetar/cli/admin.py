@@ -35,7 +35,7 @@ class Group(NamedTuple):
 
 
 _GROUPS: Final[Mapping[str, Group]] = {
-    "clusters": Group("clusters and their peers", ("cli.cluster:VERBS",)),
+    "clusters": Group("clusters and their peers", ("operation.cluster:TABLE+cli.cluster:OWN",)),
     "brokers": Group("brokers, their health and configuration", ("operation.broker:TABLE",)),
     "broker-stats": Group("what a broker counts", ("operation.broker:STATS_TABLE",)),
     "tenants": Group("tenants", ("operation.tenant:TABLE",)),

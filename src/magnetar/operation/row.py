@@ -175,8 +175,15 @@ def flag(name: str, wire: str = "", default: bool = False) -> Parameter:
     return Parameter(name, Kind.FLAG, Place.QUERY, wire, default)
 
 
-def body(name: str, kind: Kind, default: Default | _Required = REQUIRED) -> Parameter:
-    return Parameter(name, kind, Place.BODY, name, default)
+def body(
+    name: str,
+    kind: Kind,
+    default: Default | _Required = REQUIRED,
+    *,
+    missing: str = "",
+    policy: str = "",
+) -> Parameter:
+    return Parameter(name, kind, Place.BODY, name, default, missing=missing, policy=policy)
 
 
 TENANT: Final = path("tenant", "name of the tenant")

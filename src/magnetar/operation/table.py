@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from magnetar.operation import broker, schema, tenant
+from magnetar.operation import broker, cluster, schema, tenant
 from magnetar.operation.row import Operation
 
-_TABLES = (broker.TABLE, broker.STATS_TABLE, tenant.TABLE, schema.TABLE)
+_TABLES = (cluster.TABLE, broker.TABLE, broker.STATS_TABLE, tenant.TABLE, schema.TABLE)
 
 
 def all_operations() -> Iterator[Operation]:

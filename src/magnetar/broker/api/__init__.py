@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from magnetar.broker.api.authentication import AuthenticationApi
 from magnetar.broker.api.autoscale import AutoScaleApi
 from magnetar.broker.api.bundle import BundleApi
-from magnetar.broker.api.cluster import ClusterApi
 from magnetar.broker.api.lookup import LookupApi
 from magnetar.broker.api.migration import MigrationApi
 from magnetar.broker.api.namespace import NamespaceApi
@@ -37,7 +36,6 @@ class BrokerApi:
         self.web = make_web_limit(service)
         self.unread = service.unread
         self.authentication = AuthenticationApi(service)
-        self.clusters = ClusterApi(service)
         self.namespaces = NamespaceApi(service)
         self.namespace_policies = NamespacePolicyApi(service)
         self.bundles = BundleApi(service)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from magnetar.client.admin.transport import Document, Names, Transport, format_path
@@ -48,9 +48,9 @@ class ClusterAdmin:
         found: Document = self._transport.get(path)
         return found
 
-    def set_failure_domain(self, cluster: str, domain: str, brokers: Names) -> None:
+    def set_failure_domain(self, cluster: str, domain: str, brokers: Iterable[str] = ()) -> None:
         path = f"{_ROOT}/{format_path(cluster, 'failureDomains', domain)}"
-        self._transport.post(path, {"brokers": brokers})
+        self._transport.post(path, {"brokers": [*brokers]})
 
     def delete_failure_domain(self, cluster: str, domain: str) -> None:
         self._transport.delete(f"{_ROOT}/{format_path(cluster, 'failureDomains', domain)}")

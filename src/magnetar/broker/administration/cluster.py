@@ -1,0 +1,109 @@
+"""Clusters: who they are and where they are reached."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from magnetar.broker.administration.registry import carries_out
+from magnetar.errors import BadRequest, Conflict, InvalidName, NotFound, PreconditionFailed
+from magnetar.model.name import is_valid_part
+from magnetar.model.policy import ClusterData
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+_SCHEMES: Final = {
+    "serviceUrl": ("http", "Illegal service url, example: http://pulsar.example.com:8080"),
+    "serviceUrlTls": ("https", "Illegal service tls url, example: https://pulsar.example.com:8443"),
+    "brokerServiceUrl": (
+        "pulsar",
+        "Illegal broker service url, example: pulsar://pulsar.example.com:6650",
+    ),
+    "brokerServiceUrlTls": (
+        "pulsar+ssl",
+        "Illegal broker service tls url, example: pulsar+ssl://pulsar.example.com:6651",
+    ),
+}
+_URL: Final = re.compile(r"([a-z+]+)://[^\s/]+/?")
+
+
+@carries_out("clusters.list")
+async def list_clusters(service: Service) -> Sequence[str]:
+    return sorted(await service.resources.clusters.list())
+
+
+@carries_out("clusters.get")
+async def get_cluster(service: Service, cluster: str) -> ClusterData:
+    data = await service.resources.clusters.get(cluster) if is_valid_part(cluster) else None
+    if data is None:
+        raise NotFound(f"Cluster does not exist: {cluster}")
+    return data
+
+
+@carries_out("clusters.create")
+async def create_cluster(service: Service, cluster: str, data: ClusterData) -> None:
+    if not is_valid_part(cluster):
+        raise InvalidName("Cluster name is not valid")
+    _check_urls(data)
+    if await service.resources.clusters.get(cluster) is not None:
+        raise Conflict("Cluster already exists")
+    await service.resources.clusters.create(cluster, data)
+
+
+@carries_out("clusters.update")
+async def update_cluster(service: Service, cluster: str, data: ClusterData) -> None:
+    _check_urls(data)
+    await get_cluster(service, cluster)
+    await service.resources.clusters.update(cluster, lambda _: data)
+
+
+@carries_out("clusters.delete")
+async def delete_cluster(service: Service, cluster: str) -> None:
+    await get_cluster(service, cluster)
+    if await _is_used(service, cluster):
+        raise PreconditionFailed("Cluster not empty")
+    await service.resources.clusters.delete(cluster)
+
+
+@carries_out("clusters.peers")
+async def get_peers(service: Service, cluster: str) -> Sequence[str] | None:
+    return (await get_cluster(service, cluster)).peerClusterNames
+
+
+@carries_out("clusters.set_peers")
+async def set_peers(service: Service, cluster: str, peers: list[str] | None) -> None:
+    await get_cluster(service, cluster)
+    named = tuple(peers or ())
+    known = set(await service.resources.clusters.list())
+    for peer in named:
+        if peer == cluster:
+            raise PreconditionFailed(f"{cluster} itself can't be part of peer-list")
+        if peer not in known:
+            raise PreconditionFailed(f"Peer cluster {peer} does not exist")
+    await service.resources.clusters.update(
+        cluster, lambda data: replace(data, peerClusterNames=named)
+    )
+
+
+async def _is_used(service: Service, cluster: str) -> bool:
+    """Whether a namespace names it: every tenant's namespaces are looked at."""
+    for tenant in await service.resources.tenants.list():
+        for namespace in await service.resources.namespaces.list(tenant):
+            policies = await service.resources.namespaces.get(namespace)
+            if policies is not None and cluster in policies.replication_clusters:
+                return True
+    return False
+
+
+def _check_urls(data: ClusterData) -> None:
+    for field, (scheme, sentence) in _SCHEMES.items():
+        value = getattr(data, field)
+        if not value:
+            continue
+        found = _URL.fullmatch(value.split(",")[0])
+        if found is None or found.group(1) != scheme:
+            raise BadRequest(sentence)
