@@ -3,7 +3,7 @@
 A broker of its own runs with quick limits, so that what takes half an hour with the defaults takes
 half a minute. What is shown: the topic splits for traffic, then for consumers, and merges back;
 every key is read in order, nothing is lost; and the decision log tells the same story as the
-layout's history. `--plot FILE` draws the run.
+layout's history. `--plot FILE` draws the run (extra `spark`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from demo.plot import Plot
 from magnetar import AsyncPulsarClient, Schema
 from magnetar.client.admin import AdminClient
 from magnetar.testing import MagnetarBroker
@@ -187,15 +186,19 @@ async def play(broker: MagnetarBroker) -> Outcome:
 
 
 def draw(outcome: Outcome) -> str:
-    times = [sample.at_s for sample in outcome.samples]
-    plot = Plot("A topic that scales itself", "seconds", times)
-    plot.add("messages/s sent", [sample.rate_per_s for sample in outcome.samples])
-    plot.add_steps(
-        "active segments",
-        [sample.segments for sample in outcome.samples],
+    from magnetar.spark.job.chart import Curve, draw_curves  # the run itself needs no Spark
+
+    samples = outcome.samples
+    return draw_curves(
+        "A topic that scales itself",
+        "seconds",
+        [sample.at_s for sample in samples],
+        [
+            Curve("messages/s sent", [sample.rate_per_s for sample in samples]),
+            Curve("active segments", [sample.segments for sample in samples], is_stepped=True),
+            Curve("stream consumers", [sample.consumers for sample in samples], is_stepped=True),
+        ],
     )
-    plot.add_steps("stream consumers", [sample.consumers for sample in outcome.samples])
-    return plot.render()
 
 
 def main() -> None:
