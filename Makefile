@@ -63,6 +63,7 @@ lint: setup
 	$(BIN)/python tools/audit.py
 	$(BIN)/python tools/generate_reference.py --check
 	$(BIN)/python tools/generate_configuration.py --check
+	$(BIN)/python tools/generate_unsupported.py --check
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -70,6 +70,8 @@ def _operation(route: Route, schema: Any) -> dict[str, Any]:
         ],
         "responses": _responses(route),
     }
+    if route.description:
+        operation["description"] = route.description
     if route.body is not None:
         operation["requestBody"] = _request_body(route.body, schema)
     return operation

@@ -16,6 +16,8 @@ NDJSON: Final = "application/x-ndjson"
 TEXT: Final = "text/plain; charset=utf-8"
 HTML: Final = "text/html; charset=utf-8"
 BYTES: Final = "application/octet-stream"
+NOTE: Final = "x-magnetar-note"
+"""The header of a sentence about the answer, for people."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,7 @@ class Route:
     """What it takes of the caller."""
     status: int
     summary: str
+    description: str = ""
     priority: Priority = Priority.P1
     body: Body | None = None
     query: tuple[Query, ...] = ()

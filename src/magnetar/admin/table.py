@@ -11,12 +11,12 @@ from magnetar.admin import (
     subscription,
     topic,
     topic_policy,
-    unsupported,
 )
 from magnetar.admin.application import Application
 from magnetar.admin.bind import make_routes
 from magnetar.admin.route import Route, expand
 from magnetar.admin.site import site_routes
+from magnetar.admin.unsupported import unsupported_routes
 from magnetar.broker.api import BrokerApi
 from magnetar.operation.table import all_operations
 
@@ -36,12 +36,12 @@ _TABLES = (
     scalable.LIST_TABLE,
     scalable.NAMESPACE_TABLE,
     segment.TABLE,
-    unsupported.TABLE,
 )
 
 
 def all_routes() -> list[Route]:
     routes = [each for table in _TABLES for route in table.routes for each in expand(route)]
+    routes += unsupported_routes()
     routes += make_routes(all_operations())
     return [*routes, *site_routes(routes)]
 

@@ -2,126 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from magnetar.admin.request import Call
-from magnetar.admin.route import Handler, Priority, Table
+from magnetar.admin.response import NOTE, Response, refusal
+from magnetar.admin.route import Priority, Route, expand
 from magnetar.broker.api import BrokerApi
-from magnetar.errors import FeatureNotSupported
-from magnetar.model.permission import (
-    AUTHENTICATED,
-    NAMESPACE_ADMIN,
-    SUPER_USER,
-    TOPIC_CONSUME,
-    TOPIC_POLICY,
-    Need,
-)
+from magnetar.model import permission
 
-TABLE = Table("unsupported", "")
-
-_TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
-_NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
-_CLUSTER: Final = "/admin/v2/clusters/{cluster}"
-_ALL: Final = ("GET", "PUT", "POST", "DELETE")
-_ROWS: Final[Sequence[tuple[str, Need, str, tuple[str, ...]]]] = (
-    ("Cluster migration", SUPER_USER, f"{_CLUSTER}/migrate", ("GET", "POST")),
-    ("Failure domains", SUPER_USER, f"{_CLUSTER}/failureDomains", ("GET",)),
-    (
-        "Failure domains",
-        SUPER_USER,
-        f"{_CLUSTER}/failureDomains/{{name}}",
-        ("GET", "POST", "DELETE"),
-    ),
-    ("Isolation policies", SUPER_USER, f"{_CLUSTER}/namespaceIsolationPolicies", ("GET",)),
-    (
-        "Isolation policies",
-        SUPER_USER,
-        f"{_CLUSTER}/namespaceIsolationPolicies/{{name}}",
-        ("GET", "POST", "DELETE"),
-    ),
-    (
-        "Isolation policies",
-        SUPER_USER,
-        f"{_CLUSTER}/namespaceIsolationPolicies/brokers/{{name}}",
-        ("GET",),
-    ),
-    ("Shutdown over REST", SUPER_USER, "/admin/v2/brokers/shutdown", ("POST",)),
-    ("MBean stats", SUPER_USER, "/admin/v2/broker-stats/mbeans", ("GET",)),
-    ("Allocator stats", SUPER_USER, "/admin/v2/broker-stats/allocator-stats/{name}", ("GET",)),
-    ("Pending bookie operations", SUPER_USER, "/admin/v2/broker-stats/bookieops", ("GET",)),
-    ("Bookies", SUPER_USER, "/admin/v2/bookies/all", ("GET",)),
-    ("Bookies", SUPER_USER, "/admin/v2/bookies/racks-info", ("GET",)),
-    ("Bookies", SUPER_USER, "/admin/v2/bookies/racks-info/{name}", ("GET", "POST", "DELETE")),
-    ("Resource quotas", SUPER_USER, "/admin/v2/resource-quotas", ("GET", "POST")),
-    (
-        "Resource quotas",
-        SUPER_USER,
-        "/admin/v2/resource-quotas/{tenant}/{namespace}/{bundle}",
-        ("GET", "POST", "DELETE"),
-    ),
-    ("Resource groups", SUPER_USER, "/admin/v2/resourcegroups", ("GET",)),
-    ("Resource groups", SUPER_USER, "/admin/v2/resourcegroups/{name}", ("GET", "PUT", "DELETE")),
-    ("Resource groups", NAMESPACE_ADMIN, f"{_NAMESPACE}/resourcegroup", ("GET", "DELETE")),
-    ("Resource groups", NAMESPACE_ADMIN, f"{_NAMESPACE}/resourcegroup/{{name}}", ("POST",)),
-    (
-        "Anti-affinity groups of a cluster",
-        SUPER_USER,
-        "/admin/v2/namespaces/{cluster}/antiAffinity/{group}",
-        ("GET",),
-    ),
-    ("Namespace migration", SUPER_USER, f"{_NAMESPACE}/migration", ("POST",)),
-    ("Offloaded ledgers", NAMESPACE_ADMIN, f"{_NAMESPACE}/scanOffloadedLedgers", ("GET",)),
-    (
-        "Topic hash positions",
-        NAMESPACE_ADMIN,
-        f"{_NAMESPACE}/{{bundle}}/topicHashPositions",
-        ("GET",),
-    ),
-    ("Offline backlog", TOPIC_CONSUME, f"{_TOPIC}/backlog", ("GET",)),
-    ("Message ids by index", TOPIC_CONSUME, f"{_TOPIC}/getMessageIdByIndex", ("GET",)),
-    ("Shadow topics", TOPIC_POLICY, f"{_TOPIC}/shadowTopics", ("GET", "PUT", "DELETE")),
-    (
-        "Replicated subscriptions",
-        TOPIC_CONSUME,
-        f"{_TOPIC}/subscription/{{subscription}}/replicatedSubscriptionStatus",
-        ("POST",),
-    ),
-)
-# Whole interfaces that are not served, whatever stands below them.
-_TREES: Final = (
-    ("Functions", "/admin/v3/functions"),
-    ("Sources", "/admin/v3/sources"),
-    ("Sinks", "/admin/v3/sinks"),
-    ("Packages", "/admin/v3/packages"),
-    ("Transactions", "/admin/v3/transactions"),
-    ("The functions worker", "/admin/v2/worker"),
-    ("The functions worker", "/admin/v2/worker-stats"),
-    ("Producing and consuming over REST", "/topics"),
-)
+_NEEDS: Final = {
+    str(need): need for need in vars(permission).values() if isinstance(need, permission.Need)
+}
 _DEPTH_MAX: Final = 7
 
 
-def _refuser(feature: str) -> Handler:
-    async def refuse(api: BrokerApi, call: Call) -> object:
-        raise FeatureNotSupported(f"{feature}: not supported by this broker")
+class Row(NamedTuple):
+    feature: str
+    need: str
+    methods: str
+    path: str
+    sentence: str
 
-    refuse.__doc__ = f"{feature}: not supported."
-    return refuse
-
-
-def _add(feature: str, need: Need, path: str, methods: Sequence[str]) -> None:
-    handler = _refuser(feature)
-    for method in methods:
-        operation = f"{method.lower()}{path}"
-        TABLE.add(
-            method, path, handler, need, operation=operation, priority=Priority.P2, status=501
-        )
+    async def refuse(self, api: BrokerApi, call: Call) -> Response:
+        reason = f"{self.feature}: not supported by this broker"
+        return refusal(HTTPStatus.NOT_IMPLEMENTED, reason, ((NOTE, self.sentence),))
 
 
-for each_feature, each_need, each_path, each_methods in _ROWS:
-    _add(each_feature, each_need, each_path, each_methods)
-for each_feature, each_path in _TREES:
-    for depth in range(_DEPTH_MAX):
-        parts = "".join(f"/{{part{index}}}" for index in range(depth))
-        _add(each_feature, AUTHENTICATED, each_path + parts, _ALL)
+def load_rows() -> Iterator[Row]:
+    for line in Path(__file__).with_suffix(".tsv").read_text("utf-8").splitlines()[1:]:
+        yield Row(*line.split("\t"))
+
+
+def unsupported_routes() -> Iterator[Route]:
+    """A path that ends in `/**` stands for all below it, as deep as calls of Pulsar are."""
+    for row in load_rows():
+        root, tree, _ = row.path.partition("/**")
+        for depth in range(_DEPTH_MAX if tree else 1):
+            path = root + "".join(f"/{{part{index}}}" for index in range(depth))
+            for method in row.methods.split():
+                yield from expand(
+                    Route(
+                        method=method,
+                        path=path,
+                        operation=f"unsupported.{method.lower()}{path}",
+                        handler=row.refuse,
+                        need=_NEEDS[row.need],
+                        status=HTTPStatus.NOT_IMPLEMENTED,
+                        summary=f"{row.feature}: not supported.",
+                        description=row.sentence,
+                        priority=Priority.P2,
+                    )
+                )

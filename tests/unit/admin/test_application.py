@@ -9,6 +9,8 @@ import pytest
 from openapi_spec_validator import validate
 
 from magnetar.admin.server import serving
+from magnetar.admin.table import all_routes
+from magnetar.model.permission import AUTHENTICATED, SUPER_USER, TOPIC_CONSUME
 from tests.unit.admin.assembly import V2, Admin, run
 
 
@@ -60,8 +62,21 @@ def test_what_is_known_and_not_served_says_so(method: str, path: str) -> None:
     async def body(admin: Admin) -> None:
         reply = await admin.call(method, path)
         assert reply.status == 501 and reply.reason.endswith("not supported by this broker")
+        document = (await admin.get("/openapi.json")).json
+        found = document["paths"].get(path, {}).get(method.lower())
+        note = reply.headers["x-magnetar-note"]
+        assert note and (found is None or found["description"] == note)
 
     run(body)
+
+
+def test_a_call_that_is_not_served_needs_what_it_needs_elsewhere() -> None:
+    rows = {f"{each.method} {each.path}": each for each in all_routes() if each.status == 501}
+    assert rows["GET /admin/v3/functions/{part0}/{part1}"].need == AUTHENTICATED
+    assert rows["POST /admin/v2/brokers/shutdown"].need == SUPER_USER
+    assert rows["GET /admin/v2/non-persistent/{tenant}/{namespace}/{topic}/backlog"].need == (
+        TOPIC_CONSUME
+    )
 
 
 def test_a_body_beyond_the_limit_is_refused() -> None:
