@@ -7,7 +7,6 @@ from magnetar.admin import (
     namespace,
     namespace_policy,
     scalable,
-    segment,
     subscription,
     topic,
     topic_policy,
@@ -35,7 +34,6 @@ _TABLES = (
     scalable.SPELLED_OUT_TABLE,
     scalable.LIST_TABLE,
     scalable.NAMESPACE_TABLE,
-    segment.TABLE,
 )
 
 

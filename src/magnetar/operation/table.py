@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from magnetar.operation import broker, cluster, schema, tenant
+from magnetar.operation import (
+    broker,
+    cluster,
+    schema,
+    segment,
+    tenant,
+)
 from magnetar.operation.row import Operation
 
-_TABLES = (cluster.TABLE, broker.TABLE, broker.STATS_TABLE, tenant.TABLE, schema.TABLE)
+_TABLES = (
+    cluster.TABLE,
+    broker.TABLE,
+    broker.STATS_TABLE,
+    tenant.TABLE,
+    schema.TABLE,
+    segment.TABLE,
+)
 
 
 def all_operations() -> Iterator[Operation]:

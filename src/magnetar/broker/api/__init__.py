@@ -15,7 +15,6 @@ from magnetar.broker.api.partition import PartitionApi
 from magnetar.broker.api.scalable import ScalableApi
 from magnetar.broker.api.scalable_stats import ScalableStatsApi
 from magnetar.broker.api.scalable_subscription import ScalableSubscriptionApi
-from magnetar.broker.api.segment import SegmentApi
 from magnetar.broker.api.subscription import SubscriptionApi
 from magnetar.broker.api.topic import TopicApi
 from magnetar.broker.api.topic_list import TopicListApi
@@ -50,7 +49,6 @@ class BrokerApi:
         self.scalable_stats = ScalableStatsApi(
             service, self.topics, self.subscriptions, self.auto_scale
         )
-        self.segments = SegmentApi(service)
         self.migrations = MigrationApi(service)
         self.lookup = LookupApi(service, self.bundles)
 

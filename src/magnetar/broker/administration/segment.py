@@ -1,0 +1,193 @@
+"""The segments' own interface: what a controller asks of the brokers that own segments.
+
+A segment is a topic, but not one of its own: it is made, sealed and removed only as the layout of
+its topic, or a change of it that has begun, says.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.errors import (
+    Conflict,
+    PreconditionFailed,
+    SegmentNotFound,
+    ServiceNotReady,
+    SubscriptionNotFound,
+    TopicNotFound,
+)
+from magnetar.model.caller import Caller
+from magnetar.model.position import EARLIEST
+from magnetar.model.scalable import DeleteIntent, MergeIntent, ScalableTopicMetadata, SplitIntent
+from magnetar.model.segment import SegmentName
+from magnetar.runtime.log import Log
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+    from magnetar.broker.subscription import Subscription
+
+
+_log = Log(__name__)
+
+
+@carries_out("segments.create")
+async def create_segment(
+    service: Service, segment: SegmentName, subscriptions: tuple[str, ...] | None
+) -> None:
+    """Make it, or find it made; the subscriptions begin at its first message."""
+    record = await service.scalable.metadata(segment.topic)
+    if not _belongs(record, segment):
+        raise SegmentNotFound(f"{segment.topic} has no segment {segment.descriptor}")
+    known = record.layout.by_id.get(segment.id)
+    if known is not None and known.is_active:
+        await (await service.scalable.controller(segment.topic)).heal(segment.id)
+    elif known is not None and not await service.topic_exists(segment.name):
+        raise PreconditionFailed(
+            f"Segment {segment.id} is sealed and its data was deleted: it is not made again"
+        )
+    live = await service.load_topic(segment.name, create=True)
+    assert isinstance(live, PersistentTopic)
+    for name in subscriptions or ():
+        await _subscribe(live, name)
+
+
+@carries_out("segments.terminate")
+async def terminate_segment(service: Service, segment: SegmentName) -> None:
+    """Let it take no more messages. One that serves hashes is split: they stay served."""
+    live = await _find(service, segment)
+    record = await _record_of(service, segment)
+    if record is not None and _serves(record, segment):
+        controller = await service.scalable.controller(segment.topic)
+        await controller.split(segment.id, reason="terminate")
+        return
+    await live.terminate()
+
+
+@carries_out("segments.delete")
+async def delete_segment(
+    service: Service, segment: SegmentName, force: bool, caller: Caller
+) -> None:
+    """Also when it is gone already. Of one that a layout names, which is to stay, only the data
+    goes, and only by force: a sealed one then counts as read by everybody, an active one is made
+    again, empty, for the next client.
+    """
+    record = await _record_of(service, segment)
+    if record is not None and not record.is_deleting and _belongs(record, segment):
+        await _wipe(service, segment, force=force, caller=caller)
+        return
+    with suppress(TopicNotFound):
+        await service.delete_topic(segment.name, force=force)
+
+
+async def _wipe(service: Service, segment: SegmentName, *, force: bool, caller: Caller) -> None:
+    if not force:
+        raise PreconditionFailed(
+            f"Segment {segment.id} is part of the layout of {segment.topic}; force=true"
+            " deletes its data all the same, whether it was read or not"
+        )
+    who = caller.original_role or caller.role or "somebody without a role"
+    _log.warning("data of a segment is deleted by force", segment=str(segment), by=who)
+    controller = await service.scalable.controller(segment.topic)
+    await controller.wipe(segment.id, reason=f"forced by {who}")
+
+
+# Subscriptions of one segment
+@carries_out("segments.create_subscription")
+async def create_subscription(service: Service, segment: SegmentName, subscription: str) -> None:
+    await _subscribe(await _find(service, segment), subscription)
+
+
+@carries_out("segments.delete_subscription")
+async def delete_subscription(service: Service, segment: SegmentName, subscription: str) -> None:
+    """Also when it, or the segment, is gone already."""
+    with suppress(SegmentNotFound, SubscriptionNotFound):
+        await (await _find(service, segment)).delete_subscription(subscription, force=True)
+
+
+@carries_out("segments.backlog")
+async def get_backlog(service: Service, segment: SegmentName, subscription: str) -> int:
+    return (await _find_subscription(service, segment, subscription)).backlog
+
+
+@carries_out("segments.seek")
+async def seek(
+    service: Service, segment: SegmentName, subscription: str, timestamp_ms: int
+) -> None:
+    found = await _find_to_move(service, segment, subscription)
+    await found.reset_to_time(timestamp_ms)
+
+
+@carries_out("segments.clear_backlog")
+async def clear_backlog(service: Service, segment: SegmentName, subscription: str) -> None:
+    await (await _find_to_move(service, segment, subscription)).skip_all()
+
+
+# Finding
+async def _record_of(service: Service, segment: SegmentName) -> ScalableTopicMetadata | None:
+    try:
+        return await service.scalable.metadata(segment.topic)
+    except TopicNotFound:
+        return None
+
+
+async def _find(service: Service, segment: SegmentName) -> PersistentTopic:
+    try:
+        live = await service.load_topic(segment.name)
+    except TopicNotFound:
+        raise SegmentNotFound(f"Segment not found: {segment}") from None
+    assert isinstance(live, PersistentTopic)
+    return live
+
+
+async def _find_subscription(service: Service, segment: SegmentName, name: str) -> Subscription:
+    found = (await _find(service, segment)).subscriptions.get(name)
+    if found is None:
+        raise SubscriptionNotFound(f"Subscription {name} not found for segment {segment}")
+    return found
+
+
+async def _find_to_move(service: Service, segment: SegmentName, name: str) -> Subscription:
+    """A segment that is not there may be on its way: the controller asks again."""
+    try:
+        return await _find_subscription(service, segment, name)
+    except SegmentNotFound as error:
+        raise ServiceNotReady(error.sentence) from None
+
+
+async def _subscribe(live: PersistentTopic, name: str) -> None:
+    if not name.strip():
+        raise PreconditionFailed("Subscription name is not valid")
+    with suppress(Conflict):
+        await live.create_subscription(name, position=EARLIEST)
+
+
+def _serves(record: ScalableTopicMetadata, segment: SegmentName) -> bool:
+    """Whether it takes writes and nothing has begun that would seal it."""
+    known = record.layout.by_id.get(segment.id)
+    if known is None or known.range != segment.range or not known.is_active:
+        return False
+    match record.intent:
+        case SplitIntent() | MergeIntent() as change:
+            return segment.id not in change.parents
+        case DeleteIntent():
+            return False
+        case _:
+            return True
+
+
+def _belongs(record: ScalableTopicMetadata, segment: SegmentName) -> bool:
+    """Whether the layout, or a change that has begun, names exactly this segment."""
+    known = record.layout.by_id.get(segment.id)
+    if known is not None:
+        return known.range == segment.range and not known.is_legacy
+    match record.intent:
+        case SplitIntent() | MergeIntent() as change:
+            refs = change.children
+        case DeleteIntent(segments):
+            refs = segments
+        case _:
+            return False
+    return any((ref.id, ref.range) == (segment.id, segment.range) for ref in refs)
