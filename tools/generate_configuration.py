@@ -81,9 +81,7 @@ def render_page(page: str) -> str:
     return "\n".join(
         (
             page[: page.index(START)] + START,
-            render_table(
-                ("key", "value", "default", "changes at run time", "what it does"), acting
-            ),
+            render_table(ACTING_HEADS, acting),
             "## Keys of which only the default is accepted\n",
             render_table(("key", "default", "why"), refused),
             "## Keys without effect\n",

@@ -30,6 +30,8 @@ def test_every_acting_key_is_read_somewhere_and_no_other_is() -> None:
 
 def test_every_key_has_a_sentence_and_every_acting_one_its_own() -> None:
     assert [key.name for key in KEYS.values() if not key.meaning.strip()] == []
+    others = [key.meaning for key in KEYS.values() if key.use is not Use.ACTING]
+    assert [each for each in others if not (each.isascii() and each.isprintable())] == []
     told = Counter(KEYS[name].meaning for name in ACTING)
     assert [sentence for sentence, count in told.items() if count > 1] == []
 

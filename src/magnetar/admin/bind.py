@@ -18,9 +18,9 @@ from typing import Final, TypeAlias
 from magnetar.admin.entry import entry_response
 from magnetar.admin.listing import list_response
 from magnetar.admin.request import Call
-from magnetar.admin.response import text_response
+from magnetar.admin.response import NOTE, Response, text_response
 from magnetar.admin.route import Body, Handler, Query, Route
-from magnetar.broker.administration.registry import FUNCTIONS, Function, Listing
+from magnetar.broker.administration.registry import FUNCTIONS, Function, Listing, Note
 from magnetar.broker.api import BrokerApi
 from magnetar.errors import BadRequest
 from magnetar.model.caller import Caller
@@ -107,6 +107,8 @@ def _handler(operation: Operation, function: Function, reads: Mapping[str, Read]
         answer = await function(api.service, **{name: read(call) for name, read in reads.items()})
         if isinstance(answer, Listing):
             return await list_response(answer, call)
+        if isinstance(answer, Note):
+            return Response(operation.answer_status, headers=((NOTE, answer.text),))
         if operation.result is Result.ENTRY:
             return entry_response(*typing.cast(tuple[Position, bytes], answer))
         if operation.produces[0] == TEXT_PLAIN:

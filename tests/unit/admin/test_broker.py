@@ -96,6 +96,21 @@ def test_a_value_with_slashes_is_kept_and_one_that_does_not_fit_changes_nothing(
     run(body)
 
 
+def test_setting_a_key_without_effect_is_done_as_ever_and_noted() -> None:
+    async def body(admin: Admin) -> None:
+        base = f"{BROKERS}/configuration"
+        reply = await admin.post(f"{base}/loadBalancerSheddingEnabled/false")
+        assert (reply.status, reply.body) == (200, b"")
+        note = reply.headers["x-magnetar-note"]
+        assert note.startswith("loadBalancerSheddingEnabled has no effect: Load is not balanced")
+        assert (await admin.get(f"{base}/values")).json == {"loadBalancerSheddingEnabled": "false"}
+        reply = await admin.post(f"{base}/maxTenants/7")
+        assert (reply.status, reply.body) == (200, b"")
+        assert "x-magnetar-note" not in reply.headers
+
+    run(body)
+
+
 def test_a_record_that_is_not_ours_is_told_as_unreadable() -> None:
     async def body(admin: Admin) -> None:
         await admin.service.store.put(DYNAMIC_PATH, b"[", expect=-1)

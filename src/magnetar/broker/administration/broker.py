@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from magnetar.broker.administration.hash_range import bundle_of
-from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.registry import Note, carries_out
 from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.heartbeat import check_health
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import NotFound, PreconditionFailed, RecordUnreadable, ServiceNotReady
 from magnetar.runtime.configuration import dynamic_names
+from magnetar.runtime.key import Use, find_key
 from magnetar.runtime.spelling import canonical_name
 
 if TYPE_CHECKING:
@@ -98,11 +99,13 @@ async def get_dynamic(service: Service) -> Mapping[str, str]:
 
 
 @carries_out("brokers.set_dynamic")
-async def set_dynamic(service: Service, key: str, value: str) -> None:
+async def set_dynamic(service: Service, key: str, value: str) -> Note | None:
     key = canonical_name(key)
     if key not in dynamic_names():
         raise PreconditionFailed("Can't update non-dynamic configuration")
     await service.stored_configuration.set(key, value)
+    found = find_key(key)
+    return None if found.use is Use.ACTING else Note(f"{key} has no effect: {found.meaning}")
 
 
 @carries_out("brokers.delete_dynamic")

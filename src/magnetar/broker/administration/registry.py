@@ -43,3 +43,10 @@ class Listing:
 
     names: Callable[[], Awaitable[Sequence[str]]]
     runs: Callable[[], AsyncIterator[Sequence[str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Done, and there is something to know about it."""
+
+    text: str
