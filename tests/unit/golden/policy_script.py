@@ -29,6 +29,7 @@ _QUOTA: Final = {"limitSize": 10 << 20, "policy": "producer_exception"}
 # The first value is one that the policy can have; each is read back after it is set.
 _SHARED: Final[dict[str, list[Any]]] = {
     "retention": [
+        {"retentionTimeInMinutes": 10, "retentionSizeInMB": 20480},
         {"retentionTimeInMinutes": 10, "retentionSizeInMB": 100},
         {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1},
         {"retentionTimeInMinutes": 1, "retentionSizeInMB": 0},
