@@ -10,8 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from magnetar.client.admin.service import AdminClient as Admin
-    from magnetar.client.admin.twin import AsyncAdmin as AsyncAdmin
+    from magnetar.client.admin.blocking import AdminClient as Admin
+    from magnetar.client.admin.service import AsyncAdmin as AsyncAdmin
     from magnetar.client.authentication import Authentication as Authentication
     from magnetar.client.authentication import BasicAuthentication as BasicAuthentication
     from magnetar.client.authentication import TlsAuthentication as TlsAuthentication
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from magnetar.client.encryption import PemKeys as PemKeys
     from magnetar.client.encryption import ProducerEncryption as ProducerEncryption
     from magnetar.client.error import AdminError as AdminError
+    from magnetar.client.error import AdminUnreachable as AdminUnreachable
     from magnetar.client.error import AlreadyClosedError as AlreadyClosedError
     from magnetar.client.error import AuthenticationError as AuthenticationError
     from magnetar.client.error import AuthorizationError as AuthorizationError
@@ -96,9 +97,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {  # the module, and the name there if it is another
-    "Admin": "client.admin.service:AdminClient",
-    "AsyncAdmin": "client.admin.twin",
+    "Admin": "client.admin.blocking:AdminClient",
+    "AsyncAdmin": "client.admin.service",
     "AdminError": "client.error",
+    "AdminUnreachable": "client.error",
     "OpenTelemetry": "client.tracing",
     "PrometheusTelemetry": "client.telemetry",
     "Telemetry": "client.telemetry",
@@ -184,6 +186,7 @@ __all__ = [
     "LATEST_ID",
     "Admin",
     "AdminError",
+    "AdminUnreachable",
     "AlreadyClosedError",
     "AsyncAdmin",
     "AsyncCheckpointConsumer",

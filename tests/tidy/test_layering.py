@@ -76,6 +76,8 @@ LAZY: Mapping[str, str] = {
     "app/standalone.py": "uvloop is not there on every system",
     "broker/authentication/authenticator.py": "most brokers need no provider, or one",
     "app/metadata.py": "kazoo comes with an extra",
+    "client/admin/network.py": "only a supplier of tokens that is a coroutine needs a loop",
+    "client/admin/service.py": "the blocking client, and with it a command, needs no event loop",
     "client/message_id.py": "the admin commands use ids and never meet the protocol",
     "client/locksmith.py": "cryptography comes with an extra",
     "client/schema/schema.py": "fastavro takes its time, and most clients have no Avro",

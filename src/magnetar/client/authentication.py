@@ -111,17 +111,19 @@ async def load_data(authentication: Authentication, host: str, challenge: bytes 
         ) from error
 
 
-def http_headers(authentication: Authentication | None, host: str) -> dict[str, str]:
-    """What a request carries; the admin client blocks, so it takes no coroutine."""
+async def http_headers(
+    authentication: Authentication | None,
+    host: str,
+    wait_for: Callable[[Awaitable[bytes]], Awaitable[bytes]],
+) -> dict[str, str]:
+    """What a request carries; `wait_for` gets what a coroutine function supplies."""
     if isinstance(authentication, HttpAuthentication):
         return dict(authentication.http_headers())
     if authentication is None or authentication.method_name in ("none", "tls"):
         return {}
     data = authentication.auth_data(host)
     if not isinstance(data, bytes):
-        if inspect.iscoroutine(data):
-            data.close()
-        raise ConfigurationError("The admin client needs a supplier that is no coroutine function")
+        data = await wait_for(data)
     if authentication.method_name == "basic":
         return {"Authorization": f"Basic {base64.b64encode(data).decode()}"}
     return {"Authorization": f"Bearer {data.decode('latin-1')}"}

@@ -11,7 +11,7 @@ from magnetar.errors import MagnetarError, WireCode
 
 
 class PulsarError(MagnetarError):
-    """The root of everything the wire client raises; `code` is the broker's when it sent one."""
+    """The root of everything the client raises; `code` is the broker's when it sent one."""
 
     code: WireCode | None = None
 
@@ -157,7 +157,7 @@ def decode_refusal(code: int, message: str) -> PulsarError:
     return error
 
 
-class AdminError(MagnetarError):
+class AdminError(PulsarError):
     """The admin REST edge refused a call."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -190,8 +190,8 @@ class AdminServerFailed(AdminError):
     """Any 5xx."""
 
 
-class AdminUnreachable(MagnetarError):
-    """No answer: nobody listens at the URL, or what answered does not speak HTTP."""
+class AdminUnreachable(PulsarError):
+    """No answer: nothing listens at the URL, or what answered does not speak HTTP."""
 
     def __init__(self, url: str, cause: str) -> None:
         super().__init__(f"Cannot reach the admin service at {url}: {cause}")

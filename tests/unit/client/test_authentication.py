@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from magnetar import Admin, AsyncPulsarClient, AuthenticationError, Token
+from magnetar.client.admin.network import SocketNetwork, run
 from magnetar.client.authentication import BasicAuthentication, http_headers
 from magnetar.wire.command import AuthData, CommandAuthChallenge, CommandConnected
 from tests.unit.client.admin.web import scripted_web
@@ -88,7 +89,9 @@ def test_a_method_says_itself_what_admin_requests_carry() -> None:
 
 
 def test_tokens_and_passwords_become_the_usual_headers() -> None:
-    assert http_headers(Token("abc"), "h") == {"Authorization": "Bearer abc"}
-    basic = http_headers(BasicAuthentication("u", "p"), "h")
+    wait_for = SocketNetwork().wait_for
+    token = run(http_headers(Token("abc"), "h", wait_for))
+    assert token == {"Authorization": "Bearer abc"}
+    basic = run(http_headers(BasicAuthentication("u", "p"), "h", wait_for))
     assert basic == {"Authorization": "Basic dTpw"}
-    assert http_headers(None, "h") == {}
+    assert run(http_headers(None, "h", wait_for)) == {}

@@ -1,5 +1,5 @@
-"""The synchronous client of the admin REST API."""
+"""The clients of the admin REST API."""
 
-from magnetar.client.admin.service import AdminClient
+from magnetar.client.admin.blocking import AdminClient
 
 __all__ = ["AdminClient"]

@@ -115,35 +115,35 @@ def find_policy(policies: Mapping[str, Policy], key: str) -> Policy:
     return found
 
 
-def write_policy(
+async def write_policy(
     transport: Transport, root: str, policy: Policy, value: Any, query: Mapping[str, Any]
 ) -> None:
     path = f"{root}/{policy.path}"
     if policy.value_in_query:
-        transport.call(policy.write, path, query={policy.path: value, **query})
+        await transport.call(policy.write, path, query={policy.path: value, **query})
     else:
-        transport.call(policy.write, path, body=value, query=query)
+        await transport.call(policy.write, path, body=value, query=query)
 
 
-def remove_policy(
+async def remove_policy(
     transport: Transport, root: str, policy: Policy, query: Mapping[str, Any]
 ) -> None:
     path = f"{root}/{policy.removing}"
     if policy.remove is None:
         raise ConfigurationError(f"The policy {policy.key} can be set but not removed")
     if policy.remove == "DELETE":
-        transport.delete(path, query)
+        await transport.delete(path, query)
     else:
-        transport.call(policy.remove, path, body=None, query=query)
+        await transport.call(policy.remove, path, body=None, query=query)
 
 
-class TopicPolicyAdmin:
+class AsyncTopicPolicyAdmin:
     """What is set on a topic itself, local or (`is_global`) for every cluster."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def get(
+    async def get(
         self,
         topic: str,
         key: str,
@@ -158,9 +158,9 @@ class TopicPolicyAdmin:
         """
         policy = _find(key, subscription)
         query = {"applied": applied, "isGlobal": is_global}
-        return self._transport.get(f"{_root(topic)}/{policy.reading}", query)
+        return await self._transport.get(f"{_root(topic)}/{policy.reading}", query)
 
-    def set(
+    async def set(
         self,
         /,
         topic: str,
@@ -173,9 +173,9 @@ class TopicPolicyAdmin:
     ) -> None:
         policy = _find(key, subscription)
         query["isGlobal"] = is_global
-        write_policy(self._transport, _root(topic), policy, value, query)
+        await write_policy(self._transport, _root(topic), policy, value, query)
 
-    def remove(
+    async def remove(
         self,
         /,
         topic: str,
@@ -187,17 +187,17 @@ class TopicPolicyAdmin:
     ) -> None:
         policy = _find(key, subscription)
         query["isGlobal"] = is_global
-        remove_policy(self._transport, _root(topic), policy, query)
+        await remove_policy(self._transport, _root(topic), policy, query)
 
-    def backend(self, namespace: str) -> Mapping[str, str]:
+    async def backend(self, namespace: str) -> Mapping[str, str]:
         """What keeps the policies of a namespace's topics (`backend`), and why (`reason`)."""
         path = f"admin/v2/namespaces/{format_namespace(namespace, 'topicPoliciesBackend')}"
-        found: Mapping[str, str] = self._transport.get(path)
+        found: Mapping[str, str] = await self._transport.get(path)
         return found
 
-    def delete(self, topic: str) -> None:
+    async def delete(self, topic: str) -> None:
         """Remove every setting of the topic; works even when the topic is gone."""
-        self._transport.delete(f"{_root(topic)}/policies")
+        await self._transport.delete(f"{_root(topic)}/policies")
 
 
 def _find(key: str, subscription: str) -> Policy:

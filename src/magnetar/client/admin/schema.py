@@ -5,56 +5,56 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from magnetar.client.admin.name import format_schema
+from magnetar.client.admin.name import format_bare
 from magnetar.client.admin.transport import Document, Documents, Transport
 
 
-class SchemaAdmin:
+class AsyncSchemaAdmin:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def get(self, topic: str, *, version: int | None = None) -> Document:
+    async def get(self, topic: str, *, version: int | None = None) -> Document:
         rest = ("schema",) if version is None else ("schema", version)
-        found: Document = self._transport.get(_path(topic, *rest))
+        found: Document = await self._transport.get(_path(topic, *rest))
         return found
 
-    def get_all(self, topic: str) -> Documents:
-        found = self._transport.get(_path(topic, "schemas"))
+    async def get_all(self, topic: str) -> Documents:
+        found = await self._transport.get(_path(topic, "schemas"))
         versions: Documents = found["getSchemaResponses"]
         return versions
 
-    def upload(
+    async def upload(
         self, topic: str, *, type: str, definition: str, properties: Mapping[str, str] | None = None
     ) -> int:
         """Register a schema and return its version."""
         body = _body(type, definition, properties)
-        found = self._transport.post(_path(topic, "schema"), body)
+        found = await self._transport.post(_path(topic, "schema"), body)
         return _version(found)
 
-    def delete(self, topic: str, *, force: bool = False) -> int:
-        return _version(self._transport.delete(_path(topic, "schema"), {"force": force}))
+    async def delete(self, topic: str, *, force: bool = False) -> int:
+        return _version(await self._transport.delete(_path(topic, "schema"), {"force": force}))
 
-    def check(
+    async def check(
         self, topic: str, *, type: str, definition: str, properties: Mapping[str, str] | None = None
     ) -> Document:
         """Whether the schema would be accepted, and under which strategy."""
         body = _body(type, definition, properties)
-        found: Document = self._transport.post(_path(topic, "compatibility"), body)
+        found: Document = await self._transport.post(_path(topic, "compatibility"), body)
         return found
 
-    def find_version(
+    async def find_version(
         self, topic: str, *, type: str, definition: str, properties: Mapping[str, str] | None = None
     ) -> int:
         body = _body(type, definition, properties)
-        return _version(self._transport.post(_path(topic, "version"), body))
+        return _version(await self._transport.post(_path(topic, "version"), body))
 
-    def metadata(self, topic: str) -> Document:
-        found: Document = self._transport.get(_path(topic, "metadata"))
+    async def metadata(self, topic: str) -> Document:
+        found: Document = await self._transport.get(_path(topic, "metadata"))
         return found
 
 
 def _path(topic: str, *rest: str | int) -> str:
-    return f"admin/v2/schemas/{format_schema(topic, *rest)}"
+    return f"admin/v2/schemas/{format_bare(topic, *rest)}"
 
 
 def _body(type: str, definition: str, properties: Mapping[str, str] | None) -> Document:

@@ -1,30 +1,32 @@
-"""The admin client: one transport, one object per kind of thing."""
+"""The admin client for asyncio: one transport, one object per kind of thing."""
 
 from __future__ import annotations
 
 import ssl
 from typing import Self
 
-from magnetar.client.admin.broker import BrokerAdmin
-from magnetar.client.admin.cluster import ClusterAdmin
-from magnetar.client.admin.namespace import NamespaceAdmin
-from magnetar.client.admin.policy import TopicPolicyAdmin
-from magnetar.client.admin.scalable import ScalableAdmin
-from magnetar.client.admin.schema import SchemaAdmin
-from magnetar.client.admin.subscription import SubscriptionAdmin
-from magnetar.client.admin.tenant import TenantAdmin
-from magnetar.client.admin.topic import TopicAdmin
+from magnetar.client.admin.broker import AsyncBrokerAdmin
+from magnetar.client.admin.cluster import AsyncClusterAdmin
+from magnetar.client.admin.namespace import AsyncNamespaceAdmin
+from magnetar.client.admin.network import Network
+from magnetar.client.admin.policy import AsyncTopicPolicyAdmin
+from magnetar.client.admin.scalable import AsyncScalableAdmin
+from magnetar.client.admin.schema import AsyncSchemaAdmin
+from magnetar.client.admin.subscription import AsyncSubscriptionAdmin
+from magnetar.client.admin.tenant import AsyncTenantAdmin
+from magnetar.client.admin.topic import AsyncTopicAdmin
 from magnetar.client.admin.transport import Transport
 from magnetar.client.authentication import Authentication, TokenAuthentication
 from magnetar.client.error import ConfigurationError
 from magnetar.client.tls import TlsPolicy
 
 
-class AdminClient:
-    """Blocking calls over one HTTP connection; for one thread at a time.
+class AsyncAdmin:
+    """The admin REST API over HTTP connections that stay open; a context manager.
 
-    A refused call raises an AdminError with the status and the broker's reason; a broker that
-    cannot be reached raises AdminUnreachable.
+    Several calls may be under way at a time, each on a connection of its own. A refused call raises
+    an AdminError with the status and the broker's reason; a broker that cannot be reached raises
+    AdminUnreachable.
     """
 
     def __init__(
@@ -40,26 +42,38 @@ class AdminClient:
             raise ConfigurationError("Give one of token and authentication")
         if token is not None:
             authentication = TokenAuthentication(token)
-        self._transport = Transport(url, authentication=authentication, tls=tls, timeout_s=timeout)
-        self.clusters = ClusterAdmin(self._transport)
-        self.brokers = BrokerAdmin(self._transport)
-        self.tenants = TenantAdmin(self._transport)
-        self.namespaces = NamespaceAdmin(self._transport)
-        self.topics = TopicAdmin(self._transport)
-        self.scalable_topics = ScalableAdmin(self._transport)
-        self.subscriptions = SubscriptionAdmin(self._transport)
-        self.schemas = SchemaAdmin(self._transport)
-        self.topic_policies = TopicPolicyAdmin(self._transport)
+        self._transport = Transport(
+            url,
+            network=self._make_network(),
+            authentication=authentication,
+            tls=tls,
+            timeout_s=timeout,
+        )
+        self.clusters = AsyncClusterAdmin(self._transport)
+        self.brokers = AsyncBrokerAdmin(self._transport)
+        self.tenants = AsyncTenantAdmin(self._transport)
+        self.namespaces = AsyncNamespaceAdmin(self._transport)
+        self.topics = AsyncTopicAdmin(self._transport)
+        self.scalable_topics = AsyncScalableAdmin(self._transport)
+        self.subscriptions = AsyncSubscriptionAdmin(self._transport)
+        self.schemas = AsyncSchemaAdmin(self._transport)
+        self.topic_policies = AsyncTopicPolicyAdmin(self._transport)
+
+    def _make_network(self) -> Network:
+        from magnetar.client.admin.loop import LoopNetwork
+
+        return LoopNetwork()
 
     @property
     def url(self) -> str:
         return self._transport.url
 
-    def close(self) -> None:
-        self._transport.close()
+    async def close(self) -> None:
+        """Calls under way finish; later ones raise AlreadyClosedError."""
+        await self._transport.close()
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

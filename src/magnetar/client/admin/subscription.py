@@ -10,15 +10,15 @@ from magnetar.client.admin.transport import Document, Names, Transport
 from magnetar.client.message_id import LATEST, MessageId
 
 
-class SubscriptionAdmin:
+class AsyncSubscriptionAdmin:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def list(self, topic: str) -> Names:
-        names: Names = self._transport.get(f"admin/v2/{format_topic(topic, 'subscriptions')}")
+    async def list(self, topic: str) -> Names:
+        names: Names = await self._transport.get(f"admin/v2/{format_topic(topic, 'subscriptions')}")
         return names
 
-    def create(
+    async def create(
         self,
         topic: str,
         subscription: str,
@@ -29,65 +29,67 @@ class SubscriptionAdmin:
     ) -> None:
         body = _body(position, excluded=False)
         body["properties"] = dict(properties or {})
-        self._transport.put(_path(topic, subscription), body, {"replicated": replicated})
+        await self._transport.put(_path(topic, subscription), body, {"replicated": replicated})
 
-    def delete(self, topic: str, subscription: str, *, force: bool = False) -> None:
-        self._transport.delete(_path(topic, subscription), {"force": force})
+    async def delete(self, topic: str, subscription: str, *, force: bool = False) -> None:
+        await self._transport.delete(_path(topic, subscription), {"force": force})
 
-    def skip(self, topic: str, subscription: str, count: int) -> None:
-        self._transport.post(_path(topic, subscription, "skip", count))
+    async def skip(self, topic: str, subscription: str, count: int) -> None:
+        await self._transport.post(_path(topic, subscription, "skip", count))
 
-    def skip_all(self, topic: str, subscription: str) -> None:
-        self._transport.post(_path(topic, subscription, "skip_all"))
+    async def skip_all(self, topic: str, subscription: str) -> None:
+        await self._transport.post(_path(topic, subscription, "skip_all"))
 
-    def reset_to_time(self, topic: str, subscription: str, timestamp_ms: int) -> None:
-        self._transport.post(_path(topic, subscription, "resetcursor", timestamp_ms))
+    async def reset_to_time(self, topic: str, subscription: str, timestamp_ms: int) -> None:
+        await self._transport.post(_path(topic, subscription, "resetcursor", timestamp_ms))
 
-    def reset_to_id(
+    async def reset_to_id(
         self, topic: str, subscription: str, position: MessageId, *, excluded: bool = False
     ) -> None:
         body = _body(position, excluded=excluded)
-        self._transport.post(_path(topic, subscription, "resetcursor"), body)
+        await self._transport.post(_path(topic, subscription, "resetcursor"), body)
 
-    def expire(self, topic: str, subscription: str, seconds: int) -> None:
-        self._transport.post(_path(topic, subscription, "expireMessages", seconds))
+    async def expire(self, topic: str, subscription: str, seconds: int) -> None:
+        await self._transport.post(_path(topic, subscription, "expireMessages", seconds))
 
-    def expire_to(
+    async def expire_to(
         self, topic: str, subscription: str, position: MessageId, *, excluded: bool = False
     ) -> None:
         body = _body(position, excluded=excluded)
-        self._transport.post(_path(topic, subscription, "expireMessages"), body)
+        await self._transport.post(_path(topic, subscription, "expireMessages"), body)
 
-    def expire_all(self, topic: str, seconds: int) -> None:
+    async def expire_all(self, topic: str, seconds: int) -> None:
         rest = ("all_subscription", "expireMessages", seconds)
-        self._transport.post(f"admin/v2/{format_topic(topic, *rest)}")
+        await self._transport.post(f"admin/v2/{format_topic(topic, *rest)}")
 
-    def peek(self, topic: str, subscription: str, place: int) -> StoredEntry:
+    async def peek(self, topic: str, subscription: str, place: int) -> StoredEntry:
         """The entry `place` entries ahead, from 1; nothing is acknowledged."""
         path = _path(topic, subscription, "position", place)
-        return decode_entry_answer(self._transport.call("GET", path))
+        return decode_entry_answer(await self._transport.call("GET", path))
 
-    def properties(self, topic: str, subscription: str) -> dict[str, str]:
+    async def properties(self, topic: str, subscription: str) -> dict[str, str]:
         path = _path(topic, subscription, "properties")
-        found: dict[str, str] = self._transport.get(path) or {}
+        found: dict[str, str] = await self._transport.get(path) or {}
         return found
 
-    def set_properties(self, topic: str, subscription: str, properties: Mapping[str, str]) -> None:
-        self._transport.put(_path(topic, subscription, "properties"), dict(properties))
+    async def set_properties(
+        self, topic: str, subscription: str, properties: Mapping[str, str]
+    ) -> None:
+        await self._transport.put(_path(topic, subscription, "properties"), dict(properties))
 
-    def analyze_backlog(self, topic: str, subscription: str) -> Document:
+    async def analyze_backlog(self, topic: str, subscription: str) -> Document:
         path = _path(topic, subscription, "analyzeBacklog")
-        found: Document = self._transport.post(path)
+        found: Document = await self._transport.post(path)
         return found
 
-    def replicated_status(self, topic: str, subscription: str) -> dict[str, bool]:
+    async def replicated_status(self, topic: str, subscription: str) -> dict[str, bool]:
         path = _path(topic, subscription, "replicatedSubscriptionStatus")
-        found: dict[str, bool] = self._transport.get(path)
+        found: dict[str, bool] = await self._transport.get(path)
         return found
 
-    def set_replicated_status(self, topic: str, subscription: str, *, enabled: bool) -> None:
+    async def set_replicated_status(self, topic: str, subscription: str, *, enabled: bool) -> None:
         path = _path(topic, subscription, "replicatedSubscriptionStatus")
-        self._transport.post(path, enabled)
+        await self._transport.post(path, enabled)
 
 
 def _path(topic: str, subscription: str, *rest: str | int) -> str:

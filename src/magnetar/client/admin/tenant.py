@@ -9,27 +9,27 @@ from magnetar.client.admin.transport import Document, Names, Transport, format_p
 _ROOT = "admin/v2/tenants"
 
 
-class TenantAdmin:
+class AsyncTenantAdmin:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def list(self) -> Names:
-        names: Names = self._transport.get(_ROOT)
+    async def list(self) -> Names:
+        names: Names = await self._transport.get(_ROOT)
         return names
 
-    def get(self, tenant: str) -> Document:
-        info: Document = self._transport.get(f"{_ROOT}/{format_path(tenant)}")
+    async def get(self, tenant: str) -> Document:
+        info: Document = await self._transport.get(f"{_ROOT}/{format_path(tenant)}")
         return info
 
-    def create(
+    async def create(
         self, tenant: str, *, admin_roles: Iterable[str] = (), allowed_clusters: Iterable[str] = ()
     ) -> None:
         """Without `allowed_clusters` the tenant may use every cluster there is."""
-        clusters = [*allowed_clusters] or self._transport.get("admin/v2/clusters")
+        clusters = [*allowed_clusters] or await self._transport.get("admin/v2/clusters")
         body = {"adminRoles": [*admin_roles], "allowedClusters": clusters}
-        self._transport.put(f"{_ROOT}/{format_path(tenant)}", body)
+        await self._transport.put(f"{_ROOT}/{format_path(tenant)}", body)
 
-    def update(
+    async def update(
         self,
         tenant: str,
         *,
@@ -37,12 +37,12 @@ class TenantAdmin:
         allowed_clusters: Iterable[str] | None = None,
     ) -> None:
         """Change what is given and keep the rest."""
-        info = self.get(tenant)
+        info = await self.get(tenant)
         if admin_roles is not None:
             info["adminRoles"] = [*admin_roles]
         if allowed_clusters is not None:
             info["allowedClusters"] = [*allowed_clusters]
-        self._transport.post(f"{_ROOT}/{format_path(tenant)}", info)
+        await self._transport.post(f"{_ROOT}/{format_path(tenant)}", info)
 
-    def delete(self, tenant: str, *, force: bool = False) -> None:
-        self._transport.delete(f"{_ROOT}/{format_path(tenant)}", {"force": force})
+    async def delete(self, tenant: str, *, force: bool = False) -> None:
+        await self._transport.delete(f"{_ROOT}/{format_path(tenant)}", {"force": force})

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
 from typing import Any, NamedTuple
 
-from magnetar.client.admin.name import format_namespace, format_topic
+from magnetar.client.admin.name import check_topic, format_namespace, format_topic
 from magnetar.client.admin.transport import Answer, Document, Grants, Names, Query, Transport
 from magnetar.client.error import ConfigurationError
 from magnetar.client.message_id import MessageId
-from magnetar.model.name import parse_topic
 
 _PARTITIONED_METADATA = "application/vnd.partitioned-topic-metadata+json"
 _REGULAR = ("persistent", "non-persistent")
@@ -26,11 +25,11 @@ class StoredEntry(NamedTuple):
     data: bytes
 
 
-class TopicAdmin:
+class AsyncTopicAdmin:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def list(
+    async def list(
         self,
         namespace: str,
         *,
@@ -42,10 +41,12 @@ class TopicAdmin:
         query = {"bundle": bundle, "includeSystemTopic": include_system}
         names: Names = []
         for each in (domain,) if domain else _REGULAR:
-            names += self._transport.get(f"admin/v2/{each}/{format_namespace(namespace)}", query)
+            names += await self._transport.get(
+                f"admin/v2/{each}/{format_namespace(namespace)}", query
+            )
         return names
 
-    def stream(
+    async def stream(
         self,
         namespace: str,
         *,
@@ -54,7 +55,7 @@ class TopicAdmin:
         include_system: bool = False,
         after: str | None = None,
         limit: int | None = None,
-    ) -> Iterator[str]:
+    ) -> AsyncGenerator[str, None]:
         """Full names as the broker finds them, never all in memory; at most `limit`.
 
         The order is that of the broker's buckets. `after` is a full name where an earlier listing
@@ -63,7 +64,7 @@ class TopicAdmin:
         if limit is not None and limit < 1:
             raise ConfigurationError(f"limit is 1 or more, not {limit}")
         domains = (domain,) if domain else _REGULAR
-        first = domains[0] if after is None else parse_topic(after).domain.value
+        first = domains[0] if after is None else check_topic(after).domain.value
         if first not in domains:
             raise ConfigurationError(f"{after} is not among the topics of {', '.join(domains)}")
         left = limit
@@ -75,13 +76,14 @@ class TopicAdmin:
                 "after": after if each == first else None,
                 "limit": left if left is not None and left <= _PAGE_MAX else None,
             }
-            for name in islice(self._transport.stream(_listing(namespace, each), query), left):
-                yield name
-                left = None if left is None else left - 1
-            if left == 0:
-                return
+            async with aclosing(self._transport.stream(_listing(namespace, each), query)) as names:
+                async for name in names:
+                    yield name
+                    left = None if left is None else left - 1
+                    if left == 0:
+                        return
 
-    def page(
+    async def page(
         self,
         namespace: str,
         *,
@@ -93,7 +95,8 @@ class TopicAdmin:
     ) -> Names:
         """At most `limit` names, in the order of `stream`; the next page is after the last one."""
         return [
-            *self.stream(
+            name
+            async for name in self.stream(
                 namespace,
                 domain=domain,
                 bundle=bundle,
@@ -103,64 +106,64 @@ class TopicAdmin:
             )
         ]
 
-    def count(self, namespace: str) -> dict[str, int]:
+    async def count(self, namespace: str) -> dict[str, int]:
         """How many topics there are, by domain; partitions and system topics count too."""
         path = f"admin/v2/namespaces/{format_namespace(namespace, 'topics', 'count')}"
-        found: dict[str, int] = self._transport.get(path)
+        found: dict[str, int] = await self._transport.get(path)
         return found
 
-    def list_partitioned(self, namespace: str, *, include_system: bool = False) -> Names:
+    async def list_partitioned(self, namespace: str, *, include_system: bool = False) -> Names:
         query = {"includeSystemTopic": include_system}
         names: Names = []
         for domain in _REGULAR:
             path = f"admin/v2/{domain}/{format_namespace(namespace, 'partitioned')}"
-            names += self._transport.get(path, query)
+            names += await self._transport.get(path, query)
         return names
 
-    def create(self, topic: str, *, properties: Mapping[str, str] | None = None) -> None:
-        self._transport.put(_path(topic), dict(properties or {}))
+    async def create(self, topic: str, *, properties: Mapping[str, str] | None = None) -> None:
+        await self._transport.put(_path(topic), dict(properties or {}))
 
-    def delete(self, topic: str, *, force: bool = False) -> None:
-        self._transport.delete(_path(topic), {"force": force, "deleteSchema": True})
+    async def delete(self, topic: str, *, force: bool = False) -> None:
+        await self._transport.delete(_path(topic), {"force": force, "deleteSchema": True})
 
-    def create_partitioned(
+    async def create_partitioned(
         self, topic: str, partitions: int, *, properties: Mapping[str, str] | None = None
     ) -> None:
         path = _path(topic, "partitions")
         if properties is None:
-            self._transport.put(path, partitions)
+            await self._transport.put(path, partitions)
         else:
             body = {"partitions": partitions, "properties": dict(properties)}
-            self._transport.call("PUT", path, body=body, content_type=_PARTITIONED_METADATA)
+            await self._transport.call("PUT", path, body=body, content_type=_PARTITIONED_METADATA)
 
-    def create_missed_partitions(self, topic: str) -> None:
-        self._transport.post(_path(topic, "createMissedPartitions"))
+    async def create_missed_partitions(self, topic: str) -> None:
+        await self._transport.post(_path(topic, "createMissedPartitions"))
 
-    def update_partitioned(
+    async def update_partitioned(
         self, topic: str, partitions: int, *, local_only: bool = False, force: bool = False
     ) -> None:
         query = {"updateLocalTopicOnly": local_only, "force": force}
-        self._transport.post(_path(topic, "partitions"), partitions, query)
+        await self._transport.post(_path(topic, "partitions"), partitions, query)
 
-    def partitioned_metadata(self, topic: str) -> Document:
-        found: Document = self._transport.get(_path(topic, "partitions"))
+    async def partitioned_metadata(self, topic: str) -> Document:
+        found: Document = await self._transport.get(_path(topic, "partitions"))
         return found
 
-    def delete_partitioned(self, topic: str, *, force: bool = False) -> None:
+    async def delete_partitioned(self, topic: str, *, force: bool = False) -> None:
         query = {"force": force, "deleteSchema": True}
-        self._transport.delete(_path(topic, "partitions"), query)
+        await self._transport.delete(_path(topic, "partitions"), query)
 
-    def properties(self, topic: str) -> dict[str, str]:
-        found: dict[str, str] = self._transport.get(_path(topic, "properties")) or {}
+    async def properties(self, topic: str) -> dict[str, str]:
+        found: dict[str, str] = await self._transport.get(_path(topic, "properties")) or {}
         return found
 
-    def update_properties(self, topic: str, properties: Mapping[str, str]) -> None:
-        self._transport.put(_path(topic, "properties"), dict(properties))
+    async def update_properties(self, topic: str, properties: Mapping[str, str]) -> None:
+        await self._transport.put(_path(topic, "properties"), dict(properties))
 
-    def remove_property(self, topic: str, key: str) -> None:
-        self._transport.delete(_path(topic, "properties"), {"key": key})
+    async def remove_property(self, topic: str, key: str) -> None:
+        await self._transport.delete(_path(topic, "properties"), {"key": key})
 
-    def stats(
+    async def stats(
         self,
         topic: str,
         *,
@@ -169,10 +172,10 @@ class TopicAdmin:
         earliest_time: bool = False,
     ) -> Document:
         query = _stats_query(precise_backlog, backlog_size, earliest_time)
-        found: Document = self._transport.get(_path(topic, "stats"), query)
+        found: Document = await self._transport.get(_path(topic, "stats"), query)
         return found
 
-    def partitioned_stats(
+    async def partitioned_stats(
         self,
         topic: str,
         *,
@@ -183,77 +186,77 @@ class TopicAdmin:
     ) -> Document:
         query = _stats_query(precise_backlog, backlog_size, earliest_time)
         query["perPartition"] = per_partition
-        found: Document = self._transport.get(_path(topic, "partitioned-stats"), query)
+        found: Document = await self._transport.get(_path(topic, "partitioned-stats"), query)
         return found
 
-    def internal_stats(self, topic: str, *, metadata: bool = False) -> Document:
+    async def internal_stats(self, topic: str, *, metadata: bool = False) -> Document:
         path = _path(topic, "internalStats")
-        found: Document = self._transport.get(path, {"metadata": metadata})
+        found: Document = await self._transport.get(path, {"metadata": metadata})
         return found
 
-    def partitioned_internal_stats(self, topic: str) -> Document:
-        found: Document = self._transport.get(_path(topic, "partitioned-internalStats"))
+    async def partitioned_internal_stats(self, topic: str) -> Document:
+        found: Document = await self._transport.get(_path(topic, "partitioned-internalStats"))
         return found
 
-    def internal_info(self, topic: str) -> Document:
-        found: Document = self._transport.get(_path(topic, "internal-info"))
+    async def internal_info(self, topic: str) -> Document:
+        found: Document = await self._transport.get(_path(topic, "internal-info"))
         return found
 
-    def unload(self, topic: str) -> None:
-        self._transport.put(_path(topic, "unload"))
+    async def unload(self, topic: str) -> None:
+        await self._transport.put(_path(topic, "unload"))
 
-    def terminate(self, topic: str) -> MessageId:
-        return _decode_id(self._transport.post(_path(topic, "terminate")))
+    async def terminate(self, topic: str) -> MessageId:
+        return _decode_id(await self._transport.post(_path(topic, "terminate")))
 
-    def terminate_partitioned(self, topic: str) -> dict[int, MessageId]:
-        found = self._transport.post(_path(topic, "terminate", "partitions"))
+    async def terminate_partitioned(self, topic: str) -> dict[int, MessageId]:
+        found = await self._transport.post(_path(topic, "terminate", "partitions"))
         return {int(index): _decode_id(last) for index, last in found.items()}
 
-    def compact(self, topic: str) -> None:
-        self._transport.put(_path(topic, "compaction"))
+    async def compact(self, topic: str) -> None:
+        await self._transport.put(_path(topic, "compaction"))
 
-    def compaction_status(self, topic: str) -> Document:
-        found: Document = self._transport.get(_path(topic, "compaction"))
+    async def compaction_status(self, topic: str) -> Document:
+        found: Document = await self._transport.get(_path(topic, "compaction"))
         return found
 
-    def offload(self, topic: str, until: MessageId) -> None:
+    async def offload(self, topic: str, until: MessageId) -> None:
         body = {"ledgerId": until.ledger_id, "entryId": until.entry_id, "partitionIndex": -1}
-        self._transport.put(_path(topic, "offload"), body)
+        await self._transport.put(_path(topic, "offload"), body)
 
-    def offload_status(self, topic: str) -> Document:
-        found: Document = self._transport.get(_path(topic, "offload"))
+    async def offload_status(self, topic: str) -> Document:
+        found: Document = await self._transport.get(_path(topic, "offload"))
         return found
 
-    def trim(self, topic: str) -> None:
-        self._transport.post(_path(topic, "trim"))
+    async def trim(self, topic: str) -> None:
+        await self._transport.post(_path(topic, "trim"))
 
-    def truncate(self, topic: str) -> None:
-        self._transport.delete(_path(topic, "truncate"))
+    async def truncate(self, topic: str) -> None:
+        await self._transport.delete(_path(topic, "truncate"))
 
-    def last_message_id(self, topic: str) -> MessageId:
-        return _decode_id(self._transport.get(_path(topic, "lastMessageId")))
+    async def last_message_id(self, topic: str) -> MessageId:
+        return _decode_id(await self._transport.get(_path(topic, "lastMessageId")))
 
-    def message_id_at(self, topic: str, timestamp_ms: int) -> MessageId:
-        return _decode_id(self._transport.get(_path(topic, "messageid", timestamp_ms)))
+    async def message_id_at(self, topic: str, timestamp_ms: int) -> MessageId:
+        return _decode_id(await self._transport.get(_path(topic, "messageid", timestamp_ms)))
 
-    def message_id_by_index(self, topic: str, index: int) -> MessageId:
+    async def message_id_by_index(self, topic: str, index: int) -> MessageId:
         path = _path(topic, "getMessageIdByIndex")
-        return _decode_id(self._transport.get(path, {"index": index}))
+        return _decode_id(await self._transport.get(path, {"index": index}))
 
-    def backlog_size(self, topic: str, position: MessageId) -> int:
+    async def backlog_size(self, topic: str, position: MessageId) -> int:
         body = {
             "ledgerId": position.ledger_id,
             "entryId": position.entry_id,
             "partitionIndex": position.partition,
         }
-        size: int = self._transport.put(_path(topic, "backlogSize"), body)
+        size: int = await self._transport.put(_path(topic, "backlogSize"), body)
         return size
 
-    def read_entry(self, topic: str, ledger_id: int, entry_id: int) -> StoredEntry:
+    async def read_entry(self, topic: str, ledger_id: int, entry_id: int) -> StoredEntry:
         path = _path(topic, "ledger", ledger_id, "entry", entry_id)
-        return decode_entry_answer(self._transport.call("GET", path))
+        return decode_entry_answer(await self._transport.call("GET", path))
 
-    def examine(
+    async def examine(
         self, topic: str, *, initial_position: str = "latest", message_position: int = 1
     ) -> StoredEntry:
         query: Query = {
@@ -261,32 +264,32 @@ class TopicAdmin:
             "messagePosition": message_position,
         }
         path = _path(topic, "examinemessage")
-        return decode_entry_answer(self._transport.call("GET", path, query=query))
+        return decode_entry_answer(await self._transport.call("GET", path, query=query))
 
-    def permissions(self, topic: str) -> Grants:
-        granted: Grants = self._transport.get(_path(topic, "permissions")) or {}
+    async def permissions(self, topic: str) -> Grants:
+        granted: Grants = await self._transport.get(_path(topic, "permissions")) or {}
         return granted
 
-    def grant(self, topic: str, role: str, actions: Iterable[str]) -> None:
-        self._transport.post(_path(topic, "permissions", role), [*actions])
+    async def grant(self, topic: str, role: str, actions: Iterable[str]) -> None:
+        await self._transport.post(_path(topic, "permissions", role), [*actions])
 
-    def revoke(self, topic: str, role: str) -> None:
-        self._transport.delete(_path(topic, "permissions", role))
+    async def revoke(self, topic: str, role: str) -> None:
+        await self._transport.delete(_path(topic, "permissions", role))
 
-    def lookup(self, topic: str) -> dict[str, str]:
-        found: dict[str, str] = self._transport.get(f"lookup/v2/topic/{format_topic(topic)}")
+    async def lookup(self, topic: str) -> dict[str, str]:
+        found: dict[str, str] = await self._transport.get(f"lookup/v2/topic/{format_topic(topic)}")
         return found
 
-    def partitioned_lookup(self, topic: str) -> dict[str, str]:
+    async def partitioned_lookup(self, topic: str) -> dict[str, str]:
         """The broker's URL of each partition; of the topic itself when it has none."""
-        name = parse_topic(topic)
-        count = int(self.partitioned_metadata(topic).get("partitions", 0))
+        name = check_topic(topic)
+        count = int((await self.partitioned_metadata(topic)).get("partitions", 0))
         each = [name.partition(index).full for index in range(count)] or [name.full]
-        return {full: self.lookup(full)["brokerUrl"] for full in each}
+        return {full: (await self.lookup(full))["brokerUrl"] for full in each}
 
-    def bundle_range(self, topic: str) -> str:
+    async def bundle_range(self, topic: str) -> str:
         path = f"lookup/v2/topic/{format_topic(topic, 'bundle')}"
-        return self._transport.call("GET", path).body.decode().strip().strip('"')
+        return (await self._transport.call("GET", path)).body.decode().strip().strip('"')
 
 
 def decode_entry_answer(answer: Answer) -> StoredEntry:

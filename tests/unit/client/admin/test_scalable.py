@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from magnetar.client.admin import AdminClient
-from magnetar.client.admin.scalable import ScalableAdmin
+from magnetar.client.admin.blocking import ScalableAdmin
 from magnetar.client.error import AdminConflict
 from tests.unit.client.admin.web import Answer, scripted_web
 

@@ -23,6 +23,7 @@ class Answer(NamedTuple):
     body: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     hangs_up: bool = False
+    waits_for: threading.Event | None = None
 
 
 class ScriptedWeb:
@@ -30,6 +31,7 @@ class ScriptedWeb:
         self.asked: list[Asked] = []
         self.answers: list[Answer] = []
         self.url = ""
+        self.connections = 0
 
     def take(self) -> Answer:
         return self.answers.pop(0) if self.answers else Answer()
@@ -42,6 +44,10 @@ def scripted_web() -> Iterator[ScriptedWeb]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def setup(self) -> None:
+            web.connections += 1
+            super().setup()
+
         def _handle(self) -> None:
             size = int(self.headers.get("Content-Length", 0))
             body = self.rfile.read(size).decode()
@@ -50,6 +56,8 @@ def scripted_web() -> Iterator[ScriptedWeb]:
             headers = dict(self.headers.items())
             web.asked.append(Asked(self.command, self.path, body, kind, token, headers))
             answer = web.take()
+            if answer.waits_for is not None:
+                answer.waits_for.wait()
             content = answer.body.encode()
             self.send_response(answer.status)
             for name, value in answer.headers:

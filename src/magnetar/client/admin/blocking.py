@@ -1,0 +1,846 @@
+"""The blocking admin client, written by tools/generate_admin.py from the async one."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
+
+from magnetar.client.admin.broker import AsyncBrokerAdmin
+from magnetar.client.admin.cluster import AsyncClusterAdmin
+from magnetar.client.admin.namespace import AsyncNamespaceAdmin
+from magnetar.client.admin.network import Network, SocketNetwork, iterate, run
+from magnetar.client.admin.policy import AsyncTopicPolicyAdmin
+from magnetar.client.admin.scalable import AsyncScalableAdmin, Ids
+from magnetar.client.admin.schema import AsyncSchemaAdmin
+from magnetar.client.admin.service import AsyncAdmin
+from magnetar.client.admin.subscription import AsyncSubscriptionAdmin
+from magnetar.client.admin.tenant import AsyncTenantAdmin
+from magnetar.client.admin.topic import AsyncTopicAdmin, StoredEntry
+from magnetar.client.admin.transport import Document, Documents, Grants, Names
+from magnetar.client.authentication import Authentication
+from magnetar.client.message_id import LATEST, MessageId
+from magnetar.client.tls import TlsPolicy
+
+
+class ClusterAdmin:
+    def __init__(self, inner: AsyncClusterAdmin) -> None:
+        self._inner = inner
+
+    def list(self) -> Names:
+        return run(self._inner.list())
+
+    def get(self, cluster: str) -> Document:
+        return run(self._inner.get(cluster))
+
+    def create(self, cluster: str, data: Mapping[str, Any]) -> None:
+        run(self._inner.create(cluster, data))
+
+    def update(self, cluster: str, data: Mapping[str, Any]) -> None:
+        run(self._inner.update(cluster, data))
+
+    def delete(self, cluster: str) -> None:
+        run(self._inner.delete(cluster))
+
+    def peers(self, cluster: str) -> Names:
+        return run(self._inner.peers(cluster))
+
+    def set_peers(self, cluster: str, peers: Names) -> None:
+        run(self._inner.set_peers(cluster, peers))
+
+    def failure_domains(self, cluster: str) -> Document:
+        return run(self._inner.failure_domains(cluster))
+
+    def failure_domain(self, cluster: str, domain: str) -> Document:
+        return run(self._inner.failure_domain(cluster, domain))
+
+    def set_failure_domain(self, cluster: str, domain: str, brokers: Iterable[str] = ()) -> None:
+        run(self._inner.set_failure_domain(cluster, domain, brokers))
+
+    def delete_failure_domain(self, cluster: str, domain: str) -> None:
+        run(self._inner.delete_failure_domain(cluster, domain))
+
+
+class BrokerAdmin:
+    def __init__(self, inner: AsyncBrokerAdmin) -> None:
+        self._inner = inner
+
+    def list(self, cluster: str | None = None) -> Names:
+        return run(self._inner.list(cluster))
+
+    def leader(self) -> Document:
+        return run(self._inner.leader())
+
+    def namespaces(self, cluster: str, broker: str) -> Document:
+        return run(self._inner.namespaces(cluster, broker))
+
+    def ledger_files(self) -> Document:
+        """Where the broker's ledgers lie; for whoever is on the same machine."""
+        return run(self._inner.ledger_files())
+
+    def version(self) -> str:
+        return run(self._inner.version())
+
+    def health(self) -> str:
+        """Ask the broker to publish and read a message; `ok`, or an AdminError."""
+        return run(self._inner.health())
+
+    def is_ready(self) -> str:
+        return run(self._inner.is_ready())
+
+    def dynamic_keys(self) -> Names:
+        return run(self._inner.dynamic_keys())
+
+    def dynamic_values(self) -> dict[str, str]:
+        return run(self._inner.dynamic_values())
+
+    def runtime_configuration(self) -> dict[str, str]:
+        return run(self._inner.runtime_configuration())
+
+    def internal_configuration(self) -> Document:
+        return run(self._inner.internal_configuration())
+
+    def set_dynamic(self, key: str, value: str) -> None:
+        run(self._inner.set_dynamic(key, value))
+
+    def delete_dynamic(self, key: str) -> None:
+        run(self._inner.delete_dynamic(key))
+
+    def check_backlog_quota(self) -> None:
+        run(self._inner.check_backlog_quota())
+
+    def shutdown(self, *, unloads_per_s_max: int = 0, forced: bool = True) -> None:
+        run(self._inner.shutdown(unloads_per_s_max=unloads_per_s_max, forced=forced))
+
+    def topic_stats(self) -> Document:
+        return run(self._inner.topic_stats())
+
+    def metrics(self) -> Any:
+        return run(self._inner.metrics())
+
+    def load_report(self) -> Any:
+        return run(self._inner.load_report())
+
+
+class TenantAdmin:
+    def __init__(self, inner: AsyncTenantAdmin) -> None:
+        self._inner = inner
+
+    def list(self) -> Names:
+        return run(self._inner.list())
+
+    def get(self, tenant: str) -> Document:
+        return run(self._inner.get(tenant))
+
+    def create(
+        self, tenant: str, *, admin_roles: Iterable[str] = (), allowed_clusters: Iterable[str] = ()
+    ) -> None:
+        """Without `allowed_clusters` the tenant may use every cluster there is."""
+        run(self._inner.create(tenant, admin_roles=admin_roles, allowed_clusters=allowed_clusters))
+
+    def update(
+        self,
+        tenant: str,
+        *,
+        admin_roles: Iterable[str] | None = None,
+        allowed_clusters: Iterable[str] | None = None,
+    ) -> None:
+        """Change what is given and keep the rest."""
+        run(self._inner.update(tenant, admin_roles=admin_roles, allowed_clusters=allowed_clusters))
+
+    def delete(self, tenant: str, *, force: bool = False) -> None:
+        run(self._inner.delete(tenant, force=force))
+
+
+class NamespaceAdmin:
+    def __init__(self, inner: AsyncNamespaceAdmin) -> None:
+        self._inner = inner
+
+    def list(self, tenant: str) -> Names:
+        return run(self._inner.list(tenant))
+
+    def get(self, namespace: str) -> Document:
+        """All policies of the namespace in one object."""
+        return run(self._inner.get(namespace))
+
+    def create(
+        self,
+        namespace: str,
+        *,
+        clusters: Iterable[str] = (),
+        bundles: int = 0,
+        topic_buckets: int | None = None,
+    ) -> None:
+        run(
+            self._inner.create(
+                namespace, clusters=clusters, bundles=bundles, topic_buckets=topic_buckets
+            )
+        )
+
+    def topic_buckets(self, namespace: str) -> int:
+        """In how many buckets the metadata of its topics is kept."""
+        return run(self._inner.topic_buckets(namespace))
+
+    def rebucket(self, namespace: str, topic_buckets: int) -> None:
+        """Refused, unless it is the number that the namespace was created with."""
+        run(self._inner.rebucket(namespace, topic_buckets))
+
+    def delete(self, namespace: str, *, force: bool = False) -> None:
+        run(self._inner.delete(namespace, force=force))
+
+    def topics(
+        self, namespace: str, *, mode: str | None = None, include_system: bool = False
+    ) -> Names:
+        return run(self._inner.topics(namespace, mode=mode, include_system=include_system))
+
+    def policy(self, namespace: str, key: str) -> Any:
+        """One setting by its name (`retention`, `message-ttl`…); None when unset."""
+        return run(self._inner.policy(namespace, key))
+
+    def set_policy(self, /, namespace: str, key: str, value: Any, **query: Any) -> None:
+        run(self._inner.set_policy(namespace, key, value, **query))
+
+    def remove_policy(self, /, namespace: str, key: str, **query: Any) -> None:
+        run(self._inner.remove_policy(namespace, key, **query))
+
+    def permissions(self, namespace: str) -> Grants:
+        return run(self._inner.permissions(namespace))
+
+    def grant(self, namespace: str, role: str, actions: Iterable[str]) -> None:
+        run(self._inner.grant(namespace, role, actions))
+
+    def revoke(self, namespace: str, role: str) -> None:
+        run(self._inner.revoke(namespace, role))
+
+    def subscription_permissions(self, namespace: str) -> Grants:
+        """The roles that each subscription is kept for; one that is not named is for everybody."""
+        return run(self._inner.subscription_permissions(namespace))
+
+    def grant_subscription(self, namespace: str, subscription: str, roles: Iterable[str]) -> None:
+        run(self._inner.grant_subscription(namespace, subscription, roles))
+
+    def revoke_subscription(self, namespace: str, subscription: str, role: str) -> None:
+        run(self._inner.revoke_subscription(namespace, subscription, role))
+
+    def properties(self, namespace: str) -> dict[str, str]:
+        return run(self._inner.properties(namespace))
+
+    def set_properties(self, namespace: str, properties: Mapping[str, str]) -> None:
+        run(self._inner.set_properties(namespace, properties))
+
+    def clear_properties(self, namespace: str) -> None:
+        run(self._inner.clear_properties(namespace))
+
+    def property(self, namespace: str, key: str) -> str | None:
+        return run(self._inner.property(namespace, key))
+
+    def set_property(self, namespace: str, key: str, value: str) -> None:
+        run(self._inner.set_property(namespace, key, value))
+
+    def remove_property(self, namespace: str, key: str) -> None:
+        run(self._inner.remove_property(namespace, key))
+
+    def bundles(self, namespace: str) -> Document:
+        return run(self._inner.bundles(namespace))
+
+    def unload(
+        self, namespace: str, *, bundle: str | None = None, destination: str | None = None
+    ) -> None:
+        run(self._inner.unload(namespace, bundle=bundle, destination=destination))
+
+    def split_bundle(
+        self, namespace: str, bundle: str, *, unload: bool = False, algorithm: str | None = None
+    ) -> None:
+        run(self._inner.split_bundle(namespace, bundle, unload=unload, algorithm=algorithm))
+
+    def clear_backlog(
+        self, namespace: str, *, subscription: str | None = None, bundle: str | None = None
+    ) -> None:
+        run(self._inner.clear_backlog(namespace, subscription=subscription, bundle=bundle))
+
+    def unsubscribe(self, namespace: str, subscription: str, *, bundle: str | None = None) -> None:
+        run(self._inner.unsubscribe(namespace, subscription, bundle=bundle))
+
+
+class TopicAdmin:
+    def __init__(self, inner: AsyncTopicAdmin) -> None:
+        self._inner = inner
+
+    def list(
+        self,
+        namespace: str,
+        *,
+        domain: str | None = None,
+        bundle: str | None = None,
+        include_system: bool = False,
+    ) -> Names:
+        """Full names, each partition on its own; both domains unless one is named."""
+        return run(
+            self._inner.list(namespace, domain=domain, bundle=bundle, include_system=include_system)
+        )
+
+    def stream(
+        self,
+        namespace: str,
+        *,
+        domain: str | None = None,
+        bundle: str | None = None,
+        include_system: bool = False,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[str]:
+        """Full names as the broker finds them, never all in memory; at most `limit`.
+
+        The order is that of the broker's buckets. `after` is a full name where an earlier listing
+        stopped; it need not exist any more.
+        """
+        return iterate(
+            self._inner.stream(
+                namespace,
+                domain=domain,
+                bundle=bundle,
+                include_system=include_system,
+                after=after,
+                limit=limit,
+            )
+        )
+
+    def page(
+        self,
+        namespace: str,
+        *,
+        limit: int,
+        domain: str | None = None,
+        bundle: str | None = None,
+        include_system: bool = False,
+        after: str | None = None,
+    ) -> Names:
+        """At most `limit` names, in the order of `stream`; the next page is after the last one."""
+        return run(
+            self._inner.page(
+                namespace,
+                limit=limit,
+                domain=domain,
+                bundle=bundle,
+                include_system=include_system,
+                after=after,
+            )
+        )
+
+    def count(self, namespace: str) -> dict[str, int]:
+        """How many topics there are, by domain; partitions and system topics count too."""
+        return run(self._inner.count(namespace))
+
+    def list_partitioned(self, namespace: str, *, include_system: bool = False) -> Names:
+        return run(self._inner.list_partitioned(namespace, include_system=include_system))
+
+    def create(self, topic: str, *, properties: Mapping[str, str] | None = None) -> None:
+        run(self._inner.create(topic, properties=properties))
+
+    def delete(self, topic: str, *, force: bool = False) -> None:
+        run(self._inner.delete(topic, force=force))
+
+    def create_partitioned(
+        self, topic: str, partitions: int, *, properties: Mapping[str, str] | None = None
+    ) -> None:
+        run(self._inner.create_partitioned(topic, partitions, properties=properties))
+
+    def create_missed_partitions(self, topic: str) -> None:
+        run(self._inner.create_missed_partitions(topic))
+
+    def update_partitioned(
+        self, topic: str, partitions: int, *, local_only: bool = False, force: bool = False
+    ) -> None:
+        run(self._inner.update_partitioned(topic, partitions, local_only=local_only, force=force))
+
+    def partitioned_metadata(self, topic: str) -> Document:
+        return run(self._inner.partitioned_metadata(topic))
+
+    def delete_partitioned(self, topic: str, *, force: bool = False) -> None:
+        run(self._inner.delete_partitioned(topic, force=force))
+
+    def properties(self, topic: str) -> dict[str, str]:
+        return run(self._inner.properties(topic))
+
+    def update_properties(self, topic: str, properties: Mapping[str, str]) -> None:
+        run(self._inner.update_properties(topic, properties))
+
+    def remove_property(self, topic: str, key: str) -> None:
+        run(self._inner.remove_property(topic, key))
+
+    def stats(
+        self,
+        topic: str,
+        *,
+        precise_backlog: bool = False,
+        backlog_size: bool = True,
+        earliest_time: bool = False,
+    ) -> Document:
+        return run(
+            self._inner.stats(
+                topic,
+                precise_backlog=precise_backlog,
+                backlog_size=backlog_size,
+                earliest_time=earliest_time,
+            )
+        )
+
+    def partitioned_stats(
+        self,
+        topic: str,
+        *,
+        per_partition: bool = False,
+        precise_backlog: bool = False,
+        backlog_size: bool = True,
+        earliest_time: bool = False,
+    ) -> Document:
+        return run(
+            self._inner.partitioned_stats(
+                topic,
+                per_partition=per_partition,
+                precise_backlog=precise_backlog,
+                backlog_size=backlog_size,
+                earliest_time=earliest_time,
+            )
+        )
+
+    def internal_stats(self, topic: str, *, metadata: bool = False) -> Document:
+        return run(self._inner.internal_stats(topic, metadata=metadata))
+
+    def partitioned_internal_stats(self, topic: str) -> Document:
+        return run(self._inner.partitioned_internal_stats(topic))
+
+    def internal_info(self, topic: str) -> Document:
+        return run(self._inner.internal_info(topic))
+
+    def unload(self, topic: str) -> None:
+        run(self._inner.unload(topic))
+
+    def terminate(self, topic: str) -> MessageId:
+        return run(self._inner.terminate(topic))
+
+    def terminate_partitioned(self, topic: str) -> dict[int, MessageId]:
+        return run(self._inner.terminate_partitioned(topic))
+
+    def compact(self, topic: str) -> None:
+        run(self._inner.compact(topic))
+
+    def compaction_status(self, topic: str) -> Document:
+        return run(self._inner.compaction_status(topic))
+
+    def offload(self, topic: str, until: MessageId) -> None:
+        run(self._inner.offload(topic, until))
+
+    def offload_status(self, topic: str) -> Document:
+        return run(self._inner.offload_status(topic))
+
+    def trim(self, topic: str) -> None:
+        run(self._inner.trim(topic))
+
+    def truncate(self, topic: str) -> None:
+        run(self._inner.truncate(topic))
+
+    def last_message_id(self, topic: str) -> MessageId:
+        return run(self._inner.last_message_id(topic))
+
+    def message_id_at(self, topic: str, timestamp_ms: int) -> MessageId:
+        return run(self._inner.message_id_at(topic, timestamp_ms))
+
+    def message_id_by_index(self, topic: str, index: int) -> MessageId:
+        return run(self._inner.message_id_by_index(topic, index))
+
+    def backlog_size(self, topic: str, position: MessageId) -> int:
+        return run(self._inner.backlog_size(topic, position))
+
+    def read_entry(self, topic: str, ledger_id: int, entry_id: int) -> StoredEntry:
+        return run(self._inner.read_entry(topic, ledger_id, entry_id))
+
+    def examine(
+        self, topic: str, *, initial_position: str = "latest", message_position: int = 1
+    ) -> StoredEntry:
+        return run(
+            self._inner.examine(
+                topic, initial_position=initial_position, message_position=message_position
+            )
+        )
+
+    def permissions(self, topic: str) -> Grants:
+        return run(self._inner.permissions(topic))
+
+    def grant(self, topic: str, role: str, actions: Iterable[str]) -> None:
+        run(self._inner.grant(topic, role, actions))
+
+    def revoke(self, topic: str, role: str) -> None:
+        run(self._inner.revoke(topic, role))
+
+    def lookup(self, topic: str) -> dict[str, str]:
+        return run(self._inner.lookup(topic))
+
+    def partitioned_lookup(self, topic: str) -> dict[str, str]:
+        """The broker's URL of each partition; of the topic itself when it has none."""
+        return run(self._inner.partitioned_lookup(topic))
+
+    def bundle_range(self, topic: str) -> str:
+        return run(self._inner.bundle_range(topic))
+
+
+class ScalableAdmin:
+    """A topic may be named in any domain: `topic://t/n/x`, `persistent://t/n/x` or `t/n/x`."""
+
+    def __init__(self, inner: AsyncScalableAdmin) -> None:
+        self._inner = inner
+
+    def list(self, namespace: str, *, properties: Mapping[str, str] | None = None) -> Names:
+        """Full names; of those only that have all the given properties."""
+        return run(self._inner.list(namespace, properties=properties))
+
+    def create(
+        self, topic: str, *, segments: int = 1, properties: Mapping[str, str] | None = None
+    ) -> None:
+        run(self._inner.create(topic, segments=segments, properties=properties))
+
+    def delete(self, topic: str, *, force: bool = False) -> None:
+        run(self._inner.delete(topic, force=force))
+
+    def migrate_to_scalable(
+        self, topic: str, *, force: bool = False, segments: int | None = None
+    ) -> None:
+        """Make a regular topic scalable, for ever; with `force` also below v4 clients. It gets as
+        many segments as it has partitions, or as a client can take, or `segments`.
+        """
+        run(self._inner.migrate_to_scalable(topic, force=force, segments=segments))
+
+    def migration_check(self, topic: str, *, segments: int | None = None) -> Document:
+        """What migrating would do, and what is in its way."""
+        return run(self._inner.migration_check(topic, segments=segments))
+
+    def metadata(self, topic: str) -> Document:
+        return run(self._inner.metadata(topic))
+
+    def properties(self, topic: str) -> dict[str, str]:
+        return run(self._inner.properties(topic))
+
+    def set_properties(self, topic: str, properties: Mapping[str, str]) -> None:
+        """All of them: what is not named goes."""
+        run(self._inner.set_properties(topic, properties))
+
+    def history(self, topic: str) -> Documents:
+        return run(self._inner.history(topic))
+
+    def policy(self, topic: str) -> Document:
+        """What is in force, and where each value about scaling comes from."""
+        return run(self._inner.policy(topic))
+
+    def stats(self, topic: str) -> Document:
+        return run(self._inner.stats(topic))
+
+    def segments(self, topic: str) -> dict[str, Document]:
+        """Every segment with its rates and the backlog of each subscription, by id."""
+        return run(self._inner.segments(topic))
+
+    def segment_stats(self, topic: str, segment: int) -> Document:
+        return run(self._inner.segment_stats(topic, segment))
+
+    def segment_internal_stats(self, topic: str, segment: int) -> Document:
+        """Ledgers and cursors of one segment."""
+        return run(self._inner.segment_internal_stats(topic, segment))
+
+    def last_sequence_id(self, topic: str, segment: int, producer: str) -> int:
+        """The highest that one segment, sealed or not, has stored of a producer; -1 for none."""
+        return run(self._inner.last_sequence_id(topic, segment, producer))
+
+    def load(self, topic: str) -> dict[str, Document]:
+        return run(self._inner.load(topic))
+
+    def explain(self, topic: str) -> Document:
+        """Why the topic splits, merges or stays, and what waits for what in each subscription."""
+        return run(self._inner.explain(topic))
+
+    def decisions(self, topic: str) -> Documents:
+        """What the topic decided about scaling itself, lately; oldest first."""
+        return run(self._inner.decisions(topic))
+
+    def peek(self, topic: str, segment: int, subscription: str, place: int) -> StoredEntry:
+        """The entry `place` entries ahead in one segment, from 1; nothing is acknowledged."""
+        return run(self._inner.peek(topic, segment, subscription, place))
+
+    def analyze_backlog(
+        self, topic: str, segment: int, subscription: str, *, entries_max: int | None = None
+    ) -> Document:
+        """How many entries and messages wait in one segment, by reading up to so many entries;
+        `aborted` tells that there are more.
+        """
+        return run(
+            self._inner.analyze_backlog(topic, segment, subscription, entries_max=entries_max)
+        )
+
+    def split(self, topic: str, segment: int, *, at: int | None = None) -> None:
+        """In the middle, or so that `at` is the first hash of the upper half."""
+        run(self._inner.split(topic, segment, at=at))
+
+    def merge(self, topic: str, left: int, right: int) -> None:
+        run(self._inner.merge(topic, left, right))
+
+    def scale(self, topic: str, segments: int, *, hold_until_ms: int | None = None) -> None:
+        """Split or merge until there are so many active segments; till the given time there are no
+        fewer.
+        """
+        run(self._inner.scale(topic, segments, hold_until_ms=hold_until_ms))
+
+    def prune(self, topic: str) -> Ids:
+        """Remove what is drained and no longer retained; the ids of what went."""
+        return run(self._inner.prune(topic))
+
+    def subscriptions(self, topic: str) -> dict[str, Document]:
+        return run(self._inner.subscriptions(topic))
+
+    def subscription(self, topic: str, subscription: str) -> Document:
+        return run(self._inner.subscription(topic, subscription))
+
+    def create_subscription(self, topic: str, subscription: str, *, kind: str = "STREAM") -> None:
+        """`kind` is STREAM or QUEUE."""
+        run(self._inner.create_subscription(topic, subscription, kind=kind))
+
+    def delete_subscription(self, topic: str, subscription: str, *, force: bool = False) -> None:
+        run(self._inner.delete_subscription(topic, subscription, force=force))
+
+    def seek(self, topic: str, subscription: str, timestamp_ms: int) -> None:
+        run(self._inner.seek(topic, subscription, timestamp_ms))
+
+    def clear_backlog(self, topic: str, subscription: str) -> None:
+        run(self._inner.clear_backlog(topic, subscription))
+
+    def expire(self, topic: str, subscription: str, seconds: int) -> None:
+        run(self._inner.expire(topic, subscription, seconds))
+
+    def auto_scale_policy(self, topic: str) -> Document | None:
+        """What the topic sets itself; None when nothing."""
+        return run(self._inner.auto_scale_policy(topic))
+
+    def set_auto_scale_policy(self, topic: str, override: Mapping[str, Any]) -> None:
+        run(self._inner.set_auto_scale_policy(topic, override))
+
+    def remove_auto_scale_policy(self, topic: str) -> None:
+        run(self._inner.remove_auto_scale_policy(topic))
+
+
+class SubscriptionAdmin:
+    def __init__(self, inner: AsyncSubscriptionAdmin) -> None:
+        self._inner = inner
+
+    def list(self, topic: str) -> Names:
+        return run(self._inner.list(topic))
+
+    def create(
+        self,
+        topic: str,
+        subscription: str,
+        *,
+        position: MessageId = LATEST,
+        replicated: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        run(
+            self._inner.create(
+                topic, subscription, position=position, replicated=replicated, properties=properties
+            )
+        )
+
+    def delete(self, topic: str, subscription: str, *, force: bool = False) -> None:
+        run(self._inner.delete(topic, subscription, force=force))
+
+    def skip(self, topic: str, subscription: str, count: int) -> None:
+        run(self._inner.skip(topic, subscription, count))
+
+    def skip_all(self, topic: str, subscription: str) -> None:
+        run(self._inner.skip_all(topic, subscription))
+
+    def reset_to_time(self, topic: str, subscription: str, timestamp_ms: int) -> None:
+        run(self._inner.reset_to_time(topic, subscription, timestamp_ms))
+
+    def reset_to_id(
+        self, topic: str, subscription: str, position: MessageId, *, excluded: bool = False
+    ) -> None:
+        run(self._inner.reset_to_id(topic, subscription, position, excluded=excluded))
+
+    def expire(self, topic: str, subscription: str, seconds: int) -> None:
+        run(self._inner.expire(topic, subscription, seconds))
+
+    def expire_to(
+        self, topic: str, subscription: str, position: MessageId, *, excluded: bool = False
+    ) -> None:
+        run(self._inner.expire_to(topic, subscription, position, excluded=excluded))
+
+    def expire_all(self, topic: str, seconds: int) -> None:
+        run(self._inner.expire_all(topic, seconds))
+
+    def peek(self, topic: str, subscription: str, place: int) -> StoredEntry:
+        """The entry `place` entries ahead, from 1; nothing is acknowledged."""
+        return run(self._inner.peek(topic, subscription, place))
+
+    def properties(self, topic: str, subscription: str) -> dict[str, str]:
+        return run(self._inner.properties(topic, subscription))
+
+    def set_properties(self, topic: str, subscription: str, properties: Mapping[str, str]) -> None:
+        run(self._inner.set_properties(topic, subscription, properties))
+
+    def analyze_backlog(self, topic: str, subscription: str) -> Document:
+        return run(self._inner.analyze_backlog(topic, subscription))
+
+    def replicated_status(self, topic: str, subscription: str) -> dict[str, bool]:
+        return run(self._inner.replicated_status(topic, subscription))
+
+    def set_replicated_status(self, topic: str, subscription: str, *, enabled: bool) -> None:
+        run(self._inner.set_replicated_status(topic, subscription, enabled=enabled))
+
+
+class SchemaAdmin:
+    def __init__(self, inner: AsyncSchemaAdmin) -> None:
+        self._inner = inner
+
+    def get(self, topic: str, *, version: int | None = None) -> Document:
+        return run(self._inner.get(topic, version=version))
+
+    def get_all(self, topic: str) -> Documents:
+        return run(self._inner.get_all(topic))
+
+    def upload(
+        self, topic: str, *, type: str, definition: str, properties: Mapping[str, str] | None = None
+    ) -> int:
+        """Register a schema and return its version."""
+        return run(
+            self._inner.upload(topic, type=type, definition=definition, properties=properties)
+        )
+
+    def delete(self, topic: str, *, force: bool = False) -> int:
+        return run(self._inner.delete(topic, force=force))
+
+    def check(
+        self, topic: str, *, type: str, definition: str, properties: Mapping[str, str] | None = None
+    ) -> Document:
+        """Whether the schema would be accepted, and under which strategy."""
+        return run(
+            self._inner.check(topic, type=type, definition=definition, properties=properties)
+        )
+
+    def find_version(
+        self, topic: str, *, type: str, definition: str, properties: Mapping[str, str] | None = None
+    ) -> int:
+        return run(
+            self._inner.find_version(topic, type=type, definition=definition, properties=properties)
+        )
+
+    def metadata(self, topic: str) -> Document:
+        return run(self._inner.metadata(topic))
+
+
+class TopicPolicyAdmin:
+    """What is set on a topic itself, local or (`is_global`) for every cluster."""
+
+    def __init__(self, inner: AsyncTopicPolicyAdmin) -> None:
+        self._inner = inner
+
+    def get(
+        self,
+        topic: str,
+        key: str,
+        *,
+        applied: bool = False,
+        is_global: bool = False,
+        subscription: str = "",
+    ) -> Any:
+        """None when unset; `applied` looks further up, to the namespace and the broker.
+
+        With a `subscription` it is the `subscription-dispatch-rate` of that one alone.
+        """
+        return run(
+            self._inner.get(
+                topic, key, applied=applied, is_global=is_global, subscription=subscription
+            )
+        )
+
+    def set(
+        self,
+        /,
+        topic: str,
+        key: str,
+        value: Any,
+        *,
+        is_global: bool = False,
+        subscription: str = "",
+        **query: Any,
+    ) -> None:
+        run(
+            self._inner.set(
+                topic, key, value, is_global=is_global, subscription=subscription, **query
+            )
+        )
+
+    def remove(
+        self,
+        /,
+        topic: str,
+        key: str,
+        *,
+        is_global: bool = False,
+        subscription: str = "",
+        **query: Any,
+    ) -> None:
+        run(self._inner.remove(topic, key, is_global=is_global, subscription=subscription, **query))
+
+    def backend(self, namespace: str) -> Mapping[str, str]:
+        """What keeps the policies of a namespace's topics (`backend`), and why (`reason`)."""
+        return run(self._inner.backend(namespace))
+
+    def delete(self, topic: str) -> None:
+        """Remove every setting of the topic; works even when the topic is gone."""
+        run(self._inner.delete(topic))
+
+
+class _Core(AsyncAdmin):
+    def _make_network(self) -> Network:
+        return SocketNetwork()
+
+
+class AdminClient:
+    """The admin REST API over HTTP connections that stay open; a context manager.
+
+    Threads may share it. A refused call raises an AdminError with the status and the broker's
+    reason; a broker that cannot be reached raises AdminUnreachable.
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8080",
+        *,
+        token: str | None = None,
+        authentication: Authentication | None = None,
+        tls: TlsPolicy | ssl.SSLContext | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        self._inner = _Core(
+            url, token=token, authentication=authentication, tls=tls, timeout=timeout
+        )
+        self.clusters = ClusterAdmin(self._inner.clusters)
+        self.brokers = BrokerAdmin(self._inner.brokers)
+        self.tenants = TenantAdmin(self._inner.tenants)
+        self.namespaces = NamespaceAdmin(self._inner.namespaces)
+        self.topics = TopicAdmin(self._inner.topics)
+        self.scalable_topics = ScalableAdmin(self._inner.scalable_topics)
+        self.subscriptions = SubscriptionAdmin(self._inner.subscriptions)
+        self.schemas = SchemaAdmin(self._inner.schemas)
+        self.topic_policies = TopicPolicyAdmin(self._inner.topic_policies)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def url(self) -> str:
+        return self._inner.url
+
+    def close(self) -> None:
+        """Calls under way finish; later ones raise AlreadyClosedError."""
+        run(self._inner.close())

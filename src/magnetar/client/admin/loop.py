@@ -1,0 +1,49 @@
+"""The admin client's bytes over asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Final
+
+from magnetar.client.admin.network import READ_BYTES, Stream
+from magnetar.client.tls import Tls, load_tls
+
+_CALLS_MAX: Final = 8
+
+
+class _LoopStream:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, timeout_s: float
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._timeout_s = timeout_s
+
+    async def read(self) -> bytes:
+        async with asyncio.timeout(self._timeout_s):
+            return await self._reader.read(READ_BYTES)
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        async with asyncio.timeout(self._timeout_s):
+            await self._writer.drain()
+
+    def close(self) -> None:
+        self._writer.transport.abort()
+
+
+class LoopNetwork:
+    """For the tasks of one event loop; those past the bound wait for their turn."""
+
+    def __init__(self) -> None:
+        self.turns = asyncio.Semaphore(_CALLS_MAX)
+
+    async def dial(self, host: str, port: int, tls: Tls | None, timeout_s: float) -> Stream:
+        context = None if tls is None else await asyncio.to_thread(load_tls, tls)
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(host, port, ssl=context)
+        return _LoopStream(reader, writer, timeout_s)
+
+    async def wait_for(self, credentials: Awaitable[bytes]) -> bytes:
+        return await credentials
