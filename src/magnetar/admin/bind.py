@@ -28,6 +28,7 @@ from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.position import Position
 from magnetar.model.segment import SegmentName, parse_descriptor
 from magnetar.operation.row import (
+    JSON,
     REQUIRED,
     TEXT_PLAIN,
     Kind,
@@ -83,6 +84,7 @@ def _routes_of(operation: Operation, function: Function) -> Iterator[Route]:
                 produces=operation.produces[0],
                 or_produces=operation.produces[1:],
                 fixed=MappingProxyType({} if domain is None else {"domain": domain.value}),
+                result=_result_of(operation, function),
                 for_owner=operation.for_owner,
                 summary=operation.doc.partition("\n")[0],
             )
@@ -98,6 +100,17 @@ def _types_of(function: Function) -> dict[str, object]:
     annotations = dict(function.__annotations__)
     annotations.pop("return")
     annotations.pop("service")
+    return _evaluate(function, annotations)
+
+
+def _result_of(operation: Operation, function: Function) -> object:
+    if operation.produces[0] != JSON or operation.result is Result.NOTHING:
+        return None
+    found = _evaluate(function, {"return": function.__annotations__["return"]})["return"]
+    return list[str] if found is Listing else found
+
+
+def _evaluate(function: Function, annotations: dict[str, str]) -> dict[str, object]:
     holder = SimpleNamespace(__annotations__=annotations)
     return typing.get_type_hints(holder, vars(sys.modules[function.__module__]))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +24,17 @@ _INTEGER_PARTS: Final = frozenset(
         "right",
     )
 )
+_EXAMPLES: Final[Mapping[str, str | int]] = {
+    "tenant": "public",
+    "namespace": "default",
+    "topic": "orders",
+    "subscription": "billing",
+    "role": "analyst",
+    "cluster": "standalone",
+    "bundle": "0x00000000_0x40000000",
+    "segment": 0,
+    "key": "maxConnections",
+}
 _REFUSAL: Final = "Refusal"
 _REF: Final = "#/components/schemas/{name}"
 
@@ -37,15 +48,14 @@ class Refusal(msgspec.Struct):
 def describe(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
     """The whole document, OpenAPI 3.1."""
     rows = list(routes)
-    bodies = list({id(row.body): row.body for row in rows if row.body is not None}.values())
-    schemas, components = msgspec.json.schema_components(
-        [Refusal, *(body.schema for body in bodies)], ref_template=_REF
-    )
-    by_body = {id(body): schema for body, schema in zip(bodies, schemas[1:], strict=True)}
+    bodies = [row.body.schema for row in rows if row.body is not None]
+    results = [row.result for row in rows if row.result is not None]
+    types = list({str(each): each for each in (Refusal, *bodies, *results)}.values())
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    by_type = {str(each): schema for each, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for row in rows:
-        schema = by_body.get(id(row.body))
-        paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, schema)
+        paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, by_type)
     document = {
         "openapi": "3.1.0",
         "info": {"title": "Magnetar admin", "version": version, "license": {"name": "Apache-2.0"}},
@@ -57,7 +67,7 @@ def describe(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
     return described
 
 
-def _operation(route: Route, schema: Any) -> dict[str, Any]:
+def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.operation,
         "summary": route.summary,
@@ -68,12 +78,12 @@ def _operation(route: Route, schema: Any) -> dict[str, Any]:
             *(_path_parameter(name) for name in route.part_names()),
             *(_query_parameter(query) for query in route.query),
         ],
-        "responses": _responses(route),
+        "responses": _responses(route, schemas.get(str(route.result), {})),
     }
     if route.description:
         operation["description"] = route.description
     if route.body is not None:
-        operation["requestBody"] = _request_body(route.body, schema)
+        operation["requestBody"] = _request_body(route.body, schemas[str(route.body.schema)])
     return operation
 
 
@@ -81,7 +91,8 @@ def _path_parameter(name: str) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string", "minLength": 1}
     if name in _INTEGER_PARTS:
         schema = {"type": "integer", "format": "int64"}
-    return {"name": name, "in": "path", "required": True, "schema": schema}
+    described = {"name": name, "in": "path", "required": True, "schema": schema}
+    return described | ({"example": _EXAMPLES[name]} if name in _EXAMPLES else {})
 
 
 def _query_parameter(query: Query) -> dict[str, Any]:
@@ -97,7 +108,7 @@ def _request_body(body: Body, schema: Any) -> dict[str, Any]:
     return {"required": body.required, "content": content}
 
 
-def _responses(route: Route) -> dict[str, Any]:
+def _responses(route: Route, schema: Mapping[str, Any]) -> dict[str, Any]:
     refusal = {"$ref": _REF.format(name=_REFUSAL)}
     responses: dict[str, Any] = {
         "default": {"description": "Refused", "content": {JSON: {"schema": refusal}}}
@@ -110,6 +121,8 @@ def _responses(route: Route) -> dict[str, Any]:
         responses[str(route.status)] = {"description": "Found", "content": content}
     else:
         responses[str(route.status)] = {"description": "Done", "content": {JSON: {}}}
+    if schema and route.status != 204:
+        responses[str(route.status)]["content"][JSON] = {"schema": schema}
     if route.method == "GET" and route.produces == JSON:
         responses["204"] = {"description": "Nothing is set"}
     return responses

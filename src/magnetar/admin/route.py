@@ -81,6 +81,8 @@ class Route:
     """The kinds of topic that a `{domain}` stands for."""
     fixed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """What the path does not say because it is the same for every call."""
+    result: object = None
+    """The type of what it answers as JSON; None where that is not known."""
     for_owner: bool | None = None
     """Whether only the broker that owns the namespace can answer."""
 
