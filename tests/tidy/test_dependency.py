@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import tomllib
 from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
 
+import kazoo
 import pytest
 
 from tests.tidy.source import ROOT, written_sources
@@ -94,3 +98,44 @@ def test_a_run_time_dependency_is_used(name: str) -> None:
     used = third_party_imports()
     needed_by = USED_BY_OTHERS.get(name, IMPORT_NAMES.get(name, name))
     assert needed_by in used
+
+
+def private_names(path: Path) -> set[str]:
+    """The private attributes and methods that a module names."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    names |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    return {name for name in names if name.startswith("_") and not name.endswith("__")}
+
+
+def private_names_of_kazoo() -> set[str]:
+    """Those of kazoo that are used where one of its classes is extended."""
+    folder = Path(kazoo.__path__[0])
+    theirs = private_names(folder / "client.py")
+    theirs |= private_names(folder / "protocol" / "connection.py")
+    used: set[str] = set()
+    for source in written_sources():
+        imported = {each.name for each in source.imports() if each.module.startswith("kazoo.")}
+        bases = {
+            base.id
+            for node in ast.walk(source.tree)
+            if isinstance(node, ast.ClassDef)
+            for base in node.bases
+            if isinstance(base, ast.Name)
+        }
+        if imported & bases:
+            used |= private_names(source.path) & theirs
+    return used
+
+
+def test_kazoo_is_pinned_while_its_private_names_are_used() -> None:
+    (wanted,) = (line for line in EXTRAS["cluster"] if name_of(line) == "kazoo")
+    if private_names_of_kazoo():
+        assert wanted == f"kazoo=={version('kazoo')}"
+
+
+def test_the_private_names_of_kazoo_are_the_explained_ones() -> None:
+    text = (ROOT / "docs" / "dependencies.md").read_text()
+    section = text.partition("## Why kazoo is pinned")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert set(re.findall(r"`(\w+)`", "".join(rows))) == private_names_of_kazoo()

@@ -135,6 +135,8 @@ class Link:
     deadline_s: float
     listener: Listener
     inbox: deque[Reply | Event | Turn] = field(default_factory=deque)
+    session: tuple[int, bytes] = (0, b"")
+    """The number of the last session and what proves that it is ours."""
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _outgoing: list[tuple[Request, Reply]] = field(default_factory=list)
     _outstanding: deque[Reply] = field(default_factory=deque)
@@ -152,10 +154,6 @@ class Link:
             on_batch=self.wake,
         )
         self._client.add_listener(self._on_state)
-
-    @property
-    def session(self) -> tuple[int, bytes]:
-        return self._client.session
 
     def start(self) -> None:
         self._client.start_async()
@@ -210,6 +208,7 @@ class Link:
                 pass  # the loop has ended, and with it everyone who could hear
 
     def _on_state(self, state: str) -> None:
+        self.session = self._client.client_id or self.session
         self.inbox.append(Turn(state))
         self.wake()
 

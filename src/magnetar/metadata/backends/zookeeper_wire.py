@@ -4,6 +4,9 @@ Kazoo keeps the session: it connects, pings, tries the next server, takes up the
 begins a new one. It writes one request and reads one answer at a time, each with several system
 calls, and knows one-time watches only. This connection writes all that waits at once, reads all
 that has come at once, and hands over answers and events in the order they came.
+
+Kazoo has no public names for that, so its version is pinned; docs/dependencies.md lists the private
+ones used here, and a test compares.
 """
 
 from __future__ import annotations
@@ -48,20 +51,11 @@ class Client(KazooClient):  # type: ignore[misc]
         on_event: Callable[[int, str], None],
         on_batch: Callable[[], None],
     ) -> None:
+        retry = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0, ignore_expire=True)
         super().__init__(
-            hosts=hosts,
-            timeout=session_timeout_s,
-            connection_retry=KazooRetry(
-                max_tries=-1, delay=0.05, backoff=2, max_delay=1.0, ignore_expire=True
-            ),
-            logger=_quiet,
+            hosts=hosts, timeout=session_timeout_s, connection_retry=retry, logger=_quiet
         )
-        self._connection = _Connection(self, self._conn_retry.copy(), on_event, on_batch)
-
-    @property
-    def session(self) -> tuple[int, bytes]:
-        """The number of the session, 0 for none, and what proves that it is ours."""
-        return self._session_id or 0, self._session_passwd
+        self._connection = _Connection(self, retry.copy(), on_event, on_batch)
 
     def post(self, waiting: list[tuple[Any, Any]]) -> None:
         """Send these requests; what comes of each is told to the object beside it."""
@@ -78,8 +72,6 @@ class Client(KazooClient):  # type: ignore[misc]
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
-    _xid: int
-
     def __init__(
         self,
         client: Client,
@@ -91,14 +83,11 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         self._on_event = on_event
         self._on_batch = on_batch
         self._received = bytearray()
-
-    def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
-        self._received.clear()
-        timeouts: tuple[float, float] = super()._connect(host, hostip, port)
-        return timeouts
+        self._number = 0
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         """Greet a server; kazoo would wait for as long as a session lives, and try no other."""
+        self._received.clear()
         return super()._invoke(min(timeout, _GREETING_S), request, xid)
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
@@ -110,11 +99,11 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
             request, reply = client._queue.popleft()
             if reply is not None and reply.is_given_up:
                 continue  # it waited out a lost connection; nobody would know that it happened
-            self._xid = (self._xid % 2147483647) + 1
+            self._number = self._number % 0x7FFFFFFF + 1
             # Before it is written: what is neither waiting nor pending would be answered by nobody.
-            client._pending.append((request, reply, self._xid))
+            client._pending.append((request, reply, self._number))
             body = request.serialize()
-            data += _FRAME.pack(len(body) + 8, self._xid, request.type)
+            data += _FRAME.pack(len(body) + 8, self._number, request.type)
             data += body
         if client._queue:
             client.wake()
