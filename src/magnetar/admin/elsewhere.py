@@ -8,6 +8,7 @@ from typing import Final
 from magnetar.admin.request import Call
 from magnetar.admin.response import Response
 from magnetar.admin.route import Route
+from magnetar.broker.administration import lookup
 from magnetar.broker.api import BrokerApi
 
 _NAMESPACES: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
@@ -30,9 +31,9 @@ def needs_owner(route: Route) -> bool:
 
 async def find_elsewhere(api: BrokerApi, route: Route, call: Call, query: str) -> Response | None:
     """A redirect to the broker that owns the namespace, unless it is this one."""
-    if not api.lookup.is_shared or not needs_owner(route):
+    if not api.service.ownership.is_shared or not needs_owner(route):
         return None
-    web_url = await api.lookup.find_elsewhere(call.namespace, tls=call.request.is_tls)
+    web_url = await lookup.find_elsewhere(api.service, call.namespace, tls=call.request.is_tls)
     if web_url is None:
         return None
     place = f"{web_url}{call.request.path}" + (f"?{query}" if query else "")

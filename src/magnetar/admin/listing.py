@@ -11,8 +11,8 @@ from magnetar.admin.request import Call
 from magnetar.admin.response import NDJSON, Stream
 from magnetar.admin.route import Query
 from magnetar.broker.administration.registry import Listing
+from magnetar.broker.administration.topic_list import Selection, make_listing
 from magnetar.broker.api import BrokerApi
-from magnetar.broker.api.topic_list import Selection
 from magnetar.errors import BadRequest
 from magnetar.model.name import TopicDomain
 
@@ -22,21 +22,16 @@ _FORMATS: Final = ("json", "ndjson")
 _encoder: Final = msgspec.json.Encoder()
 
 
-async def answer_names(
-    api: BrokerApi, call: Call, domains: tuple[TopicDomain, ...], *, bundle: str | None = None
-) -> object:
+async def answer_names(api: BrokerApi, call: Call, domains: tuple[TopicDomain, ...]) -> object:
     """An array, or a stream when the query or else the Accept header asks for one."""
     selection = Selection(
         call.namespace,
         domains,
-        bundle=bundle,
         include_system=call.flag("includeSystemTopic"),
         after=call.query("after") or None,
         limit=call.number("limit"),
     )
-    if wants_lines(call):
-        return await _stream(api.topic_lists.runs(selection))
-    return await api.topic_lists.names(selection)
+    return await list_response(make_listing(api.service, selection), call)
 
 
 async def list_response(listing: Listing, call: Call) -> object:

@@ -7,8 +7,8 @@ from magnetar.admin.request import Call
 from magnetar.admin.response import NDJSON
 from magnetar.admin.route import Body, Priority, Query, Table
 from magnetar.broker.administration import permission
+from magnetar.broker.administration.topic_list import parse_mode
 from magnetar.broker.api import BrokerApi
-from magnetar.broker.api.topic_list import parse_mode
 from magnetar.model.permission import (
     NAMESPACE_ADMIN,
     NAMESPACE_CONSUME,
@@ -52,11 +52,6 @@ async def delete_namespace(api: BrokerApi, call: Call) -> object:
 async def list_topics(api: BrokerApi, call: Call) -> object:
     """Topics of a namespace: persistent ones, the others, or all; whole, by page, or by line."""
     return await answer_names(api, call, parse_mode(call.query("mode") or "PERSISTENT"))
-
-
-async def count_topics(api: BrokerApi, call: Call) -> object:
-    """How many topics a namespace has, by domain; partitions and system topics count too."""
-    return await api.topic_lists.count(call.namespace)
 
 
 async def get_topic_buckets(api: BrokerApi, call: Call) -> object:
@@ -237,7 +232,6 @@ TABLE.add(
     query=(*_MODE, *PAGE),
     or_produces=(NDJSON,),
 )
-TABLE.add("GET", "/topics/count", count_topics, NAMESPACE_READ)
 TABLE.add("GET", "/numberOfTopicBuckets", get_topic_buckets, NAMESPACE_ADMIN)
 TABLE.add(
     "POST",

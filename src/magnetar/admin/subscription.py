@@ -6,8 +6,8 @@ from magnetar.admin.entry import entry_response
 from magnetar.admin.request import Call
 from magnetar.admin.response import BYTES
 from magnetar.admin.route import Body, Priority, Query, Table
+from magnetar.broker.administration.message_id import MessageId, parse_position
 from magnetar.broker.api import BrokerApi
-from magnetar.broker.api.message_id import MessageId, parse_position
 from magnetar.model.permission import TOPIC_CONSUME
 
 TABLE = Table("subscriptions", "/admin/v2/{domain}/{tenant}/{namespace}/{topic}")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from magnetar.admin import (
-    lookup,
     namespace,
     namespace_policy,
     scalable,
     subscription,
-    topic,
     topic_policy,
 )
 from magnetar.admin.application import Application
@@ -24,12 +22,8 @@ _TABLES = (
     namespace.TENANT_TABLE,
     namespace.TABLE,
     namespace_policy.TABLE,
-    topic.LIST_TABLE,
-    topic.TABLE,
-    topic.PERMISSION_TABLE,
     subscription.TABLE,
     topic_policy.TABLE,
-    lookup.TABLE,
     scalable.TABLE,
     scalable.SPELLED_OUT_TABLE,
     scalable.LIST_TABLE,

@@ -46,8 +46,11 @@ _GROUPS: Final[Mapping[str, Group]] = {
     "topics": Group(
         "topics, their subscriptions, stats and policies",
         (
-            "cli.topic:VERBS",
-            "cli.topic_message:VERBS",
+            "operation.topic:LISTS",
+            "operation.topic:TABLE",
+            "operation.lookup:TABLE+cli.topic:OWN",
+            "operation.topic:ACCESS+cli.topic:OWN",
+            "operation.topic_message:TABLE+cli.topic:OWN",
             "cli.subscription:TOPIC_VERBS",
             "cli.topic_policy:TOPIC_VERBS",
         ),

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from magnetar.operation import (
     broker,
     cluster,
+    lookup,
     schema,
     segment,
     tenant,
+    topic,
+    topic_message,
 )
 from magnetar.operation.row import Operation
 
@@ -18,6 +21,11 @@ _TABLES = (
     broker.TABLE,
     broker.STATS_TABLE,
     tenant.TABLE,
+    topic.LISTS,
+    topic.TABLE,
+    lookup.TABLE,
+    topic.ACCESS,
+    topic_message.TABLE,
     schema.TABLE,
     segment.TABLE,
 )

@@ -22,7 +22,7 @@ def test_the_description_is_valid_and_complete() -> None:
         assert document["openapi"].startswith("3.1")
         paths = document["paths"]
         stats = paths["/admin/v2/persistent/{tenant}/{namespace}/{topic}/stats"]["get"]
-        assert stats["operationId"] == "topics.get_stats"
+        assert stats["operationId"] == "topics.stats"
         assert "/metrics" in paths and "/openapi.json" in paths
 
     run(body)

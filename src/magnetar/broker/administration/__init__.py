@@ -3,17 +3,27 @@
 from magnetar.broker.administration import (
     broker,
     cluster,
+    lookup,
+    partition,
     permission,
     schema,
     segment,
     tenant,
+    topic,
+    topic_list,
+    topic_message,
 )
 
 __all__ = [
     "broker",
     "cluster",
+    "lookup",
+    "partition",
     "permission",
     "schema",
     "segment",
     "tenant",
+    "topic",
+    "topic_list",
+    "topic_message",
 ]

@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING
 from magnetar.broker.api.authentication import AuthenticationApi
 from magnetar.broker.api.autoscale import AutoScaleApi
 from magnetar.broker.api.bundle import BundleApi
-from magnetar.broker.api.lookup import LookupApi
 from magnetar.broker.api.migration import MigrationApi
 from magnetar.broker.api.namespace import NamespaceApi
 from magnetar.broker.api.namespace_policy import NamespacePolicyApi
-from magnetar.broker.api.partition import PartitionApi
 from magnetar.broker.api.scalable import ScalableApi
 from magnetar.broker.api.scalable_stats import ScalableStatsApi
 from magnetar.broker.api.scalable_subscription import ScalableSubscriptionApi
 from magnetar.broker.api.subscription import SubscriptionApi
-from magnetar.broker.api.topic import TopicApi
-from magnetar.broker.api.topic_list import TopicListApi
 from magnetar.broker.api.topic_policy import TopicPolicyApi
 from magnetar.broker.api.web import make_web_limit
 from magnetar.broker.exposition import render_metrics
@@ -38,19 +34,13 @@ class BrokerApi:
         self.namespaces = NamespaceApi(service)
         self.namespace_policies = NamespacePolicyApi(service)
         self.bundles = BundleApi(service)
-        self.topics = TopicApi(service)
-        self.topic_lists = TopicListApi(service, self.bundles)
-        self.partitions = PartitionApi(service, self.topics)
-        self.subscriptions = SubscriptionApi(service, self.topics)
+        self.subscriptions = SubscriptionApi(service)
         self.topic_policies = TopicPolicyApi(service)
         self.auto_scale = AutoScaleApi(service)
         self.scalable = ScalableApi(service, self.auto_scale)
         self.scalable_subscriptions = ScalableSubscriptionApi(service)
-        self.scalable_stats = ScalableStatsApi(
-            service, self.topics, self.subscriptions, self.auto_scale
-        )
+        self.scalable_stats = ScalableStatsApi(service, self.subscriptions, self.auto_scale)
         self.migrations = MigrationApi(service)
-        self.lookup = LookupApi(service, self.bundles)
 
     async def render_metrics(self) -> str:
         return await render_metrics(self.service)

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from magnetar.broker.administration.topic import get_stats
 from magnetar.broker.api.autoscale import AutoScaleApi
 from magnetar.broker.api.scalable_subscription import describe_subscription
 from magnetar.broker.api.subscription import SubscriptionApi
-from magnetar.broker.api.topic import StatsOptions, TopicApi
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.segment import together
 from magnetar.errors import PreconditionFailed, ServiceNotReady
@@ -33,13 +33,11 @@ class ScalableStatsApi:
     def __init__(
         self,
         service: Service,
-        topics: TopicApi,
         subscriptions: SubscriptionApi,
         auto_scale: AutoScaleApi,
     ) -> None:
         self._service = service
         self._auto_scale = auto_scale
-        self._topics = topics
         self._subscriptions = subscriptions
 
     async def stats(self, topic: TopicName) -> Mapping[str, Any]:
@@ -84,7 +82,7 @@ class ScalableStatsApi:
     async def segment(self, topic: TopicName, number: SegmentId) -> Mapping[str, Any]:
         """One segment: its place in the layout, and all that the topic behind it does."""
         segment = (await self._service.scalable.metadata(topic)).layout.get(number)
-        stats = await self._topics.stats(segment.name_in(topic), StatsOptions())
+        stats = await get_stats(self._service, segment.name_in(topic))
         return {**await self._describe_segment(topic, segment), **stats}
 
     async def internal(self, topic: TopicName, number: SegmentId) -> Mapping[str, Any]:

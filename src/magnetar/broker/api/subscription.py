@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from magnetar.broker.api.message_id import MessageId
-from magnetar.broker.api.topic import (
-    TopicApi,
+from magnetar.broker.administration.message_id import MessageId
+from magnetar.broker.administration.topic import (
     check_exists,
     check_namespace,
+    check_not_partitioned,
+    find_persistent,
+    find_topic,
     for_each,
+    not_allowed,
     partitions_of,
 )
 from magnetar.broker.persistent import PersistentTopic
@@ -20,7 +23,6 @@ from magnetar.errors import (
     BadRequest,
     BrokerError,
     Conflict,
-    MethodNotAllowed,
     NotFound,
     PreconditionFailed,
     SubscriptionNotFound,
@@ -37,14 +39,13 @@ _SCAN_BYTES: Final = 4 * 1024 * 1024
 
 
 class SubscriptionApi:
-    def __init__(self, service: Service, topics: TopicApi) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._topics = topics
 
     async def list(self, topic: TopicName) -> Sequence[str]:
         names: dict[str, None] = {}
         for name in await self._live_names(topic):
-            names.update(dict.fromkeys((await self._topics.find(name)).subscriptions))
+            names.update(dict.fromkeys((await find_topic(self._service, name)).subscriptions))
         return list(names)
 
     async def create(
@@ -114,7 +115,7 @@ class SubscriptionApi:
 
         async def delete_one(each: TopicName) -> None:
             nonlocal found
-            live = await self._topics.find(each)
+            live = await find_topic(self._service, each)
             if name in live.subscriptions:
                 found = True
                 await live.delete_subscription(name, force=force)
@@ -128,7 +129,9 @@ class SubscriptionApi:
 
     async def skip(self, topic: TopicName, name: str, count: int) -> None:
         what = "Skip messages"
-        await self._check_not_partitioned(topic, f"{what} on a partitioned topic is not allowed")
+        await check_not_partitioned(
+            self._service, topic, f"{what} on a partitioned topic is not allowed"
+        )
         if count < 0:
             raise PreconditionFailed(f"The number of messages to skip is not negative: {count}")
         await (await self._find(topic, name, what)).skip(count)
@@ -137,8 +140,8 @@ class SubscriptionApi:
         await self._each(topic, name, "Reset-cursor", lambda each: each.reset_to_time(timestamp_ms))
 
     async def reset_to_position(self, topic: TopicName, name: str, target: MessageId) -> None:
-        await self._check_not_partitioned(
-            topic, "Reset-cursor at position is not allowed for partitioned-topic"
+        await check_not_partitioned(
+            self._service, topic, "Reset-cursor at position is not allowed for partitioned-topic"
         )
         subscription = await self._find(topic, name, "Reset-cursor")
         await subscription.reset_to_position(
@@ -154,31 +157,35 @@ class SubscriptionApi:
         await self._each(topic, name, "Expire messages", expire_one)
 
     async def expire_to(self, topic: TopicName, name: str, target: MessageId) -> None:
-        await self._check_not_partitioned(
-            topic, "Expire message at position is not supported for partitioned-topic"
+        await check_not_partitioned(
+            self._service,
+            topic,
+            "Expire message at position is not supported for partitioned-topic",
         )
         subscription = await self._find(topic, name, "Expire messages")
         await subscription.expire_to(target.position, excluded=target.excluded)
 
     async def expire_all(self, topic: TopicName, seconds: int) -> None:
         _check_seconds(seconds)
-        refusal = _not_allowed("Expire messages")
+        what = "Expire messages"
 
         async def expire_one(name: TopicName) -> None:
-            live = await self._topics.find_persistent(name, refusal)
+            live = await find_persistent(self._service, name, what)
             for subscription in list(live.subscriptions.values()):
                 await subscription.expire(seconds)
 
         if not topic.is_persistent:
-            raise refusal
+            raise not_allowed(what)
         await for_each(await self._live_names(topic), expire_one)
 
     async def peek(self, topic: TopicName, name: str, number: int) -> tuple[Position, bytes]:
         what = "Peek messages"
-        await self._check_not_partitioned(topic, f"{what} on a partitioned topic is not allowed")
+        await check_not_partitioned(
+            self._service, topic, f"{what} on a partitioned topic is not allowed"
+        )
         if number < 1:
             raise PreconditionFailed(f"Messages are counted from 1, not {number}")
-        live = await self._topics.find_persistent(topic, _not_allowed(what))
+        live = await find_persistent(self._service, topic, what)
         subscription = live.subscriptions.get(name)
         if subscription is not None:
             return await subscription.peek(number)
@@ -190,7 +197,7 @@ class SubscriptionApi:
 
     async def properties(self, topic: TopicName, name: str) -> Mapping[str, str]:
         for each in await self._live_names(topic):
-            subscription = (await self._topics.find(each)).subscriptions.get(name)
+            subscription = (await find_topic(self._service, each)).subscriptions.get(name)
             if subscription is not None:
                 return subscription.properties
         raise _missing(topic, name)
@@ -218,7 +225,9 @@ class SubscriptionApi:
         it is accepted.
         """
         what = "Analyze backlog"
-        await self._check_not_partitioned(topic, f"{what} on a partitioned topic is not allowed")
+        await check_not_partitioned(
+            self._service, topic, f"{what} on a partitioned topic is not allowed"
+        )
         subscription = await self._find(topic, name, what)
         cursor, chain = subscription.cursor, subscription.topic.chain
         entries = messages = 0
@@ -257,7 +266,7 @@ class SubscriptionApi:
         return [name for name in names if await self._service.topic_exists(name)]
 
     async def _find(self, topic: TopicName, name: str, what: str) -> Subscription:
-        live = await self._topics.find_persistent(topic, _not_allowed(what))
+        live = await find_persistent(self._service, topic, what)
         subscription = live.subscriptions.get(name)
         if subscription is None:
             raise _missing(topic, name)
@@ -271,24 +280,16 @@ class SubscriptionApi:
         act: Callable[[Subscription], Awaitable[None]],
     ) -> None:
         if not topic.is_persistent:
-            raise _not_allowed(what)
+            raise not_allowed(what)
 
         async def act_on(each: TopicName) -> None:
             await act(await self._find(each, name, what))
 
         await for_each(await self._live_names(topic), act_on)
 
-    async def _check_not_partitioned(self, topic: TopicName, sentence: str) -> None:
-        if await self._service.resources.partitioned.get(topic) is not None:
-            raise MethodNotAllowed(sentence)
-
 
 def _missing(topic: TopicName, name: str) -> BrokerError:
     return SubscriptionNotFound(f"Subscription {name} not found for topic {topic}")
-
-
-def _not_allowed(what: str) -> MethodNotAllowed:
-    return MethodNotAllowed(f"{what} on a non-persistent topic is not allowed")
 
 
 def _check_seconds(seconds: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from magnetar.broker.administration.record import load_policies
-from magnetar.broker.api.topic import check_exists
+from magnetar.broker.administration.topic import check_exists
 from magnetar.broker.api.topic_setting import REPLICATION, TopicSetting, check_dispatch_rate
 from magnetar.errors import MethodNotAllowed, PreconditionFailed
 from magnetar.model.name import NamespaceName, TopicName

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
+from magnetar.broker.administration import lookup, partition, topic
 from magnetar.broker.api import BrokerApi
-from magnetar.broker.api.partition import PartitionCount
-from magnetar.broker.api.topic import StatsOptions
 from magnetar.broker.exposition import render_metrics
 from magnetar.errors import Conflict, TopicMigrated, TopicNotFound, fault_of
 from magnetar.model.name import parse_topic
@@ -291,7 +290,6 @@ def test_a_new_subscription_on_a_parent_is_one_of_the_whole_topic() -> None:
 def test_the_name_of_a_topic_that_was_never_regular_is_refused_with_its_address() -> None:
     async def body(place: Place) -> None:
         await place.service.scalable.create_topic(TOPIC)
-        api = BrokerApi(place.service)
         for name in (REGULAR, f"{REGULAR}-partition-0"):
             old, new = stranger(place, V4), stranger(place)
             assert (await ask_owner(old, name)).error == NOT_FOUND
@@ -307,10 +305,10 @@ def test_the_name_of_a_topic_that_was_never_regular_is_refused_with_its_address(
                 for answer in answers:
                     assert (answer.error.error, str(TOPIC) in answer.error.message) == (11, True)
             with pytest.raises(TopicNotFound, match=re.escape(str(TOPIC))):
-                await api.topics.stats(parse_topic(name), StatsOptions())
+                await topic.get_stats(place.service, parse_topic(name))
             calls = (
-                api.lookup.find_broker(parse_topic(name), None),
-                api.partitions.get(parse_topic(name), may_create=True),
+                lookup.find_broker(place.service, parse_topic(name)),
+                partition.get_partitioned_metadata(place.service, parse_topic(name), True),
             )
             for call in calls:
                 with pytest.raises(TopicMigrated, match=re.escape(str(TOPIC))) as refused:
@@ -324,28 +322,27 @@ def test_administrators_cannot_bring_the_old_names_back_or_take_them_away() -> N
     async def body(place: Place) -> None:
         await make_regular(place, 2)
         await migrate(place)
-        api, part = BrokerApi(place.service), NAME.partition(0)
-        count = PartitionCount(partitions=5)
+        service, part = place.service, NAME.partition(0)
         calls = {
-            "create": api.topics.create(NAME, {}),
-            "create partitioned": api.partitions.create(NAME, count),
-            "create partition": api.topics.create(part, {}),
-            "create missed": api.partitions.create_missed(NAME),
-            "grow": api.partitions.grow(NAME, 5, force=True),
-            "delete": api.topics.delete(part, force=True),
-            "delete partitioned": api.partitions.delete(NAME, force=True),
-            "terminate": api.topics.terminate(part),
-            "truncate": api.topics.truncate(part),
-            "unsubscribe": api.subscriptions.delete(NAME, "s", force=True),
-            "look up": api.lookup.find_broker(NAME, None),
-            "count partitions": api.partitions.get(NAME, may_create=True),
-            "stats": api.topics.stats(NAME, StatsOptions()),
+            "create": topic.create_topic(service, NAME),
+            "create partitioned": partition.create_partitioned(service, NAME, 5),
+            "create partition": topic.create_topic(service, part),
+            "create missed": partition.create_missed_partitions(service, NAME),
+            "grow": partition.update_partitioned(service, NAME, 5, force=True),
+            "delete": topic.delete_topic(service, part, force=True),
+            "delete partitioned": partition.delete_partitioned(service, NAME, force=True),
+            "terminate": topic.terminate_topic(service, part),
+            "truncate": topic.truncate_topic(service, part),
+            "unsubscribe": BrokerApi(service).subscriptions.delete(NAME, "s", force=True),
+            "look up": lookup.find_broker(service, NAME),
+            "count partitions": partition.get_partitioned_metadata(service, NAME, True),
+            "stats": topic.get_stats(service, NAME),
         }
         for what, call in calls.items():
             with pytest.raises(TopicMigrated, match=re.escape(str(TOPIC))) as refused:
                 await call
             assert (what, fault_of(refused.value).status) == (what, 410)
-        stats = await api.topics.internal_stats(part)
+        stats = await topic.get_internal_stats(service, part)
         assert stats["state"] == "Terminated"
 
     run(body)

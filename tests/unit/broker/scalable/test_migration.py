@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replace_struct
 
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.topic import delete_topic
 from magnetar.broker.scalable.segment import LocalSegments
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import (
@@ -511,7 +511,7 @@ def test_a_topic_deleted_in_mid_flight_is_not_migrated() -> None:
 
         async def delete() -> None:
             try:
-                await BrokerApi(place.service).topics.delete(NAME, force=True)
+                await delete_topic(place.service, NAME, force=True)
             except Conflict as refusal:
                 refusals.append(refusal)
             await place.service.delete_topic(NAME, force=True)

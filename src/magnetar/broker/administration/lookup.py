@@ -1,0 +1,65 @@
+"""Which broker serves a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.topic import check_namespace
+from magnetar.broker.api.bundle import BundleApi
+from magnetar.broker.scalable.guard import check_regular_name
+from magnetar.errors import TopicNotFound
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+
+@carries_out("topics.lookup")
+async def find_broker(
+    service: Service, topic: TopicName, listener_name: str | None = None
+) -> Mapping[str, str]:
+    """Of a scalable topic any broker: whether it exists is told by its layout session."""
+    await check_namespace(service, topic.namespace)
+    await check_regular_name(service, topic)
+    if topic.domain is TopicDomain.PERSISTENT and not await _may_serve(service, topic):
+        raise TopicNotFound(f"Topic not found {topic}")
+    owner = await service.ownership.owner_of(topic)
+    address = owner.address_of(listener_name or "")
+    # C++ clients insist on brokerUrl, though under TLS they use the other one.
+    url = address.url or address.url_tls
+    urls = {
+        "brokerUrl": url,
+        "brokerUrlTls": address.url_tls,
+        "httpUrl": owner.web_url,
+        "httpUrlTls": owner.web_url_tls,
+        "nativeUrl": url,
+    }
+    known = {name: each for name, each in urls.items() if each}
+    return {"brokerId": owner.broker_id, **known, "brokerUrlSsl": ""}
+
+
+async def _may_serve(service: Service, topic: TopicName) -> bool:
+    """Whether it exists in any form, or would come to be by attaching."""
+    if await service.resources.partitioned.get(topic.base) is not None:
+        return True
+    return await service.topic_exists(topic) or await service.may_create(topic)
+
+
+@carries_out("topics.bundle_range")
+async def find_bundle(service: Service, topic: TopicName) -> str:
+    await check_namespace(service, topic.namespace)
+    return await BundleApi(service).find(topic)
+
+
+async def find_elsewhere(service: Service, namespace: NamespaceName, *, tls: bool) -> str | None:
+    """The web address of the broker that owns a namespace, unless it is this one; with TLS for
+    callers that came with it, who will not send their credentials where all could read them.
+    """
+    any_topic = TopicName(TopicDomain.PERSISTENT, namespace, "any")
+    owner = await service.ownership.owner_of(any_topic)
+    if owner.is_self:
+        return None
+    urls = (owner.web_url, owner.web_url_tls)
+    return (urls[tls] or urls[not tls]) or None

@@ -1,0 +1,284 @@
+"""Partitioned topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from magnetar.broker.administration.message_id import describe_position
+from magnetar.broker.administration.partition_stats import merge_topic_stats
+from magnetar.broker.administration.record import load_policies
+from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.topic import (
+    check_namespace,
+    check_new,
+    check_persistent,
+    for_each,
+    forget_topic,
+    get_internal_stats,
+    get_stats,
+    partitions_of,
+)
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.room import check_room
+from magnetar.broker.scalable.guard import check_regular, check_regular_name
+from magnetar.errors import (
+    BadRequest,
+    Conflict,
+    InvalidName,
+    MethodNotAllowed,
+    NotFound,
+    TopicNotFound,
+    Unprocessable,
+)
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName
+from magnetar.model.policy import Int32, PartitionedTopicMetadata
+from magnetar.model.position import EARLIEST, Position
+from magnetar.model.validation import check_partitions
+from magnetar.rules.system import is_system_topic
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+# Without a configured limit, a slip of the keyboard must not make a million topics.
+PARTITIONS_MAX: Final = 10_000
+
+
+class PartitionCount(Struct, frozen=True, kw_only=True):
+    """How many partitions, and the topic's properties."""
+
+    partitions: Int32 = 0
+    properties: dict[str, str] | None = None
+
+
+@carries_out("topics.list_partitioned")
+async def list_partitioned(
+    service: Service, namespace: NamespaceName, domain: TopicDomain, include_system: bool
+) -> Sequence[str]:
+    await load_policies(service, namespace)
+    names = await service.resources.partitioned.list(namespace, domain)
+    return [name.full for name in names if include_system or not is_system_topic(name)]
+
+
+# Making and removing
+@carries_out("topics.create_partitioned")
+async def create_partitioned(
+    service: Service, topic: TopicName, partitions: int | PartitionCount
+) -> None:
+    _check_base(topic)
+    if is_system_topic(topic):
+        raise BadRequest(f"Create topic {topic} is not allowed: the name is the system's")
+    await check_namespace(service, topic.namespace)
+    count = _count(partitions)
+    check_partitions(count, partitions_max=_limit(service))
+    await check_new(service, topic)
+    await _check_room(service, topic, count)
+    properties = partitions.properties if isinstance(partitions, PartitionCount) else None
+    await service.resources.partitioned.create(topic, count, properties)
+    await _create_missing(service, [topic.partition(index) for index in range(count)])
+
+
+def _count(partitions: int | PartitionCount) -> int:
+    return partitions.partitions if isinstance(partitions, PartitionCount) else partitions
+
+
+def _limit(service: Service) -> int:
+    return service.config.maxNumPartitionsPerPartitionedTopic or PARTITIONS_MAX
+
+
+async def _check_room(service: Service, topic: TopicName, count: int) -> None:
+    policies = await load_policies(service, topic.namespace)
+    await check_room(service, topic.namespace, policies, more=count)
+
+
+async def _create_missing(service: Service, partitions: Sequence[TopicName]) -> None:
+    """Persistent ones exist from the start; the others come to be with their clients."""
+
+    async def create_one(name: TopicName) -> None:
+        await service.load_topic(name, create=True)
+
+    await for_each([name for name in partitions if name.is_persistent], create_one)
+
+
+@carries_out("topics.create_missed_partitions")
+async def create_missed_partitions(service: Service, topic: TopicName) -> None:
+    await check_regular(service, topic)
+    metadata = await service.resources.partitioned.get(topic)
+    if metadata is None:
+        raise TopicNotFound(f"Topic {topic} does not exist")
+    await _create_missing(service, partitions_of(topic, metadata))
+
+
+@carries_out("topics.update_partitioned")
+async def update_partitioned(
+    service: Service, topic: TopicName, partitions: int | PartitionCount, force: bool = False
+) -> None:
+    """New partitions get every durable subscription of the first one, from the start.
+
+    They are made before their number is published, so that no client writes to one that lacks a
+    subscription.
+    """
+    _check_base(topic)
+    await check_regular(service, topic)
+    count = _count(partitions)
+    metadata = await service.resources.partitioned.get(topic)
+    if metadata is None:
+        raise Conflict(f"Topic {topic} is not the partitioned topic.")
+    if count < metadata.partitions:
+        raise Unprocessable(
+            f"Desired partitions {count} can't be less than the current partitions"
+            f" {metadata.partitions}."
+        )
+    if count > _limit(service):
+        raise Unprocessable(f"Desired partitions {count} can't be above {_limit(service)}.")
+    if count == metadata.partitions:
+        return
+    await _check_room(service, topic, count - metadata.partitions)
+    new = [topic.partition(index) for index in range(metadata.partitions, count)]
+    if topic.is_persistent:
+        await _make_new(service, topic, new, force=force)
+    await service.resources.partitioned.update(
+        topic, lambda each: replace(each, partitions=max(each.partitions, count))
+    )
+
+
+async def _make_new(
+    service: Service, topic: TopicName, new: Sequence[TopicName], *, force: bool
+) -> None:
+    stray = [name.full for name in new if await service.topic_exists(name)]
+    if stray and not force:
+        raise Conflict(f"Already have non partition topic {stray[0]} which contains partition")
+    first = await service.load_topic(topic.partition(0), create=True)
+    assert isinstance(first, PersistentTopic)
+    copied = {
+        name: dict(subscription.properties)
+        for name, subscription in first.subscriptions.items()
+        if subscription.durable
+    }
+
+    async def make(name: TopicName) -> None:
+        partition = await service.load_topic(name, create=True)
+        assert isinstance(partition, PersistentTopic)
+        for subscription, properties in copied.items():
+            if subscription not in partition.subscriptions:
+                await partition.create_subscription(
+                    subscription, position=EARLIEST, properties=properties
+                )
+
+    await for_each(new, make)
+
+
+@carries_out("topics.partitioned_metadata")
+async def get_partitioned_metadata(
+    service: Service, topic: TopicName, may_create: bool
+) -> PartitionedTopicMetadata:
+    await check_regular_name(service, topic)
+    metadata = await service.resources.partitioned.get(topic)
+    if metadata is not None:
+        return metadata
+    count = await service.partitions_of(topic, may_create=may_create)
+    return PartitionedTopicMetadata(partitions=count)
+
+
+@carries_out("topics.delete_partitioned")
+async def delete_partitioned(service: Service, topic: TopicName, force: bool = False) -> None:
+    _check_base(topic)
+    await check_regular(service, topic)
+    metadata = await service.resources.partitioned.get(topic)
+    if metadata is None:
+        if await service.topic_exists(topic):
+            raise Conflict(
+                f"{topic} is a non-partitioned topic. Instead of calling"
+                " delete-partitioned-topic please call delete."
+            )
+        raise TopicNotFound(f"Topic {topic} not found.")
+    names = await _existing(service, topic, metadata)
+    if not force:
+        for name in names:
+            (await service.load_topic(name)).check_unused()
+
+    async def delete_one(name: TopicName) -> None:
+        try:
+            await service.delete_topic(name, force=force)
+        except TopicNotFound:
+            return
+
+    await for_each(names, delete_one)
+    await service.resources.partitioned.delete(topic)
+    await forget_topic(service, topic)
+
+
+async def _existing(
+    service: Service, topic: TopicName, metadata: PartitionedTopicMetadata
+) -> Sequence[TopicName]:
+    names = partitions_of(topic, metadata)
+    return [name for name in names if await service.topic_exists(name)]
+
+
+# Looking
+@carries_out("topics.partitioned_stats")
+async def get_partitioned_stats(
+    service: Service,
+    topic: TopicName,
+    per_partition: bool,
+    precise_backlog: bool,
+    backlog_size: bool,
+    earliest_time: bool,
+    exclude_publishers: bool,
+    exclude_consumers: bool,
+) -> Mapping[str, Any]:
+    metadata = await _require(service, topic)
+    names = await _existing(service, topic, metadata)
+    if not names and topic.is_persistent:
+        raise NotFound("Internal topics have not been generated yet")
+    options = (precise_backlog, backlog_size, earliest_time, exclude_publishers, exclude_consumers)
+    each = {name.full: await get_stats(service, name, *options) for name in names}
+    merged = merge_topic_stats(list(each.values()))
+    merged["metadata"] = metadata
+    merged["partitions"] = each if per_partition else {}
+    return merged
+
+
+@carries_out("topics.partitioned_internal_stats")
+async def get_partitioned_internal_stats(service: Service, topic: TopicName) -> Mapping[str, Any]:
+    metadata = await _require(service, topic)
+    names = await _existing(service, topic, metadata)
+    each = {name.full: await get_internal_stats(service, name) for name in names}
+    return {"metadata": metadata, "partitions": each}
+
+
+async def _require(service: Service, topic: TopicName) -> PartitionedTopicMetadata:
+    metadata = await service.resources.partitioned.get(topic)
+    if metadata is None:
+        raise TopicNotFound(f"Partitioned Topic {topic} not found")
+    return metadata
+
+
+# Acting
+@carries_out("topics.terminate_partitioned")
+async def terminate_partitioned(service: Service, topic: TopicName) -> Mapping[str, Any]:
+    check_persistent(topic)
+    metadata = await service.resources.partitioned.get(topic)
+    if metadata is None:
+        raise MethodNotAllowed(
+            "Termination of a non-partitioned topic is not allowed using"
+            " partitioned-terminate, please use terminate commands"
+        )
+    await check_regular(service, topic)
+    last: dict[str, Position] = {}
+
+    async def terminate_one(name: TopicName) -> None:
+        partition = await service.load_topic(name)
+        assert isinstance(partition, PersistentTopic)
+        last[str(name.partition_index)] = await partition.terminate()
+
+    await for_each(await _existing(service, topic, metadata), terminate_one)
+    return {index: describe_position(last[index]) for index in sorted(last, key=int)}
+
+
+def _check_base(topic: TopicName) -> None:
+    if topic.is_partition:
+        raise InvalidName("Partitioned Topic Name should not contain '-partition-'")

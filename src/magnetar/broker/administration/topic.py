@@ -1,0 +1,324 @@
+"""Topics without partitions, and single partitions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from magnetar.broker.administration.chain_info import describe_chain
+from magnetar.broker.administration.message_id import MessageId, describe_position
+from magnetar.broker.administration.permission import forget_permissions
+from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.scalable.guard import (
+    check_regular,
+    check_regular_name,
+    find_successor,
+    was_regular,
+)
+from magnetar.errors import (
+    BrokerError,
+    Conflict,
+    FeatureNotSupported,
+    MethodNotAllowed,
+    NamespaceNotFound,
+    NotAcceptable,
+    PreconditionFailed,
+    TopicNotFound,
+)
+from magnetar.model.limit import merge_properties
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName
+from magnetar.model.policy import PartitionedTopicMetadata
+from magnetar.model.segment import scalable_name
+from magnetar.rules.system import is_system_topic
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import AnyTopic, Service
+
+_AT_ONCE: Final = 16
+
+
+# Making and removing
+@carries_out("topics.create")
+async def create_topic(
+    service: Service, topic: TopicName, properties: dict[str, str | None] | None = None
+) -> None:
+    await check_namespace(service, topic.namespace)
+    if topic.is_partition:
+        await _check_partition(service, topic)
+    await check_new(service, topic)
+    await service.load_topic(topic, create=True, properties=_present(properties))
+
+
+async def _check_partition(service: Service, topic: TopicName) -> None:
+    metadata = await service.resources.partitioned.get(topic.base)
+    if metadata is None:
+        raise PreconditionFailed(
+            f'Can\'t create topic {topic.local} with "-partition-" followed by numeric value'
+            f" if there isn't a partitioned topic {topic.base.local} created."
+        )
+    if topic.partition_index >= metadata.partitions:
+        raise PreconditionFailed(
+            f"Can't create topic {topic.local}: the partitioned topic {topic.base.local} has"
+            f" {metadata.partitions} partitions"
+        )
+
+
+@carries_out("topics.delete")
+async def delete_topic(service: Service, topic: TopicName, force: bool = False) -> None:
+    await check_regular(service, topic)
+    if await service.resources.partitioned.get(topic) is not None:
+        raise Conflict(
+            f"{topic} is a partitioned topic, instead of calling delete topic, please call"
+            " delete-partitioned-topic."
+        )
+    await service.delete_topic(topic, force=force)
+    if not topic.is_partition:
+        await forget_topic(service, topic)
+
+
+# Looking
+@carries_out("topics.stats")
+async def get_stats(
+    service: Service,
+    topic: TopicName,
+    precise_backlog: bool = False,
+    backlog_size: bool = True,
+    earliest_time: bool = False,
+    exclude_publishers: bool = False,
+    exclude_consumers: bool = False,
+) -> Mapping[str, Any]:
+    return (await find_topic(service, topic)).stats(
+        precise_backlog=precise_backlog,
+        subscription_backlog_size=backlog_size,
+        earliest_in_backlog=earliest_time,
+        exclude_publishers=exclude_publishers,
+        exclude_consumers=exclude_consumers,
+    )
+
+
+@carries_out("topics.internal_stats")
+async def get_internal_stats(service: Service, topic: TopicName) -> Mapping[str, Any]:
+    return (await find_topic(service, topic)).internal_stats()
+
+
+@carries_out("topics.internal_info")
+async def get_internal_info(service: Service, topic: TopicName) -> Mapping[str, Any]:
+    """What the store keeps; for a partitioned topic, of every partition."""
+    metadata = await service.resources.partitioned.get(topic)
+    if metadata is None:
+        return await describe_chain(service, topic)
+    partitions = {
+        each.full: await describe_chain(service, each) for each in partitions_of(topic, metadata)
+    }
+    return {"version": 0, "partitions": partitions}
+
+
+# Acting
+@carries_out("topics.unload")
+async def unload_topic(service: Service, topic: TopicName) -> None:
+    await _for_partitions(service, topic, service.unload_topic)
+
+
+@carries_out("topics.terminate")
+async def terminate_topic(service: Service, topic: TopicName) -> Mapping[str, Any]:
+    check_persistent(topic)
+    await check_not_partitioned(service, topic, "Termination of a partitioned topic is not allowed")
+    if is_system_topic(topic):
+        raise MethodNotAllowed("Termination of a system topic is not allowed")
+    await check_regular(service, topic)
+    return describe_position(await (await find_persistent(service, topic, "Terminate")).terminate())
+
+
+@carries_out("topics.compact")
+async def start_compaction(service: Service, topic: TopicName) -> None:
+    async def start(name: TopicName) -> None:
+        await (await find_persistent(service, name, "Compaction")).start_compaction()
+
+    await _for_partitions(service, topic, start)
+
+
+@carries_out("topics.compaction_status")
+async def get_compaction(service: Service, topic: TopicName) -> Mapping[str, Any]:
+    return (await find_persistent(service, topic, "Compaction")).compaction_status()
+
+
+@carries_out("topics.offload")
+async def start_offload(service: Service, topic: TopicName, until: MessageId) -> None:
+    await find_persistent(service, topic, "Offload")
+    raise FeatureNotSupported("There is no long-term storage to offload to")
+
+
+@carries_out("topics.offload_status")
+async def get_offload(service: Service, topic: TopicName) -> Mapping[str, Any]:
+    await find_persistent(service, topic, "Offload")
+    return {"status": "NOT_RUN", "lastError": ""}
+
+
+@carries_out("topics.trim")
+async def trim_topic(service: Service, topic: TopicName) -> None:
+    async def trim(name: TopicName) -> None:
+        await (await find_persistent(service, name, "Trim")).trim()
+
+    await _for_partitions(service, topic, trim)
+
+
+@carries_out("topics.truncate")
+async def truncate_topic(service: Service, topic: TopicName) -> None:
+    await check_regular(service, topic)
+
+    async def truncate(name: TopicName) -> None:
+        if not name.is_persistent:
+            raise PreconditionFailed("unsupport truncate")
+        await (await find_persistent(service, name, "Truncate")).truncate()
+
+    await _for_partitions(service, topic, truncate)
+
+
+async def _for_partitions(
+    service: Service, topic: TopicName, act: Callable[[TopicName], Awaitable[None]]
+) -> None:
+    """Do it to the topic, or to each of its partitions."""
+    metadata = await service.resources.partitioned.get(topic)
+    if metadata is None:
+        await act(topic)
+    else:
+        await for_each(partitions_of(topic, metadata), act)
+
+
+# Properties
+@carries_out("topics.properties")
+async def get_properties(service: Service, topic: TopicName) -> Mapping[str, str] | None:
+    check_persistent(topic)
+    metadata = await service.resources.partitioned.get(topic)
+    if metadata is not None:
+        return metadata.properties
+    return (await find_topic(service, topic)).properties
+
+
+@carries_out("topics.update_properties")
+async def update_properties(
+    service: Service, topic: TopicName, properties: dict[str, str | None] | None
+) -> None:
+    more = _present(properties)
+    await _change_properties(
+        service, topic, lambda present: merge_properties(service.limits, present, more)
+    )
+
+
+@carries_out("topics.remove_property")
+async def remove_property(service: Service, topic: TopicName, key: str | None) -> None:
+    await _change_properties(
+        service,
+        topic,
+        lambda present: {name: each for name, each in present.items() if name != key},
+    )
+
+
+async def _change_properties(
+    service: Service, topic: TopicName, change: Callable[[Mapping[str, str]], dict[str, str]]
+) -> None:
+    check_persistent(topic)
+    partitioned = service.resources.partitioned
+    if await partitioned.get(topic) is not None:
+        await partitioned.update(
+            topic, lambda each: replace(each, properties=change(each.properties or {}))
+        )
+        return
+    found = await find_topic(service, topic)
+    await found.set_properties(change(found.properties))
+
+
+def _present(properties: Mapping[str, str | None] | None) -> dict[str, str]:
+    return {key: value for key, value in (properties or {}).items() if value is not None}
+
+
+# Finding and checking
+async def find_topic(service: Service, topic: TopicName) -> AnyTopic:
+    """The live topic; a partitioned topic's own name is not one."""
+    try:
+        return await service.load_topic(topic)
+    except TopicNotFound as missing:
+        successor = await find_successor(service, topic)
+        if successor is None:
+            raise
+        if was_regular(await service.scalable.metadata(successor)):
+            await check_regular_name(service, topic)
+        raise TopicNotFound(f"{missing.sentence}: it is scalable, {successor}") from None
+
+
+async def find_persistent(service: Service, topic: TopicName, what: str) -> PersistentTopic:
+    """`what` is not done to others."""
+    if not topic.is_persistent:
+        raise not_allowed(what)
+    found = await find_topic(service, topic)
+    assert isinstance(found, PersistentTopic), "the domain says so"
+    return found
+
+
+def not_allowed(what: str) -> BrokerError:
+    return MethodNotAllowed(f"{what} on a non-persistent topic is not allowed")
+
+
+def check_persistent(topic: TopicName) -> None:
+    if not topic.is_persistent:
+        raise NotAcceptable("Need to provide a persistent topic name")
+
+
+async def check_not_partitioned(service: Service, topic: TopicName, sentence: str) -> None:
+    if await service.resources.partitioned.get(topic) is not None:
+        raise MethodNotAllowed(sentence)
+
+
+def partitions_of(topic: TopicName, metadata: PartitionedTopicMetadata) -> Sequence[TopicName]:
+    return [topic.partition(index) for index in range(metadata.partitions)]
+
+
+async def for_each(
+    topics: Sequence[TopicName], act: Callable[[TopicName], Awaitable[None]]
+) -> None:
+    """Several at once, but not all of a large topic."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def act_on(topic: TopicName) -> None:
+        async with gate:
+            await act(topic)
+
+    await asyncio.gather(*(act_on(topic) for topic in topics))
+
+
+async def check_namespace(service: Service, namespace: NamespaceName) -> None:
+    policies = await service.resources.namespaces.get(namespace)
+    if policies is None or policies.deleted:
+        raise NamespaceNotFound(f"Namespace not found: {namespace}")
+
+
+async def check_new(service: Service, topic: TopicName) -> None:
+    """Neither a topic nor a partitioned or scalable topic of this name may exist."""
+    record = await service.scalable.records.get(topic.base) if topic.is_persistent else None
+    if record is not None and not was_regular(record):
+        raise Conflict(f"This topic already exists as a scalable topic: {scalable_name(topic)}")
+    await check_regular(service, topic)
+    is_partitioned = await service.resources.partitioned.get(topic) is not None
+    if is_partitioned or await service.topic_exists(topic):
+        raise Conflict("This topic already exists")
+
+
+async def check_exists(service: Service, topic: TopicName) -> None:
+    if topic.domain is TopicDomain.TOPIC:
+        await service.scalable.metadata(topic)
+        return
+    if await service.resources.partitioned.get(topic) is not None:
+        return
+    if not await service.topic_exists(topic):
+        raise TopicNotFound(f"Topic {topic} not found")
+
+
+async def forget_topic(service: Service, topic: TopicName) -> None:
+    """What outlives a topic's log: its schemas, its policies and the permissions on it."""
+    await service.schemas.delete_storage(topic)
+    await service.policies.delete(topic)
+    await forget_permissions(service, topic)

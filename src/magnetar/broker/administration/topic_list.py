@@ -1,0 +1,186 @@
+"""Names of a namespace's topics: all of them, one page, or some after the other."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from magnetar.broker.administration.hash_range import bundle_of, check_range
+from magnetar.broker.administration.record import load_policies
+from magnetar.broker.administration.registry import Listing, carries_out
+from magnetar.broker.api.bundle import BundleApi
+from magnetar.broker.topic_tree import NAMES_AHEAD
+from magnetar.errors import BadRequest
+from magnetar.model.name import (
+    NamespaceName,
+    TopicDomain,
+    TopicName,
+    parse_stored_topic,
+    parse_topic,
+)
+from magnetar.model.scalable import namespace_path
+from magnetar.rules.system import is_system_topic
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+PAGE_MAX: Final = 100_000
+_MODES: Final[Mapping[str, tuple[TopicDomain, ...]]] = {
+    "PERSISTENT": (TopicDomain.PERSISTENT,),
+    "NON_PERSISTENT": (TopicDomain.NON_PERSISTENT,),
+    "ALL": (TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT),
+    "SCALABLE": (TopicDomain.TOPIC,),
+}
+"""Scalable topics are listed when asked for: clients that ask for all cannot attach to them."""
+
+_Keep: TypeAlias = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    namespace: NamespaceName
+    domains: tuple[TopicDomain, ...]
+    bundle: str | None = None
+    include_system: bool = False
+    after: str | None = None
+    """The last name of the page before, in full or without domain and namespace."""
+    limit: int | None = None
+
+    @property
+    def is_page(self) -> bool:
+        return self.after is not None or self.limit is not None
+
+
+def parse_mode(mode: str) -> tuple[TopicDomain, ...]:
+    domains = _MODES.get(mode.upper())
+    if domains is None:
+        raise BadRequest(f"mode is one of {', '.join(_MODES)}, not {mode!r}")
+    return domains
+
+
+@carries_out("topics.list")
+async def list_topics(
+    service: Service,
+    namespace: NamespaceName,
+    domain: TopicDomain,
+    include_system: bool,
+    bundle: str | None,
+    limit: int | None,
+    after: str | None,
+) -> Listing:
+    return make_listing(
+        service, Selection(namespace, (domain,), bundle, include_system, after, limit)
+    )
+
+
+def make_listing(service: Service, selection: Selection) -> Listing:
+    return Listing(partial(_find_names, service, selection), partial(_runs, service, selection))
+
+
+async def _find_names(service: Service, selection: Selection) -> Sequence[str]:
+    """All names, sorted by domain; a page has the order of the runs."""
+    found: list[str] = []
+    async for run in _runs(service, selection):
+        found += run
+    if selection.is_page:
+        return found
+    order = {f"{domain.value}:": place for place, domain in enumerate(selection.domains)}
+    return sorted(found, key=lambda name: (order[name[: name.index("/")]], name))
+
+
+async def _runs(service: Service, selection: Selection) -> AsyncIterator[Sequence[str]]:
+    """Some names after the other, never many at once.
+
+    The order is that of the domains, in one that of the buckets, in one that of the nodes. It
+    follows from the names alone, so that a page begins after any name, whether or not it exists.
+    """
+    await load_policies(service, selection.namespace)
+    after = _parse_after(selection)
+    left = PAGE_MAX if selection.limit is None else _check_limit(selection.limit)
+    domains = selection.domains
+    if after is not None:
+        domains = domains[domains.index(after.domain) :]
+    for domain in domains:
+        keep = await _keep(service, selection, domain)
+        start = after if after is not None and after.domain is domain else None
+        ahead = min(left, NAMES_AHEAD)
+        async for names in _scan(service, selection.namespace, domain, start, ahead):
+            kept = names if keep is None else [name for name in names if keep(name)]
+            if selection.limit is not None:
+                kept = kept[:left]
+                left -= len(kept)
+            if kept:
+                yield kept
+            if left == 0:
+                return
+
+
+async def _scan(
+    service: Service,
+    namespace: NamespaceName,
+    domain: TopicDomain,
+    after: TopicName | None,
+    ahead: int,
+) -> AsyncIterator[Sequence[str]]:
+    if domain is TopicDomain.PERSISTENT:
+        async for names in service.tree.scan(namespace, domain, after=after, names_ahead=ahead):
+            yield names
+        return
+    if domain is TopicDomain.TOPIC:
+        found = [name.full for name in await service.scalable.list(namespace)]
+    else:
+        found = await service.list_topics(namespace, domain)
+    yield found if after is None else [name for name in found if name > after.full]
+
+
+async def _keep(service: Service, selection: Selection, domain: TopicDomain) -> _Keep | None:
+    """Which names are asked for; None when all are."""
+    namespace = selection.namespace
+    if selection.bundle and domain is not TopicDomain.TOPIC:
+        boundaries = await BundleApi(service).boundaries(namespace)
+        wanted = check_range(namespace, selection.bundle, boundaries)
+
+        def in_bundle(name: str) -> bool:
+            topic = parse_stored_topic(name)
+            is_kept = selection.include_system or not is_system_topic(topic)
+            return is_kept and bundle_of(topic, boundaries) == wanted
+
+        return in_bundle
+    if selection.include_system or domain is TopicDomain.TOPIC:
+        return None
+    if is_system_topic(TopicName(domain, namespace, "any")):
+        return lambda name: False
+    # Few names hold what every system topic has in its name; only those are looked at.
+    return lambda name: "__" not in name or not is_system_topic(parse_stored_topic(name))
+
+
+@carries_out("topics.count")
+async def count_topics(service: Service, namespace: NamespaceName) -> Mapping[str, int]:
+    await load_policies(service, namespace)
+    loaded = await service.list_topics(namespace, TopicDomain.NON_PERSISTENT)
+    scalable = await service.store.count_children(namespace_path(namespace))
+    persistent = await service.tree.count(namespace, TopicDomain.PERSISTENT)
+    return {
+        TopicDomain.PERSISTENT.value: persistent,
+        TopicDomain.NON_PERSISTENT.value: len(loaded),
+        TopicDomain.TOPIC.value: scalable,
+    }
+
+
+def _check_limit(limit: int) -> int:
+    if not 1 <= limit <= PAGE_MAX:
+        raise BadRequest(f"limit is from 1 to {PAGE_MAX}, not {limit}")
+    return limit
+
+
+def _parse_after(selection: Selection) -> TopicName | None:
+    if selection.after is None:
+        return None
+    if "://" not in selection.after:
+        return TopicName(selection.domains[0], selection.namespace, selection.after)
+    topic = parse_topic(selection.after)
+    if topic.namespace != selection.namespace or topic.domain not in selection.domains:
+        raise BadRequest(f"after is not the name of a topic that is listed here: {topic}")
+    return topic
