@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from tests.unit.golden.gate_transcript import gate_transcript
 from tests.unit.golden.record import compare, differing
 from tests.unit.golden.rest_script import rest_requests
 from tests.unit.golden.transcript import rest_transcript
@@ -47,3 +48,7 @@ def test_the_metadata_store_makes_no_other_difference_than_recorded(
     settings = {"topicPoliciesServiceClassName": METADATA_STORE}
     by_store = asyncio.run(rest_transcript(rest_requests(), **settings))
     compare("rest-metadata-store.txt", differing(by_system_topic, by_store))
+
+
+def test_every_refusal_and_redirect_is_the_recorded_one() -> None:
+    compare("rest-gate.txt", asyncio.run(gate_transcript()))
