@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Final
 
-from magnetar.client.admin.network import READ_BYTES, Stream
+from magnetar.client.admin.network import CALLS_MAX, READ_BYTES, Stream
 from magnetar.client.tls import Tls, load_tls
-
-_CALLS_MAX: Final = 8
 
 
 class _LoopStream:
@@ -37,7 +34,7 @@ class LoopNetwork:
     """For the tasks of one event loop; those past the bound wait for their turn."""
 
     def __init__(self) -> None:
-        self.turns = asyncio.Semaphore(_CALLS_MAX)
+        self.turns = asyncio.Semaphore(CALLS_MAX)
 
     async def dial(self, host: str, port: int, tls: Tls | None, timeout_s: float) -> Stream:
         context = None if tls is None else await asyncio.to_thread(load_tls, tls)

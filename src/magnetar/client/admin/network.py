@@ -15,6 +15,9 @@ from magnetar.client.tls import Tls, load_tls
 
 T = TypeVar("T")
 
+CALLS_MAX: Final = 8
+"""How many calls of one client on an event loop are under way at a time, and how many connections
+to one address are kept."""
 READ_BYTES: Final = 1 << 16
 
 

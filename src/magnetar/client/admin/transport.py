@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, quote, urlencode, urljoin, urlsplit
 
 import h11
 
-from magnetar.client.admin.network import Network, Stream
+from magnetar.client.admin.network import CALLS_MAX, Network, Stream
 from magnetar.client.authentication import Authentication, http_headers
 from magnetar.client.error import (
     AdminUnreachable,
@@ -29,7 +29,6 @@ _NO_BODY: Final = object()
 _LINES: Final = "application/x-ndjson"
 _LINES_OR_ARRAY: Final = f"{_LINES}, application/json;q=0.5"
 _HEAD_BYTES_MAX: Final = 1 << 17
-_IDLE_MAX: Final = 8
 _PORTS: Final = {"http": 80, "https": 443}
 
 Query: TypeAlias = Mapping[str, str | int | bool | list[str] | None]
@@ -52,17 +51,13 @@ def format_path(*parts: str | int) -> str:
 
 def format_query(query: Query | None) -> str:
     """Spell a query string; None values are left out, lists are repeated."""
-    pairs: list[tuple[str, str]] = []
-    for key, value in (query or {}).items():
-        if value is None:
-            continue
-        if isinstance(value, bool):
-            pairs.append((key, "true" if value else "false"))
-        elif isinstance(value, list):
-            pairs.extend((key, item) for item in value)
-        else:
-            pairs.append((key, str(value)))
-    return "?" + urlencode(pairs) if pairs else ""
+    given = {
+        key: str(value).lower() if isinstance(value, bool) else value
+        for key, value in (query or {}).items()
+        if value is not None
+    }
+    text = urlencode(given, doseq=True)
+    return f"?{text}" if text else ""
 
 
 class _Connection:
@@ -275,7 +270,7 @@ class Transport:
 
     def _release(self, connection: _Connection) -> None:
         idle = self._idle.setdefault(connection.origin, [])
-        if not self._is_closed and len(idle) < _IDLE_MAX and connection.renew():
+        if not self._is_closed and len(idle) < CALLS_MAX and connection.renew():
             idle.append(connection)
         else:
             connection.close()
@@ -358,9 +353,7 @@ def _reason(answer: Answer) -> str:
         return reason.strip()
     text = answer.body.decode("utf-8", errors="replace").strip()
     if not text or text.startswith("<"):
-        return f"The admin service answered {answer.status} {_phrase(answer.status)}"
+        phrases = {each.value: each.phrase for each in HTTPStatus}
+        phrase = phrases.get(answer.status, "without a reason")
+        return f"The admin service answered {answer.status} {phrase}"
     return text
-
-
-def _phrase(status: int) -> str:
-    return next((each.phrase for each in HTTPStatus if each == status), "without a reason")

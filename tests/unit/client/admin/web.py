@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,7 +39,7 @@ class ScriptedWeb:
 
 
 @contextmanager
-def scripted_web() -> Iterator[ScriptedWeb]:
+def scripted_web(tls: ssl.SSLContext | None = None) -> Iterator[ScriptedWeb]:
     web = ScriptedWeb()
 
     class Handler(BaseHTTPRequestHandler):
@@ -75,6 +76,9 @@ def scripted_web() -> Iterator[ScriptedWeb]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     web.url = f"http://127.0.0.1:{server.server_address[1]}"
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+        web.url = f"https://localhost:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
