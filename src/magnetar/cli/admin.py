@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -145,17 +147,22 @@ def _call(group: str, verb: Verb, words: list[str]) -> int:
         options = parser.parse_args(words)
     except SystemExit as end:  # --help printed its text
         return int(end.code or 0)
-    with AdminClient(
-        options.admin_url,
-        authentication=make_authentication(options),
-        tls=make_tls(options),
-        timeout=options.timeout,
-    ) as admin:
+    with (
+        warnings.catch_warnings(record=True, action="always", category=UserWarning) as notes,
+        AdminClient(
+            options.admin_url,
+            authentication=make_authentication(options),
+            tls=make_tls(options),
+            timeout=options.timeout,
+        ) as admin,
+    ):
         result = verb.run(admin, options)
         if isinstance(result, Iterator):
             for line in format_lines(result, options.output):
                 print(line)
             return 0
+    for note in notes:
+        print(f"magnetar: {note.message}", file=sys.stderr)
     if verb.shows:
         text = format_result(result, options.output)
         if text:

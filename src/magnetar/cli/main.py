@@ -34,7 +34,7 @@ def main(words: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_PIPE_CLOSED
     except MagnetarError as error:
-        _complain(error.sentence)
+        _complain(error.sentence, "\n".join(getattr(error, "__notes__", ())))
         return EXIT_REFUSED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

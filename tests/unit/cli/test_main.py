@@ -154,3 +154,16 @@ def test_an_admin_verb_loads_nothing_heavy(words: list[str]) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
     )
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+def test_what_the_broker_notes_goes_to_the_error_stream(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    note = (("X-Magnetar-Note", "Send SIGTERM."),)
+    with scripted_web() as web:
+        web.answers = [Answer(200, "", note), Answer(501, '{"reason":"not supported"}', note)]
+        words = ["admin", "--admin-url", web.url, "brokers"]
+        assert main([*words, "update-dynamic-config", "-c", "k", "-v", "v"]) == 0
+        assert capsys.readouterr() == ("", "magnetar: Send SIGTERM.\n")
+        assert main([*words, "shutdown"]) == 1
+        assert capsys.readouterr() == ("", "magnetar: not supported\nSend SIGTERM.\n")

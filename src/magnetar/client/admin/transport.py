@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
@@ -26,6 +27,7 @@ from magnetar.client.tls import Tls, with_certificate
 _REDIRECTS_MAX: Final = 5
 _REDIRECT_STATUSES: Final = (301, 302, 307, 308)
 _NO_BODY: Final = object()
+_NOTE: Final = "x-magnetar-note"
 _LINES: Final = "application/x-ndjson"
 _LINES_OR_ARRAY: Final = f"{_LINES}, application/json;q=0.5"
 _HEAD_BYTES_MAX: Final = 1 << 17
@@ -329,8 +331,15 @@ def _format_request(method: str, parts: SplitResult, headers: Mapping[str, str])
 
 
 def _accept(answer: Answer) -> Answer:
+    """What a broker notes about an answer is a warning, or stands with the refusal."""
+    note = answer.headers.get(_NOTE)
     if not 200 <= answer.status < 300:
-        raise decode_status(answer.status, _reason(answer))
+        refusal = decode_status(answer.status, _reason(answer))
+        if note:
+            refusal.add_note(note)
+        raise refusal
+    if note:
+        warnings.warn(note, stacklevel=2)
     return answer
 
 

@@ -190,6 +190,17 @@ def test_a_refusal_carries_status_and_reason(
         assert caught.value.status == answer.status  # type: ignore[attr-defined]
 
 
+def test_what_the_broker_notes_is_a_warning_or_stands_with_the_refusal() -> None:
+    note = (("X-Magnetar-Note", "Send SIGTERM."),)
+    with scripted_web() as web, AdminClient(web.url) as admin:
+        web.answers = [Answer(200, "", note), Answer(501, '{"reason":"not supported"}', note)]
+        with pytest.warns(UserWarning, match=r"^Send SIGTERM\.$"):
+            admin.brokers.set_dynamic("k", "v")
+        with pytest.raises(AdminServerFailed, match="not supported") as caught:
+            admin.brokers.shutdown()
+        assert caught.value.__notes__ == ["Send SIGTERM."]
+
+
 def test_a_redirect_is_followed_with_method_and_body() -> None:
     with scripted_web() as first, scripted_web() as second, AdminClient(first.url) as admin:
         target = f"{second.url}/admin/v2/persistent/t/n/x/partitions?authoritative=true"
