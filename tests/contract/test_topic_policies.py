@@ -11,22 +11,24 @@ from msgspec.structs import replace
 
 from magnetar.broker.topicpolicy.contract import PolicyUpdate
 from magnetar.errors import NotAllowed
+from magnetar.model.choice import (
+    BacklogAction,
+    BacklogQuotaType,
+    InactiveTopicDeleteMode,
+    SubscriptionTypeName,
+)
 from magnetar.model.name import parse_topic
 from magnetar.model.policy import (
     AutoSubscriptionCreationOverride,
-    BacklogAction,
     BacklogQuota,
-    BacklogQuotaType,
     DispatchRate,
     EntryFilters,
-    InactiveTopicDeleteMode,
     InactiveTopicPolicies,
     PersistencePolicies,
     PublishRate,
     RetentionPolicies,
     SubscribeRate,
     SubscriptionPolicies,
-    SubscriptionTypeName,
     TopicPolicies,
 )
 from magnetar.model.schema import CompatibilityStrategy

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 from magnetar.model.limit import rows
+from magnetar.operation.policy_table import POLICIES
 from magnetar.runtime.key import Use, load_keys
 from tests.tidy.source import PACKAGE
 from tools.generate_configuration import ATTRIBUTES, PAGE, render_attributes, render_page
@@ -21,10 +22,11 @@ def test_the_attributes_and_the_page_are_written_from_the_tables() -> None:
 
 
 def test_every_acting_key_is_read_somewhere_and_no_other_is() -> None:
-    """Limits are read through a table of their own, whose rows are tested to be enforced."""
+    """Limits and policies are read through tables of their own, whose rows are tested to act."""
     sources = "".join(path.read_text() for path in PACKAGE.rglob("*.py") if path != ATTRIBUTES)
     read = set(re.findall(r"\b_?(?:config|configuration|settings)\.(\w+)", sources))
-    assert ACTING - read <= {row.key for row in rows()}
+    policies = {key for each in POLICIES for key in re.findall(r"[^ =|]+", each.broker)}
+    assert ACTING - read <= {row.key for row in rows()} | policies
     assert (read & KEYS.keys()) - ACTING == set()
 
 

@@ -20,7 +20,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "__main__": ("cli",),
     "errors": (),
     "model": ("errors",),
-    "rules": ("model", "errors"),
+    "rules": ("operation", "model", "errors"),
     "wire": ("model", "errors"),
     "runtime": ("errors",),
     "metadata": ("model", "runtime", "errors"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from magnetar.admin import (
     namespace,
-    namespace_policy,
+    namespace_property,
+    policy,
     scalable,
     subscription,
-    topic_policy,
 )
 from magnetar.admin.application import Application
 from magnetar.admin.bind import make_routes
@@ -21,9 +21,10 @@ _TABLES = (
     namespace.ROOT_TABLE,
     namespace.TENANT_TABLE,
     namespace.TABLE,
-    namespace_policy.TABLE,
+    policy.NAMESPACE_TABLE,
+    namespace_property.TABLE,
     subscription.TABLE,
-    topic_policy.TABLE,
+    policy.TOPIC_TABLE,
     scalable.TABLE,
     scalable.SPELLED_OUT_TABLE,
     scalable.LIST_TABLE,

@@ -4,27 +4,19 @@ policies in force is the ledgers' business.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
+
+from msgspec import convert, structs
 
 from magnetar.ledger.chain import ChainPolicy
-from magnetar.model.policy import (
-    AutoSubscriptionCreationOverride,
-    BacklogAction,
-    BacklogQuota,
-    BacklogQuotaType,
-    DispatchRate,
-    InactiveTopicDeleteMode,
-    InactiveTopicPolicies,
-    PersistencePolicies,
-    PublishRate,
-    RetentionPolicies,
-    SubscribeRate,
-    SubscriptionTypeName,
-    TopicPolicies,
-)
+from magnetar.model.choice import BacklogQuotaType, SubscriptionTypeName
+from magnetar.model.policy import BacklogQuota, TopicPolicies
 from magnetar.model.schema import CompatibilityStrategy
-from magnetar.model.validation import QuorumMax
+from magnetar.operation.policy import AnyPolicy, Context, Level, QuorumMax
+from magnetar.operation.policy_table import POLICIES
+from magnetar.operation.policy_type import value_type
 from magnetar.rules.policy import AutoTopicCreation, BrokerDefaults, EffectivePolicy
+from magnetar.rules.policy_field import spell_value
 from magnetar.runtime.configuration import Configuration
 
 _MIB: Final = 1 << 20
@@ -64,99 +56,54 @@ def plan_chain(policy: EffectivePolicy) -> ChainPolicy:
     )
 
 
-def read_quorum_max(config: Configuration) -> QuorumMax:
-    """There is one copy of an entry here, whatever is asked for: with maxima of 1 the broker
-    refuses policies that want more.
+def plan_context(config: Configuration) -> Context:
+    """What the broker's configuration lets policies ask for.
+
+    There is one copy of an entry here, whatever is asked for: with maxima of 1 the broker refuses
+    policies that want more.
     """
-    return QuorumMax(
-        config.managedLedgerMaxEnsembleSize,
-        config.managedLedgerMaxWriteQuorum,
-        config.managedLedgerMaxAckQuorum,
+    return Context(
+        quorum_max=QuorumMax(
+            config.managedLedgerMaxEnsembleSize,
+            config.managedLedgerMaxWriteQuorum,
+            config.managedLedgerMaxAckQuorum,
+        ),
+        partitions_max=config.maxNumPartitionsPerPartitionedTopic,
+        message_bytes_max=config.maxMessageSize,
     )
+
+
+def read_broker_value(policy: AnyPolicy, config: Configuration) -> Any:
+    """What the configuration says for topics and namespaces that say nothing."""
+    if "=" not in policy.broker:
+        return config.get(policy.broker)
+    members = (each.split("=") for each in policy.broker.split())
+    found = {name: _first(config, keys.split("|")) for name, keys in members}
+    return convert(found, value_type(policy, Level.TOPIC))
+
+
+def _first(config: Configuration, keys: list[str]) -> object:
+    return next((value for key in keys if (value := config.get(key)) is not None), None)
 
 
 def _plan_broker_level(config: Configuration) -> TopicPolicies:
-    quota = BacklogQuota(
-        limitSize=int(config.backlogQuotaDefaultLimitGB * _GIB)
-        if config.backlogQuotaDefaultLimitGB > 0
-        else config.backlogQuotaDefaultLimitBytes,
-        limitTime=config.backlogQuotaDefaultLimitSecond,
-        policy=BacklogAction(config.backlogQuotaDefaultRetentionPolicy),
-    )
+    fields: dict[str, Any] = {}
+    for policy in POLICIES:
+        if policy.topic is not None and policy.broker:
+            value = read_broker_value(policy, config)
+            fields |= spell_value(policy, Level.TOPIC, 0 if value is None else value)
+    quota: BacklogQuota = fields["backLogQuotaMap"]
+    if config.backlogQuotaDefaultLimitGB > 0:
+        quota = structs.replace(quota, limitSize=int(config.backlogQuotaDefaultLimitGB * _GIB))
+    fields["backLogQuotaMap"] = dict.fromkeys(BacklogQuotaType, quota)
     enabled = config.subscriptionTypesEnabled
-    return TopicPolicies(
-        backLogQuotaMap=dict.fromkeys(BacklogQuotaType, quota),
-        subscriptionTypesEnabled=tuple(
-            each for each in SubscriptionTypeName if each.value in enabled
-        ),
-        persistence=PersistencePolicies(
-            bookkeeperEnsemble=_number(config, "managedLedgerDefaultEnsembleSize"),
-            bookkeeperWriteQuorum=_number(config, "managedLedgerDefaultWriteQuorum"),
-            bookkeeperAckQuorum=_number(config, "managedLedgerDefaultAckQuorum"),
-        ),
-        retentionPolicies=RetentionPolicies(
-            retentionTimeInMinutes=config.defaultRetentionTimeInMinutes,
-            retentionSizeInMB=config.defaultRetentionSizeInMB,
-        ),
-        deduplicationEnabled=config.brokerDeduplicationEnabled,
-        messageTTLInSeconds=config.ttlDurationDefaultInSeconds,
-        subscriptionExpirationTimeInMinutes=config.subscriptionExpirationTimeMinutes,
-        maxProducerPerTopic=config.maxProducersPerTopic,
-        maxConsumerPerTopic=config.maxConsumersPerTopic,
-        maxConsumersPerSubscription=config.maxConsumersPerSubscription,
-        maxSubscriptionsPerTopic=config.maxSubscriptionsPerTopic,
-        maxUnackedMessagesOnConsumer=config.maxUnackedMessagesPerConsumer,
-        maxUnackedMessagesOnSubscription=config.maxUnackedMessagesPerSubscription,
-        delayedDeliveryEnabled=config.delayedDeliveryEnabled,
-        delayedDeliveryTickTimeMillis=_number(config, "delayedDeliveryTickTimeMillis"),
-        delayedDeliveryMaxDelayInMillis=config.delayedDeliveryMaxDelayInMillis,
-        inactiveTopicPolicies=_plan_inactive(config),
-        dispatchRate=DispatchRate(
-            dispatchThrottlingRateInMsg=config.dispatchThrottlingRatePerTopicInMsg,
-            dispatchThrottlingRateInByte=config.dispatchThrottlingRatePerTopicInByte,
-        ),
-        subscriptionDispatchRate=DispatchRate(
-            dispatchThrottlingRateInMsg=config.dispatchThrottlingRatePerSubscriptionInMsg,
-            dispatchThrottlingRateInByte=config.dispatchThrottlingRatePerSubscriptionInByte,
-        ),
-        publishRate=PublishRate(
-            publishThrottlingRateInMsg=config.maxPublishRatePerTopicInMessages,
-            publishThrottlingRateInByte=config.maxPublishRatePerTopicInBytes,
-        ),
-        subscribeRate=SubscribeRate(
-            subscribeThrottlingRatePerConsumer=config.subscribeThrottlingRatePerConsumer,
-            ratePeriodInSecond=config.subscribeRatePeriodPerConsumerInSecond,
-        ),
-        compactionThreshold=config.brokerServiceCompactionThresholdInBytes,
-        deduplicationSnapshotIntervalSeconds=config.brokerDeduplicationSnapshotIntervalSeconds or 0,
-        maxMessageSize=config.maxMessageSize,
-        schemaCompatibilityStrategy=_strategy(config.schemaCompatibilityStrategy),
-        schemaValidationEnforced=config.isSchemaValidationEnforced,
-        autoSubscriptionCreationOverride=AutoSubscriptionCreationOverride(
-            allowAutoSubscriptionCreation=config.allowAutoSubscriptionCreation
-        ),
+    fields["subscriptionTypesEnabled"] = tuple(
+        each for each in SubscriptionTypeName if each.value in enabled
     )
-
-
-def _plan_inactive(config: Configuration) -> InactiveTopicPolicies:
-    seconds = config.brokerDeleteInactiveTopicsMaxInactiveDurationSeconds
-    if seconds is None:
-        seconds = config.brokerDeleteInactiveTopicsFrequencySeconds
-    return InactiveTopicPolicies(
-        inactiveTopicDeleteMode=InactiveTopicDeleteMode(config.brokerDeleteInactiveTopicsMode),
-        maxInactiveDurationSeconds=seconds,
-        deleteWhileInactive=config.brokerDeleteInactiveTopicsEnabled,
-    )
+    fields["schemaCompatibilityStrategy"] = _strategy(config.schemaCompatibilityStrategy)
+    return TopicPolicies(**fields)
 
 
 def _strategy(text: str) -> CompatibilityStrategy:
     strategy = CompatibilityStrategy(text)
-    if strategy is CompatibilityStrategy.UNDEFINED:
-        return CompatibilityStrategy.FULL
-    return strategy
-
-
-def _number(config: Configuration, key: str) -> int:
-    value = config.get(key)
-    assert isinstance(value, int), key
-    return value
+    return CompatibilityStrategy.FULL if strategy is CompatibilityStrategy.UNDEFINED else strategy

@@ -43,7 +43,7 @@ _GROUPS: Final[Mapping[str, Group]] = {
     "tenants": Group("tenants", ("operation.tenant:TABLE",)),
     "namespaces": Group(
         "namespaces, their policies and bundles",
-        ("cli.namespace:VERBS", "cli.namespace_policy:VERBS"),
+        ("cli.namespace:VERBS", "cli.policy:NAMESPACE_VERBS"),
     ),
     "topics": Group(
         "topics, their subscriptions, stats and policies",
@@ -54,7 +54,7 @@ _GROUPS: Final[Mapping[str, Group]] = {
             "operation.topic:ACCESS+cli.topic:OWN",
             "operation.topic_message:TABLE+cli.topic:OWN",
             "cli.subscription:TOPIC_VERBS",
-            "cli.topic_policy:TOPIC_VERBS",
+            "cli.policy:TOPIC_VERBS",
         ),
     ),
     "scalable-topics": Group(
@@ -66,7 +66,7 @@ _GROUPS: Final[Mapping[str, Group]] = {
         ),
     ),
     "subscriptions": Group("subscriptions of a topic", ("cli.subscription:VERBS",)),
-    "topicPolicies": Group("policies set on a topic itself", ("cli.topic_policy:VERBS",)),
+    "topicPolicies": Group("policies set on a topic itself", ("cli.policy:VERBS",)),
     "schemas": Group("schemas of topics", ("operation.schema:TABLE+cli.schema:OWN",)),
 }
 _ALIASES: Final[Mapping[str, str]] = {

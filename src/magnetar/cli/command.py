@@ -71,6 +71,16 @@ class Switch(NamedTuple):
 Part: TypeAlias = Argument | Flag | Switch
 
 
+ENABLE = Switch(("-e", "--enable"), "switch it on")
+DISABLE = Switch(("-d", "--disable"), "switch it off")
+
+
+def choose_enabled(options: Options) -> bool:
+    if options.enable == options.disable:
+        raise UsageError("magnetar: give one of --enable and --disable")
+    return bool(options.enable)
+
+
 class Verb(NamedTuple):
     """One command of a group: `run` gets the admin client and the parsed options."""
 

@@ -1,333 +1,207 @@
-"""The policies that the verbs `get-`, `set-` and `remove-` know."""
+"""The verbs `get-`, `set-` and `remove-` of each policy, made from its row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
-from magnetar.cli.autoscale import AUTO_SCALE
-from magnetar.cli.command import Flag, Options, Switch, UsageError
-from magnetar.cli.form import DISABLE, ENABLE, Form, choose_enabled
-from magnetar.cli.limit import LIMITS
+from magnetar.cli.command import NAMESPACE, TOPIC, Flag, Options, Part, Switch, UsageError, Verb
 from magnetar.cli.value import parse_duration_ms, parse_duration_s, parse_list, parse_size
+from magnetar.operation.policy import Absent, AnyPolicy, At, Level, Option, Toggle, Unit
+from magnetar.operation.policy_table import POLICIES, SUBSCRIPTION_RATE
 
-_MEGABYTE: Final = 2**20
-
-
-def _build_retention(options: Options) -> dict[str, int]:
-    minutes = options.time if options.time < 0 else options.time // 60
-    megabytes = options.size if options.size < 0 else options.size // _MEGABYTE
-    return {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}
-
-
-def _build_inactive(options: Options) -> dict[str, Any]:
-    if options.enable_delete_while_inactive == options.disable_delete_while_inactive:
-        raise UsageError(
-            "magnetar: give one of --enable-delete-while-inactive and"
-            " --disable-delete-while-inactive"
-        )
-    return {
-        "inactiveTopicDeleteMode": options.delete_mode,
-        "maxInactiveDurationSeconds": options.max_inactive_duration,
-        "deleteWhileInactive": options.enable_delete_while_inactive,
-    }
+_SENTENCES: Final = {"get": "show", "set": "set", "remove": "unset"}
+_APPLIED: Final = Switch(("-ap", "--applied"), "what holds, be it set here, above or by default")
+_SUBSCRIPTION: Final = Flag(("-s", "--subscription"), "of this subscription alone", default="")
+_GLOBAL: Final = Switch(("-g", "--global"), "the setting for all clusters", "is_global")
+_NOWHERE: Final = At("")
 
 
-def _build_auto_topic(options: Options) -> dict[str, Any]:
-    allowed = choose_enabled(options)
-    value: dict[str, Any] = {"allowAutoTopicCreation": allowed}
-    if allowed:
-        value["topicType"] = options.type
-        if options.num_partitions is not None:
-            value["defaultNumPartitions"] = options.num_partitions
-    return value
+def _whole(parse: Callable[[str], int], unit: int) -> Callable[[str], int]:
+    """Count in a larger unit; a negative number stands for no limit and stays."""
+
+    def parse_whole(text: str) -> int:
+        value = parse(text)
+        return value if value < 0 else value // unit
+
+    return parse_whole
 
 
-def _build_offload(options: Options) -> dict[str, Any]:
-    value = {
-        "managedLedgerOffloadDriver": options.driver,
-        "managedLedgerOffloadRegion": options.region,
-        "managedLedgerOffloadBucket": options.bucket,
-        "managedLedgerOffloadServiceEndpoint": options.endpoint,
-        "managedLedgerOffloadThresholdInBytes": options.offloadAfterThreshold,
-        "managedLedgerOffloadThresholdInSeconds": options.offloadAfterThresholdInSeconds,
-        "managedLedgerOffloadDeletionLagInMillis": options.offloadAfterElapsed,
-    }
-    if options.offloadedReadPriority is not None:
-        priority = options.offloadedReadPriority.upper().replace("-", "_")
-        value["managedLedgerOffloadedReadPriority"] = priority
-    return {key: item for key, item in value.items() if item is not None}
+_PARSERS: Final[Mapping[Unit, Callable[[str], Any]]] = {
+    Unit.COUNT: int,
+    Unit.NUMBER: float,
+    Unit.SECONDS: parse_duration_s,
+    Unit.MILLISECONDS: parse_duration_ms,
+    Unit.MINUTES: _whole(parse_duration_s, 60),
+    Unit.BYTES: parse_size,
+    Unit.MEGABYTES: _whole(parse_size, 2**20),
+    Unit.NAMES: parse_list,
+    Unit.FILE: Path,
+}
 
 
-_FORMS: Final[tuple[Form, ...]] = (
-    Form(
-        "retention",
-        "how long acknowledged messages are kept",
-        (
-            Flag(
-                ("-t", "--time"),
-                "for how long, such as 90s, 3h, 2d; 0 for no retention, -1 for ever",
-                parse=parse_duration_s,
-                required=True,
-            ),
-            Flag(
-                ("-s", "--size"),
-                "how much, such as 512M or 16G; 0 for no retention, -1 without limit",
-                parse=parse_size,
-                required=True,
-            ),
-        ),
-        _build_retention,
+def _flag(option: Option, at: At) -> Flag | Switch:
+    names = tuple(name.format(name=at.name) for name in option.names)
+    help = option.help or at.what
+    if option.unit is Unit.SWITCH:
+        return Switch(names, help)
+    parse, required = _PARSERS.get(option.unit, str), option.required
+    default, choices = option.default, option.choices
+    return Flag(names, help, parse, required, default, choices, variable=option.variable)
+
+
+def policy_parts(policy: AnyPolicy, at: At = _NOWHERE) -> Iterator[Part]:
+    """The flags that a value is built from."""
+    for option in policy.options or ():
+        if isinstance(option, Toggle):
+            yield Switch(option.on.names, option.on.help)
+            yield Switch(option.off.names, option.off.help)
+        else:
+            yield _flag(option, at)
+
+
+def build_value(policy: AnyPolicy, options: Options, at: At = _NOWHERE) -> Any:
+    """What was given, by the members of the value, or the value itself."""
+    given: dict[str, Any] = {}
+    for option in policy.options or ():
+        if isinstance(option, Toggle):
+            value = _choose(option, options)
+        else:
+            value = getattr(options, _flag(option, at).target)
+            if option.unit is Unit.CONSTANT and value is not None:
+                value = value.upper().replace("-", "_")
+            if option.unit is Unit.FILE:
+                given = {} if value is None else _read(value)
+                continue
+        if value is not None:
+            given[option.field] = value
+        if isinstance(option, Toggle) and option.only_on and not value:
+            break
+    if not policy.options:
+        return at.bodyless
+    if not given:
+        raise UsageError("magnetar: give at least one value to set")
+    return given.get("", given)
+
+
+def _choose(toggle: Toggle, options: Options) -> bool | None:
+    on, off = (Switch(each.names, each.help) for each in (toggle.on, toggle.off))
+    is_on, is_off = (bool(getattr(options, each.target)) for each in (on, off))
+    if toggle.absent is Absent.OFF:
+        return is_on
+    if is_on == is_off and (is_on or toggle.absent is Absent.REFUSED):
+        raise UsageError(f"magnetar: give one of {on.names[-1]} and {off.names[-1]}")
+    return None if is_on == is_off else is_on
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"magnetar: {path} cannot be read as JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"magnetar: {path} holds no JSON object")
+    return found
+
+
+def policy_verbs(level: Level, policies: Iterable[AnyPolicy] = POLICIES) -> tuple[Verb, ...]:
+    make = _topic_verbs if level is Level.TOPIC else _namespace_verbs
+    rows = ((policy, policy.at(level)) for policy in policies if policy.options is not None)
+    return tuple(verb for policy, at in rows if at is not None for verb in make(policy, at))
+
+
+def _verb(
+    action: str,
+    policy: AnyPolicy,
+    at: At,
+    parts: Iterable[Part],
+    run: Callable[[Any, Options], Any],
+) -> Verb:
+    aliases = policy.aliases if at.name == policy.name else ()
+    return Verb(
+        f"{action}-{at.name}",
+        f"{_SENTENCES[action]}: {at.what}",
+        tuple(parts),
+        run,
+        aliases=tuple(f"{action}-{alias}" for alias in aliases),
+        shows=action == "get",
+    )
+
+
+def _namespace_verbs(policy: AnyPolicy, at: At) -> Iterator[Verb]:
+    def get(admin: Any, options: Options) -> Any:
+        return admin.namespaces.policy(options.namespace, at.name)
+
+    def set_(admin: Any, options: Options) -> None:
+        value, query = build_value(policy, options, at), _query(policy, at, options)
+        admin.namespaces.set_policy(options.namespace, at.name, value, **query)
+
+    def remove(admin: Any, options: Options) -> None:
+        query = _query(policy, at, options)
+        admin.namespaces.remove_policy(options.namespace, at.name, **query)
+
+    key = _key(policy, at)
+    yield _verb("get", policy, at, (NAMESPACE,), get)
+    yield _verb("set", policy, at, (NAMESPACE, *policy_parts(policy, at), *key), set_)
+    if at.remove:
+        yield _verb("remove", policy, at, (NAMESPACE, *key), remove)
+
+
+def _topic_verbs(policy: AnyPolicy, at: At) -> Iterator[Verb]:
+    whose = (_SUBSCRIPTION,) if policy is SUBSCRIPTION_RATE else ()
+
+    def scope(options: Options) -> dict[str, Any]:
+        query: dict[str, Any] = {"is_global": options.is_global}
+        return {**query, "subscription": options.subscription} if whose else query
+
+    def get(admin: Any, options: Options) -> Any:
+        query = scope(options)
+        return admin.topic_policies.get(options.topic, at.name, applied=options.applied, **query)
+
+    def set_(admin: Any, options: Options) -> None:
+        value = build_value(policy, options, at)
+        query = {**_query(policy, at, options), **scope(options)}
+        admin.topic_policies.set(options.topic, at.name, value, **query)
+
+    def remove(admin: Any, options: Options) -> None:
+        query = {**_query(policy, at, options), **scope(options)}
+        admin.topic_policies.remove(options.topic, at.name, **query)
+
+    key = _key(policy, at)
+    parts = (TOPIC, *policy_parts(policy, at), *key, *whose, _GLOBAL)
+    yield _verb("get", policy, at, (TOPIC, *whose, _APPLIED, _GLOBAL), get)
+    yield _verb("set", policy, at, parts, set_)
+    if at.remove:
+        yield _verb("remove", policy, at, (TOPIC, *key, *whose, _GLOBAL), remove)
+
+
+def _key(policy: AnyPolicy, at: At) -> tuple[Part, ...]:
+    return () if policy.key is None else (_flag(policy.key, at),)
+
+
+def _query(policy: AnyPolicy, at: At, options: Options) -> dict[str, Any]:
+    if policy.key is None:
+        return {}
+    return {policy.key.field: getattr(options, _flag(policy.key, at).target)}
+
+
+NAMESPACE_VERBS: Final = policy_verbs(Level.NAMESPACE)
+TOPIC_VERBS: Final = policy_verbs(Level.TOPIC)
+VERBS: Final = (
+    Verb(
+        "delete",
+        "remove every policy of a topic",
+        (TOPIC,),
+        lambda a, o: a.topic_policies.delete(o.topic),
+        shows=False,
     ),
-    Form(
-        "message-ttl",
-        "after which time unconsumed messages count as consumed",
-        (
-            Flag(
-                ("-t", "-ttl", "--ttl", "--messageTTL"),
-                "for how long, such as 90s or 3h; 0 for ever",
-                parse=parse_duration_s,
-                required=True,
-            ),
-        ),
-        lambda o: o.ttl,
+    Verb(
+        "backend",
+        "what keeps the policies of a namespace's topics, and why",
+        (NAMESPACE,),
+        lambda a, o: a.topic_policies.backend(o.namespace),
     ),
-    Form(
-        "persistence",
-        "how many copies are written",
-        (
-            Flag(("-e", "--bookkeeper-ensemble"), "storage nodes per ledger (2)", int, default=2),
-            Flag(("-w", "--bookkeeper-write-quorum"), "copies of an entry (2)", int, default=2),
-            Flag(("-a", "--bookkeeper-ack-quorum"), "copies to wait for (2)", int, default=2),
-            Flag(
-                ("-r", "--ml-mark-delete-max-rate"),
-                "cursor writes per second, -1 for the broker's own",
-                parse=float,
-                default=-1.0,
-            ),
-        ),
-        lambda o: {
-            "bookkeeperEnsemble": o.bookkeeper_ensemble,
-            "bookkeeperWriteQuorum": o.bookkeeper_write_quorum,
-            "bookkeeperAckQuorum": o.bookkeeper_ack_quorum,
-            "managedLedgerMaxMarkDeleteRate": o.ml_mark_delete_max_rate,
-        },
-    ),
-    Form(
-        "delayed-delivery",
-        "whether messages may ask to be delivered later",
-        (
-            ENABLE,
-            DISABLE,
-            Flag(("-t", "--time"), "how exact, such as 1s (1s)", parse_duration_ms, default=1000),
-            Flag(
-                ("-md", "--maxDelay"),
-                "longest delay, 0 without limit",
-                parse_duration_ms,
-                default=0,
-            ),
-        ),
-        lambda o: {
-            "active": choose_enabled(o),
-            "tickTime": o.time,
-            "maxDeliveryDelayInMillis": o.maxDelay,
-        },
-    ),
-    Form(
-        "inactive-topic-policies",
-        "when unused topics are deleted",
-        (
-            Switch(("-e", "--enable-delete-while-inactive"), "delete unused topics"),
-            Switch(("-d", "--disable-delete-while-inactive"), "keep unused topics"),
-            Flag(
-                ("-t", "--max-inactive-duration"),
-                "unused for how long, such as 3h",
-                parse=parse_duration_s,
-                required=True,
-            ),
-            Flag(
-                ("-m", "--delete-mode"),
-                "what counts as unused",
-                required=True,
-                choices=("delete_when_no_subscriptions", "delete_when_subscriptions_caught_up"),
-            ),
-        ),
-        _build_inactive,
-    ),
-    Form(
-        "deduplication",
-        "whether repeated messages of a producer are dropped",
-        (ENABLE, DISABLE),
-        choose_enabled,
-        aliases=("deduplication-enabled",),
-    ),
-    Form(
-        "clusters",
-        "clusters the namespace is replicated to",
-        (Flag(("-c", "--clusters"), "names, with commas", parse=parse_list, required=True),),
-        lambda o: o.clusters,
-    ),
-    Form(
-        "replication-clusters",
-        "clusters the topic is replicated to",
-        (Flag(("-c", "--clusters"), "names, with commas", parse=parse_list, required=True),),
-        lambda o: o.clusters,
-    ),
-    Form(
-        "allowed-clusters",
-        "clusters that may serve the namespace",
-        (Flag(("-c", "--clusters"), "names, with commas", parse=parse_list, required=True),),
-        lambda o: o.clusters,
-    ),
-    Form(
-        "auto-topic-creation",
-        "whether producers and consumers create topics",
-        (
-            ENABLE,
-            DISABLE,
-            Flag(
-                ("-t", "--type"),
-                "kind of created topics (non-partitioned)",
-                choices=("partitioned", "non-partitioned"),
-                default="non-partitioned",
-            ),
-            Flag(("-n", "--num-partitions"), "partitions of created topics", parse=int),
-        ),
-        _build_auto_topic,
-    ),
-    Form(
-        "auto-subscription-creation",
-        "whether consumers create subscriptions",
-        (ENABLE, Switch(("-d", "--disable"), "switch it off (the default)")),
-        lambda o: {"allowAutoSubscriptionCreation": bool(o.enable)},
-    ),
-    Form(
-        "subscription-types-enabled",
-        "which types of subscription are allowed",
-        (
-            Flag(
-                ("-t", "--types"),
-                "Exclusive, Shared, Failover, Key_Shared, with commas",
-                parse=parse_list,
-                required=True,
-            ),
-        ),
-        lambda o: o.types,
-    ),
-    Form(
-        "entry-filters",
-        "which filters see entries before consumers",
-        (Flag(("-efn", "--entry-filters-name"), "names, with commas", required=True),),
-        lambda o: {"entryFilterNames": o.entry_filters_name},
-        aliases=("entry-filters-per-topic",),
-    ),
-    Form(
-        "dispatcher-pause-on-ack-state-persistent",
-        "whether delivery pauses while acknowledgements are being stored",
-        (),
-        lambda o: True,
-    ),
-    Form(
-        "subscription-expiration-time",
-        "after which idle time a subscription is deleted",
-        (Flag(("-t", "--time"), "minutes, 0 for never", parse=int, required=True),),
-        lambda o: o.time,
-    ),
-    Form(
-        "offload-deletion-lag",
-        "how long moved data stays where it was",
-        (Flag(("-l", "--lag"), "such as 3h or 2d", parse=parse_duration_ms, required=True),),
-        lambda o: o.lag,
-    ),
-    Form(
-        "offload-policies",
-        "where and when old data moves to other storage",
-        (
-            Flag(("-d", "--driver"), "storage driver", required=True),
-            Flag(("-r", "--region"), "region of the storage"),
-            Flag(("-b", "--bucket"), "bucket of the storage"),
-            Flag(("-e", "--endpoint"), "address of the storage"),
-            Flag(
-                ("-oat", "-t", "--offloadAfterThreshold", "--offloadThresholdInBytes"),
-                "size at which to move, such as 10G",
-                parse=parse_size,
-            ),
-            Flag(
-                ("-oats", "-ts", "--offloadAfterThresholdInSeconds", "--offloadThresholdInSeconds"),
-                "age at which to move, such as 3h",
-                parse=parse_duration_s,
-            ),
-            Flag(
-                ("-oae", "-dl", "--offloadAfterElapsed", "--offloadDeletionLagInMillis"),
-                "how long moved data stays where it was, such as 3h",
-                parse=parse_duration_ms,
-            ),
-            Flag(
-                ("-orp", "--offloadedReadPriority"),
-                "where moved data is read",
-                choices=("bookkeeper-first", "tiered-storage-first"),
-            ),
-        ),
-        _build_offload,
-    ),
-    Form(
-        "schema-compatibility-strategy",
-        "which schema changes are allowed",
-        (
-            Flag(
-                ("-c", "-s", "--compatibility", "--strategy"),
-                "name of the strategy",
-                required=True,
-                choices=(
-                    "ALWAYS_INCOMPATIBLE",
-                    "ALWAYS_COMPATIBLE",
-                    "BACKWARD",
-                    "FORWARD",
-                    "FULL",
-                    "BACKWARD_TRANSITIVE",
-                    "FORWARD_TRANSITIVE",
-                    "FULL_TRANSITIVE",
-                    "UNDEFINED",
-                ),
-            ),
-        ),
-        lambda o: o.compatibility,
-    ),
-    Form(
-        "schema-validation-enforce",
-        "whether producers without a schema are refused",
-        (ENABLE, Switch(("-d", "--disable"), "switch it off (the default)")),
-        lambda o: bool(o.enable),
-    ),
-    Form(
-        "is-allow-auto-update-schema",
-        "whether producers may register new schemas",
-        (ENABLE, DISABLE),
-        choose_enabled,
-    ),
-    Form(
-        "encryption-required",
-        "whether unencrypted messages are refused",
-        (ENABLE, DISABLE),
-        choose_enabled,
-    ),
-    Form(
-        "subscription-auth-mode",
-        "whether subscription names must start with the role",
-        (
-            Flag(
-                ("-m", "--subscription-auth-mode"),
-                "mode",
-                required=True,
-                choices=("None", "Prefix"),
-            ),
-        ),
-        lambda o: o.subscription_auth_mode,
-    ),
+    *TOPIC_VERBS,
 )
-
-
-def forms_of(keys: Iterable[str]) -> tuple[Form, ...]:
-    """The forms of these policies, in the order of the table."""
-    wanted = set(keys)
-    return tuple(form for form in (*_FORMS, *LIMITS, AUTO_SCALE) if form.key in wanted)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from magnetar.cli.autoscale import PARTS, build_override
 from magnetar.cli.command import NAMESPACE, Argument, Flag, Options, Switch, UsageError, Verb
 from magnetar.cli.lineage import format_lineage
 from magnetar.cli.moment import format_time, parse_moment_ms
+from magnetar.cli.policy import build_value, policy_parts
 from magnetar.cli.value import join, parse_hash, parse_pairs
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
+from magnetar.operation.policy_table import AUTO_SCALE
 
 TOPIC: Final = Argument("topic", "topic://tenant/namespace/topic, or without topic://")
 _PROPERTIES: Final = Flag(
@@ -257,8 +258,8 @@ VERBS: Final = (
     Verb(
         "set-auto-scale-policy",
         "replace what the topic sets about scaling itself",
-        (TOPIC, *PARTS),
-        lambda a, o: a.scalable_topics.set_auto_scale_policy(o.topic, build_override(o)),
+        (TOPIC, *policy_parts(AUTO_SCALE)),
+        lambda a, o: a.scalable_topics.set_auto_scale_policy(o.topic, build_value(AUTO_SCALE, o)),
         shows=False,
     ),
     Verb(

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from magnetar.cli.command import TOPIC, Flag, Options, Switch, UsageError, Verb
-from magnetar.cli.form import DISABLE, ENABLE, choose_enabled
+from magnetar.cli.command import (
+    DISABLE,
+    ENABLE,
+    TOPIC,
+    Flag,
+    Options,
+    Switch,
+    UsageError,
+    Verb,
+    choose_enabled,
+)
 from magnetar.cli.value import parse_duration_ms, parse_duration_s, parse_pair
 from magnetar.client.error import AdminNotFound
 from magnetar.client.message_id import parse_message_id

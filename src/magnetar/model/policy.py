@@ -9,45 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
+from magnetar.model.choice import (
+    BacklogAction,
+    BacklogQuotaType,
+    InactiveTopicDeleteMode,
+    SubscriptionAuthMode,
+    SubscriptionTypeName,
+)
 from magnetar.model.permission import AuthAction
 from magnetar.model.schema import CompatibilityStrategy
 
 Int32: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Int64: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-
-
-class BacklogQuotaType(StrEnum):
-    DESTINATION_STORAGE = "destination_storage"
-    MESSAGE_AGE = "message_age"
-
-
-class BacklogAction(StrEnum):
-    """What happens to producers, or to the backlog, when the quota is exceeded."""
-
-    PRODUCER_REQUEST_HOLD = "producer_request_hold"
-    PRODUCER_EXCEPTION = "producer_exception"
-    CONSUMER_BACKLOG_EVICTION = "consumer_backlog_eviction"
-
-
-class InactiveTopicDeleteMode(StrEnum):
-    WITHOUT_SUBSCRIPTIONS = "delete_when_no_subscriptions"
-    SUBSCRIPTIONS_CAUGHT_UP = "delete_when_subscriptions_caught_up"
-
-
-class SubscriptionAuthMode(StrEnum):
-    NONE = "None"
-    PREFIX = "Prefix"
-
-
-class SubscriptionTypeName(StrEnum):
-    EXCLUSIVE = "Exclusive"
-    SHARED = "Shared"
-    FAILOVER = "Failover"
-    KEY_SHARED = "Key_Shared"
 
 
 class SchemaAutoUpdateStrategy(StrEnum):
@@ -136,6 +113,53 @@ class EntryFilters(Struct, frozen=True, kw_only=True):
     entryFilterNames: str | None = None
 
 
+_Limit: TypeAlias = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
+_Size: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+_Count: TypeAlias = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+
+
+class OffloadPolicies(Struct, frozen=True, kw_only=True):
+    """The members that brokers know; what else there is belongs to the driver."""
+
+    fileSystemProfilePath: str | None = None
+    fileSystemURI: str | None = None
+    gcsManagedLedgerOffloadBucket: str | None = None
+    gcsManagedLedgerOffloadMaxBlockSizeInBytes: _Size | None = None
+    gcsManagedLedgerOffloadReadBufferSizeInBytes: _Size | None = None
+    gcsManagedLedgerOffloadRegion: str | None = None
+    gcsManagedLedgerOffloadServiceAccountKeyFile: str | None = None
+    managedLedgerExtraConfigurations: dict[str, str] | None = None
+    managedLedgerOffloadBucket: str | None = None
+    managedLedgerOffloadDeletionLagInMillis: _Limit | None = None
+    managedLedgerOffloadDriver: str | None = None
+    managedLedgerOffloadMaxBlockSizeInBytes: _Size | None = None
+    managedLedgerOffloadMaxThreads: _Count | None = None
+    managedLedgerOffloadPrefetchRounds: _Count | None = None
+    managedLedgerOffloadReadBufferSizeInBytes: _Size | None = None
+    managedLedgerOffloadReadThreads: _Count | None = None
+    managedLedgerOffloadRegion: str | None = None
+    managedLedgerOffloadServiceEndpoint: str | None = None
+    managedLedgerOffloadThresholdInBytes: _Limit | None = None
+    managedLedgerOffloadThresholdInSeconds: _Limit | None = None
+    managedLedgerOffloadedReadPriority: (
+        Literal["BOOKKEEPER_FIRST", "TIERED_STORAGE_FIRST"] | None
+    ) = None
+    offloadersDirectory: str | None = None
+    s3ManagedLedgerOffloadBucket: str | None = None
+    s3ManagedLedgerOffloadCredentialId: str | None = None
+    s3ManagedLedgerOffloadCredentialSecret: str | None = None
+    s3ManagedLedgerOffloadMaxBlockSizeInBytes: _Size | None = None
+    s3ManagedLedgerOffloadReadBufferSizeInBytes: _Size | None = None
+    s3ManagedLedgerOffloadRegion: str | None = None
+    s3ManagedLedgerOffloadRole: str | None = None
+    s3ManagedLedgerOffloadRoleSessionName: str | None = None
+    s3ManagedLedgerOffloadServiceEndpoint: str | None = None
+
+
+Offload: TypeAlias = Annotated[dict[str, Any], OffloadPolicies]
+"""An object whose known members are those of `OffloadPolicies`."""
+
+
 class SubscriptionPolicies(Struct, frozen=True, kw_only=True):
     dispatchRate: DispatchRate | None = None
 
@@ -209,7 +233,7 @@ class Policies(Struct, frozen=True, kw_only=True):
     offload_threshold: Int64 = -1
     offload_threshold_in_seconds: Int64 = -1
     offload_deletion_lag_ms: Int64 | None = None
-    offload_policies: dict[str, Any] | None = None
+    offload_policies: Offload | None = None
     schema_auto_update_compatibility_strategy: SchemaAutoUpdateStrategy | None = None
     schema_compatibility_strategy: CompatibilityStrategy = CompatibilityStrategy.UNDEFINED
     is_allow_auto_update_schema: bool | None = None
@@ -256,7 +280,7 @@ class TopicPolicies(Struct, frozen=True, kw_only=True):
     delayedDeliveryTickTimeMillis: Int64 | None = None
     delayedDeliveryMaxDelayInMillis: Int64 | None = None
     dispatcherPauseOnAckStatePersistentEnabled: bool | None = None
-    offloadPolicies: dict[str, Any] | None = None
+    offloadPolicies: Offload | None = None
     inactiveTopicPolicies: InactiveTopicPolicies | None = None
     dispatchRate: DispatchRate | None = None
     subscriptionDispatchRate: DispatchRate | None = None

@@ -9,8 +9,8 @@ from dataclasses import replace
 from msgspec import structs
 
 from magnetar.errors import ServiceNotReady
+from magnetar.model.choice import BacklogAction
 from magnetar.model.name import TopicName
-from magnetar.model.policy import BacklogAction
 from magnetar.rules.policy import BacklogLimit, EffectivePolicy
 
 _FOR_EVER = -1

@@ -14,9 +14,10 @@ from typing import TypeAlias, assert_never
 
 from magnetar.errors import BrokerError, Forbidden, InvalidName, Unauthorized
 from magnetar.model.caller import Caller
+from magnetar.model.choice import SubscriptionAuthMode
 from magnetar.model.name import TopicDomain, TopicName
 from magnetar.model.permission import AuthAction, Need, Scope, Target
-from magnetar.model.policy import AuthPolicies, SubscriptionAuthMode
+from magnetar.model.policy import AuthPolicies
 from magnetar.model.segment import parse_segment
 from magnetar.rules.system import is_system_topic
 

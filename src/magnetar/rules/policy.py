@@ -10,9 +10,8 @@ from typing import Any, Final, TypeVar
 
 from msgspec import structs
 
+from magnetar.model.choice import BacklogAction, BacklogQuotaType, SubscriptionTypeName
 from magnetar.model.policy import (
-    BacklogAction,
-    BacklogQuotaType,
     DispatchRate,
     InactiveTopicPolicies,
     PersistencePolicies,
@@ -20,13 +19,16 @@ from magnetar.model.policy import (
     PublishRate,
     SchemaAutoUpdateStrategy,
     SubscribeRate,
-    SubscriptionTypeName,
     TopicPolicies,
 )
 from magnetar.model.schema import CompatibilityStrategy
+from magnetar.operation.policy import Combine, Level
+from magnetar.operation.policy_table import POLICIES
+from magnetar.rules.policy_field import read_value, spell_value
 
 _MIB: Final = 1 << 20
 _INFINITE: Final = -1
+_SYSTEM: Final[dict[str, Any]] = {"publish_rate": None, "dispatch_rate": None}
 _BY_KEY: Final = frozenset({"backLogQuotaMap", "subscriptionPolicies"})
 
 # What the older spelling of a strategy means today.
@@ -168,38 +170,20 @@ def decide_effective(
     if namespace is not None:
         given.append(plan_namespace_level(namespace, cluster=broker.cluster))
     levels = _Levels(*(level for level in given if level is not None), broker.policies)
+    combined = levels.combine()
+    if is_system:
+        combined |= _SYSTEM | {"schema_compatibility": broker.system_schema_compatibility}
     retention = levels.first(lambda t: t.retentionPolicies)
     return EffectivePolicy(
+        **combined,
         retention_ms=_scaled(retention.retentionTimeInMinutes, 60_000),
         retention_bytes=_scaled(retention.retentionSizeInMB, _MIB),
-        message_ttl_s=levels.number(lambda t: t.messageTTLInSeconds),
         backlog_size=levels.quota(BacklogQuotaType.DESTINATION_STORAGE),
         backlog_age=levels.quota(BacklogQuotaType.MESSAGE_AGE),
-        max_producers=levels.number(lambda t: t.maxProducerPerTopic),
-        max_consumers=levels.number(lambda t: t.maxConsumerPerTopic),
-        max_consumers_per_subscription=levels.number(lambda t: t.maxConsumersPerSubscription),
-        max_subscriptions=levels.number(lambda t: t.maxSubscriptionsPerTopic),
-        max_unacked_per_consumer=levels.number(lambda t: t.maxUnackedMessagesOnConsumer),
-        max_unacked_per_subscription=levels.number(lambda t: t.maxUnackedMessagesOnSubscription),
-        max_message_size=levels.number(lambda t: t.maxMessageSize),
-        publish_rate=None if is_system else levels.rate(lambda t: limit_publish(t.publishRate)),
-        dispatch_rate=None if is_system else levels.rate(lambda t: limit_dispatch(t.dispatchRate)),
-        subscription_dispatch_rate=levels.rate(
-            lambda t: limit_dispatch(t.subscriptionDispatchRate)
-        ),
-        subscribe_rate=levels.rate(lambda t: limit_subscribe(t.subscribeRate)),
-        dedup_enabled=levels.first(lambda t: t.deduplicationEnabled),
         dedup_snapshot_interval=broker.dedup_snapshot_interval,
-        dedup_snapshot_interval_s=levels.number(lambda t: t.deduplicationSnapshotIntervalSeconds),
         delayed_delivery_enabled=levels.first(lambda t: t.delayedDeliveryEnabled),
         delayed_delivery_tick_ms=levels.first(lambda t: t.delayedDeliveryTickTimeMillis),
         delayed_delivery_max_delay_ms=levels.first(lambda t: t.delayedDeliveryMaxDelayInMillis),
-        compaction_threshold=levels.first(lambda t: t.compactionThreshold),
-        inactive_topic=levels.first(lambda t: t.inactiveTopicPolicies),
-        schema_compatibility=broker.system_schema_compatibility
-        if is_system
-        else levels.first(lambda t: _defined(t.schemaCompatibilityStrategy)),
-        schema_validation_enforced=levels.first(lambda t: t.schemaValidationEnforced),
         allow_auto_update_schema=_decide_auto_update(namespace, broker),
         subscription_types_enabled=tuple(
             each.value for each in levels.first(lambda t: t.subscriptionTypesEnabled or None)
@@ -210,8 +194,6 @@ def decide_effective(
         ).allowAutoSubscriptionCreation,
         encryption_required=broker.encryption_required
         or (namespace is not None and namespace.encryption_required),
-        subscription_expiration_min=levels.number(lambda t: t.subscriptionExpirationTimeInMinutes),
-        persistence=levels.first(lambda t: t.persistence),
         entries_per_ledger_max=broker.entries_per_ledger_max,
         ledger_bytes_max=broker.ledger_bytes_max,
         roll_min_ms=broker.roll_min_ms,
@@ -234,46 +216,20 @@ def decide_auto_topic_creation(
 
 def plan_namespace_level(namespace: Policies, *, cluster: str) -> TopicPolicies:
     """A namespace's policies in the shape of a topic's, as one cluster sees them."""
-    delayed = namespace.delayed_delivery_policies
-    rate = namespace.topicDispatchRate.get(cluster)
-    return TopicPolicies(
-        backLogQuotaMap=namespace.backlog_quota_map,
-        subscriptionTypesEnabled=_known_types(namespace.subscription_types_enabled),
-        replicationClusters=namespace.replication_clusters,
-        persistence=namespace.persistence,
-        retentionPolicies=namespace.retention_policies,
-        deduplicationEnabled=namespace.deduplicationEnabled,
-        messageTTLInSeconds=namespace.message_ttl_in_seconds,
-        subscriptionExpirationTimeInMinutes=namespace.subscription_expiration_time_minutes,
-        maxProducerPerTopic=namespace.max_producers_per_topic,
-        maxConsumerPerTopic=namespace.max_consumers_per_topic,
-        maxConsumersPerSubscription=namespace.max_consumers_per_subscription,
-        maxSubscriptionsPerTopic=namespace.max_subscriptions_per_topic,
-        maxUnackedMessagesOnConsumer=namespace.max_unacked_messages_per_consumer,
-        maxUnackedMessagesOnSubscription=namespace.max_unacked_messages_per_subscription,
-        delayedDeliveryEnabled=None if delayed is None else delayed.active,
-        delayedDeliveryTickTimeMillis=None if delayed is None else delayed.tickTime,
-        delayedDeliveryMaxDelayInMillis=(
-            None if delayed is None else delayed.maxDeliveryDelayInMillis
-        ),
-        dispatcherPauseOnAckStatePersistentEnabled=(
-            namespace.dispatcherPauseOnAckStatePersistentEnabled
-        ),
-        offloadPolicies=namespace.offload_policies,
-        inactiveTopicPolicies=namespace.inactive_topic_policies,
-        dispatchRate=namespace.clusterDispatchRate.get(cluster) if rate is None else rate,
-        subscriptionDispatchRate=namespace.subscriptionDispatchRate.get(cluster),
-        replicatorDispatchRate=namespace.replicatorDispatchRate.get(cluster),
-        publishRate=namespace.publishMaxMessageRate.get(cluster),
-        subscribeRate=namespace.clusterSubscribeRate.get(cluster),
-        compactionThreshold=namespace.compaction_threshold,
-        deduplicationSnapshotIntervalSeconds=namespace.deduplicationSnapshotIntervalSeconds,
-        schemaCompatibilityStrategy=_namespace_compatibility(namespace),
-        # A namespace cannot say "not set" here: its plain false leaves the broker's word standing.
-        schemaValidationEnforced=namespace.schema_validation_enforced or None,
-        entryFilters=namespace.entryFilters,
-        autoSubscriptionCreationOverride=namespace.autoSubscriptionCreationOverride,
-    )
+    fields: dict[str, Any] = {}
+    for policy in POLICIES:
+        at = policy.namespace
+        if policy.topic is None or at is None:
+            continue
+        value = read_value(policy, Level.NAMESPACE, namespace, cluster=cluster)
+        if value is None and at.by_cluster and at.older:
+            value = getattr(namespace, at.older).get(cluster)
+        fields |= spell_value(policy, Level.TOPIC, value)
+    fields["subscriptionTypesEnabled"] = _known_types(namespace.subscription_types_enabled)
+    fields["schemaCompatibilityStrategy"] = _namespace_compatibility(namespace)
+    # A namespace cannot say "not set" here: its plain false leaves the broker's word standing.
+    fields["schemaValidationEnforced"] = namespace.schema_validation_enforced or None
+    return TopicPolicies(**fields)
 
 
 def plan_merged(*levels: TopicPolicies | None) -> TopicPolicies:
@@ -288,27 +244,21 @@ def plan_merged(*levels: TopicPolicies | None) -> TopicPolicies:
     return TopicPolicies(**{**merged, "isGlobal": False})
 
 
-def limit_dispatch(rate: DispatchRate | None) -> RateLimit | None:
+def limit_rate(rate: DispatchRate | PublishRate | SubscribeRate | None) -> RateLimit | None:
     """A rate counts as set only when one of its numbers is positive."""
-    if rate is None:
-        return None
-    messages, size = rate.dispatchThrottlingRateInMsg, rate.dispatchThrottlingRateInByte
-    if messages <= 0 and size <= 0:
-        return None
-    return RateLimit(messages, size, max(1, rate.ratePeriodInSecond), rate.relativeToPublishRate)
-
-
-def limit_publish(rate: PublishRate | None) -> RateLimit | None:
-    if rate is None:
-        return None
-    messages, size = rate.publishThrottlingRateInMsg, rate.publishThrottlingRateInByte
-    return RateLimit(messages, size, 1) if messages > 0 or size > 0 else None
-
-
-def limit_subscribe(rate: SubscribeRate | None) -> RateLimit | None:
-    if rate is None or rate.subscribeThrottlingRatePerConsumer <= 0 or rate.ratePeriodInSecond <= 0:
-        return None
-    return RateLimit(rate.subscribeThrottlingRatePerConsumer, 0, rate.ratePeriodInSecond)
+    match rate:
+        case DispatchRate():
+            messages, size = rate.dispatchThrottlingRateInMsg, rate.dispatchThrottlingRateInByte
+            period_s, relative = max(1, rate.ratePeriodInSecond), rate.relativeToPublishRate
+            limit = RateLimit(messages, size, period_s, relative)
+        case PublishRate():
+            messages, size = rate.publishThrottlingRateInMsg, rate.publishThrottlingRateInByte
+            limit = RateLimit(messages, size, 1)
+        case SubscribeRate():
+            limit = RateLimit(rate.subscribeThrottlingRatePerConsumer, 0, rate.ratePeriodInSecond)
+        case None:
+            return None
+    return limit if limit.period_s > 0 and max(limit.messages, limit.bytes) > 0 else None
 
 
 class _Levels:
@@ -318,33 +268,33 @@ class _Levels:
         self._levels = levels
 
     def first(self, get: Callable[[TopicPolicies], T | None]) -> T:
-        value = self._find(get)
-        assert value is not None
-        return value
+        return next(value for level in self._levels if (value := get(level)) is not None)
 
-    def number(self, get: Callable[[TopicPolicies], int | None]) -> int:
-        """A negative number is one nobody set."""
+    def combine(self) -> dict[str, Any]:
+        """The policies in force that are one row each, by their names."""
+        return {
+            policy.effective: self._combine(policy.topic.field, policy.combine)
+            for policy in POLICIES
+            if policy.topic is not None and policy.effective
+        }
 
-        def get_set(level: TopicPolicies) -> int | None:
-            value = get(level)
-            return None if value is None or value < 0 else value
-
-        return self._find(get_set) or 0
-
-    def rate(self, get: Callable[[TopicPolicies], RateLimit | None]) -> RateLimit | None:
-        return self._find(get)
+    def _combine(self, name: str, how: Combine) -> Any:
+        for level in self._levels:
+            value = getattr(level, name)
+            match how:
+                case Combine.FIRST if value is not None:
+                    if value is not CompatibilityStrategy.UNDEFINED:
+                        return value
+                case Combine.COUNT if value is not None and value >= 0:
+                    return value
+                case Combine.RATE if (limit := limit_rate(value)) is not None:
+                    return limit
+        return 0 if how is Combine.COUNT else None
 
     def quota(self, kind: BacklogQuotaType) -> BacklogLimit:
         quota = self.first(lambda level: level.backLogQuotaMap.get(kind))
         limit = quota.limitTime if kind is BacklogQuotaType.MESSAGE_AGE else quota.size
         return BacklogLimit(limit, quota.policy or BacklogAction.PRODUCER_REQUEST_HOLD)
-
-    def _find(self, get: Callable[[TopicPolicies], T | None]) -> T | None:
-        for level in self._levels:
-            value = get(level)
-            if value is not None:
-                return value
-        return None
 
 
 def _decide_auto_update(namespace: Policies | None, broker: BrokerDefaults) -> bool:
@@ -359,7 +309,7 @@ def _rates_by_subscription(
     rates: dict[str, RateLimit] = {}
     for level in (shared, local):
         for subscription, policies in ({} if level is None else level.subscriptionPolicies).items():
-            rate = limit_dispatch(policies.dispatchRate)
+            rate = limit_rate(policies.dispatchRate)
             if rate is not None:
                 rates[subscription] = rate
     return rates

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
-from magnetar.model.policy import BacklogAction, InactiveTopicDeleteMode, InactiveTopicPolicies
+from magnetar.model.choice import BacklogAction, InactiveTopicDeleteMode
+from magnetar.model.policy import InactiveTopicPolicies
 from magnetar.model.position import Position
 from magnetar.rules.policy import BacklogLimit
 

@@ -8,15 +8,9 @@ from msgspec.structs import replace
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import StorageFailed
+from magnetar.model.choice import BacklogAction, BacklogQuotaType, InactiveTopicDeleteMode
 from magnetar.model.name import parse_topic
-from magnetar.model.policy import (
-    BacklogAction,
-    BacklogQuota,
-    BacklogQuotaType,
-    InactiveTopicDeleteMode,
-    InactiveTopicPolicies,
-    Policies,
-)
+from magnetar.model.policy import BacklogQuota, InactiveTopicPolicies, Policies
 from magnetar.model.position import EARLIEST
 from magnetar.wire.command import BaseCommand, ServerError
 from tests.unit.broker.broker_place import NAMESPACE, Peer, Place, run, until

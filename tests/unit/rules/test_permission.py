@@ -6,6 +6,7 @@ import pytest
 
 from magnetar.errors import Forbidden, Unauthorized
 from magnetar.model.caller import NOBODY, Caller
+from magnetar.model.choice import SubscriptionAuthMode
 from magnetar.model.name import parse_namespace, parse_topic
 from magnetar.model.permission import (
     AUTHENTICATED,
@@ -24,7 +25,7 @@ from magnetar.model.permission import (
     Need,
     Target,
 )
-from magnetar.model.policy import AuthPolicies, SubscriptionAuthMode
+from magnetar.model.policy import AuthPolicies
 from magnetar.rules.permission import Grants, decide_access, is_about, reaching_names
 
 PRODUCE, CONSUME = AuthAction.PRODUCE, AuthAction.CONSUME

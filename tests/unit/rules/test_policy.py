@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from magnetar.broker.default import plan_defaults
+from magnetar.model.choice import BacklogAction, BacklogQuotaType, SubscriptionTypeName
 from magnetar.model.policy import (
     AutoSubscriptionCreationOverride,
     AutoTopicCreationOverride,
-    BacklogAction,
     BacklogQuota,
-    BacklogQuotaType,
     DelayedDeliveryPolicies,
     DispatchRate,
     InactiveTopicPolicies,
@@ -23,7 +22,6 @@ from magnetar.model.policy import (
     SchemaAutoUpdateStrategy,
     SubscribeRate,
     SubscriptionPolicies,
-    SubscriptionTypeName,
     TopicPolicies,
 )
 from magnetar.model.schema import CompatibilityStrategy

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.model.policy import BacklogAction, InactiveTopicDeleteMode, InactiveTopicPolicies
+from magnetar.model.choice import BacklogAction, InactiveTopicDeleteMode
+from magnetar.model.policy import InactiveTopicPolicies
 from magnetar.model.position import Position
 from magnetar.rules.policy import BacklogLimit
 from magnetar.rules.retain import (

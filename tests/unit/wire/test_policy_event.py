@@ -12,8 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from magnetar.errors import BadRequest, InvalidName, RecordUnreadable
+from magnetar.model.choice import BacklogQuotaType
 from magnetar.model.name import parse_topic
-from magnetar.model.policy import BacklogQuota, BacklogQuotaType, TopicPolicies
+from magnetar.model.policy import BacklogQuota, TopicPolicies
 from magnetar.wire.policy_event import (
     EVENT_SCHEMA,
     Action,

@@ -9,12 +9,12 @@ from magnetar.broker.api.autoscale import AutoScaleApi
 from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.api.migration import MigrationApi
 from magnetar.broker.api.namespace import NamespaceApi
-from magnetar.broker.api.namespace_policy import NamespacePolicyApi
+from magnetar.broker.api.namespace_property import NamespacePropertyApi
+from magnetar.broker.api.policy import NamespacePolicyApi, TopicPolicyApi
 from magnetar.broker.api.scalable import ScalableApi
 from magnetar.broker.api.scalable_stats import ScalableStatsApi
 from magnetar.broker.api.scalable_subscription import ScalableSubscriptionApi
 from magnetar.broker.api.subscription import SubscriptionApi
-from magnetar.broker.api.topic_policy import TopicPolicyApi
 from magnetar.broker.api.web import make_web_limit
 from magnetar.broker.exposition import render_metrics
 
@@ -33,6 +33,7 @@ class BrokerApi:
         self.authentication = AuthenticationApi(service)
         self.namespaces = NamespaceApi(service)
         self.namespace_policies = NamespacePolicyApi(service)
+        self.namespace_properties = NamespacePropertyApi(service)
         self.bundles = BundleApi(service)
         self.subscriptions = SubscriptionApi(service)
         self.topic_policies = TopicPolicyApi(service)

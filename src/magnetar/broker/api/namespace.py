@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from magnetar.broker.administration.hash_range import check_boundaries, plan_boundaries
 from magnetar.broker.administration.record import check_tenant, load_policies
-from magnetar.broker.default import read_quorum_max
+from magnetar.broker.default import plan_context
 from magnetar.errors import (
     BadRequest,
     Conflict,
@@ -29,7 +29,8 @@ from magnetar.model.name import (
     parse_stored_topic,
 )
 from magnetar.model.policy import BundlesData, Policies
-from magnetar.model.validation import check_policies, check_topic_buckets, check_topic_buckets_kept
+from magnetar.model.validation import check_topic_buckets, check_topic_buckets_kept
+from magnetar.rules.policy_field import check_policies
 from magnetar.rules.system import SYSTEM_NAMESPACE, is_system_topic
 
 if TYPE_CHECKING:
@@ -61,12 +62,7 @@ class NamespaceApi:
     async def create(self, name: NamespaceName, policies: Policies | None) -> None:
         await check_tenant(self._service, name.tenant)
         asked = policies if policies is not None else Policies()
-        config = self._service.config
-        check_policies(
-            asked,
-            partitions_max=config.maxNumPartitionsPerPartitionedTopic,
-            quorum_max=read_quorum_max(config),
-        )
+        check_policies(asked, plan_context(self._service.config))
         if name == SYSTEM_NAMESPACE and (asked.numberOfTopicBuckets or 1) > 1:
             raise PreconditionFailed(
                 f"Invalid value for numberOfTopicBuckets: {name} holds the brokers' own topics,"

@@ -70,7 +70,7 @@ class AsyncNamespaceAdmin:
     async def policy(self, namespace: str, key: str) -> Any:
         """One setting by its name (`retention`, `message-ttl`…); None when unset."""
         policy = find_policy(NAMESPACE_POLICIES, key)
-        return await self._transport.get(f"{_path(namespace)}/{policy.reading}")
+        return await self._transport.get(f"{_path(namespace)}/{policy.read_path}")
 
     async def set_policy(self, /, namespace: str, key: str, value: Any, **query: Any) -> None:
         policy = find_policy(NAMESPACE_POLICIES, key)

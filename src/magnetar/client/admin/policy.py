@@ -2,113 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from magnetar.client.admin.name import format_namespace, format_topic
 from magnetar.client.admin.transport import Transport, format_path
 from magnetar.client.error import ConfigurationError
+from magnetar.operation.policy import AnyPolicy, At, Level
+from magnetar.operation.policy_table import POLICIES, SUBSCRIPTION_RATE
 
 
-class Policy(NamedTuple):
-    """`key` is the name people use; the rest says how REST spells it."""
-
-    key: str
-    path: str
-    write: str = "POST"
-    read_path: str | None = None
-    remove: str | None = "DELETE"
-    remove_path: str | None = None
-    value_in_query: bool = False
-
-    @property
-    def reading(self) -> str:
-        return self.read_path or self.path
-
-    @property
-    def removing(self) -> str:
-        return self.remove_path or self.path
+def policy_table(level: Level, policies: Iterable[AnyPolicy] = POLICIES) -> Mapping[str, At]:
+    """How REST spells the policies of a level, by the names that people use."""
+    found = (policy.at(level) for policy in policies if policy.listed)
+    return {at.name: at for at in found if at is not None}
 
 
-def _table(*policies: Policy) -> Mapping[str, Policy]:
-    return {policy.key: policy for policy in policies}
+NAMESPACE_POLICIES: Final = policy_table(Level.NAMESPACE)
+TOPIC_POLICIES: Final = policy_table(Level.TOPIC)
 
 
-_SHARED: Final = (
-    Policy("retention", "retention"),
-    Policy("backlog-quota", "backlogQuota", read_path="backlogQuotaMap"),
-    Policy("persistence", "persistence"),
-    Policy("dispatch-rate", "dispatchRate"),
-    Policy("subscription-dispatch-rate", "subscriptionDispatchRate"),
-    Policy("replicator-dispatch-rate", "replicatorDispatchRate"),
-    Policy("publish-rate", "publishRate"),
-    Policy("subscribe-rate", "subscribeRate"),
-    Policy("delayed-delivery", "delayedDelivery"),
-    Policy("inactive-topic-policies", "inactiveTopicPolicies"),
-    Policy("max-consumers-per-subscription", "maxConsumersPerSubscription"),
-    Policy("max-subscriptions-per-topic", "maxSubscriptionsPerTopic"),
-    Policy("schema-validation-enforce", "schemaValidationEnforced", remove=None),
-    Policy("auto-subscription-creation", "autoSubscriptionCreation"),
-    Policy("subscription-types-enabled", "subscriptionTypesEnabled"),
-    Policy("entry-filters", "entryFilters"),
-    Policy(
-        "dispatcher-pause-on-ack-state-persistent",
-        "dispatcherPauseOnAckStatePersistent",
-    ),
-)
-
-NAMESPACE_POLICIES: Final = _table(
-    *_SHARED,
-    Policy("message-ttl", "messageTTL"),
-    Policy("subscription-expiration-time", "subscriptionExpirationTime"),
-    Policy("deduplication", "deduplication"),
-    # There is no DELETE for it: writing null removes it.
-    Policy("deduplication-snapshot-interval", "deduplicationSnapshotInterval", remove="POST"),
-    Policy("clusters", "replication", remove=None),
-    Policy("allowed-clusters", "allowedClusters", remove=None),
-    Policy("auto-topic-creation", "autoTopicCreation"),
-    Policy("max-producers-per-topic", "maxProducersPerTopic"),
-    Policy("max-consumers-per-topic", "maxConsumersPerTopic"),
-    Policy("max-unacked-messages-per-consumer", "maxUnackedMessagesPerConsumer"),
-    Policy("max-unacked-messages-per-subscription", "maxUnackedMessagesPerSubscription"),
-    Policy("max-topics-per-namespace", "maxTopicsPerNamespace"),
-    Policy("compaction-threshold", "compactionThreshold", write="PUT"),
-    Policy("offload-threshold", "offloadThreshold", write="PUT", remove=None),
-    Policy("offload-threshold-in-seconds", "offloadThresholdInSeconds", write="PUT", remove=None),
-    Policy("offload-deletion-lag", "offloadDeletionLagMs", write="PUT"),
-    Policy("offload-policies", "offloadPolicies", remove_path="removeOffloadPolicies"),
-    Policy(
-        "schema-compatibility-strategy", "schemaCompatibilityStrategy", write="PUT", remove=None
-    ),
-    Policy("is-allow-auto-update-schema", "isAllowAutoUpdateSchema", remove=None),
-    Policy("encryption-required", "encryptionRequired", remove=None),
-    Policy("subscription-auth-mode", "subscriptionAuthMode", remove=None),
-    Policy("scalable-topic-auto-scale-policy", "scalableTopicAutoScalePolicy"),
-)
-
-TOPIC_POLICIES: Final = _table(
-    *_SHARED,
-    Policy("message-ttl", "messageTTL", value_in_query=True),
-    Policy("subscription-expiration-time", "subscriptionExpirationTime", value_in_query=True),
-    Policy("deduplication", "deduplicationEnabled"),
-    Policy("deduplication-snapshot-interval", "deduplicationSnapshotInterval"),
-    Policy("replication-clusters", "replication"),
-    Policy("max-producers", "maxProducers"),
-    Policy("max-consumers", "maxConsumers"),
-    Policy("max-unacked-messages-per-consumer", "maxUnackedMessagesOnConsumer"),
-    Policy("max-unacked-messages-per-subscription", "maxUnackedMessagesOnSubscription"),
-    Policy("max-message-size", "maxMessageSize"),
-    Policy("compaction-threshold", "compactionThreshold"),
-    Policy("offload-policies", "offloadPolicies"),
-    Policy("schema-compatibility-strategy", "schemaCompatibilityStrategy", write="PUT"),
-    Policy("schema-validation-enforce", "schemaValidationEnforced"),
-)
-
-SUBSCRIPTION_POLICY: Final = "subscription-dispatch-rate"
-"""The policy of a topic that one subscription may have for itself."""
-
-
-def find_policy(policies: Mapping[str, Policy], key: str) -> Policy:
+def find_policy(policies: Mapping[str, At], key: str) -> At:
     found = policies.get(key)
     if found is None:
         raise ConfigurationError(f"No policy is called {key!r}; there are {', '.join(policies)}")
@@ -116,21 +30,21 @@ def find_policy(policies: Mapping[str, Policy], key: str) -> Policy:
 
 
 async def write_policy(
-    transport: Transport, root: str, policy: Policy, value: Any, query: Mapping[str, Any]
+    transport: Transport, root: str, policy: At, value: Any, query: Mapping[str, Any]
 ) -> None:
     path = f"{root}/{policy.path}"
-    if policy.value_in_query:
+    if policy.in_query:
         await transport.call(policy.write, path, query={policy.path: value, **query})
     else:
         await transport.call(policy.write, path, body=value, query=query)
 
 
 async def remove_policy(
-    transport: Transport, root: str, policy: Policy, query: Mapping[str, Any]
+    transport: Transport, root: str, policy: At, query: Mapping[str, Any]
 ) -> None:
-    path = f"{root}/{policy.removing}"
-    if policy.remove is None:
-        raise ConfigurationError(f"The policy {policy.key} can be set but not removed")
+    path = f"{root}/{policy.remove_path}"
+    if not policy.remove:
+        raise ConfigurationError(f"The policy {policy.name} can be set but not removed")
     if policy.remove == "DELETE":
         await transport.delete(path, query)
     else:
@@ -158,7 +72,7 @@ class AsyncTopicPolicyAdmin:
         """
         policy = _find(key, subscription)
         query = {"applied": applied, "isGlobal": is_global}
-        return await self._transport.get(f"{_root(topic)}/{policy.reading}", query)
+        return await self._transport.get(f"{_root(topic)}/{policy.read_path}", query)
 
     async def set(
         self,
@@ -200,13 +114,16 @@ class AsyncTopicPolicyAdmin:
         await self._transport.delete(f"{_root(topic)}/policies")
 
 
-def _find(key: str, subscription: str) -> Policy:
+def _find(key: str, subscription: str) -> At:
     policy = find_policy(TOPIC_POLICIES, key)
     if not subscription:
         return policy
-    if key != SUBSCRIPTION_POLICY:
-        raise ConfigurationError(f"A subscription has no {key} of its own: {SUBSCRIPTION_POLICY}")
-    return policy._replace(path=format_path(subscription, "dispatchRate"))
+    if key != SUBSCRIPTION_RATE.name:
+        raise ConfigurationError(
+            f"A subscription has no {key} of its own: {SUBSCRIPTION_RATE.name}"
+        )
+    path = format_path(subscription, "dispatchRate")
+    return policy._replace(path=path, read_path=path, remove_path=path)
 
 
 def _root(topic: str) -> str:

@@ -1,0 +1,241 @@
+"""The row of a policy: where it is stored, how it is spelled, checked and combined.
+
+Routes, validation, the client's tables, the verbs of the command line, what is in force and the
+reference are derived from rows. The type of a value is that of the stored record's field: a row
+names the field, and so costs the command line no import of the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum, StrEnum
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from magnetar.model.policy import BacklogQuota, RetentionPolicies
+
+T = TypeVar("T")
+
+
+class Level(StrEnum):
+    NAMESPACE = "namespace"
+    TOPIC = "topic"
+
+
+class Unit(Enum):
+    """What a number or text on the command line counts, and so how it is read."""
+
+    TEXT = "text"
+    COUNT = "count"
+    NUMBER = "number"
+    SECONDS = "s"
+    MILLISECONDS = "ms"
+    MINUTES = "min"
+    BYTES = "bytes"
+    MEGABYTES = "MB"
+    NAMES = "names"
+    CONSTANT = "constant"
+    """A choice that REST spells in capitals."""
+    SWITCH = "switch"
+    """A flag without a value."""
+    FILE = "file"
+    """A file with a JSON object; what stands on the line wins."""
+
+
+class Option(NamedTuple):
+    """A flag that fills the `field` of the value, or is the value."""
+
+    names: tuple[str, ...]
+    """`{name}` is the name of the policy at its level."""
+    help: str
+    """The policy's sentence where it is empty."""
+    field: str = ""
+    unit: Unit = Unit.TEXT
+    required: bool = False
+    default: int | float | str | None = None
+    choices: tuple[str, ...] = ()
+    variable: str | None = None
+
+
+_READ: Final[Mapping[Unit, Callable[[str], int | float | str]]] = {
+    Unit.TEXT: str,
+    Unit.COUNT: int,
+    Unit.NUMBER: float,
+    Unit.MILLISECONDS: int,
+}
+
+
+def option(text: str, *choices: str) -> Option:
+    """An option written as a line: flags, then `unit!` if it is required or `unit=default`, then
+    `.field`, then the help behind a colon.
+    """
+    head, _, help = text.partition(":")
+    words = head.split()
+    names = tuple(word for word in words if word.startswith("-"))
+    kind = next((word for word in words if word[0] not in "-."), "text")
+    kind, _, default = kind.partition("=")
+    unit = Unit(kind.rstrip("!"))
+    return Option(
+        names,
+        help.strip(),
+        next((word[1:] for word in words if word[0] == "."), ""),
+        unit,
+        kind.endswith("!"),
+        _READ[unit](default) if default else None,
+        choices,
+    )
+
+
+class Absent(Enum):
+    """What it means that neither flag of a toggle is given."""
+
+    REFUSED = "one of both is needed"
+    OFF = "off"
+    UNSET = "nothing is said"
+
+
+class Toggle(NamedTuple):
+    """A flag for on and one for off."""
+
+    field: str = ""
+    absent: Absent = Absent.REFUSED
+    on: Option = option("-e --enable: switch it on")
+    off: Option = option("-d --disable: switch it off")
+    only_on: bool = False
+    """Whether the other options count only when it is on."""
+
+
+class Checked(Enum):
+    """When the row's check applies at a level; the last two are what Pulsar's tools rely on."""
+
+    ALWAYS = "when it is set, and when a namespace is created with it"
+    WHEN_SET = "when it is set"
+    NEVER = "not at all"
+
+
+class At(NamedTuple):
+    """One level: the record's field, and how REST spells the policy there."""
+
+    field: str
+    path: str = ""
+    """The field's name unless it is another."""
+    name: str = ""
+    """What people call it where that is not the row's name."""
+    what: str = ""
+    write: str = "POST"
+    remove: str = "DELETE"
+    """The method; POST writes null, and nothing means that it cannot be removed."""
+    read_path: str = ""
+    remove_path: str = ""
+    in_query: bool = False
+    """Whether the value stands in the query, under the name of the path."""
+    by_cluster: bool = False
+    """Whether the field is a map with a value for each cluster."""
+    older: str = ""
+    """A field that older brokers wrote, read where the other is not set."""
+    inside: str = ""
+    """The value's key, where the field is an object that holds more."""
+    spread: tuple[tuple[str, str], ...] = ()
+    """Members of the value with the fields that hold them, where there are several."""
+    missing: str = ""
+    """The refusal of a write without a body, where such a write does not remove."""
+    bodyless: bool | None = None
+    """What a write without a body sets."""
+    unset: bool | int | None = None
+    """What a read answers when nothing is set."""
+    unset_by_broker: bool = False
+    said: str = ""
+    """What refusals call it where that is not its path."""
+    checked: Checked = Checked.ALWAYS
+    operations: tuple[str, str, str] = ("", "", "")
+    """The names of reading, setting and removing it, where they are not made of the path."""
+
+
+class QuorumMax(NamedTuple):
+    """The most that policies may ask for."""
+
+    ensemble: int = 5
+    write: int = 5
+    ack: int = 5
+
+
+class Context(NamedTuple):
+    """What a value must agree with."""
+
+    level: Level = Level.NAMESPACE
+    name: str = ""
+    """What refusals call the policy."""
+    quotas: tuple[BacklogQuota, ...] = ()
+    retention: RetentionPolicies | None = None
+    replication_clusters: tuple[str, ...] = ()
+    allowed_clusters: tuple[str, ...] = ()
+    quorum_max: QuorumMax = QuorumMax()
+    partitions_max: int = 0
+    message_bytes_max: int = 0
+
+
+Check: TypeAlias = Callable[[T, Context], None]
+
+
+class Combine(Enum):
+    """How the levels combine: the topic's own value, else its global one, else the namespace's,
+    else the broker's; what counts as a value differs.
+    """
+
+    FIRST = "whatever is set"
+    COUNT = "a number that is not negative"
+    RATE = "a rate with a positive number"
+
+
+class Policy(NamedTuple, Generic[T]):
+    name: str
+    what: str
+    topic: At | None = None
+    namespace: At | None = None
+    broker: str = ""
+    """The configuration's key, or `member=key` for each member of the value; `a|b` is b where a
+    is empty.
+    """
+    effective: str = ""
+    """Its name among the policies in force; empty where that is several, or none."""
+    combine: Combine = Combine.FIRST
+    check: Check[T] | None = None
+    options: tuple[Option | Toggle, ...] | None = None
+    """None: there are no verbs for it. Without any option the value is that of a bodyless write."""
+    aliases: tuple[str, ...] = ()
+    """Other words for the row's name; a level with a name of its own has none."""
+    key: Option | None = None
+    """Which of several values is meant; its field names the query parameter."""
+    listed: bool = True
+    """Whether clients know it by name."""
+    routed: bool = True
+    """Whether its routes are made from this row."""
+
+    def at(self, level: Level) -> At | None:
+        """The level with all names filled in."""
+        found = self.topic if level is Level.TOPIC else self.namespace
+        if found is None:
+            return None
+        path = found.path or found.field
+        return found._replace(
+            path=path,
+            name=found.name or self.name,
+            what=found.what or self.what,
+            said=found.said or path,
+            read_path=found.read_path or path,
+            remove_path=found.remove_path or path,
+        )
+
+    def level(self, level: Level) -> At:
+        """The same for a level that is known to have it."""
+        at = self.at(level)
+        assert at is not None, f"{self.name} is no policy of a {level}"
+        return at
+
+
+AnyPolicy: TypeAlias = Policy[Any]
+
+ROOTS: Final = {
+    Level.NAMESPACE: "/admin/v2/namespaces/{tenant}/{namespace}",
+    Level.TOPIC: "/admin/v2/{domain}/{tenant}/{namespace}/{topic}",
+}
