@@ -55,7 +55,9 @@ class Source:
 
     @property
     def generated(self) -> bool:
-        return self.inside.startswith(("wire/pb/", "client/admin/blocking.py"))
+        return self.inside.startswith(
+            ("wire/pb/", "client/admin/blocking.py", "client/admin/operation.py")
+        )
 
     @cache  # noqa: B019 - the sources live as long as the run
     def imports(self) -> tuple[Import, ...]:

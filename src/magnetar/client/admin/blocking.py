@@ -16,8 +16,9 @@ from magnetar.client.admin.schema import AsyncSchemaAdmin
 from magnetar.client.admin.service import AsyncAdmin
 from magnetar.client.admin.subscription import AsyncSubscriptionAdmin
 from magnetar.client.admin.tenant import AsyncTenantAdmin
-from magnetar.client.admin.topic import AsyncTopicAdmin, StoredEntry
+from magnetar.client.admin.topic import AsyncTopicAdmin
 from magnetar.client.admin.transport import Document, Documents, Grants, Names
+from magnetar.client.admin.value import StoredEntry
 from magnetar.client.authentication import Authentication
 from magnetar.client.message_id import LATEST, MessageId
 from magnetar.client.tls import TlsPolicy
@@ -26,27 +27,6 @@ from magnetar.client.tls import TlsPolicy
 class ClusterAdmin:
     def __init__(self, inner: AsyncClusterAdmin) -> None:
         self._inner = inner
-
-    def list(self) -> Names:
-        return run(self._inner.list())
-
-    def get(self, cluster: str) -> Document:
-        return run(self._inner.get(cluster))
-
-    def create(self, cluster: str, data: Mapping[str, Any]) -> None:
-        run(self._inner.create(cluster, data))
-
-    def update(self, cluster: str, data: Mapping[str, Any]) -> None:
-        run(self._inner.update(cluster, data))
-
-    def delete(self, cluster: str) -> None:
-        run(self._inner.delete(cluster))
-
-    def peers(self, cluster: str) -> Names:
-        return run(self._inner.peers(cluster))
-
-    def set_peers(self, cluster: str, peers: Names) -> None:
-        run(self._inner.set_peers(cluster, peers))
 
     def failure_domains(self, cluster: str) -> Document:
         return run(self._inner.failure_domains(cluster))
@@ -60,6 +40,34 @@ class ClusterAdmin:
     def delete_failure_domain(self, cluster: str, domain: str) -> None:
         run(self._inner.delete_failure_domain(cluster, domain))
 
+    def list(self) -> Names:
+        """Names of all clusters."""
+        return run(self._inner.list())
+
+    def get(self, cluster: str) -> Document:
+        """One cluster's addresses."""
+        return run(self._inner.get(cluster))
+
+    def create(self, cluster: str, data: Mapping[str, Any]) -> None:
+        """Make a cluster known."""
+        run(self._inner.create(cluster, data))
+
+    def update(self, cluster: str, data: Mapping[str, Any]) -> None:
+        """Change a cluster's addresses."""
+        run(self._inner.update(cluster, data))
+
+    def delete(self, cluster: str) -> None:
+        """Forget a cluster that no namespace uses."""
+        run(self._inner.delete(cluster))
+
+    def peers(self, cluster: str) -> Names:
+        """The cluster's peers, if they are set."""
+        return run(self._inner.peers(cluster))
+
+    def set_peers(self, cluster: str, peers: Iterable[str]) -> None:
+        """Set the cluster's peers."""
+        run(self._inner.set_peers(cluster, peers))
+
 
 class BrokerAdmin:
     def __init__(self, inner: AsyncBrokerAdmin) -> None:
@@ -68,69 +76,81 @@ class BrokerAdmin:
     def list(self, cluster: str | None = None) -> Names:
         return run(self._inner.list(cluster))
 
-    def leader(self) -> Document:
-        return run(self._inner.leader())
-
-    def namespaces(self, cluster: str, broker: str) -> Document:
-        return run(self._inner.namespaces(cluster, broker))
-
-    def ledger_files(self) -> Document:
-        """Where the broker's ledgers lie; for whoever is on the same machine."""
-        return run(self._inner.ledger_files())
-
-    def version(self) -> str:
-        return run(self._inner.version())
-
-    def health(self) -> str:
-        """Ask the broker to publish and read a message; `ok`, or an AdminError."""
-        return run(self._inner.health())
-
-    def is_ready(self) -> str:
-        return run(self._inner.is_ready())
-
-    def dynamic_keys(self) -> Names:
-        return run(self._inner.dynamic_keys())
-
-    def dynamic_values(self) -> dict[str, str]:
-        return run(self._inner.dynamic_values())
-
-    def runtime_configuration(self) -> dict[str, str]:
-        return run(self._inner.runtime_configuration())
-
-    def internal_configuration(self) -> Document:
-        return run(self._inner.internal_configuration())
-
-    def set_dynamic(self, key: str, value: str) -> None:
-        run(self._inner.set_dynamic(key, value))
-
-    def delete_dynamic(self, key: str) -> None:
-        run(self._inner.delete_dynamic(key))
-
-    def check_backlog_quota(self) -> None:
-        run(self._inner.check_backlog_quota())
-
     def shutdown(self, *, unloads_per_s_max: int = 0, forced: bool = True) -> None:
         run(self._inner.shutdown(unloads_per_s_max=unloads_per_s_max, forced=forced))
 
+    def list_of_cluster(self, cluster: str) -> Names:
+        """Addresses of the brokers that serve."""
+        return run(self._inner.list_of_cluster(cluster))
+
+    def leader(self) -> Document:
+        """The broker that leads the cluster."""
+        return run(self._inner.leader())
+
+    def namespaces(self, cluster: str, broker: str) -> Document:
+        """The bundles a broker owns."""
+        return run(self._inner.namespaces(cluster, broker))
+
+    def ledger_files(self) -> Document:
+        """The directory of the ledgers, for readers on the same machine."""
+        return run(self._inner.ledger_files())
+
+    def health(self, *, broker_id: str | None = None, topic_version: str | None = None) -> str:
+        """Let the broker publish and read a message on its heartbeat topic: `ok`, or a refusal."""
+        return run(self._inner.health(broker_id=broker_id, topic_version=topic_version))
+
+    def version(self) -> str:
+        """The version this broker runs."""
+        return run(self._inner.version())
+
+    def is_ready(self) -> str:
+        """Whether the broker serves, messages that come in too: `ok`, or a refusal."""
+        return run(self._inner.is_ready())
+
+    def dynamic_keys(self) -> Names:
+        """Configuration keys that can change at run time."""
+        return run(self._inner.dynamic_keys())
+
+    def dynamic_values(self) -> dict[str, str]:
+        """Configuration values that were changed at run time."""
+        return run(self._inner.dynamic_values())
+
+    def set_dynamic(self, key: str, value: str) -> None:
+        """Change a configuration value of all brokers."""
+        run(self._inner.set_dynamic(key, value))
+
+    def delete_dynamic(self, key: str) -> None:
+        """Go back to the configured value."""
+        run(self._inner.delete_dynamic(key))
+
+    def runtime_configuration(self) -> dict[str, str]:
+        """Every configuration value in force."""
+        return run(self._inner.runtime_configuration())
+
+    def internal_configuration(self) -> Document:
+        """Where metadata is kept."""
+        return run(self._inner.internal_configuration())
+
+    def check_backlog_quota(self) -> None:
+        """Apply the backlog quotas now."""
+        run(self._inner.check_backlog_quota())
+
     def topic_stats(self) -> Document:
+        """Stats of all loaded topics, by namespace, bundle and domain."""
         return run(self._inner.topic_stats())
 
     def metrics(self) -> Any:
+        """Sums over the topics of each namespace."""
         return run(self._inner.metrics())
 
     def load_report(self) -> Any:
+        """What the broker carries."""
         return run(self._inner.load_report())
 
 
 class TenantAdmin:
     def __init__(self, inner: AsyncTenantAdmin) -> None:
         self._inner = inner
-
-    def list(self) -> Names:
-        return run(self._inner.list())
-
-    def get(self, tenant: str) -> Document:
-        return run(self._inner.get(tenant))
 
     def create(
         self, tenant: str, *, admin_roles: Iterable[str] = (), allowed_clusters: Iterable[str] = ()
@@ -148,7 +168,16 @@ class TenantAdmin:
         """Change what is given and keep the rest."""
         run(self._inner.update(tenant, admin_roles=admin_roles, allowed_clusters=allowed_clusters))
 
+    def list(self) -> Names:
+        """Names of all tenants, sorted."""
+        return run(self._inner.list())
+
+    def get(self, tenant: str) -> Document:
+        """A tenant's admin roles and clusters."""
+        return run(self._inner.get(tenant))
+
     def delete(self, tenant: str, *, force: bool = False) -> None:
+        """Delete a tenant without namespaces, or with them when forced."""
         run(self._inner.delete(tenant, force=force))
 
 
@@ -327,45 +356,61 @@ class TopicAdmin:
             )
         )
 
-    def count(self, namespace: str) -> dict[str, int]:
-        """How many topics there are, by domain; partitions and system topics count too."""
-        return run(self._inner.count(namespace))
-
     def list_partitioned(self, namespace: str, *, include_system: bool = False) -> Names:
         return run(self._inner.list_partitioned(namespace, include_system=include_system))
-
-    def create(self, topic: str, *, properties: Mapping[str, str] | None = None) -> None:
-        run(self._inner.create(topic, properties=properties))
-
-    def delete(self, topic: str, *, force: bool = False) -> None:
-        run(self._inner.delete(topic, force=force))
 
     def create_partitioned(
         self, topic: str, partitions: int, *, properties: Mapping[str, str] | None = None
     ) -> None:
         run(self._inner.create_partitioned(topic, partitions, properties=properties))
 
+    def message_id_by_index(self, topic: str, index: int) -> MessageId:
+        return run(self._inner.message_id_by_index(topic, index))
+
+    def partitioned_lookup(self, topic: str) -> dict[str, str]:
+        """The broker's URL of each partition; of the topic itself when it has none."""
+        return run(self._inner.partitioned_lookup(topic))
+
+    def count(self, namespace: str) -> dict[str, int]:
+        """How many topics a namespace has, by domain; partitions and system topics count too."""
+        return run(self._inner.count(namespace))
+
+    def create(self, topic: str, *, properties: Mapping[str, str] | None = None) -> None:
+        """Create a topic without partitions."""
+        run(self._inner.create(topic, properties=properties))
+
+    def delete(self, topic: str, *, force: bool = False) -> None:
+        """Delete a topic without partitions, or one partition."""
+        run(self._inner.delete(topic, force=force))
+
     def create_missed_partitions(self, topic: str) -> None:
+        """Create the partitions that do not exist yet."""
         run(self._inner.create_missed_partitions(topic))
 
     def update_partitioned(
         self, topic: str, partitions: int, *, local_only: bool = False, force: bool = False
     ) -> None:
+        """Add partitions up to a new number."""
         run(self._inner.update_partitioned(topic, partitions, local_only=local_only, force=force))
 
-    def partitioned_metadata(self, topic: str) -> Document:
-        return run(self._inner.partitioned_metadata(topic))
+    def partitioned_metadata(self, topic: str, *, may_create: bool = False) -> Document:
+        """How many partitions a topic has; 0 for one without."""
+        return run(self._inner.partitioned_metadata(topic, may_create=may_create))
 
     def delete_partitioned(self, topic: str, *, force: bool = False) -> None:
+        """Delete a topic with all its partitions."""
         run(self._inner.delete_partitioned(topic, force=force))
 
     def properties(self, topic: str) -> dict[str, str]:
+        """A topic's properties."""
         return run(self._inner.properties(topic))
 
     def update_properties(self, topic: str, properties: Mapping[str, str]) -> None:
+        """Add properties, or replace those of the same name."""
         run(self._inner.update_properties(topic, properties))
 
     def remove_property(self, topic: str, key: str) -> None:
+        """Remove one property."""
         run(self._inner.remove_property(topic, key))
 
     def stats(
@@ -375,13 +420,18 @@ class TopicAdmin:
         precise_backlog: bool = False,
         backlog_size: bool = True,
         earliest_time: bool = False,
+        exclude_publishers: bool = False,
+        exclude_consumers: bool = False,
     ) -> Document:
+        """Stats of a topic without partitions, or of one partition."""
         return run(
             self._inner.stats(
                 topic,
                 precise_backlog=precise_backlog,
                 backlog_size=backlog_size,
                 earliest_time=earliest_time,
+                exclude_publishers=exclude_publishers,
+                exclude_consumers=exclude_consumers,
             )
         )
 
@@ -393,7 +443,10 @@ class TopicAdmin:
         precise_backlog: bool = False,
         backlog_size: bool = True,
         earliest_time: bool = False,
+        exclude_publishers: bool = False,
+        exclude_consumers: bool = False,
     ) -> Document:
+        """Stats over all partitions."""
         return run(
             self._inner.partitioned_stats(
                 topic,
@@ -401,87 +454,108 @@ class TopicAdmin:
                 precise_backlog=precise_backlog,
                 backlog_size=backlog_size,
                 earliest_time=earliest_time,
+                exclude_publishers=exclude_publishers,
+                exclude_consumers=exclude_consumers,
             )
         )
 
     def internal_stats(self, topic: str, *, metadata: bool = False) -> Document:
+        """The log behind a topic: ledgers and cursors."""
         return run(self._inner.internal_stats(topic, metadata=metadata))
 
     def partitioned_internal_stats(self, topic: str) -> Document:
+        """The logs behind all partitions."""
         return run(self._inner.partitioned_internal_stats(topic))
 
     def internal_info(self, topic: str) -> Document:
+        """What the metadata store keeps of a topic's log."""
         return run(self._inner.internal_info(topic))
 
+    def lookup(
+        self, topic: str, *, authoritative: bool = False, listener_name: str | None = None
+    ) -> dict[str, str]:
+        """The addresses of the broker that serves a topic."""
+        return run(
+            self._inner.lookup(topic, authoritative=authoritative, listener_name=listener_name)
+        )
+
+    def bundle_range(self, topic: str) -> str:
+        """The hash range of its namespace that holds a topic."""
+        return run(self._inner.bundle_range(topic))
+
     def unload(self, topic: str) -> None:
+        """Close a topic, so that its clients connect again."""
         run(self._inner.unload(topic))
 
-    def terminate(self, topic: str) -> MessageId:
-        return run(self._inner.terminate(topic))
+    def permissions(self, topic: str) -> Grants:
+        """What roles may do with a topic."""
+        return run(self._inner.permissions(topic))
 
-    def terminate_partitioned(self, topic: str) -> dict[int, MessageId]:
-        return run(self._inner.terminate_partitioned(topic))
+    def grant(self, topic: str, role: str, actions: Iterable[str]) -> None:
+        """Let a role do things with a topic."""
+        run(self._inner.grant(topic, role, actions))
 
-    def compact(self, topic: str) -> None:
-        run(self._inner.compact(topic))
-
-    def compaction_status(self, topic: str) -> Document:
-        return run(self._inner.compaction_status(topic))
-
-    def offload(self, topic: str, until: MessageId) -> None:
-        run(self._inner.offload(topic, until))
-
-    def offload_status(self, topic: str) -> Document:
-        return run(self._inner.offload_status(topic))
-
-    def trim(self, topic: str) -> None:
-        run(self._inner.trim(topic))
-
-    def truncate(self, topic: str) -> None:
-        run(self._inner.truncate(topic))
+    def revoke(self, topic: str, role: str) -> None:
+        """Take a role's permissions on a topic away."""
+        run(self._inner.revoke(topic, role))
 
     def last_message_id(self, topic: str) -> MessageId:
+        """The id of the last message."""
         return run(self._inner.last_message_id(topic))
 
     def message_id_at(self, topic: str, timestamp_ms: int) -> MessageId:
+        """The id of the first message published at or after a time."""
         return run(self._inner.message_id_at(topic, timestamp_ms))
 
-    def message_id_by_index(self, topic: str, index: int) -> MessageId:
-        return run(self._inner.message_id_by_index(topic, index))
-
-    def backlog_size(self, topic: str, position: MessageId) -> int:
-        return run(self._inner.backlog_size(topic, position))
-
     def read_entry(self, topic: str, ledger_id: int, entry_id: int) -> StoredEntry:
+        """One entry."""
         return run(self._inner.read_entry(topic, ledger_id, entry_id))
 
     def examine(
         self, topic: str, *, initial_position: str = "latest", message_position: int = 1
     ) -> StoredEntry:
+        """The nth entry from the start or the end."""
         return run(
             self._inner.examine(
                 topic, initial_position=initial_position, message_position=message_position
             )
         )
 
-    def permissions(self, topic: str) -> Grants:
-        return run(self._inner.permissions(topic))
+    def backlog_size(self, topic: str, position: MessageId) -> int:
+        """How many bytes were published after a message id."""
+        return run(self._inner.backlog_size(topic, position))
 
-    def grant(self, topic: str, role: str, actions: Iterable[str]) -> None:
-        run(self._inner.grant(topic, role, actions))
+    def terminate(self, topic: str) -> MessageId:
+        """Let nothing more be published; the answer is the last message id."""
+        return run(self._inner.terminate(topic))
 
-    def revoke(self, topic: str, role: str) -> None:
-        run(self._inner.revoke(topic, role))
+    def terminate_partitioned(self, topic: str) -> dict[int, MessageId]:
+        """Let nothing more be published to any partition."""
+        return run(self._inner.terminate_partitioned(topic))
 
-    def lookup(self, topic: str) -> dict[str, str]:
-        return run(self._inner.lookup(topic))
+    def compact(self, topic: str) -> None:
+        """Start to compact a topic."""
+        run(self._inner.compact(topic))
 
-    def partitioned_lookup(self, topic: str) -> dict[str, str]:
-        """The broker's URL of each partition; of the topic itself when it has none."""
-        return run(self._inner.partitioned_lookup(topic))
+    def compaction_status(self, topic: str) -> Document:
+        """How the last compaction went."""
+        return run(self._inner.compaction_status(topic))
 
-    def bundle_range(self, topic: str) -> str:
-        return run(self._inner.bundle_range(topic))
+    def offload(self, topic: str, until: MessageId) -> None:
+        """Move old data to long-term storage; there is none yet."""
+        run(self._inner.offload(topic, until))
+
+    def offload_status(self, topic: str) -> Document:
+        """How the last offload went."""
+        return run(self._inner.offload_status(topic))
+
+    def trim(self, topic: str) -> None:
+        """Remove what nobody needs any more."""
+        run(self._inner.trim(topic))
+
+    def truncate(self, topic: str) -> None:
+        """Acknowledge and remove everything."""
+        run(self._inner.truncate(topic))
 
 
 class ScalableAdmin:
@@ -730,7 +804,12 @@ class SchemaAdmin:
             self._inner.find_version(topic, type=type, definition=definition, properties=properties)
         )
 
+    def get_version(self, topic: str, version: int) -> Document:
+        """One version of the topic's schema."""
+        return run(self._inner.get_version(topic, version))
+
     def metadata(self, topic: str) -> Document:
+        """Where the versions of the topic's schema are stored."""
         return run(self._inner.metadata(topic))
 
 

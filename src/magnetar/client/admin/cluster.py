@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from magnetar.client.admin.transport import Document, Names, Transport, format_path
+from magnetar.client.admin.operation import ClusterOperations
+from magnetar.client.admin.transport import Document, format_path
 
 _ROOT = "admin/v2/clusters"
 
 
-class AsyncClusterAdmin:
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    async def list(self) -> Names:
-        names: Names = await self._transport.get(_ROOT)
-        return names
-
-    async def get(self, cluster: str) -> Document:
-        data: Document = await self._transport.get(f"{_ROOT}/{format_path(cluster)}")
-        return data
-
-    async def create(self, cluster: str, data: Mapping[str, Any]) -> None:
-        await self._transport.put(f"{_ROOT}/{format_path(cluster)}", dict(data))
-
-    async def update(self, cluster: str, data: Mapping[str, Any]) -> None:
-        await self._transport.post(f"{_ROOT}/{format_path(cluster)}", dict(data))
-
-    async def delete(self, cluster: str) -> None:
-        await self._transport.delete(f"{_ROOT}/{format_path(cluster)}")
-
-    async def peers(self, cluster: str) -> Names:
-        names: Names = await self._transport.get(f"{_ROOT}/{format_path(cluster)}/peers") or []
-        return names
-
-    async def set_peers(self, cluster: str, peers: Names) -> None:
-        await self._transport.post(f"{_ROOT}/{format_path(cluster)}/peers", peers)
-
+class AsyncClusterAdmin(ClusterOperations):
     async def failure_domains(self, cluster: str) -> Document:
         path = f"{_ROOT}/{format_path(cluster, 'failureDomains')}"
         domains: Document = await self._transport.get(path) or {}

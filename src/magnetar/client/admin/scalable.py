@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from magnetar.client.admin.name import format_bare, format_namespace
-from magnetar.client.admin.topic import StoredEntry, decode_entry_answer
 from magnetar.client.admin.transport import Document, Documents, Names, Transport
+from magnetar.client.admin.value import StoredEntry, decode_entry
 
 Ids: TypeAlias = list[int]
 
@@ -114,7 +114,7 @@ class AsyncScalableAdmin:
     async def peek(self, topic: str, segment: int, subscription: str, place: int) -> StoredEntry:
         """The entry `place` entries ahead in one segment, from 1; nothing is acknowledged."""
         rest = ("segments", segment, "subscriptions", subscription, "position", place)
-        return decode_entry_answer(await self._transport.call("GET", _path(topic, *rest)))
+        return decode_entry(await self._transport.call("GET", _path(topic, *rest)))
 
     async def analyze_backlog(
         self, topic: str, segment: int, subscription: str, *, entries_max: int | None = None

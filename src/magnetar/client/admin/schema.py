@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from magnetar.client.admin.name import format_bare
-from magnetar.client.admin.transport import Document, Documents, Transport
+from magnetar.client.admin.operation import SchemaOperations
+from magnetar.client.admin.transport import Document, Documents
 
 
-class AsyncSchemaAdmin:
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
+class AsyncSchemaAdmin(SchemaOperations):
     async def get(self, topic: str, *, version: int | None = None) -> Document:
         rest = ("schema",) if version is None else ("schema", version)
         found: Document = await self._transport.get(_path(topic, *rest))
@@ -47,10 +45,6 @@ class AsyncSchemaAdmin:
     ) -> int:
         body = _body(type, definition, properties)
         return _version(await self._transport.post(_path(topic, "version"), body))
-
-    async def metadata(self, topic: str) -> Document:
-        found: Document = await self._transport.get(_path(topic, "metadata"))
-        return found
 
 
 def _path(topic: str, *rest: str | int) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from magnetar.client.admin.name import format_topic
-from magnetar.client.admin.topic import StoredEntry, decode_entry_answer
 from magnetar.client.admin.transport import Document, Names, Transport
+from magnetar.client.admin.value import StoredEntry, decode_entry
 from magnetar.client.message_id import LATEST, MessageId
 
 
@@ -65,7 +65,7 @@ class AsyncSubscriptionAdmin:
     async def peek(self, topic: str, subscription: str, place: int) -> StoredEntry:
         """The entry `place` entries ahead, from 1; nothing is acknowledged."""
         path = _path(topic, subscription, "position", place)
-        return decode_entry_answer(await self._transport.call("GET", path))
+        return decode_entry(await self._transport.call("GET", path))
 
     async def properties(self, topic: str, subscription: str) -> dict[str, str]:
         path = _path(topic, subscription, "properties")

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from magnetar.client.admin.transport import Document, Names, Transport, format_path
+from magnetar.client.admin.operation import TenantOperations
+from magnetar.client.admin.transport import format_path
 
 _ROOT = "admin/v2/tenants"
 
 
-class AsyncTenantAdmin:
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    async def list(self) -> Names:
-        names: Names = await self._transport.get(_ROOT)
-        return names
-
-    async def get(self, tenant: str) -> Document:
-        info: Document = await self._transport.get(f"{_ROOT}/{format_path(tenant)}")
-        return info
-
+class AsyncTenantAdmin(TenantOperations):
     async def create(
         self, tenant: str, *, admin_roles: Iterable[str] = (), allowed_clusters: Iterable[str] = ()
     ) -> None:
@@ -43,6 +33,3 @@ class AsyncTenantAdmin:
         if allowed_clusters is not None:
             info["allowedClusters"] = [*allowed_clusters]
         await self._transport.post(f"{_ROOT}/{format_path(tenant)}", info)
-
-    async def delete(self, tenant: str, *, force: bool = False) -> None:
-        await self._transport.delete(f"{_ROOT}/{format_path(tenant)}", {"force": force})

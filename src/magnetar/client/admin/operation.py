@@ -1,0 +1,476 @@
+"""The calls of the admin REST API, written by tools/generate_operation.py from the operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from magnetar.client.admin.name import format_bare, format_namespace, format_topic
+from magnetar.client.admin.transport import (
+    Document,
+    Grants,
+    Names,
+    Transport,
+    format_path,
+)
+from magnetar.client.admin.value import (
+    StoredEntry,
+    decode_entry,
+    decode_id,
+    decode_ids,
+    encode_id,
+)
+from magnetar.client.message_id import MessageId
+
+
+class ClusterOperations:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def list(self) -> Names:
+        """Names of all clusters."""
+        found: Names = await self._transport.get("admin/v2/clusters") or []
+        return found
+
+    async def get(self, cluster: str) -> Document:
+        """One cluster's addresses."""
+        found: Document = await self._transport.get(f"admin/v2/clusters/{format_path(cluster)}")
+        return found
+
+    async def create(self, cluster: str, data: Mapping[str, Any]) -> None:
+        """Make a cluster known."""
+        await self._transport.put(f"admin/v2/clusters/{format_path(cluster)}", body=dict(data))
+
+    async def update(self, cluster: str, data: Mapping[str, Any]) -> None:
+        """Change a cluster's addresses."""
+        await self._transport.post(f"admin/v2/clusters/{format_path(cluster)}", body=dict(data))
+
+    async def delete(self, cluster: str) -> None:
+        """Forget a cluster that no namespace uses."""
+        await self._transport.delete(f"admin/v2/clusters/{format_path(cluster)}")
+
+    async def peers(self, cluster: str) -> Names:
+        """The cluster's peers, if they are set."""
+        found: Names = (
+            await self._transport.get(f"admin/v2/clusters/{format_path(cluster)}/peers") or []
+        )
+        return found
+
+    async def set_peers(self, cluster: str, peers: Iterable[str]) -> None:
+        """Set the cluster's peers."""
+        await self._transport.post(
+            f"admin/v2/clusters/{format_path(cluster)}/peers", body=list(peers)
+        )
+
+
+class BrokerOperations:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def list_of_cluster(self, cluster: str) -> Names:
+        """Addresses of the brokers that serve."""
+        found: Names = await self._transport.get(f"admin/v2/brokers/{format_path(cluster)}") or []
+        return found
+
+    async def leader(self) -> Document:
+        """The broker that leads the cluster."""
+        found: Document = await self._transport.get("admin/v2/brokers/leaderBroker")
+        return found
+
+    async def namespaces(self, cluster: str, broker: str) -> Document:
+        """The bundles a broker owns."""
+        found: Document = await self._transport.get(
+            f"admin/v2/brokers/{format_path(cluster)}/{format_path(broker)}/ownedNamespaces"
+        )
+        return found
+
+    async def ledger_files(self) -> Document:
+        """The directory of the ledgers, for readers on the same machine."""
+        found: Document = await self._transport.get("admin/v2/brokers/ledger-files")
+        return found
+
+    async def health(
+        self, *, broker_id: str | None = None, topic_version: str | None = None
+    ) -> str:
+        """Let the broker publish and read a message on its heartbeat topic: `ok`, or a refusal."""
+        return (
+            (
+                await self._transport.call(
+                    "GET",
+                    "admin/v2/brokers/health",
+                    query={"brokerId": broker_id, "topicVersion": topic_version},
+                )
+            )
+            .body.decode()
+            .strip()
+            .strip('"')
+        )
+
+    async def version(self) -> str:
+        """The version this broker runs."""
+        return (
+            (await self._transport.call("GET", "admin/v2/brokers/version"))
+            .body.decode()
+            .strip()
+            .strip('"')
+        )
+
+    async def is_ready(self) -> str:
+        """Whether the broker serves, messages that come in too: `ok`, or a refusal."""
+        return (
+            (await self._transport.call("GET", "admin/v2/brokers/ready"))
+            .body.decode()
+            .strip()
+            .strip('"')
+        )
+
+    async def dynamic_keys(self) -> Names:
+        """Configuration keys that can change at run time."""
+        found: Names = await self._transport.get("admin/v2/brokers/configuration") or []
+        return found
+
+    async def dynamic_values(self) -> dict[str, str]:
+        """Configuration values that were changed at run time."""
+        found: dict[str, str] = (
+            await self._transport.get("admin/v2/brokers/configuration/values") or {}
+        )
+        return found
+
+    async def set_dynamic(self, key: str, value: str) -> None:
+        """Change a configuration value of all brokers."""
+        await self._transport.post(
+            f"admin/v2/brokers/configuration/{format_path(key)}/{format_path(value)}"
+        )
+
+    async def delete_dynamic(self, key: str) -> None:
+        """Go back to the configured value."""
+        await self._transport.delete(f"admin/v2/brokers/configuration/{format_path(key)}")
+
+    async def runtime_configuration(self) -> dict[str, str]:
+        """Every configuration value in force."""
+        found: dict[str, str] = (
+            await self._transport.get("admin/v2/brokers/configuration/runtime") or {}
+        )
+        return found
+
+    async def internal_configuration(self) -> Document:
+        """Where metadata is kept."""
+        found: Document = await self._transport.get("admin/v2/brokers/internal-configuration")
+        return found
+
+    async def check_backlog_quota(self) -> None:
+        """Apply the backlog quotas now."""
+        await self._transport.get("admin/v2/brokers/backlog-quota-check")
+
+    async def topic_stats(self) -> Document:
+        """Stats of all loaded topics, by namespace, bundle and domain."""
+        found: Document = await self._transport.get("admin/v2/broker-stats/topics")
+        return found
+
+    async def metrics(self) -> Any:
+        """Sums over the topics of each namespace."""
+        found: Any = await self._transport.get("admin/v2/broker-stats/metrics")
+        return found
+
+    async def load_report(self) -> Any:
+        """What the broker carries."""
+        found: Any = await self._transport.get("admin/v2/broker-stats/load-report")
+        return found
+
+
+class TenantOperations:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def list(self) -> Names:
+        """Names of all tenants, sorted."""
+        found: Names = await self._transport.get("admin/v2/tenants") or []
+        return found
+
+    async def get(self, tenant: str) -> Document:
+        """A tenant's admin roles and clusters."""
+        found: Document = await self._transport.get(f"admin/v2/tenants/{format_path(tenant)}")
+        return found
+
+    async def delete(self, tenant: str, *, force: bool = False) -> None:
+        """Delete a tenant without namespaces, or with them when forced."""
+        await self._transport.delete(
+            f"admin/v2/tenants/{format_path(tenant)}", query={"force": force}
+        )
+
+
+class TopicOperations:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def count(self, namespace: str) -> dict[str, int]:
+        """How many topics a namespace has, by domain; partitions and system topics count too."""
+        found: dict[str, int] = await self._transport.get(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/topics/count"
+        )
+        return found
+
+    async def create(self, topic: str, *, properties: Mapping[str, str] | None = None) -> None:
+        """Create a topic without partitions."""
+        await self._transport.put(f"admin/v2/{format_topic(topic)}", body=dict(properties or {}))
+
+    async def delete(self, topic: str, *, force: bool = False) -> None:
+        """Delete a topic without partitions, or one partition."""
+        await self._transport.delete(
+            f"admin/v2/{format_topic(topic)}", query={"force": force, "deleteSchema": True}
+        )
+
+    async def create_missed_partitions(self, topic: str) -> None:
+        """Create the partitions that do not exist yet."""
+        await self._transport.post(f"admin/v2/{format_topic(topic)}/createMissedPartitions")
+
+    async def update_partitioned(
+        self, topic: str, partitions: int, *, local_only: bool = False, force: bool = False
+    ) -> None:
+        """Add partitions up to a new number."""
+        await self._transport.post(
+            f"admin/v2/{format_topic(topic)}/partitions",
+            body=partitions,
+            query={"updateLocalTopicOnly": local_only, "force": force},
+        )
+
+    async def partitioned_metadata(self, topic: str, *, may_create: bool = False) -> Document:
+        """How many partitions a topic has; 0 for one without."""
+        found: Document = await self._transport.get(
+            f"admin/v2/{format_topic(topic)}/partitions",
+            query={"checkAllowAutoCreation": may_create},
+        )
+        return found
+
+    async def delete_partitioned(self, topic: str, *, force: bool = False) -> None:
+        """Delete a topic with all its partitions."""
+        await self._transport.delete(
+            f"admin/v2/{format_topic(topic)}/partitions",
+            query={"force": force, "deleteSchema": True},
+        )
+
+    async def properties(self, topic: str) -> dict[str, str]:
+        """A topic's properties."""
+        found: dict[str, str] = (
+            await self._transport.get(f"admin/v2/{format_topic(topic)}/properties") or {}
+        )
+        return found
+
+    async def update_properties(self, topic: str, properties: Mapping[str, str]) -> None:
+        """Add properties, or replace those of the same name."""
+        await self._transport.put(
+            f"admin/v2/{format_topic(topic)}/properties", body=dict(properties)
+        )
+
+    async def remove_property(self, topic: str, key: str) -> None:
+        """Remove one property."""
+        await self._transport.delete(
+            f"admin/v2/{format_topic(topic)}/properties", query={"key": key}
+        )
+
+    async def stats(
+        self,
+        topic: str,
+        *,
+        precise_backlog: bool = False,
+        backlog_size: bool = True,
+        earliest_time: bool = False,
+        exclude_publishers: bool = False,
+        exclude_consumers: bool = False,
+    ) -> Document:
+        """Stats of a topic without partitions, or of one partition."""
+        found: Document = await self._transport.get(
+            f"admin/v2/{format_topic(topic)}/stats",
+            query={
+                "getPreciseBacklog": precise_backlog,
+                "subscriptionBacklogSize": backlog_size,
+                "getEarliestTimeInBacklog": earliest_time,
+                "excludePublishers": exclude_publishers,
+                "excludeConsumers": exclude_consumers,
+            },
+        )
+        return found
+
+    async def partitioned_stats(
+        self,
+        topic: str,
+        *,
+        per_partition: bool = False,
+        precise_backlog: bool = False,
+        backlog_size: bool = True,
+        earliest_time: bool = False,
+        exclude_publishers: bool = False,
+        exclude_consumers: bool = False,
+    ) -> Document:
+        """Stats over all partitions."""
+        found: Document = await self._transport.get(
+            f"admin/v2/{format_topic(topic)}/partitioned-stats",
+            query={
+                "perPartition": per_partition,
+                "getPreciseBacklog": precise_backlog,
+                "subscriptionBacklogSize": backlog_size,
+                "getEarliestTimeInBacklog": earliest_time,
+                "excludePublishers": exclude_publishers,
+                "excludeConsumers": exclude_consumers,
+            },
+        )
+        return found
+
+    async def internal_stats(self, topic: str, *, metadata: bool = False) -> Document:
+        """The log behind a topic: ledgers and cursors."""
+        found: Document = await self._transport.get(
+            f"admin/v2/{format_topic(topic)}/internalStats", query={"metadata": metadata}
+        )
+        return found
+
+    async def partitioned_internal_stats(self, topic: str) -> Document:
+        """The logs behind all partitions."""
+        found: Document = await self._transport.get(
+            f"admin/v2/{format_topic(topic)}/partitioned-internalStats"
+        )
+        return found
+
+    async def internal_info(self, topic: str) -> Document:
+        """What the metadata store keeps of a topic's log."""
+        found: Document = await self._transport.get(f"admin/v2/{format_topic(topic)}/internal-info")
+        return found
+
+    async def lookup(
+        self, topic: str, *, authoritative: bool = False, listener_name: str | None = None
+    ) -> dict[str, str]:
+        """The addresses of the broker that serves a topic."""
+        found: dict[str, str] = (
+            await self._transport.get(
+                f"lookup/v2/topic/{format_topic(topic)}",
+                query={"authoritative": authoritative, "listenerName": listener_name},
+            )
+            or {}
+        )
+        return found
+
+    async def bundle_range(self, topic: str) -> str:
+        """The hash range of its namespace that holds a topic."""
+        return (
+            (await self._transport.call("GET", f"lookup/v2/topic/{format_topic(topic)}/bundle"))
+            .body.decode()
+            .strip()
+            .strip('"')
+        )
+
+    async def unload(self, topic: str) -> None:
+        """Close a topic, so that its clients connect again."""
+        await self._transport.put(f"admin/v2/{format_topic(topic)}/unload")
+
+    async def permissions(self, topic: str) -> Grants:
+        """What roles may do with a topic."""
+        found: Grants = (
+            await self._transport.get(f"admin/v2/{format_topic(topic)}/permissions") or {}
+        )
+        return found
+
+    async def grant(self, topic: str, role: str, actions: Iterable[str]) -> None:
+        """Let a role do things with a topic."""
+        await self._transport.post(
+            f"admin/v2/{format_topic(topic)}/permissions/{format_path(role)}", body=list(actions)
+        )
+
+    async def revoke(self, topic: str, role: str) -> None:
+        """Take a role's permissions on a topic away."""
+        await self._transport.delete(
+            f"admin/v2/{format_topic(topic)}/permissions/{format_path(role)}"
+        )
+
+    async def last_message_id(self, topic: str) -> MessageId:
+        """The id of the last message."""
+        return decode_id(await self._transport.get(f"admin/v2/{format_topic(topic)}/lastMessageId"))
+
+    async def message_id_at(self, topic: str, timestamp_ms: int) -> MessageId:
+        """The id of the first message published at or after a time."""
+        return decode_id(
+            await self._transport.get(
+                f"admin/v2/{format_topic(topic)}/messageid/{format_path(timestamp_ms)}"
+            )
+        )
+
+    async def read_entry(self, topic: str, ledger_id: int, entry_id: int) -> StoredEntry:
+        """One entry."""
+        return decode_entry(
+            await self._transport.call(
+                "GET",
+                f"admin/v2/{format_topic(topic)}/ledger/{format_path(ledger_id)}/entry/{format_path(entry_id)}",
+            )
+        )
+
+    async def examine(
+        self, topic: str, *, initial_position: str = "latest", message_position: int = 1
+    ) -> StoredEntry:
+        """The nth entry from the start or the end."""
+        return decode_entry(
+            await self._transport.call(
+                "GET",
+                f"admin/v2/{format_topic(topic)}/examinemessage",
+                query={"initialPosition": initial_position, "messagePosition": message_position},
+            )
+        )
+
+    async def backlog_size(self, topic: str, position: MessageId) -> int:
+        """How many bytes were published after a message id."""
+        found: int = await self._transport.put(
+            f"admin/v2/{format_topic(topic)}/backlogSize", body=encode_id(position)
+        )
+        return found
+
+    async def terminate(self, topic: str) -> MessageId:
+        """Let nothing more be published; the answer is the last message id."""
+        return decode_id(await self._transport.post(f"admin/v2/{format_topic(topic)}/terminate"))
+
+    async def terminate_partitioned(self, topic: str) -> dict[int, MessageId]:
+        """Let nothing more be published to any partition."""
+        return decode_ids(
+            await self._transport.post(f"admin/v2/{format_topic(topic)}/terminate/partitions")
+        )
+
+    async def compact(self, topic: str) -> None:
+        """Start to compact a topic."""
+        await self._transport.put(f"admin/v2/{format_topic(topic)}/compaction")
+
+    async def compaction_status(self, topic: str) -> Document:
+        """How the last compaction went."""
+        found: Document = await self._transport.get(f"admin/v2/{format_topic(topic)}/compaction")
+        return found
+
+    async def offload(self, topic: str, until: MessageId) -> None:
+        """Move old data to long-term storage; there is none yet."""
+        await self._transport.put(f"admin/v2/{format_topic(topic)}/offload", body=encode_id(until))
+
+    async def offload_status(self, topic: str) -> Document:
+        """How the last offload went."""
+        found: Document = await self._transport.get(f"admin/v2/{format_topic(topic)}/offload")
+        return found
+
+    async def trim(self, topic: str) -> None:
+        """Remove what nobody needs any more."""
+        await self._transport.post(f"admin/v2/{format_topic(topic)}/trim")
+
+    async def truncate(self, topic: str) -> None:
+        """Acknowledge and remove everything."""
+        await self._transport.delete(f"admin/v2/{format_topic(topic)}/truncate")
+
+
+class SchemaOperations:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def get_version(self, topic: str, version: int) -> Document:
+        """One version of the topic's schema."""
+        found: Document = await self._transport.get(
+            f"admin/v2/schemas/{format_bare(topic)}/schema/{format_path(version)}"
+        )
+        return found
+
+    async def metadata(self, topic: str) -> Document:
+        """Where the versions of the topic's schema are stored."""
+        found: Document = await self._transport.get(
+            f"admin/v2/schemas/{format_bare(topic)}/metadata"
+        )
+        return found

@@ -1,0 +1,176 @@
+"""Write client/admin/operation.py: a method of the async admin client for each row of the table.
+
+python tools/generate_operation.py           write the module
+python tools/generate_operation.py --check   fail when it is not what would be written
+
+Rows that say `is_written` are left out: their methods do more, and are written by hand.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from magnetar.operation.row import REQUIRED, Kind, Operation, Parameter, Place, Result
+from magnetar.operation.table import all_operations
+
+ROOT = Path(__file__).parent.parent
+TARGET = ROOT / "src" / "magnetar" / "client" / "admin" / "operation.py"
+HEAD = '''\
+"""The calls of the admin REST API, written by tools/generate_operation.py from the operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from magnetar.client.admin.name import format_bare, format_namespace, format_topic
+from magnetar.client.admin.transport import (
+    Document,
+    Documents,
+    Grants,
+    Names,
+    Transport,
+    format_path,
+)
+from magnetar.client.admin.value import (
+    StoredEntry,
+    decode_entry,
+    decode_id,
+    decode_ids,
+    encode_id,
+)
+from magnetar.client.message_id import MessageId
+'''
+# How a result is made of a call: what comes before the call and what after it.
+DECODED = {
+    Result.TEXT: ("(", ").body.decode().strip().strip('\"')"),
+    Result.ENTRY: ("decode_entry(", ")"),
+    Result.MESSAGE_ID: ("decode_id(", ")"),
+    Result.MESSAGE_IDS: ("decode_ids(", ")"),
+}
+INTERNAL = ("segments",)
+"""What brokers ask of each other."""
+EMPTY = {Result.PROPERTIES: " or {}", Result.GRANTS: " or {}", Result.NAMES: " or []"}
+"""What stands for an answer without content."""
+SENT = {
+    Kind.PROPERTIES: "dict({})",
+    Kind.DOCUMENT: "dict({})",
+    Kind.NAMES: "list({})",
+    Kind.MESSAGE_ID: "encode_id({})",
+}
+
+
+def write_module(operations: Iterable[Operation]) -> str:
+    by_noun: dict[str, list[Operation]] = {}
+    for operation in operations:
+        if operation.method and not operation.is_written and operation.noun not in INTERNAL:
+            by_noun.setdefault(operation.noun, []).append(operation)
+    return HEAD + "".join(write_class(noun, rows) for noun, rows in by_noun.items())
+
+
+def class_name(noun: str) -> str:
+    return "".join(word.capitalize() for word in noun.removesuffix("s").split("_")) + "Operations"
+
+
+def write_class(noun: str, rows: Iterable[Operation]) -> str:
+    lines = ["", "", f"class {class_name(noun)}:"]
+    lines += ["    def __init__(self, transport: Transport) -> None:"]
+    lines += ["        self._transport = transport", ""]
+    return "\n".join((*lines, *(line for row in rows for line in write_method(row))))
+
+
+def write_method(operation: Operation) -> Iterator[str]:
+    result = operation.result
+    yield f"    async def {operation.verb}({spell(operation)}) -> {result.value}:"
+    yield textwrap.indent(f'"""{operation.doc}"""', " " * 8)
+    call = write_call(operation)
+    if result is Result.NOTHING:
+        yield f"        await {call}"
+    elif result in DECODED:
+        before, after = DECODED[result]
+        yield f"        return {before}await {call}{after}"
+    else:
+        yield f"        found: {result.value} = await {call}{EMPTY.get(result, '')}"
+        yield "        return found"
+    yield ""
+
+
+def spell(operation: Operation) -> str:
+    """Path and required parameters stand by their place; the others are named."""
+    asked = [each for each in operation.parameters if each.place is not Place.LOCAL]
+    placed = [each for each in asked if each.is_required]
+    named = [each for each in asked if not each.is_required]
+    star = ["*"] if named else []
+    return ", ".join(["self", *map(declare, placed), *star, *map(declare, named)])
+
+
+def declare(parameter: Parameter) -> str:
+    kind = parameter.kind.value
+    if parameter.default is REQUIRED:
+        return f"{parameter.name}: {kind}"
+    if parameter.default is None:
+        kind += " | None"
+    return f"{parameter.name}: {kind} = {parameter.default!r}"
+
+
+def write_call(operation: Operation) -> str:
+    """Through the transport's own method where the answer is JSON, which it decodes."""
+    path = write_path(operation)
+    arguments = [f'f"{path}"' if "{" in path else f'"{path}"']
+    body = next((p for p in operation.parameters if p.place is Place.BODY), None)
+    if body is not None:
+        empty = " or ()" if body.kind is Kind.NAMES else " or {}"
+        value = body.name + (empty if body.default is not REQUIRED else "")
+        arguments.append("body=" + SENT.get(body.kind, "{}").format(value))
+    queries = {p.wire_name: p.name for p in operation.parameters if p.place is Place.QUERY}
+    queries |= {name: repr(value) for name, value in operation.sends}
+    if queries:
+        pairs = ", ".join(f'"{name}": {value}' for name, value in queries.items())
+        arguments.append(f"query={{{pairs}}}")
+    if operation.result in (Result.TEXT, Result.ENTRY):
+        return f'self._transport.call("{operation.method}", {", ".join(arguments)})'
+    return f"self._transport.{operation.method.lower()}({', '.join(arguments)})"
+
+
+def write_path(operation: Operation) -> str:
+    path = operation.path.removeprefix("/")
+    names = {p.wire_name: p.name for p in operation.parameters if p.place is Place.PATH}
+    for components, text in (
+        ("{domain}/{tenant}/{namespace}/{topic}", "{format_topic(topic)}"),
+        ("{tenant}/{namespace}/{topic}", "{format_bare(topic)}"),
+        ("{tenant}/{namespace}", "{format_namespace(namespace)}"),
+    ):
+        path = path.replace(components, text)
+    return re.sub(r"\{(\w+)\}", lambda found: f"{{format_path({names[found[1]]})}}", path)
+
+
+def render() -> str:
+    text = write_module(all_operations())
+    for command in (["check", "--quiet", "--select", "F401", "--fix"], ["format", "--quiet"]):
+        text = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(TARGET), "-"],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        ).stdout
+    return text
+
+
+def main() -> None:
+    text = render()
+    if "--check" in sys.argv[1:]:
+        if not TARGET.exists() or TARGET.read_text() != text:
+            raise SystemExit(f"{TARGET.name} is not what tools/generate_operation.py writes")
+        return
+    TARGET.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
