@@ -166,10 +166,10 @@ def test_a_weak_key_is_refused() -> None:
         sign_token(CLAIMS, SecretKey(make_secret_key("HS256")), algorithm="HS512")
 
 
-@pytest.mark.parametrize("octets", [pair_of("ES256").public, b'{"kty": "oct", "k": "c2VjcmV0"}  '])
-def test_a_key_of_another_form_is_no_secret(octets: bytes) -> None:
-    with pytest.raises(InvalidConfiguration, match="random bytes, not a key"):
-        SecretKey(octets)
+def test_a_key_of_another_form_is_no_secret() -> None:
+    for octets in (pair_of("ES256").public, b'{"kty": "oct", "k": "c2VjcmV0"}  '):
+        with pytest.raises(InvalidConfiguration, match="random bytes, not a key"):
+            SecretKey(octets)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x30\x82", b"-----BEGIN PUBLIC KEY-----\nxx\n"])
