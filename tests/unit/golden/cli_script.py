@@ -82,9 +82,9 @@ _KEPT: Final = (
 )
 
 
-def command_lines() -> Iterator[list[str]]:
+def command_lines(name: str = "cli") -> Iterator[list[str]]:
     """The words of each, or `PUBLISH` with a topic and a payload."""
-    for line in (SCRIPTS / "cli.txt").read_text().splitlines():
+    for line in (SCRIPTS / f"{name}.txt").read_text().splitlines():
         words = shlex.split(line, comments=True)
         match words:
             case []:
@@ -92,8 +92,8 @@ def command_lines() -> Iterator[list[str]]:
             case ["+", *words]:
                 yield words
                 yield ["-o", "json", *words]
-            case ["@", group, name]:
-                yield from _policies(group, name)
+            case ["@", group, of]:
+                yield from _policies(group, of)
             case _:
                 yield words
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 
 from magnetar import __version__
@@ -21,11 +21,16 @@ from tests.unit.golden.transcript import settle
 _FILES = "$FILES"
 
 
-async def cli_transcript(lines: Iterable[Sequence[str]]) -> list[str]:
+async def cli_transcript(
+    lines: Iterable[Sequence[str]], prepare: Callable[[Admin], Awaitable[None]] | None = None
+) -> list[str]:
     """One text for each command; the clock stands still during one and moves between two."""
     clock = StillClock()
     texts = []
     async with admin_of_new_broker(clock=clock) as admin:
+        if prepare is not None:
+            await prepare(admin)
+            await settle()
         limit = make_web_limit(admin.service)
         async with serving(admin.application, "127.0.0.1", 0, limit=limit) as port:
             for words in lines:

@@ -14,5 +14,5 @@ class Request(NamedTuple):
     method: str
     path: str
     body: str | None = None
-    content_type: str = "application/json"
-    accept: str = "application/json"
+    header: str = ""
+    """One in the place of the usual one, as `name: value`."""

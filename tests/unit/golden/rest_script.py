@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -19,34 +20,36 @@ _TREES: Final = (
     "/topics",
 )
 _TREE_DEPTH_MAX: Final = 7
+_LINE: Final = re.compile(r"(?:\[(.+?)\] )?(\S+) (\S+)(?: (.+))?")
 
 
 def rest_requests() -> Iterator[Request]:
-    yield from _read("cluster")
+    yield from read_requests("cluster")
     yield from namespace_policies(f"{V2}/namespaces/shop/eu")
     for domain in ("persistent", "non-persistent"):
-        yield from _read("topic", DOMAIN=domain)
+        yield from read_requests("topic", DOMAIN=domain)
         yield Request("PUT", f"{V2}/{domain}/shop/eu/policed")
         yield from topic_policies(domain)
         yield Request("DELETE", f"{V2}/{domain}/shop/eu/policed")
     for root in ("scalable", "scalable-topics"):
-        yield from _read("scalable", ROOT=root)
+        yield from read_requests("scalable", ROOT=root)
     yield Request("PUT", f"{V2}/scalable/shop/eu/policed")
     yield from topic_policies("topic")
     for tree in _TREES:
         for depth in range(_TREE_DEPTH_MAX):
             for method in ("GET", "PUT", "POST", "DELETE"):
                 yield Request(method, tree + "/x" * depth)
-    yield from _read("last")
+    yield from read_requests("last")
 
 
-def _read(name: str, **words: str) -> Iterator[Request]:
+def read_requests(name: str, **words: str) -> Iterator[Request]:
     text = (SCRIPTS / f"{name}.txt").read_text()
     for word, value in words.items():
         text = text.replace(f"${word}", value)
     for line in text.splitlines():
         if line.startswith(("#", f"{PUBLISH} non-persistent:")):  # nothing of those is kept
             continue
-        method, _, rest = line.partition(" ")
-        path, _, body = rest.partition(" ")
-        yield Request(method, path.replace("~", V2, 1), body or None)
+        found = _LINE.fullmatch(line)
+        assert found, line
+        header, method, path, body = found.groups()
+        yield Request(method, path.replace("~", V2, 1), body, header or "")

@@ -7,11 +7,13 @@ import re
 
 import pytest
 
+from tests.unit.golden.clients import attach_clients
 from tests.unit.golden.gate_transcript import gate_transcript
 from tests.unit.golden.record import compare, differing
-from tests.unit.golden.rest_script import rest_requests
+from tests.unit.golden.rest_script import read_requests, rest_requests
 from tests.unit.golden.transcript import rest_transcript
 
+pytestmark = pytest.mark.timeout(600)  # thousands of calls in one test
 METADATA_STORE = "metadata-store"
 
 
@@ -52,3 +54,8 @@ def test_the_metadata_store_makes_no_other_difference_than_recorded(
 
 def test_every_refusal_and_redirect_is_the_recorded_one() -> None:
     compare("rest-gate.txt", asyncio.run(gate_transcript()))
+
+
+def test_every_answer_about_topics_in_use_is_the_recorded_one() -> None:
+    answers = asyncio.run(rest_transcript(read_requests("busy"), attach_clients))
+    compare("rest-busy.txt", answers)

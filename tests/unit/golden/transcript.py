@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from magnetar import __version__
@@ -19,11 +19,18 @@ _LINE_MAX: Final = 100
 _TURNS: Final = 100
 
 
-async def rest_transcript(requests: Iterable[Request], **settings: Any) -> list[str]:
+async def rest_transcript(
+    requests: Iterable[Request],
+    prepare: Callable[[Admin], Awaitable[None]] | None = None,
+    **settings: Any,
+) -> list[str]:
     """One text for each exchange; the clock stands still during one and moves between two."""
     clock = StillClock()
     exchanges = []
     async with admin_of_new_broker(clock=clock, **settings) as admin:
+        if prepare is not None:
+            await prepare(admin)
+            await settle()
         for request in requests:
             clock.pass_s(1)
             exchanges.append(await _exchange(admin, request))
@@ -41,11 +48,14 @@ async def settle() -> None:
 
 
 async def _exchange(admin: Admin, request: Request) -> str:
-    title = " ".join(filter(None, (request.method, request.path, request.body)))
+    header = f"[{request.header}]" if request.header else ""
+    title = " ".join(filter(None, (header, request.method, request.path, request.body)))
     body = (request.body or "").encode()
     if request.method == PUBLISH:
         return f"> {title}\n< {await admin.publish(request.path, body)}\n"
-    reply = await admin.call(request.method, request.path, raw=body)
+    name, _, value = request.header.partition(": ")
+    special = {name.replace("-", "_"): value} if name else {}
+    reply = await admin.call(request.method, request.path, raw=body, **special)
     headers = sorted(
         f"< {name.lower()}: {value}"
         for name, value in reply.headers.items()
