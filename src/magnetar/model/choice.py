@@ -23,6 +23,11 @@ class InactiveTopicDeleteMode(StrEnum):
     SUBSCRIPTIONS_CAUGHT_UP = "delete_when_subscriptions_caught_up"
 
 
+class OffloadedReadPriority(StrEnum):
+    BOOKKEEPER_FIRST = "BOOKKEEPER_FIRST"
+    TIERED_STORAGE_FIRST = "TIERED_STORAGE_FIRST"
+
+
 class SubscriptionAuthMode(StrEnum):
     NONE = "None"
     PREFIX = "Prefix"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct, field
 
@@ -17,6 +17,7 @@ from magnetar.model.choice import (
     BacklogAction,
     BacklogQuotaType,
     InactiveTopicDeleteMode,
+    OffloadedReadPriority,
     SubscriptionAuthMode,
     SubscriptionTypeName,
 )
@@ -141,9 +142,7 @@ class OffloadPolicies(Struct, frozen=True, kw_only=True):
     managedLedgerOffloadServiceEndpoint: str | None = None
     managedLedgerOffloadThresholdInBytes: _Limit | None = None
     managedLedgerOffloadThresholdInSeconds: _Limit | None = None
-    managedLedgerOffloadedReadPriority: (
-        Literal["BOOKKEEPER_FIRST", "TIERED_STORAGE_FIRST"] | None
-    ) = None
+    managedLedgerOffloadedReadPriority: OffloadedReadPriority | None = None
     offloadersDirectory: str | None = None
     s3ManagedLedgerOffloadBucket: str | None = None
     s3ManagedLedgerOffloadCredentialId: str | None = None

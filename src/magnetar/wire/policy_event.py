@@ -10,19 +10,30 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from functools import lru_cache
-from typing import Any, Final
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Union, get_args, get_origin
+
+from msgspec import Struct
+from msgspec.structs import FieldInfo, fields
 
 from magnetar.errors import BadRequest, InvalidName, RecordUnreadable
+from magnetar.model.choice import BacklogAction, SubscriptionTypeName
 from magnetar.model.document import format_document, parse_document
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
-from magnetar.model.policy import TopicPolicies
-from magnetar.model.schema import SchemaData, SchemaType
+from magnetar.model.policy import (
+    AutoSubscriptionCreationOverride,
+    BacklogQuota,
+    DispatchRate,
+    OffloadPolicies,
+    TopicPolicies,
+)
+from magnetar.model.schema import CompatibilityStrategy, SchemaData, SchemaType
 
 GLOBAL_PREFIX: Final = "__G__"
 _DATA: Final = "org.apache.pulsar.common.policies.data"
-_IMPL: Final = f"{_DATA}.impl"
 
 
 class Action(StrEnum):
@@ -42,217 +53,99 @@ class PolicyEvent:
     policies: TopicPolicies | None
 
 
-def _optional(kind: Any) -> dict[str, Any]:
-    return {"type": ["null", kind], "default": None}
+_NAMES: Final[Mapping[type, str]] = {
+    AutoSubscriptionCreationOverride: f"{_DATA}.impl.AutoSubscriptionCreationOverrideImpl",
+    BacklogAction: f"{_DATA}.BacklogQuota.RetentionPolicy",
+    BacklogQuota: f"{_DATA}.impl.BacklogQuotaImpl",
+    CompatibilityStrategy: "SchemaCompatibilityStrategy",
+    DispatchRate: f"{_DATA}.impl.DispatchRateImpl",
+    OffloadPolicies: "OffloadPoliciesImpl",
+    SubscriptionTypeName: "org.apache.pulsar.common.api.proto.CommandSubscribe.SubType",
+    TopicPolicies: f"{_DATA}.TopicPolicies",
+}
+"""What Pulsar calls a type, where that is not its name here."""
+_SCALARS: Final[Mapping[type, str]] = {bool: "boolean", str: "string", float: "double"}
+_NEVER_NULL: Final = (BacklogQuota, "limit")
 
 
-def _record(name: str, fields: Mapping[str, Any], namespace: str = "") -> dict[str, Any]:
-    """What begins with `!` must be there; everything else may be null."""
-    described = [
-        {"name": field, **({"type": kind[1:]} if kind[:1] == "!" else _optional(kind))}
-        if isinstance(kind, str)
-        else {"name": field, **_optional(kind)}
-        for field, kind in fields.items()
-    ]
+def _named(kind: str, name: str, **content: Any) -> dict[str, Any]:
+    namespace, _, local = name.rpartition(".")
     where = {"namespace": namespace} if namespace else {}
-    return {"type": "record", "name": name, **where, "fields": described}
+    return {"type": kind, "name": local, **where, **content}
 
 
-def _enum(name: str, *symbols: str, namespace: str = "") -> dict[str, Any]:
-    where = {"namespace": namespace} if namespace else {}
-    return {"type": "enum", "name": name, **where, "symbols": list(symbols)}
+def _optional(name: str, kind: Any) -> dict[str, Any]:
+    return {"name": name, "type": ["null", kind], "default": None}
 
 
 def _list(items: Any, kind: str = "java.util.List") -> dict[str, Any]:
     return {"type": "array", "items": items, "java-class": kind}
 
 
-def _map(values: Any) -> dict[str, Any]:
-    return {"type": "map", "values": values}
+class _Describer:
+    """The Avro schema of our types; a record is spelled out once and named from then on."""
+
+    def __init__(self) -> None:
+        self._known: set[type] = set()
+
+    def describe(self, kind: Any) -> Any:
+        found, arguments = get_origin(kind), get_args(kind)
+        if found is Annotated:
+            base, about = arguments
+            if base is not int:
+                return self.describe(about)
+            return "int" if about.le < 2**31 else "long"
+        if found is dict:
+            return {"type": "map", "values": self.describe(arguments[1])}
+        if found is tuple:
+            return _list(self.describe(arguments[0]))
+        if issubclass(kind, Enum):
+            symbols = [each.value for each in kind]
+            return _named("enum", _NAMES.get(kind, kind.__name__), symbols=symbols)
+        return self._record(kind) if issubclass(kind, Struct) else _SCALARS[kind]
+
+    def _record(self, kind: type[Struct]) -> Any:
+        name = _NAMES.get(kind, kind.__name__)
+        if kind in self._known:
+            return name
+        self._known.add(kind)
+        members = [
+            self._member(kind, each) for each in sorted(fields(kind), key=attrgetter("name"))
+        ]
+        return _named("record", name, fields=members)
+
+    def _member(self, owner: type[Struct], member: FieldInfo) -> dict[str, Any]:
+        """What Java keeps in an object may be null, all that a topic has and what is so here."""
+        parts = [each for each in get_args(member.type) if each is not NoneType]
+        is_optional = get_origin(member.type) in (Union, UnionType)
+        described = self.describe(parts[0] if is_optional else member.type)
+        if owner is TopicPolicies or (is_optional and (owner, member.name) != _NEVER_NULL):
+            return _optional(member.name, described)
+        return {"name": member.name, "type": described}
 
 
-_RATE: Final = f"{_IMPL}.DispatchRateImpl"
-_OFFLOAD: Final = _record(
-    "OffloadPoliciesImpl",
-    {
-        "fileSystemProfilePath": "string",
-        "fileSystemURI": "string",
-        "gcsManagedLedgerOffloadBucket": "string",
-        "gcsManagedLedgerOffloadMaxBlockSizeInBytes": "int",
-        "gcsManagedLedgerOffloadReadBufferSizeInBytes": "int",
-        "gcsManagedLedgerOffloadRegion": "string",
-        "gcsManagedLedgerOffloadServiceAccountKeyFile": "string",
-        "managedLedgerExtraConfigurations": _map("string"),
-        "managedLedgerOffloadBucket": "string",
-        "managedLedgerOffloadDeletionLagInMillis": "long",
-        "managedLedgerOffloadDriver": "string",
-        "managedLedgerOffloadMaxBlockSizeInBytes": "int",
-        "managedLedgerOffloadMaxThreads": "int",
-        "managedLedgerOffloadPrefetchRounds": "int",
-        "managedLedgerOffloadReadBufferSizeInBytes": "int",
-        "managedLedgerOffloadReadThreads": "int",
-        "managedLedgerOffloadRegion": "string",
-        "managedLedgerOffloadServiceEndpoint": "string",
-        "managedLedgerOffloadThresholdInBytes": "long",
-        "managedLedgerOffloadThresholdInSeconds": "long",
-        "managedLedgerOffloadedReadPriority": _enum(
-            "OffloadedReadPriority", "BOOKKEEPER_FIRST", "TIERED_STORAGE_FIRST"
-        ),
-        "offloadersDirectory": "string",
-        "s3ManagedLedgerOffloadBucket": "string",
-        "s3ManagedLedgerOffloadCredentialId": "string",
-        "s3ManagedLedgerOffloadCredentialSecret": "string",
-        "s3ManagedLedgerOffloadMaxBlockSizeInBytes": "int",
-        "s3ManagedLedgerOffloadReadBufferSizeInBytes": "int",
-        "s3ManagedLedgerOffloadRegion": "string",
-        "s3ManagedLedgerOffloadRole": "string",
-        "s3ManagedLedgerOffloadRoleSessionName": "string",
-        "s3ManagedLedgerOffloadServiceEndpoint": "string",
-    },
+_INNER: Final = (
+    _optional("domain", "string"),
+    _optional("namespace", "string"),
+    _optional("policies", _Describer().describe(TopicPolicies)),
+    _optional("tenant", "string"),
+    _optional("topic", "string"),
 )
-_POLICIES: Final = _record(
-    "TopicPolicies",
-    {
-        "autoSubscriptionCreationOverride": _record(
-            "AutoSubscriptionCreationOverrideImpl",
-            {"allowAutoSubscriptionCreation": "!boolean"},
-            _IMPL,
-        ),
-        "backLogQuotaMap": _map(
-            _record(
-                "BacklogQuotaImpl",
-                {
-                    "limit": "!long",
-                    "limitSize": "long",
-                    "limitTime": "!int",
-                    "policy": _enum(
-                        "RetentionPolicy",
-                        "producer_request_hold",
-                        "producer_exception",
-                        "consumer_backlog_eviction",
-                        namespace=f"{_DATA}.BacklogQuota",
-                    ),
-                },
-                _IMPL,
-            )
-        ),
-        "compactionThreshold": "long",
-        "deduplicationEnabled": "boolean",
-        "deduplicationSnapshotIntervalSeconds": "int",
-        "delayedDeliveryEnabled": "boolean",
-        "delayedDeliveryMaxDelayInMillis": "long",
-        "delayedDeliveryTickTimeMillis": "long",
-        "dispatchRate": _record(
-            "DispatchRateImpl",
-            {
-                "dispatchThrottlingRateInByte": "!long",
-                "dispatchThrottlingRateInMsg": "!int",
-                "ratePeriodInSecond": "!int",
-                "relativeToPublishRate": "!boolean",
-            },
-            _IMPL,
-        ),
-        "dispatcherPauseOnAckStatePersistentEnabled": "boolean",
-        "entryFilters": _record("EntryFilters", {"entryFilterNames": "string"}),
-        "inactiveTopicPolicies": _record(
-            "InactiveTopicPolicies",
-            {
-                "deleteWhileInactive": "!boolean",
-                "inactiveTopicDeleteMode": _enum(
-                    "InactiveTopicDeleteMode",
-                    "delete_when_no_subscriptions",
-                    "delete_when_subscriptions_caught_up",
-                ),
-                "maxInactiveDurationSeconds": "!int",
-            },
-        ),
-        "isGlobal": "boolean",
-        "maxConsumerPerTopic": "int",
-        "maxConsumersPerSubscription": "int",
-        "maxMessageSize": "int",
-        "maxProducerPerTopic": "int",
-        "maxSubscriptionsPerTopic": "int",
-        "maxUnackedMessagesOnConsumer": "int",
-        "maxUnackedMessagesOnSubscription": "int",
-        "messageTTLInSeconds": "int",
-        "offloadPolicies": _OFFLOAD,
-        "persistence": _record(
-            "PersistencePolicies",
-            {
-                "bookkeeperAckQuorum": "!int",
-                "bookkeeperEnsemble": "!int",
-                "bookkeeperWriteQuorum": "!int",
-                "managedLedgerMaxMarkDeleteRate": "!double",
-                "managedLedgerStorageClassName": "string",
-            },
-        ),
-        "publishRate": _record(
-            "PublishRate",
-            {"publishThrottlingRateInByte": "!long", "publishThrottlingRateInMsg": "!int"},
-        ),
-        "replicationClusters": _list("string"),
-        "replicatorDispatchRate": _RATE,
-        "retentionPolicies": _record(
-            "RetentionPolicies", {"retentionSizeInMB": "!long", "retentionTimeInMinutes": "!int"}
-        ),
-        "schemaCompatibilityStrategy": _enum(
-            "SchemaCompatibilityStrategy",
-            "UNDEFINED",
-            "ALWAYS_INCOMPATIBLE",
-            "ALWAYS_COMPATIBLE",
-            "BACKWARD",
-            "FORWARD",
-            "FULL",
-            "BACKWARD_TRANSITIVE",
-            "FORWARD_TRANSITIVE",
-            "FULL_TRANSITIVE",
-        ),
-        "schemaValidationEnforced": "boolean",
-        "shadowTopics": _list("string"),
-        "subscribeRate": _record(
-            "SubscribeRate",
-            {"ratePeriodInSecond": "!int", "subscribeThrottlingRatePerConsumer": "!int"},
-        ),
-        "subscriptionDispatchRate": _RATE,
-        "subscriptionExpirationTimeInMinutes": "int",
-        "subscriptionPolicies": _map(_record("SubscriptionPolicies", {"dispatchRate": _RATE})),
-        "subscriptionTypesEnabled": _list(
-            _enum(
-                "SubType",
-                "Exclusive",
-                "Shared",
-                "Failover",
-                "Key_Shared",
-                namespace="org.apache.pulsar.common.api.proto.CommandSubscribe",
-            )
-        ),
-    },
-    _DATA,
+_KINDS: Final = (
+    "TOPIC_POLICY",
+    "TRANSACTION_BUFFER_SNAPSHOT",
+    "TRANSACTION_BUFFER_SNAPSHOT_SEGMENTS",
+    "TRANSACTION_BUFFER_SNAPSHOT_INDEXES",
 )
-_EVENT: Final = _record(
-    "PulsarEvent",
-    {
-        "actionType": _enum("ActionType", *(each.value for each in Action)),
-        "eventType": _enum(
-            "EventType",
-            "TOPIC_POLICY",
-            "TRANSACTION_BUFFER_SNAPSHOT",
-            "TRANSACTION_BUFFER_SNAPSHOT_SEGMENTS",
-            "TRANSACTION_BUFFER_SNAPSHOT_INDEXES",
-        ),
-        "replicateTo": _list("string", "java.util.HashSet"),
-        "topicPoliciesEvent": _record(
-            "TopicPoliciesEvent",
-            {
-                "domain": "string",
-                "namespace": "string",
-                "policies": _POLICIES,
-                "tenant": "string",
-                "topic": "string",
-            },
-        ),
-    },
-    "org.apache.pulsar.common.events",
+_EVENT: Final = _named(
+    "record",
+    "org.apache.pulsar.common.events.PulsarEvent",
+    fields=[
+        _optional("actionType", _named("enum", "ActionType", symbols=[*Action])),
+        _optional("eventType", _named("enum", "EventType", symbols=_KINDS)),
+        _optional("replicateTo", _list("string", "java.util.HashSet")),
+        _optional("topicPoliciesEvent", _named("record", "TopicPoliciesEvent", fields=_INNER)),
+    ],
 )
 
 EVENT_SCHEMA: Final = SchemaData(
