@@ -13,11 +13,16 @@ import re
 import sys
 import textwrap
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import magnetar
+from magnetar.operation.policy import AnyPolicy, Level
+from magnetar.operation.policy_table import POLICIES
+from magnetar.operation.policy_type import value_type
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference.md"
 HEAD = """\
@@ -158,6 +163,40 @@ def write_admin() -> Iterator[str]:
             yield "\n".join(lines) + "\n"
 
 
+def write_policies(policies: Iterable[AnyPolicy] = POLICIES) -> Iterator[str]:
+    """One row for each policy, as the table of policies has it."""
+    yield (
+        "`admin.namespaces` and `admin.topic_policies` know policies by these names; in brackets"
+        " the REST path below the namespace or topic. What the topic sets counts first, then what"
+        " it sets for all clusters, what its namespace sets, and the broker's configuration.\n"
+    )
+    rows = ["| of a namespace | of a topic | of the broker | value | what it says |"]
+    rows.append("| --- | --- | --- | --- | --- |")
+    for policy in policies:
+        levels = {level: at for level in Level if (at := policy.at(level)) is not None}
+        names = [f"`{at.name}` ({at.path})" if at else "-" for at in map(levels.get, Level)]
+        places = names if policy.listed else [at.partition(" ")[2] or "-" for at in names]
+        keys = re.findall(r"[^ |]+", re.sub(r"\w+=", "", policy.broker))
+        told = ", ".join(f"`{key}`" for key in keys) or "-"
+        value = describe_value(value_type(policy, next(iter(levels))))
+        rows.append(f"| {' | '.join((*places, told, value, policy.what))} |")
+    yield "\n".join(rows) + "\n"
+
+
+def describe_value(kind: Any) -> str:
+    if typing.get_origin(kind) is typing.Annotated:
+        kind = typing.get_args(kind)[0]
+    if typing.get_origin(kind) is tuple:
+        return "texts"
+    if typing.get_origin(kind) is dict:
+        return "an object"
+    if issubclass(kind, enum.Enum):
+        return "one of " + ", ".join(f"`{each.value}`" for each in kind)
+    if issubclass(kind, msgspec.Struct):
+        return ", ".join(f"`{name}`" for name in kind.__struct_fields__)
+    return {int: "a number", bool: "true or false"}[kind]
+
+
 def render() -> str:
     parts = [HEAD, "## Names\n"]
     for name in sorted(magnetar.__all__):
@@ -172,6 +211,8 @@ def render() -> str:
         parts += (f"### Keywords of `{name}`\n", "\n".join(write_fields(kind)) + "\n")
     parts.append("## Administration\n")
     parts += write_admin()
+    parts.append("## Policies\n")
+    parts += write_policies()
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 

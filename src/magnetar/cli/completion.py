@@ -54,16 +54,18 @@ def _cases() -> list[tuple[str, list[str]]]:
             cases.append((command.name, ["bash", "zsh", "fish"]))
         elif not command.takes_words:
             cases.append((command.name, [*_flags(command.parts), "--help"]))
-    cases += _row_cases("spark", JOBS, _flags(SHARED))
-    cases += _row_cases("tokens", TOKEN_VERBS, [])
+    cases += complete_rows("spark", JOBS, _flags(SHARED))
+    cases += complete_rows("tokens", TOKEN_VERBS, [])
     common = _flags(ADMIN_PARTS)
     cases.append(("admin", [*group_names(), *common, "--help"]))
     for name in group_names():
-        cases += _row_cases(f"admin/{name}", load_verbs(name), common)
+        cases += complete_rows(f"admin/{name}", load_verbs(name), common)
     return cases
 
 
-def _row_cases(path: str, rows: Sequence[_Row], common: list[str]) -> list[tuple[str, list[str]]]:
+def complete_rows(
+    path: str, rows: Sequence[_Row], common: list[str]
+) -> list[tuple[str, list[str]]]:
     """The rows below a path, and what may follow each of them."""
     names = [row.name for row in rows]
     return [
