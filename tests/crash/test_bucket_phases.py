@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pytest
 
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.namespace import remove_namespace
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.errors import NamespaceNotFound, TopicNotFound
 from magnetar.model.chain_path import CHAINS
@@ -37,7 +37,7 @@ async def delete(world: World) -> None:
 
 
 async def delete_namespace(world: World) -> None:
-    await BrokerApi(world.service).namespaces.remove(NAMESPACE, force=True)
+    await remove_namespace(world.service, NAMESPACE, force=True)
 
 
 async def furnish(world: World) -> None:

@@ -16,7 +16,7 @@ from types import MappingProxyType, NoneType, SimpleNamespace
 from typing import Final, TypeAlias
 
 from magnetar.admin.entry import entry_response
-from magnetar.admin.listing import list_response
+from magnetar.admin.listing import FORMAT, list_response
 from magnetar.admin.request import Call
 from magnetar.admin.response import NOTE, Response, text_response
 from magnetar.admin.route import Body, Handler, Query, Route
@@ -29,6 +29,7 @@ from magnetar.model.position import Position
 from magnetar.model.segment import SegmentName, parse_descriptor
 from magnetar.operation.row import (
     JSON,
+    NDJSON,
     REQUIRED,
     TEXT_PLAIN,
     Kind,
@@ -76,11 +77,7 @@ def _routes_of(operation: Operation, function: Function) -> Iterator[Route]:
                 need=operation.need,
                 status=operation.answer_status,
                 body=next((_body(p, types[p.name]) for p in sent if p.place is Place.BODY), None),
-                query=tuple(
-                    Query(p.wire_name, _QUERY_KINDS.get(p.kind, str), _default(p))
-                    for p in sent
-                    if p.place is Place.QUERY
-                ),
+                query=tuple(_queries(operation, sent)),
                 produces=operation.produces[0],
                 or_produces=operation.produces[1:],
                 fixed=MappingProxyType({} if domain is None else {"domain": domain.value}),
@@ -88,6 +85,14 @@ def _routes_of(operation: Operation, function: Function) -> Iterator[Route]:
                 for_owner=operation.for_owner,
                 summary=operation.doc.partition("\n")[0],
             )
+
+
+def _queries(operation: Operation, sent: Iterable[Parameter]) -> Iterator[Query]:
+    for each in sent:
+        if each.place is Place.QUERY:
+            yield Query(each.wire_name, _QUERY_KINDS.get(each.kind, str), _default(each))
+    if NDJSON in operation.produces:
+        yield FORMAT
 
 
 def _name(operation: Operation, domain: TopicDomain | None, index: int) -> str:
@@ -144,6 +149,9 @@ def _reader(parameter: Parameter, kind: object) -> Read:
 
 def _path_reader(parameter: Parameter, kind: object) -> Read:
     name = parameter.wire_name
+    if parameter.default is None:
+        read = _path_reader(parameter._replace(default=REQUIRED), kind)
+        return lambda call: read(call) if name in call.parts else None
     if kind is TopicName:
         return lambda call: call.topic
     if kind is TopicDomain:

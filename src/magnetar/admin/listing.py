@@ -11,27 +11,12 @@ from magnetar.admin.request import Call
 from magnetar.admin.response import NDJSON, Stream
 from magnetar.admin.route import Query
 from magnetar.broker.administration.registry import Listing
-from magnetar.broker.administration.topic_list import Selection, make_listing
-from magnetar.broker.api import BrokerApi
 from magnetar.errors import BadRequest
-from magnetar.model.name import TopicDomain
 
-PAGE: Final = (Query("limit", int), Query("after", str), Query("format", str))
+FORMAT: Final = Query("format", str)
 
 _FORMATS: Final = ("json", "ndjson")
 _encoder: Final = msgspec.json.Encoder()
-
-
-async def answer_names(api: BrokerApi, call: Call, domains: tuple[TopicDomain, ...]) -> object:
-    """An array, or a stream when the query or else the Accept header asks for one."""
-    selection = Selection(
-        call.namespace,
-        domains,
-        include_system=call.flag("includeSystemTopic"),
-        after=call.query("after") or None,
-        limit=call.number("limit"),
-    )
-    return await list_response(make_listing(api.service, selection), call)
 
 
 async def list_response(listing: Listing, call: Call) -> object:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from magnetar.admin import (
-    namespace,
     namespace_property,
     policy,
     scalable,
@@ -18,9 +17,6 @@ from magnetar.broker.api import BrokerApi
 from magnetar.operation.table import all_operations
 
 _TABLES = (
-    namespace.ROOT_TABLE,
-    namespace.TENANT_TABLE,
-    namespace.TABLE,
     policy.NAMESPACE_TABLE,
     namespace_property.TABLE,
     subscription.TABLE,

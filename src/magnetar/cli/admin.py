@@ -43,7 +43,12 @@ _GROUPS: Final[Mapping[str, Group]] = {
     "tenants": Group("tenants", ("operation.tenant:TABLE",)),
     "namespaces": Group(
         "namespaces, their policies and bundles",
-        ("cli.namespace:VERBS", "cli.policy:NAMESPACE_VERBS"),
+        (
+            "operation.namespace:ROOT",
+            "operation.namespace:TABLE",
+            "cli.namespace:VERBS",
+            "cli.policy:NAMESPACE_VERBS",
+        ),
     ),
     "topics": Group(
         "topics, their subscriptions, stats and policies",

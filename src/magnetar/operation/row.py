@@ -28,6 +28,7 @@ class Kind(Enum):
     NAMES = "Iterable[str]"
     PROPERTIES = "Mapping[str, str]"
     DOCUMENT = "Mapping[str, Any]"
+    DOCUMENTS = "Iterable[Mapping[str, Any]]"
     MESSAGE_ID = "MessageId"
 
 
@@ -158,9 +159,15 @@ class Parameter(NamedTuple):
 
 
 def path(
-    name: str, help: str = "", *flags: str, kind: Kind = Kind.TEXT, wire: str = ""
+    name: str,
+    help: str = "",
+    *flags: str,
+    kind: Kind = Kind.TEXT,
+    wire: str = "",
+    default: _Required | None = REQUIRED,
 ) -> Parameter:
-    return Parameter(name, kind, Place.PATH, wire or name, REQUIRED, help, flags)
+    """With None for a default, only some of the paths of the operation have it."""
+    return Parameter(name, kind, Place.PATH, wire or name, default, help, flags)
 
 
 def local(name: str, kind: Kind = Kind.TEXT, default: Default | _Required = None) -> Parameter:

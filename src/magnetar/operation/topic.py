@@ -73,7 +73,6 @@ LISTS.add(
     query("bundle"),
     query("limit", Kind.NUMBER),
     query("after"),
-    query("format")._replace(is_ignored=True),
     result=Result.NAMES,
     produces=(JSON, NDJSON),
     is_written=True,

@@ -2,8 +2,10 @@
 
 from magnetar.broker.administration import (
     broker,
+    bundle,
     cluster,
     lookup,
+    namespace,
     partition,
     permission,
     schema,
@@ -16,8 +18,10 @@ from magnetar.broker.administration import (
 
 __all__ = [
     "broker",
+    "bundle",
     "cluster",
     "lookup",
+    "namespace",
     "partition",
     "permission",
     "schema",

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from magnetar.broker.administration.bundle import boundaries_of
 from magnetar.broker.administration.hash_range import bundle_of
 from magnetar.broker.administration.registry import Note, carries_out
-from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.heartbeat import check_health
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import NotFound, PreconditionFailed, RecordUnreadable, ServiceNotReady
@@ -169,7 +169,7 @@ async def _loaded(service: Service) -> Sequence[tuple[AnyTopic, str]]:
     for topic in list(service.topics.values()):
         namespace = topic.name.namespace
         if await service.resources.namespaces.get(namespace) is not None:
-            boundaries = await BundleApi(service).boundaries(namespace)
+            boundaries = await boundaries_of(service, namespace)
             found.append((topic, bundle_of(topic.name, boundaries)))
     return found
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from magnetar.errors import BadRequest, PreconditionFailed
 from magnetar.model.name import NamespaceName, TopicName
+from magnetar.model.policy import BundlesData
 
 FULL_UPPER: Final = 0xFFFFFFFF
 BUNDLES_MAX: Final = 1_000_000
@@ -29,6 +30,10 @@ def plan_boundaries(count: int) -> tuple[str, ...]:
         )
     step = 2**32 // count
     return (*(format_boundary(index * step) for index in range(count)), LAST_BOUNDARY)
+
+
+def make_bundles(boundaries: tuple[str, ...]) -> BundlesData:
+    return BundlesData(boundaries=boundaries, numBundles=len(boundaries) - 1)
 
 
 def check_boundaries(boundaries: Sequence[str]) -> tuple[str, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from magnetar.broker.administration.bundle import boundaries_of
+from magnetar.broker.administration.hash_range import bundle_of
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.administration.topic import check_namespace
-from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.scalable.guard import check_regular_name
 from magnetar.errors import TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
@@ -50,7 +51,7 @@ async def _may_serve(service: Service, topic: TopicName) -> bool:
 @carries_out("topics.bundle_range")
 async def find_bundle(service: Service, topic: TopicName) -> str:
     await check_namespace(service, topic.namespace)
-    return await BundleApi(service).find(topic)
+    return bundle_of(topic, await boundaries_of(service, topic.namespace))
 
 
 async def find_elsewhere(service: Service, namespace: NamespaceName, *, tls: bool) -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from magnetar.broker.administration.namespace import remove_namespace
 from magnetar.broker.administration.registry import carries_out
-from magnetar.broker.api.namespace import NamespaceApi
 from magnetar.errors import (
     Conflict,
     InvalidName,
@@ -66,7 +66,7 @@ async def delete_tenant(service: Service, tenant: str, force: bool) -> None:
     if namespaces and not force:
         raise Conflict("The tenant still has active namespaces")
     for namespace in namespaces:
-        await NamespaceApi(service).remove(namespace, force=True)
+        await remove_namespace(service, namespace, force=True)
     await service.resources.tenants.delete(tenant)
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from magnetar.broker.administration.hash_range import bundle_of, check_range
+from magnetar.broker.administration.bundle import filter_bundle
 from magnetar.broker.administration.record import load_policies
 from magnetar.broker.administration.registry import Listing, carries_out
-from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.topic_tree import NAMES_AHEAD
 from magnetar.errors import BadRequest
 from magnetar.model.name import (
@@ -39,7 +38,7 @@ _Keep: TypeAlias = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class _Selection:
     namespace: NamespaceName
     domains: tuple[TopicDomain, ...]
     bundle: str | None = None
@@ -53,13 +52,6 @@ class Selection:
         return self.after is not None or self.limit is not None
 
 
-def parse_mode(mode: str) -> tuple[TopicDomain, ...]:
-    domains = _MODES.get(mode.upper())
-    if domains is None:
-        raise BadRequest(f"mode is one of {', '.join(_MODES)}, not {mode!r}")
-    return domains
-
-
 @carries_out("topics.list")
 async def list_topics(
     service: Service,
@@ -70,16 +62,33 @@ async def list_topics(
     limit: int | None,
     after: str | None,
 ) -> Listing:
-    return make_listing(
-        service, Selection(namespace, (domain,), bundle, include_system, after, limit)
+    return _make_listing(
+        service, _Selection(namespace, (domain,), bundle, include_system, after, limit)
     )
 
 
-def make_listing(service: Service, selection: Selection) -> Listing:
+@carries_out("namespaces.topics")
+async def list_namespace_topics(
+    service: Service,
+    namespace: NamespaceName,
+    mode: str,
+    include_system: bool,
+    limit: int | None,
+    after: str | None,
+) -> Listing:
+    domains = _MODES.get(mode.upper())
+    if domains is None:
+        raise BadRequest(f"mode is one of {', '.join(_MODES)}, not {mode!r}")
+    return _make_listing(
+        service, _Selection(namespace, domains, None, include_system, after, limit)
+    )
+
+
+def _make_listing(service: Service, selection: _Selection) -> Listing:
     return Listing(partial(_find_names, service, selection), partial(_runs, service, selection))
 
 
-async def _find_names(service: Service, selection: Selection) -> Sequence[str]:
+async def _find_names(service: Service, selection: _Selection) -> Sequence[str]:
     """All names, sorted by domain; a page has the order of the runs."""
     found: list[str] = []
     async for run in _runs(service, selection):
@@ -90,7 +99,7 @@ async def _find_names(service: Service, selection: Selection) -> Sequence[str]:
     return sorted(found, key=lambda name: (order[name[: name.index("/")]], name))
 
 
-async def _runs(service: Service, selection: Selection) -> AsyncIterator[Sequence[str]]:
+async def _runs(service: Service, selection: _Selection) -> AsyncIterator[Sequence[str]]:
     """Some names after the other, never many at once.
 
     The order is that of the domains, in one that of the buckets, in one that of the nodes. It
@@ -135,17 +144,16 @@ async def _scan(
     yield found if after is None else [name for name in found if name > after.full]
 
 
-async def _keep(service: Service, selection: Selection, domain: TopicDomain) -> _Keep | None:
+async def _keep(service: Service, selection: _Selection, domain: TopicDomain) -> _Keep | None:
     """Which names are asked for; None when all are."""
     namespace = selection.namespace
     if selection.bundle and domain is not TopicDomain.TOPIC:
-        boundaries = await BundleApi(service).boundaries(namespace)
-        wanted = check_range(namespace, selection.bundle, boundaries)
+        is_wanted = await filter_bundle(service, namespace, selection.bundle)
 
         def in_bundle(name: str) -> bool:
             topic = parse_stored_topic(name)
             is_kept = selection.include_system or not is_system_topic(topic)
-            return is_kept and bundle_of(topic, boundaries) == wanted
+            return is_kept and is_wanted(topic)
 
         return in_bundle
     if selection.include_system or domain is TopicDomain.TOPIC:
@@ -175,7 +183,7 @@ def _check_limit(limit: int) -> int:
     return limit
 
 
-def _parse_after(selection: Selection) -> TopicName | None:
+def _parse_after(selection: _Selection) -> TopicName | None:
     if selection.after is None:
         return None
     if "://" not in selection.after:

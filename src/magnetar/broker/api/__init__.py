@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.broker.api.authentication import AuthenticationApi
 from magnetar.broker.api.autoscale import AutoScaleApi
-from magnetar.broker.api.bundle import BundleApi
 from magnetar.broker.api.migration import MigrationApi
-from magnetar.broker.api.namespace import NamespaceApi
 from magnetar.broker.api.namespace_property import NamespacePropertyApi
 from magnetar.broker.api.policy import NamespacePolicyApi, TopicPolicyApi
 from magnetar.broker.api.scalable import ScalableApi
@@ -31,10 +29,8 @@ class BrokerApi:
         self.web = make_web_limit(service)
         self.unread = service.unread
         self.authentication = AuthenticationApi(service)
-        self.namespaces = NamespaceApi(service)
         self.namespace_policies = NamespacePolicyApi(service)
         self.namespace_properties = NamespacePropertyApi(service)
-        self.bundles = BundleApi(service)
         self.subscriptions = SubscriptionApi(service)
         self.topic_policies = TopicPolicyApi(service)
         self.auto_scale = AutoScaleApi(service)

@@ -1,0 +1,201 @@
+"""Bundles of a namespace, and what is done to all topics of one or of the whole namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from magnetar.broker.administration.hash_range import (
+    bundle_of,
+    check_range,
+    make_bundles,
+    plan_boundaries,
+    split_range,
+)
+from magnetar.broker.administration.record import check_tenant, load_policies
+from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.errors import Conflict, PreconditionFailed, SubscriptionNotFound, TopicNotFound
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_stored_topic
+from magnetar.model.policy import BundlesData, LocalPolicies
+
+if TYPE_CHECKING:
+    from magnetar.broker.scalable.controller import Controller
+    from magnetar.broker.service import Service
+
+_ALGORITHMS: Final = (
+    "range_equally_divide",
+    "topic_count_equally_divide",
+    "specified_positions_divide",
+    "flow_or_qps_equally_divide",
+)
+_DOMAINS: Final = (TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT)
+
+
+@carries_out("namespaces.bundles")
+async def get_bundles(service: Service, namespace: NamespaceName) -> BundlesData:
+    """A namespace that says nothing of bundles gets as many as the configuration says."""
+
+    def complete(local: LocalPolicies) -> LocalPolicies:
+        if local.bundles is not None and local.bundles.boundaries:
+            return local
+        boundaries = plan_boundaries(service.config.defaultNumberOfNamespaceBundles)
+        return replace(local, bundles=make_bundles(boundaries))
+
+    await load_policies(service, namespace)
+    local = await service.resources.namespaces.get_or_create_local(namespace)
+    if complete(local) is not local:
+        local = await service.resources.namespaces.update_local(namespace, complete)
+    assert local.bundles is not None, "just made"
+    return local.bundles
+
+
+async def boundaries_of(service: Service, namespace: NamespaceName) -> tuple[str, ...]:
+    return (await get_bundles(service, namespace)).boundaries or ()
+
+
+async def regular_topics(service: Service, namespace: NamespaceName) -> Sequence[TopicName]:
+    found = [await service.list_topics(namespace, domain) for domain in _DOMAINS]
+    return [parse_stored_topic(full) for names in found for full in names]
+
+
+async def filter_bundle(
+    service: Service, namespace: NamespaceName, bundle: str | None
+) -> Callable[[TopicName], bool]:
+    """Which topics lie in a bundle; without one, all of the namespace do."""
+    boundaries = await boundaries_of(service, namespace)
+    if bundle is None:
+        return lambda topic: True
+    wanted = check_range(namespace, bundle, boundaries)
+    return lambda topic: bundle_of(topic, boundaries) == wanted
+
+
+async def _topics(
+    service: Service, namespace: NamespaceName, bundle: str | None
+) -> Sequence[TopicName]:
+    is_wanted = await filter_bundle(service, namespace, bundle)
+    return [name for name in await regular_topics(service, namespace) if is_wanted(name)]
+
+
+@carries_out("namespaces.unload")
+async def unload_namespace(service: Service, namespace: NamespaceName) -> None:
+    await check_tenant(service, namespace.tenant)
+    await _unload(service, namespace, None)
+
+
+@carries_out("namespaces.unload_bundle")
+async def unload_bundle(
+    service: Service, namespace: NamespaceName, bundle: str, destination: str | None
+) -> None:
+    await check_tenant(service, namespace.tenant)
+    if destination not in (None, service.broker_id):
+        raise PreconditionFailed(f"There is no broker {destination} to move the bundle to")
+    await _unload(service, namespace, bundle)
+
+
+async def _unload(service: Service, namespace: NamespaceName, bundle: str | None) -> None:
+    is_wanted = await filter_bundle(service, namespace, bundle)
+    segments = [
+        topic.name
+        for topic in service.topics.values()
+        if topic.name.domain is TopicDomain.SEGMENT
+        and topic.name.namespace == namespace
+        and is_wanted(topic.name)
+    ]
+    for name in [*await _topics(service, namespace, bundle), *segments]:
+        if name.full in service.topics:
+            await _unless_gone(service.unload_topic(name))
+
+
+@carries_out("namespaces.split_bundle")
+async def split_bundle(
+    service: Service,
+    namespace: NamespaceName,
+    bundle: str,
+    unload: bool,
+    algorithm: str | None,
+) -> None:
+    if algorithm and algorithm not in _ALGORITHMS:
+        raise PreconditionFailed(
+            "Unsupported namespace bundle split algorithm, supported algorithms are"
+            f" [{', '.join(_ALGORITHMS)}]"
+        )
+    wanted = check_range(namespace, bundle, await boundaries_of(service, namespace))
+    if unload:
+        await unload_bundle(service, namespace, wanted, None)
+
+    def change(local: LocalPolicies) -> LocalPolicies:
+        present = local.bundles
+        assert present is not None and present.boundaries is not None
+        boundaries = split_range(
+            check_range(namespace, wanted, present.boundaries), present.boundaries
+        )
+        return replace(local, bundles=make_bundles(boundaries))
+
+    await service.resources.namespaces.update_local(namespace, change)
+
+
+@carries_out("namespaces.delete_bundle")
+async def delete_bundle(
+    service: Service, namespace: NamespaceName, bundle: str, force: bool
+) -> None:
+    topics = await _topics(service, namespace, bundle)
+    if topics and not force:
+        raise Conflict("Cannot delete non empty bundle")
+    for name in topics:
+        await _unless_gone(service.delete_topic(name, force=True))
+
+
+@carries_out("namespaces.clear_backlog")
+async def clear_backlog(
+    service: Service, namespace: NamespaceName, subscription: str | None, bundle: str | None
+) -> None:
+    for name in await _topics(service, namespace, bundle):
+        if not name.is_persistent:
+            continue
+        topic = await service.load_topic(name)
+        assert isinstance(topic, PersistentTopic), "the domain says so"
+        for each in list(topic.subscriptions.values()):
+            if subscription in (None, each.name):
+                await each.skip_all()
+    for controller in await _controllers(service, namespace, bundle):
+        for known in await controller.subscriptions():
+            if subscription in (None, known):
+                await controller.clear_backlog(known)
+
+
+@carries_out("namespaces.unsubscribe")
+async def unsubscribe(
+    service: Service, namespace: NamespaceName, subscription: str, bundle: str | None
+) -> None:
+    await check_tenant(service, namespace.tenant)
+    for name in await _topics(service, namespace, bundle):
+        topic = await service.load_topic(name)
+        if subscription in topic.subscriptions:
+            try:
+                await topic.delete_subscription(subscription)
+            except SubscriptionNotFound:
+                continue
+    for controller in await _controllers(service, namespace, bundle):
+        if subscription in await controller.subscriptions():
+            await controller.delete_subscription(subscription)
+
+
+async def _controllers(
+    service: Service, namespace: NamespaceName, bundle: str | None
+) -> Sequence[Controller]:
+    """Of all scalable topics. The segments of one lie in many bundles: it belongs to none."""
+    if bundle is not None:
+        return ()
+    topics = await service.scalable.list(namespace)
+    return [await service.scalable.controller(topic) for topic in topics]
+
+
+async def _unless_gone(step: Awaitable[None]) -> None:
+    """What is to be closed or deleted may have gone by itself."""
+    try:
+        await step
+    except TopicNotFound:
+        return
