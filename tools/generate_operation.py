@@ -33,6 +33,7 @@ from magnetar.client.admin.transport import (
     Document,
     Documents,
     Grants,
+    Ids,
     Names,
     Transport,
     format_path,

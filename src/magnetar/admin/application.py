@@ -17,6 +17,7 @@ from magnetar.admin.response import Response, Stream, json_response, refusal
 from magnetar.admin.route import Route
 from magnetar.admin.router import Found, Router, WrongMethod
 from magnetar.admin.slot import HttpSlots
+from magnetar.broker.administration.scalable import on_refused
 from magnetar.broker.api import BrokerApi
 from magnetar.errors import (
     BadRequest,
@@ -172,7 +173,8 @@ class Application:
         try:
             answer = await route.handler(self._api, Call(request, found.parts, payload))
         except TopicMigrated as refused:
-            self._api.migrations.on_refused(
+            on_refused(
+                self._api.service,
                 refused,
                 path=request.path,
                 address=request.address,

@@ -77,7 +77,7 @@ def _routes_of(operation: Operation, function: Function) -> Iterator[Route]:
                 need=operation.need,
                 status=operation.answer_status,
                 body=next((_body(p, types[p.name]) for p in sent if p.place is Place.BODY), None),
-                query=tuple(_queries(operation, sent)),
+                query=tuple(_queries(operation, sent, types)),
                 produces=operation.produces[0],
                 or_produces=operation.produces[1:],
                 fixed=MappingProxyType({} if domain is None else {"domain": domain.value}),
@@ -87,10 +87,13 @@ def _routes_of(operation: Operation, function: Function) -> Iterator[Route]:
             )
 
 
-def _queries(operation: Operation, sent: Iterable[Parameter]) -> Iterator[Query]:
+def _queries(
+    operation: Operation, sent: Iterable[Parameter], types: Mapping[str, object]
+) -> Iterator[Query]:
     for each in sent:
         if each.place is Place.QUERY:
-            yield Query(each.wire_name, _QUERY_KINDS.get(each.kind, str), _default(each))
+            kind = _query_kind(each, types.get(each.name))
+            yield Query(each.wire_name, kind, _default(each))
     if NDJSON in operation.produces:
         yield FORMAT
 
@@ -173,7 +176,7 @@ def _query_reader(parameter: Parameter, kind: object) -> Read:
         return lambda call: call.flag(name, bool(default))
     if kind == tuple[str, ...]:
         return lambda call: call.values(name)
-    is_number, header = parameter.kind is Kind.NUMBER, parameter.header
+    is_number, header = _query_kind(parameter, kind) is int, parameter.header
 
     def read(call: Call) -> object:
         found = call.number(name) if is_number else (call.query(name) or None)
@@ -184,6 +187,12 @@ def _query_reader(parameter: Parameter, kind: object) -> Read:
         return default if found is None else found
 
     return read
+
+
+def _query_kind(parameter: Parameter, kind: object) -> type[bool] | type[int] | type[str]:
+    """A function may read a number from its text itself."""
+    is_text = str in (kind, *typing.get_args(kind))
+    return str if is_text else _QUERY_KINDS.get(parameter.kind, str)
 
 
 def _default(parameter: Parameter) -> str | int | bool | None:

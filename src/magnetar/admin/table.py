@@ -5,7 +5,6 @@ from __future__ import annotations
 from magnetar.admin import (
     namespace_property,
     policy,
-    scalable,
     subscription,
 )
 from magnetar.admin.application import Application
@@ -21,10 +20,6 @@ _TABLES = (
     namespace_property.TABLE,
     subscription.TABLE,
     policy.TOPIC_TABLE,
-    scalable.TABLE,
-    scalable.SPELLED_OUT_TABLE,
-    scalable.LIST_TABLE,
-    scalable.NAMESPACE_TABLE,
 )
 
 

@@ -65,9 +65,10 @@ _GROUPS: Final[Mapping[str, Group]] = {
     "scalable-topics": Group(
         "topics of segments that split and merge",
         (
-            "cli.scalable:VERBS",
-            "cli.scalable_subscription:VERBS",
-            "cli.migration:VERBS",
+            "operation.scalable:NAMESPACE_TABLE",
+            "operation.scalable:TABLE+cli.scalable:OWN",
+            "operation.scalable_subscription:TABLE+cli.scalable:OWN",
+            "operation.scalable:MIGRATION_TABLE+cli.migration:OWN",
         ),
     ),
     "subscriptions": Group("subscriptions of a topic", ("cli.subscription:VERBS",)),

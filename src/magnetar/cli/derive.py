@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from magnetar.cli.command import Argument, Flag, Options, Part, Switch, Verb
 from magnetar.cli.value import (
@@ -36,7 +36,14 @@ _KINDS: Final[Mapping[Kind, Callable[[str], Any]]] = {
 }
 
 
-Own: TypeAlias = Mapping[str, Callable[[Any, Options], Any]]
+class Form(NamedTuple):
+    """The flags of a command from which the body of its call is built."""
+
+    parts: tuple[Part, ...]
+    build: Callable[[Options], Any]
+
+
+Own: TypeAlias = Mapping[str, Callable[[Any, Options], Any] | Form]
 """By the name of an operation, what its command does if that is more than to call the client's
 method, or prints what it gets in another form.
 """
@@ -47,11 +54,15 @@ def derive_verbs(operations: Iterable[Operation], group: str, own: Own) -> Itera
     for operation in operations:
         for verb in operation.verbs:
             if (verb.group or operation.noun.replace("_", "-")) == group:
+                parts = tuple(_part(each) for each in operation.parameters if each.help)
+                run = own.get(operation.name) or _caller(operation)
+                if isinstance(run, Form):
+                    parts, run = (*parts, *run.parts), _caller(operation, run)
                 yield Verb(
                     verb.name,
                     verb.help,
-                    tuple(_part(each) for each in operation.parameters if each.help),
-                    own.get(operation.name) or _caller(operation),
+                    parts,
+                    run,
                     verb.aliases,
                     shows=operation.result is not Result.NOTHING and not verb.is_silent,
                 )
@@ -76,7 +87,7 @@ def _part(parameter: Parameter) -> Part:
     )
 
 
-def _caller(operation: Operation) -> Callable[[Any, Options], Any]:
+def _caller(operation: Operation, form: Form | None = None) -> Callable[[Any, Options], Any]:
     """Calls the client's method of the same name; what is not given is left to its defaults."""
 
     def run(admin: Any, options: Options) -> Any:
@@ -85,6 +96,9 @@ def _caller(operation: Operation) -> Callable[[Any, Options], Any]:
             for each in operation.parameters
             if each.help and not (each.is_ignored and each.place is Place.LOCAL)
         }
+        if form is not None:
+            (body,) = (each for each in operation.parameters if each.place is Place.BODY)
+            given[body.name] = form.build(options)
         method = getattr(getattr(admin, operation.noun), operation.verb)
         found = method(**{name: value for name, value in given.items() if value is not None})
         if operation.result is Result.ENTRY:

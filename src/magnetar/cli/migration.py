@@ -8,16 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from magnetar.cli.command import Argument, Flag, Options, Switch, UsageError, Verb, format_rows
+from magnetar.cli.command import Options, UsageError, format_rows
+from magnetar.cli.derive import Own
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
 
-_TOPIC: Final = Argument("topic", "persistent://tenant/namespace/topic, or without persistent://")
-_SEGMENTS: Final = Flag(
-    ("-s", "--segments"),
-    "segments for new messages (as many as partitions, or as a client can take)",
-    parse=int,
-)
 _LOOK_AGAIN_S: Final = 0.5
 _BAR_WIDTH: Final = 30
 _LISTED_MAX: Final = 8
@@ -157,24 +152,7 @@ def _format_time(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} h"
 
 
-VERBS: Final = (
-    Verb(
-        "migrate-to-scalable",
-        "make a regular topic scalable; there is no way back",
-        (
-            _TOPIC,
-            _SEGMENTS,
-            Switch(("-f", "--force"), "even with v4 clients attached, which are locked out"),
-            Switch(("-n", "--dry-run"), "say what would be done and what is in the way"),
-            Switch(("-w", "--wait"), "follow until everything of the regular topic is read"),
-        ),
-        _migrate,
-        aliases=("migrate",),
-    ),
-    Verb(
-        "migration-check",
-        "say what migrating would do and what is in the way",
-        (_TOPIC, _SEGMENTS),
-        _rehearse,
-    ),
-)
+OWN: Final[Own] = {
+    "scalable_topics.migrate": _migrate,
+    "scalable_topics.migration_check": _rehearse,
+}

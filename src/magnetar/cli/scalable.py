@@ -1,32 +1,25 @@
-"""`magnetar admin scalable-topics`: the topic, its layout, its numbers."""
+"""What `magnetar admin scalable-topics` does beside a single call."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
-from magnetar.cli.command import NAMESPACE, Argument, Flag, Options, Switch, UsageError, Verb
+from magnetar.cli.command import Options, UsageError
+from magnetar.cli.derive import Form, Own
 from magnetar.cli.lineage import format_lineage
 from magnetar.cli.moment import format_time, parse_moment_ms
 from magnetar.cli.policy import build_value, policy_parts
-from magnetar.cli.value import join, parse_hash, parse_pairs
+from magnetar.cli.value import join
+from magnetar.client.error import AdminError, AdminNotFound
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
 from magnetar.operation.policy_table import AUTO_SCALE
+from magnetar.runtime.clock import SystemClock
 
-TOPIC: Final = Argument("topic", "topic://tenant/namespace/topic, or without topic://")
-_PROPERTIES: Final = Flag(
-    ("-p", "--property", "--properties"),
-    "a property, or several with commas; may be given again",
-    parse=parse_pairs,
-    many=True,
-    variable="KEY=VALUE",
-)
-_SEGMENT: Final = Flag(("-s", "--segment-id"), "id of the segment", parse=int, required=True)
-
-
-def _properties(options: Options) -> dict[str, str]:
-    return dict(join(options.property))
+_READ_MAX: Final = 2000
+"""Entries of one segment that are read to count their messages."""
 
 
 def _describe(admin: Any, options: Options) -> Any:
@@ -34,20 +27,6 @@ def _describe(admin: Any, options: Options) -> Any:
     if options.output == "json":
         return metadata
     return format_lineage(scalable_name(parse_topic(options.topic)).full, metadata)
-
-
-def _update_properties(admin: Any, options: Options) -> None:
-    if not options.property and not options.clear:
-        raise UsageError("magnetar: give --property, or --clear to remove all")
-    properties = {} if options.clear else admin.scalable_topics.properties(options.topic)
-    admin.scalable_topics.set_properties(options.topic, {**properties, **_properties(options)})
-
-
-def _rows(found: Mapping[str, Mapping[str, Any]], options: Options) -> Any:
-    """As a table, one line for each segment."""
-    if options.output == "json":
-        return found
-    return [{"segment": int(number), **each} for number, each in found.items()]
 
 
 def _segments(admin: Any, options: Options) -> Any:
@@ -68,6 +47,14 @@ def _segments(admin: Any, options: Options) -> Any:
         }
         for number, each in found.items()
     ]
+
+
+def _load(admin: Any, options: Options) -> Any:
+    """As a table, one line for each segment."""
+    found = admin.scalable_topics.load(options.topic)
+    if options.output == "json":
+        return found
+    return [{"segment": int(number), **each} for number, each in found.items()]
 
 
 def _explain(admin: Any, options: Options) -> Any:
@@ -106,167 +93,82 @@ def _scale(admin: Any, options: Options) -> None:
     admin.scalable_topics.scale(options.topic, options.segments, hold_until_ms=until_ms)
 
 
-VERBS: Final = (
-    Verb(
-        "list",
-        "list the scalable topics of a namespace",
-        (NAMESPACE, _PROPERTIES),
-        lambda a, o: a.scalable_topics.list(o.namespace, properties=_properties(o)),
+def _update_properties(admin: Any, options: Options) -> None:
+    if not options.property and not options.clear:
+        raise UsageError("magnetar: give --property, or --clear to remove all")
+    kept = {} if options.clear else admin.scalable_topics.properties(options.topic)
+    admin.scalable_topics.set_properties(options.topic, {**kept, **dict(join(options.property))})
+
+
+# Subscriptions
+def _subscriptions(admin: Any, options: Options) -> Any:
+    found = admin.scalable_topics.subscriptions(options.topic)
+    if options.output == "json":
+        return found
+    return [
+        {
+            "subscription": name,
+            "type": each["type"],
+            "backlog": _count_messages(admin, options.topic, name, each["backlog"]),
+            "entries": each["msgBacklog"],
+        }
+        for name, each in found.items()
+    ]
+
+
+def _count_messages(admin: Any, topic: str, name: str, entries: Mapping[str, int]) -> str:
+    """Messages that wait: counted where the backlog is short, else estimated by its begin.
+
+    A broker keeps the place of a subscription in entries, and an entry may be a batch.
+    """
+    count, is_estimate = 0.0, False
+    for segment, backlog in entries.items():
+        if not backlog:
+            continue
+        try:
+            read = admin.scalable_topics.analyze_backlog(
+                topic, int(segment), name, entries_max=_READ_MAX
+            )
+        except AdminError:
+            return "?"  # the segment is on another broker, or it went meanwhile
+        is_estimate |= read["aborted"]
+        each = read["messages"] / max(1, read["entries"])
+        count += backlog * each if read["aborted"] else read["messages"]
+    return f"{'about ' if is_estimate else ''}{round(count)}"
+
+
+def _seek(admin: Any, options: Options) -> None:
+    timestamp_ms = SystemClock().now_ms() - options.time
+    admin.scalable_topics.seek(options.topic, options.subscription, timestamp_ms)
+
+
+def _peek(admin: Any, options: Options) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for place in range(1, options.count + 1):
+        try:
+            entry = admin.scalable_topics.peek(
+                options.topic, options.segment_id, options.subscription, place
+            )
+        except AdminNotFound as error:
+            if not error.reason.startswith("Message not found"):
+                raise
+            break  # fewer messages wait than were asked for
+        found.append({"id": entry.id, **entry.headers, "data": entry.data})
+    return found
+
+
+OWN: Final[Own] = {
+    "scalable_topics.describe": _describe,
+    "scalable_topics.segments": _segments,
+    "scalable_topics.load": _load,
+    "scalable_topics.explain": _explain,
+    "scalable_topics.decisions": _decisions,
+    "scalable_topics.scale": _scale,
+    "scalable_topics.update_properties": _update_properties,
+    "scalable_topics.set_auto_scale_policy": Form(
+        tuple(policy_parts(AUTO_SCALE)), partial(build_value, AUTO_SCALE)
     ),
-    Verb(
-        "create",
-        "add a scalable topic",
-        (
-            TOPIC,
-            Flag(("-s", "--segments"), "how many it begins with (1)", parse=int, default=1),
-            _PROPERTIES,
-        ),
-        lambda a, o: a.scalable_topics.create(
-            o.topic, segments=o.segments, properties=_properties(o)
-        ),
-        shows=False,
-    ),
-    Verb(
-        "describe",
-        "draw the segments as a tree, parents above what came out of them",
-        (TOPIC,),
-        _describe,
-    ),
-    Verb(
-        "get-metadata",
-        "show the stored record of a topic",
-        (TOPIC,),
-        lambda a, o: a.scalable_topics.metadata(o.topic),
-    ),
-    Verb(
-        "stats",
-        "show what a topic does: segments, rates, subscriptions, backlog",
-        (TOPIC,),
-        lambda a, o: a.scalable_topics.stats(o.topic),
-    ),
-    Verb(
-        "segments",
-        "list the segments with rates and backlog",
-        (TOPIC,),
-        _segments,
-    ),
-    Verb(
-        "segment-stats",
-        "show what one segment does",
-        (TOPIC, _SEGMENT),
-        lambda a, o: a.scalable_topics.segment_stats(o.topic, o.segment_id),
-    ),
-    Verb(
-        "load",
-        "show what each active segment carries",
-        (TOPIC,),
-        lambda a, o: _rows(a.scalable_topics.load(o.topic), o),
-    ),
-    Verb(
-        "history",
-        "list the latest changes of the layout",
-        (TOPIC,),
-        lambda a, o: a.scalable_topics.history(o.topic),
-    ),
-    Verb(
-        "explain",
-        "say why a topic does or does not split or merge, and which consumers wait for what",
-        (TOPIC,),
-        _explain,
-    ),
-    Verb(
-        "decisions",
-        "list what a topic decided about scaling itself, lately",
-        (TOPIC,),
-        _decisions,
-    ),
-    Verb(
-        "delete",
-        "delete a topic with its segments",
-        (TOPIC, Switch(("-f", "--force"), "even with subscriptions or clients")),
-        lambda a, o: a.scalable_topics.delete(o.topic, force=o.force),
-        shows=False,
-    ),
-    Verb(
-        "split-segment",
-        "split a segment in two",
-        (
-            TOPIC,
-            _SEGMENT,
-            Flag(("--at",), "first hash of the upper half, such as 0x6000", parse=parse_hash),
-        ),
-        lambda a, o: a.scalable_topics.split(o.topic, o.segment_id, at=o.at),
-        shows=False,
-    ),
-    Verb(
-        "merge-segments",
-        "merge two neighbours",
-        (
-            TOPIC,
-            Flag(("--segment-id-1",), "id of one", parse=int, required=True),
-            Flag(("--segment-id-2",), "id of the other", parse=int, required=True),
-        ),
-        lambda a, o: a.scalable_topics.merge(o.topic, o.segment_id_1, o.segment_id_2),
-        shows=False,
-    ),
-    Verb(
-        "scale",
-        "split or merge until there are so many active segments",
-        (
-            TOPIC,
-            Flag(("-s", "--segments"), "how many", parse=int, required=True),
-            Flag(
-                ("--hold-until",),
-                "have no fewer till then: 18:00, 2027-01-31T18:00, or for a time such as +3h",
-                variable="TIME",
-            ),
-        ),
-        _scale,
-        shows=False,
-    ),
-    Verb(
-        "prune",
-        "remove sealed segments that are drained and no longer retained; prints their ids",
-        (TOPIC,),
-        lambda a, o: a.scalable_topics.prune(o.topic),
-    ),
-    Verb(
-        "get-properties",
-        "show the properties of a topic",
-        (TOPIC,),
-        lambda a, o: a.scalable_topics.properties(o.topic),
-    ),
-    Verb(
-        "update-properties",
-        "set properties of a topic",
-        (TOPIC, _PROPERTIES, Switch(("-c", "--clear"), "remove those that are not given")),
-        _update_properties,
-        shows=False,
-    ),
-    Verb(
-        "get-policy",
-        "show what is in force, and where it was set",
-        (TOPIC,),
-        lambda a, o: a.scalable_topics.policy(o.topic),
-    ),
-    Verb(
-        "get-auto-scale-policy",
-        "show what the topic sets about scaling itself",
-        (TOPIC,),
-        lambda a, o: a.scalable_topics.auto_scale_policy(o.topic),
-    ),
-    Verb(
-        "set-auto-scale-policy",
-        "replace what the topic sets about scaling itself",
-        (TOPIC, *policy_parts(AUTO_SCALE)),
-        lambda a, o: a.scalable_topics.set_auto_scale_policy(o.topic, build_value(AUTO_SCALE, o)),
-        shows=False,
-    ),
-    Verb(
-        "remove-auto-scale-policy",
-        "let the topic scale itself as its namespace says",
-        (TOPIC,),
-        lambda a, o: a.scalable_topics.remove_auto_scale_policy(o.topic),
-        shows=False,
-    ),
-)
+    "scalable_topics.subscriptions": _subscriptions,
+    "scalable_topics.seek": _seek,
+    "scalable_topics.peek": _peek,
+}

@@ -69,7 +69,7 @@ TABLE.add(
     "GET",
     "/topics",
     NAMESPACE_READ,
-    "Topics of a namespace: persistent ones, the others, or all; whole, by page, or by line.",
+    "Topics of a namespace: persistent ones, the others, or all; whole, by page or by line.",
     query("mode")
     .asked("which topics", "-m", "--mode", choices=("PERSISTENT", "NON_PERSISTENT", "ALL"))
     ._replace(absent="PERSISTENT"),

@@ -57,7 +57,7 @@ class Result(Enum):
 
     NOTHING = "None"
     NAMES = "Names"
-    IDS = "list[int]"
+    IDS = "Ids"
     NUMBER = "int"
     DOCUMENT = "Document"
     MAYBE_DOCUMENT = "Document | None"

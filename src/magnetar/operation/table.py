@@ -9,6 +9,8 @@ from magnetar.operation import (
     cluster,
     lookup,
     namespace,
+    scalable,
+    scalable_subscription,
     schema,
     segment,
     tenant,
@@ -31,6 +33,10 @@ _TABLES = (
     topic_message.TABLE,
     schema.TABLE,
     segment.TABLE,
+    scalable.NAMESPACE_TABLE,
+    scalable.TABLE,
+    scalable_subscription.TABLE,
+    scalable.MIGRATION_TABLE,
 )
 
 

@@ -1,6 +1,7 @@
 """What carries the admin operations out: one function for each row of the table."""
 
 from magnetar.broker.administration import (
+    autoscale,
     broker,
     bundle,
     cluster,
@@ -8,6 +9,9 @@ from magnetar.broker.administration import (
     namespace,
     partition,
     permission,
+    scalable,
+    scalable_stats,
+    scalable_subscription,
     schema,
     segment,
     tenant,
@@ -17,6 +21,7 @@ from magnetar.broker.administration import (
 )
 
 __all__ = [
+    "autoscale",
     "broker",
     "bundle",
     "cluster",
@@ -24,6 +29,9 @@ __all__ = [
     "namespace",
     "partition",
     "permission",
+    "scalable",
+    "scalable_stats",
+    "scalable_subscription",
     "schema",
     "segment",
     "tenant",

@@ -11,13 +11,13 @@ from magnetar.client.admin.cluster import AsyncClusterAdmin
 from magnetar.client.admin.namespace import AsyncNamespaceAdmin
 from magnetar.client.admin.network import Network, SocketNetwork, iterate, run
 from magnetar.client.admin.policy import AsyncTopicPolicyAdmin
-from magnetar.client.admin.scalable import AsyncScalableAdmin, Ids
+from magnetar.client.admin.scalable import AsyncScalableAdmin
 from magnetar.client.admin.schema import AsyncSchemaAdmin
 from magnetar.client.admin.service import AsyncAdmin
 from magnetar.client.admin.subscription import AsyncSubscriptionAdmin
 from magnetar.client.admin.tenant import AsyncTenantAdmin
 from magnetar.client.admin.topic import AsyncTopicAdmin
-from magnetar.client.admin.transport import Document, Documents, Grants, Names
+from magnetar.client.admin.transport import Document, Documents, Grants, Ids, Names
 from magnetar.client.admin.value import StoredEntry
 from magnetar.client.authentication import Authentication
 from magnetar.client.message_id import LATEST, MessageId
@@ -571,41 +571,15 @@ class ScalableAdmin:
     def create(
         self, topic: str, *, segments: int = 1, properties: Mapping[str, str] | None = None
     ) -> None:
+        """Make a scalable topic of some segments, with properties."""
         run(self._inner.create(topic, segments=segments, properties=properties))
 
-    def delete(self, topic: str, *, force: bool = False) -> None:
-        run(self._inner.delete(topic, force=force))
-
-    def migrate_to_scalable(
-        self, topic: str, *, force: bool = False, segments: int | None = None
-    ) -> None:
-        """Make a regular topic scalable, for ever; with `force` also below v4 clients. It gets as
-        many segments as it has partitions, or as a client can take, or `segments`.
-        """
-        run(self._inner.migrate_to_scalable(topic, force=force, segments=segments))
-
-    def migration_check(self, topic: str, *, segments: int | None = None) -> Document:
-        """What migrating would do, and what is in its way."""
-        return run(self._inner.migration_check(topic, segments=segments))
-
     def metadata(self, topic: str) -> Document:
+        """The stored record: layout, properties, policy, the change under way and the past ones."""
         return run(self._inner.metadata(topic))
 
-    def properties(self, topic: str) -> dict[str, str]:
-        return run(self._inner.properties(topic))
-
-    def set_properties(self, topic: str, properties: Mapping[str, str]) -> None:
-        """All of them: what is not named goes."""
-        run(self._inner.set_properties(topic, properties))
-
-    def history(self, topic: str) -> Documents:
-        return run(self._inner.history(topic))
-
-    def policy(self, topic: str) -> Document:
-        """What is in force, and where each value about scaling comes from."""
-        return run(self._inner.policy(topic))
-
     def stats(self, topic: str) -> Document:
+        """What the topic does: segments with rates, subscriptions with backlog and consumers."""
         return run(self._inner.stats(topic))
 
     def segments(self, topic: str) -> dict[str, Document]:
@@ -613,89 +587,135 @@ class ScalableAdmin:
         return run(self._inner.segments(topic))
 
     def segment_stats(self, topic: str, segment: int) -> Document:
+        """One segment, with all that a regular topic's stats tell."""
         return run(self._inner.segment_stats(topic, segment))
 
     def segment_internal_stats(self, topic: str, segment: int) -> Document:
-        """Ledgers and cursors of one segment."""
+        """The log behind one segment: ledgers and cursors."""
         return run(self._inner.segment_internal_stats(topic, segment))
 
     def last_sequence_id(self, topic: str, segment: int, producer: str) -> int:
-        """The highest that one segment, sealed or not, has stored of a producer; -1 for none."""
+        """The highest sequence id that a segment, sealed or not, has of a producer; -1 for none."""
         return run(self._inner.last_sequence_id(topic, segment, producer))
 
     def load(self, topic: str) -> dict[str, Document]:
+        """What each active segment carries."""
         return run(self._inner.load(topic))
 
+    def history(self, topic: str) -> Documents:
+        """The latest changes of the layout, oldest first."""
+        return run(self._inner.history(topic))
+
     def explain(self, topic: str) -> Document:
-        """Why the topic splits, merges or stays, and what waits for what in each subscription."""
+        """Why the topic splits, merges or stays; for each subscription, what waits for what."""
         return run(self._inner.explain(topic))
 
     def decisions(self, topic: str) -> Documents:
         """What the topic decided about scaling itself, lately; oldest first."""
         return run(self._inner.decisions(topic))
 
+    def delete(self, topic: str, *, force: bool = False) -> None:
+        """Delete a topic with all its segments; one that is in use only when forced."""
+        run(self._inner.delete(topic, force=force))
+
+    def split(self, topic: str, segment: int, *, at: int | None = None) -> None:
+        """Split a segment in its middle, or so that `at` is the first hash of the upper half."""
+        run(self._inner.split(topic, segment, at=at))
+
+    def merge(self, topic: str, left: int, right: int) -> None:
+        """Merge two neighbours, in either order."""
+        run(self._inner.merge(topic, left, right))
+
+    def scale(self, topic: str, segments: int, *, hold_until_ms: int | None = None) -> None:
+        """Split or merge until there are so many active segments, and no fewer till some time."""
+        run(self._inner.scale(topic, segments, hold_until_ms=hold_until_ms))
+
+    def prune(self, topic: str) -> Ids:
+        """Remove sealed segments that are drained and no longer retained; their ids."""
+        return run(self._inner.prune(topic))
+
+    def properties(self, topic: str) -> dict[str, str]:
+        """The topic's properties."""
+        return run(self._inner.properties(topic))
+
+    def set_properties(self, topic: str, properties: Mapping[str, str]) -> None:
+        """Replace the topic's properties: what is not named goes."""
+        run(self._inner.set_properties(topic, properties))
+
+    def policy(self, topic: str) -> Document:
+        """What is in force for the topic, and where each value of its scaling was set."""
+        return run(self._inner.policy(topic))
+
+    def auto_scale_policy(self, topic: str) -> Document | None:
+        """What the topic sets about scaling itself; None when nothing."""
+        return run(self._inner.auto_scale_policy(topic))
+
+    def set_auto_scale_policy(self, topic: str, override: Mapping[str, Any]) -> None:
+        """Replace what the topic sets about scaling itself."""
+        run(self._inner.set_auto_scale_policy(topic, override))
+
+    def remove_auto_scale_policy(self, topic: str) -> None:
+        """Let the topic scale itself as its namespace says."""
+        run(self._inner.remove_auto_scale_policy(topic))
+
+    def subscriptions(self, topic: str) -> dict[str, Document]:
+        """Subscriptions with kind and backlog, by name."""
+        return run(self._inner.subscriptions(topic))
+
+    def subscription(self, topic: str, subscription: str) -> Document:
+        """One subscription: kind, backlog of each segment, what its consumers read and wait for."""
+        return run(self._inner.subscription(topic, subscription))
+
+    def create_subscription(self, topic: str, subscription: str, *, kind: str = "STREAM") -> None:
+        """Make a subscription that gets all messages from now on; one that exists stays as it is.
+
+        `kind` is STREAM or QUEUE.
+        """
+        run(self._inner.create_subscription(topic, subscription, kind=kind))
+
+    def delete_subscription(self, topic: str, subscription: str, *, force: bool = False) -> None:
+        """Delete a subscription from every segment; one with consumers only when forced."""
+        run(self._inner.delete_subscription(topic, subscription, force=force))
+
+    def seek(self, topic: str, subscription: str, timestamp_ms: int) -> None:
+        """Move a subscription to what was published at or after a time."""
+        run(self._inner.seek(topic, subscription, timestamp_ms))
+
+    def clear_backlog(self, topic: str, subscription: str) -> None:
+        """Acknowledge everything in every segment."""
+        run(self._inner.clear_backlog(topic, subscription))
+
+    def expire(self, topic: str, subscription: str, seconds: int) -> None:
+        """Acknowledge what is older than some seconds, in every segment."""
+        run(self._inner.expire(topic, subscription, seconds))
+
     def peek(self, topic: str, segment: int, subscription: str, place: int) -> StoredEntry:
-        """The entry `place` entries ahead in one segment, from 1; nothing is acknowledged."""
+        """The nth unacknowledged entry of one segment, counted from 1; nothing is acknowledged."""
         return run(self._inner.peek(topic, segment, subscription, place))
 
     def analyze_backlog(
         self, topic: str, segment: int, subscription: str, *, entries_max: int | None = None
     ) -> Document:
-        """How many entries and messages wait in one segment, by reading up to so many entries;
-        `aborted` tells that there are more.
+        """Count the entries and messages that a subscription has not acknowledged of one segment.
+
+        Up to so many entries are read; `aborted` tells that there are more.
         """
         return run(
             self._inner.analyze_backlog(topic, segment, subscription, entries_max=entries_max)
         )
 
-    def split(self, topic: str, segment: int, *, at: int | None = None) -> None:
-        """In the middle, or so that `at` is the first hash of the upper half."""
-        run(self._inner.split(topic, segment, at=at))
+    def migrate_to_scalable(
+        self, topic: str, *, force: bool = False, segments: int | None = None
+    ) -> None:
+        """Make a regular topic scalable, for ever; `force` locks out clients that cannot follow.
 
-    def merge(self, topic: str, left: int, right: int) -> None:
-        run(self._inner.merge(topic, left, right))
-
-    def scale(self, topic: str, segments: int, *, hold_until_ms: int | None = None) -> None:
-        """Split or merge until there are so many active segments; till the given time there are no
-        fewer.
+        It gets as many segments as it has partitions, or as a client can take, or `segments`.
         """
-        run(self._inner.scale(topic, segments, hold_until_ms=hold_until_ms))
+        run(self._inner.migrate_to_scalable(topic, force=force, segments=segments))
 
-    def prune(self, topic: str) -> Ids:
-        """Remove what is drained and no longer retained; the ids of what went."""
-        return run(self._inner.prune(topic))
-
-    def subscriptions(self, topic: str) -> dict[str, Document]:
-        return run(self._inner.subscriptions(topic))
-
-    def subscription(self, topic: str, subscription: str) -> Document:
-        return run(self._inner.subscription(topic, subscription))
-
-    def create_subscription(self, topic: str, subscription: str, *, kind: str = "STREAM") -> None:
-        """`kind` is STREAM or QUEUE."""
-        run(self._inner.create_subscription(topic, subscription, kind=kind))
-
-    def delete_subscription(self, topic: str, subscription: str, *, force: bool = False) -> None:
-        run(self._inner.delete_subscription(topic, subscription, force=force))
-
-    def seek(self, topic: str, subscription: str, timestamp_ms: int) -> None:
-        run(self._inner.seek(topic, subscription, timestamp_ms))
-
-    def clear_backlog(self, topic: str, subscription: str) -> None:
-        run(self._inner.clear_backlog(topic, subscription))
-
-    def expire(self, topic: str, subscription: str, seconds: int) -> None:
-        run(self._inner.expire(topic, subscription, seconds))
-
-    def auto_scale_policy(self, topic: str) -> Document | None:
-        """What the topic sets itself; None when nothing."""
-        return run(self._inner.auto_scale_policy(topic))
-
-    def set_auto_scale_policy(self, topic: str, override: Mapping[str, Any]) -> None:
-        run(self._inner.set_auto_scale_policy(topic, override))
-
-    def remove_auto_scale_policy(self, topic: str) -> None:
-        run(self._inner.remove_auto_scale_policy(topic))
+    def migration_check(self, topic: str, *, segments: int | None = None) -> Document:
+        """What making a regular topic scalable would do, and what is in its way."""
+        return run(self._inner.migration_check(topic, segments=segments))
 
 
 class SubscriptionAdmin:

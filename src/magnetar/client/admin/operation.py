@@ -8,7 +8,9 @@ from typing import Any
 from magnetar.client.admin.name import format_bare, format_namespace, format_topic
 from magnetar.client.admin.transport import (
     Document,
+    Documents,
     Grants,
+    Ids,
     Names,
     Transport,
     format_path,
@@ -196,6 +198,159 @@ class TenantOperations:
         """Delete a tenant without namespaces, or with them when forced."""
         await self._transport.delete(
             f"admin/v2/tenants/{format_path(tenant)}", query={"force": force}
+        )
+
+
+class NamespaceOperations:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def list(self, tenant: str) -> Names:
+        """Namespaces of a tenant."""
+        found: Names = await self._transport.get(f"admin/v2/namespaces/{format_path(tenant)}") or []
+        return found
+
+    async def grant_on_topics(self, grants: Iterable[Mapping[str, Any]]) -> None:
+        """Let roles do things with topics, many at once; all of them exist or nothing changes."""
+        await self._transport.post("admin/v2/namespaces/grantPermissionsOnTopics", body=grants)
+
+    async def revoke_on_topics(self, revocations: Iterable[Mapping[str, Any]]) -> None:
+        """Take permissions on topics away from roles, many at once."""
+        await self._transport.post(
+            "admin/v2/namespaces/revokePermissionsOnTopics", body=revocations
+        )
+
+    async def topics(
+        self,
+        namespace: str,
+        *,
+        mode: str | None = None,
+        include_system: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> Names:
+        """Topics of a namespace: persistent ones, the others, or all; whole, by page or by line."""
+        found: Names = (
+            await self._transport.get(
+                f"admin/v2/namespaces/{format_namespace(namespace)}/topics",
+                query={
+                    "mode": mode,
+                    "includeSystemTopic": include_system,
+                    "limit": limit,
+                    "after": after,
+                },
+            )
+            or []
+        )
+        return found
+
+    async def get(self, namespace: str) -> Document:
+        """All policies of a namespace."""
+        found: Document = await self._transport.get(
+            f"admin/v2/namespaces/{format_namespace(namespace)}"
+        )
+        return found
+
+    async def topic_buckets(self, namespace: str) -> int:
+        """In how many buckets the metadata of a namespace's topics is kept."""
+        found: int = await self._transport.get(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/numberOfTopicBuckets"
+        )
+        return found
+
+    async def rebucket(self, namespace: str, topic_buckets: int) -> None:
+        """Refused unless it is the number the namespace was created with."""
+        await self._transport.post(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/numberOfTopicBuckets",
+            body=topic_buckets,
+        )
+
+    async def delete(self, namespace: str, *, force: bool = False) -> None:
+        """Delete a namespace without topics, or with them when forced."""
+        await self._transport.delete(
+            f"admin/v2/namespaces/{format_namespace(namespace)}", query={"force": force}
+        )
+
+    async def permissions(self, namespace: str) -> Grants:
+        """What roles may do in a namespace."""
+        found: Grants = (
+            await self._transport.get(
+                f"admin/v2/namespaces/{format_namespace(namespace)}/permissions"
+            )
+            or {}
+        )
+        return found
+
+    async def grant(self, namespace: str, role: str, actions: Iterable[str]) -> None:
+        """Let a role do things in a namespace."""
+        await self._transport.post(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/permissions/{format_path(role)}",
+            body=list(actions),
+        )
+
+    async def revoke(self, namespace: str, role: str) -> None:
+        """Take a role's permissions in a namespace away."""
+        await self._transport.delete(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/permissions/{format_path(role)}"
+        )
+
+    async def subscription_permissions(self, namespace: str) -> Grants:
+        """Which roles may use which subscriptions.
+
+        A subscription that is not named may be used by everybody."""
+        found: Grants = (
+            await self._transport.get(
+                f"admin/v2/namespaces/{format_namespace(namespace)}/permissions/subscription"
+            )
+            or {}
+        )
+        return found
+
+    async def grant_subscription(
+        self, namespace: str, subscription: str, roles: Iterable[str]
+    ) -> None:
+        """Let roles use a subscription."""
+        await self._transport.post(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/permissions/subscription/{format_path(subscription)}",
+            body=list(roles),
+        )
+
+    async def revoke_subscription(self, namespace: str, subscription: str, role: str) -> None:
+        """Take a subscription away from a role."""
+        await self._transport.delete(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/permissions/{format_path(subscription)}/{format_path(role)}"
+        )
+
+    async def bundles(self, namespace: str) -> Document:
+        """The hash ranges of a namespace."""
+        found: Document = await self._transport.get(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/bundles"
+        )
+        return found
+
+    async def unload_bundle(
+        self, namespace: str, bundle: str, *, destination: str | None = None
+    ) -> None:
+        """Close all topics of a bundle."""
+        await self._transport.put(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/{format_path(bundle)}/unload",
+            query={"destinationBroker": destination},
+        )
+
+    async def split_bundle(
+        self, namespace: str, bundle: str, *, unload: bool = False, algorithm: str | None = None
+    ) -> None:
+        """Cut a bundle in two."""
+        await self._transport.put(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/{format_path(bundle)}/split",
+            query={"unload": unload, "splitAlgorithmName": algorithm},
+        )
+
+    async def delete_bundle(self, namespace: str, bundle: str, *, force: bool = False) -> None:
+        """Delete the topics of a bundle; refused while there are any unless forced."""
+        await self._transport.delete(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/{format_path(bundle)}",
+            query={"force": force},
         )
 
 
@@ -472,5 +627,246 @@ class SchemaOperations:
         """Where the versions of the topic's schema are stored."""
         found: Document = await self._transport.get(
             f"admin/v2/schemas/{format_bare(topic)}/metadata"
+        )
+        return found
+
+
+class ScalableTopicOperations:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def create(
+        self, topic: str, *, segments: int = 1, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Make a scalable topic of some segments, with properties."""
+        await self._transport.put(
+            f"admin/v2/scalable/{format_bare(topic)}",
+            body=dict(properties or {}),
+            query={"numInitialSegments": segments},
+        )
+
+    async def metadata(self, topic: str) -> Document:
+        """The stored record: layout, properties, policy, the change under way and the past ones."""
+        found: Document = await self._transport.get(f"admin/v2/scalable/{format_bare(topic)}")
+        return found
+
+    async def stats(self, topic: str) -> Document:
+        """What the topic does: segments with rates, subscriptions with backlog and consumers."""
+        found: Document = await self._transport.get(f"admin/v2/scalable/{format_bare(topic)}/stats")
+        return found
+
+    async def segments(self, topic: str) -> dict[str, Document]:
+        """Every segment with its rates and the backlog of each subscription, by id."""
+        found: dict[str, Document] = await self._transport.get(
+            f"admin/v2/scalable/{format_bare(topic)}/segments"
+        )
+        return found
+
+    async def segment_stats(self, topic: str, segment: int) -> Document:
+        """One segment, with all that a regular topic's stats tell."""
+        found: Document = await self._transport.get(
+            f"admin/v2/scalable/{format_bare(topic)}/segments/{format_path(segment)}"
+        )
+        return found
+
+    async def segment_internal_stats(self, topic: str, segment: int) -> Document:
+        """The log behind one segment: ledgers and cursors."""
+        found: Document = await self._transport.get(
+            f"admin/v2/scalable/{format_bare(topic)}/segments/{format_path(segment)}/internalStats"
+        )
+        return found
+
+    async def last_sequence_id(self, topic: str, segment: int, producer: str) -> int:
+        """The highest sequence id that a segment, sealed or not, has of a producer; -1 for none."""
+        found: int = await self._transport.get(
+            f"admin/v2/scalable/{format_bare(topic)}/segments/{format_path(segment)}/lastSequenceId",
+            query={"producer": producer},
+        )
+        return found
+
+    async def load(self, topic: str) -> dict[str, Document]:
+        """What each active segment carries."""
+        found: dict[str, Document] = await self._transport.get(
+            f"admin/v2/scalable/{format_bare(topic)}/load"
+        )
+        return found
+
+    async def history(self, topic: str) -> Documents:
+        """The latest changes of the layout, oldest first."""
+        found: Documents = await self._transport.get(
+            f"admin/v2/scalable/{format_bare(topic)}/history"
+        )
+        return found
+
+    async def explain(self, topic: str) -> Document:
+        """Why the topic splits, merges or stays; for each subscription, what waits for what."""
+        found: Document = await self._transport.get(
+            f"admin/v2/scalable/{format_bare(topic)}/explain"
+        )
+        return found
+
+    async def decisions(self, topic: str) -> Documents:
+        """What the topic decided about scaling itself, lately; oldest first."""
+        found: Documents = await self._transport.get(
+            f"admin/v2/scalable/{format_bare(topic)}/decisions"
+        )
+        return found
+
+    async def delete(self, topic: str, *, force: bool = False) -> None:
+        """Delete a topic with all its segments; one that is in use only when forced."""
+        await self._transport.delete(
+            f"admin/v2/scalable/{format_bare(topic)}", query={"force": force}
+        )
+
+    async def split(self, topic: str, segment: int, *, at: int | None = None) -> None:
+        """Split a segment in its middle, or so that `at` is the first hash of the upper half."""
+        await self._transport.post(
+            f"admin/v2/scalable/{format_bare(topic)}/split/{format_path(segment)}", query={"at": at}
+        )
+
+    async def merge(self, topic: str, left: int, right: int) -> None:
+        """Merge two neighbours, in either order."""
+        await self._transport.post(
+            f"admin/v2/scalable/{format_bare(topic)}/merge/{format_path(left)}/{format_path(right)}"
+        )
+
+    async def scale(self, topic: str, segments: int, *, hold_until_ms: int | None = None) -> None:
+        """Split or merge until there are so many active segments, and no fewer till some time."""
+        await self._transport.post(
+            f"admin/v2/scalable/{format_bare(topic)}/scale",
+            query={"segments": segments, "holdUntil": hold_until_ms},
+        )
+
+    async def prune(self, topic: str) -> Ids:
+        """Remove sealed segments that are drained and no longer retained; their ids."""
+        found: Ids = await self._transport.post(f"admin/v2/scalable/{format_bare(topic)}/prune")
+        return found
+
+    async def properties(self, topic: str) -> dict[str, str]:
+        """The topic's properties."""
+        found: dict[str, str] = (
+            await self._transport.get(f"admin/v2/scalable/{format_bare(topic)}/properties") or {}
+        )
+        return found
+
+    async def set_properties(self, topic: str, properties: Mapping[str, str]) -> None:
+        """Replace the topic's properties: what is not named goes."""
+        await self._transport.put(
+            f"admin/v2/scalable/{format_bare(topic)}/properties", body=dict(properties)
+        )
+
+    async def policy(self, topic: str) -> Document:
+        """What is in force for the topic, and where each value of its scaling was set."""
+        found: Document = await self._transport.get(
+            f"admin/v2/scalable/{format_bare(topic)}/policy"
+        )
+        return found
+
+    async def auto_scale_policy(self, topic: str) -> Document | None:
+        """What the topic sets about scaling itself; None when nothing."""
+        found: Document | None = await self._transport.get(
+            f"admin/v2/scalable/{format_bare(topic)}/autoScalePolicy"
+        )
+        return found
+
+    async def set_auto_scale_policy(self, topic: str, override: Mapping[str, Any]) -> None:
+        """Replace what the topic sets about scaling itself."""
+        await self._transport.post(
+            f"admin/v2/scalable/{format_bare(topic)}/autoScalePolicy", body=dict(override)
+        )
+
+    async def remove_auto_scale_policy(self, topic: str) -> None:
+        """Let the topic scale itself as its namespace says."""
+        await self._transport.delete(f"admin/v2/scalable/{format_bare(topic)}/autoScalePolicy")
+
+    async def subscriptions(self, topic: str) -> dict[str, Document]:
+        """Subscriptions with kind and backlog, by name."""
+        found: dict[str, Document] = await self._transport.get(
+            f"admin/v2/scalable/{format_bare(topic)}/subscriptions"
+        )
+        return found
+
+    async def subscription(self, topic: str, subscription: str) -> Document:
+        """One subscription: kind, backlog of each segment, what its consumers read and wait for."""
+        found: Document = await self._transport.get(
+            f"admin/v2/scalable/{format_bare(topic)}/subscriptions/{format_path(subscription)}"
+        )
+        return found
+
+    async def create_subscription(
+        self, topic: str, subscription: str, *, kind: str = "STREAM"
+    ) -> None:
+        """Make a subscription that gets all messages from now on; one that exists stays as it is.
+
+        `kind` is STREAM or QUEUE."""
+        await self._transport.put(
+            f"admin/v2/scalable/{format_bare(topic)}/subscriptions/{format_path(subscription)}",
+            query={"type": kind},
+        )
+
+    async def delete_subscription(
+        self, topic: str, subscription: str, *, force: bool = False
+    ) -> None:
+        """Delete a subscription from every segment; one with consumers only when forced."""
+        await self._transport.delete(
+            f"admin/v2/scalable/{format_bare(topic)}/subscriptions/{format_path(subscription)}",
+            query={"force": force},
+        )
+
+    async def seek(self, topic: str, subscription: str, timestamp_ms: int) -> None:
+        """Move a subscription to what was published at or after a time."""
+        await self._transport.post(
+            f"admin/v2/scalable/{format_bare(topic)}/subscriptions/{format_path(subscription)}/seek",
+            query={"timestamp": timestamp_ms},
+        )
+
+    async def clear_backlog(self, topic: str, subscription: str) -> None:
+        """Acknowledge everything in every segment."""
+        await self._transport.post(
+            f"admin/v2/scalable/{format_bare(topic)}/subscriptions/{format_path(subscription)}/skip-all"
+        )
+
+    async def expire(self, topic: str, subscription: str, seconds: int) -> None:
+        """Acknowledge what is older than some seconds, in every segment."""
+        await self._transport.post(
+            f"admin/v2/scalable/{format_bare(topic)}/subscriptions/{format_path(subscription)}/expireMessages/{format_path(seconds)}"
+        )
+
+    async def peek(self, topic: str, segment: int, subscription: str, place: int) -> StoredEntry:
+        """The nth unacknowledged entry of one segment, counted from 1; nothing is acknowledged."""
+        return decode_entry(
+            await self._transport.call(
+                "GET",
+                f"admin/v2/scalable/{format_bare(topic)}/segments/{format_path(segment)}/subscriptions/{format_path(subscription)}/position/{format_path(place)}",
+            )
+        )
+
+    async def analyze_backlog(
+        self, topic: str, segment: int, subscription: str, *, entries_max: int | None = None
+    ) -> Document:
+        """Count the entries and messages that a subscription has not acknowledged of one segment.
+
+        Up to so many entries are read; `aborted` tells that there are more."""
+        found: Document = await self._transport.post(
+            f"admin/v2/scalable/{format_bare(topic)}/segments/{format_path(segment)}/subscriptions/{format_path(subscription)}/analyzeBacklog",
+            query={"entriesMax": entries_max},
+        )
+        return found
+
+    async def migrate_to_scalable(
+        self, topic: str, *, force: bool = False, segments: int | None = None
+    ) -> None:
+        """Make a regular topic scalable, for ever; `force` locks out clients that cannot follow.
+
+        It gets as many segments as it has partitions, or as a client can take, or `segments`."""
+        await self._transport.post(
+            f"admin/v2/scalable/{format_bare(topic)}/migrate",
+            query={"force": force, "segments": segments},
+        )
+
+    async def migration_check(self, topic: str, *, segments: int | None = None) -> Document:
+        """What making a regular topic scalable would do, and what is in its way."""
+        found: Document = await self._transport.get(
+            f"admin/v2/scalable/{format_bare(topic)}/migration-check", query={"segments": segments}
         )
         return found

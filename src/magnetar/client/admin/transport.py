@@ -35,6 +35,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 Query: TypeAlias = Mapping[str, str | int | bool | list[str] | None]
 Names: TypeAlias = list[str]
+Ids: TypeAlias = list[int]
 Document: TypeAlias = dict[str, Any]
 Documents: TypeAlias = list[Document]
 Grants: TypeAlias = dict[str, list[str]]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.scalable import merge, scale, split
 from magnetar.errors import NotScalable, fault_of
 from magnetar.model.position import EARLIEST
 from magnetar.model.scalable import SubscriptionKind
@@ -106,11 +106,10 @@ def test_groups_that_everyone_has_left_are_forgotten() -> None:
 def test_split_merge_and_scale_need_a_scalable_topic_and_say_how_to_get_one() -> None:
     async def body(place: Place) -> None:
         await make_regular(place, 2)
-        api = BrokerApi(place.service).scalable
         for call in (
-            api.split(TOPIC, SegmentId(0), at=None),
-            api.merge(TOPIC, SegmentId(0), SegmentId(1)),
-            api.scale(TOPIC, 3),
+            split(place.service, TOPIC, SegmentId(0), None),
+            merge(place.service, TOPIC, SegmentId(0), SegmentId(1)),
+            scale(place.service, TOPIC, 3, None),
         ):
             with pytest.raises(NotScalable, match=f"migrate-to-scalable {REGULAR}") as refused:
                 await call
