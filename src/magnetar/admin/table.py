@@ -5,7 +5,6 @@ from __future__ import annotations
 from magnetar.admin import (
     namespace_property,
     policy,
-    subscription,
 )
 from magnetar.admin.application import Application
 from magnetar.admin.bind import make_routes
@@ -18,7 +17,6 @@ from magnetar.operation.table import all_operations
 _TABLES = (
     policy.NAMESPACE_TABLE,
     namespace_property.TABLE,
-    subscription.TABLE,
     policy.TOPIC_TABLE,
 )
 

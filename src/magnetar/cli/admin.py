@@ -58,7 +58,7 @@ _GROUPS: Final[Mapping[str, Group]] = {
             "operation.lookup:TABLE+cli.topic:OWN",
             "operation.topic:ACCESS+cli.topic:OWN",
             "operation.topic_message:TABLE+cli.topic:OWN",
-            "cli.subscription:TOPIC_VERBS",
+            "operation.subscription:TABLE+cli.subscription:OWN",
             "cli.policy:TOPIC_VERBS",
         ),
     ),
@@ -71,7 +71,9 @@ _GROUPS: Final[Mapping[str, Group]] = {
             "operation.scalable:MIGRATION_TABLE+cli.migration:OWN",
         ),
     ),
-    "subscriptions": Group("subscriptions of a topic", ("cli.subscription:VERBS",)),
+    "subscriptions": Group(
+        "subscriptions of a topic", ("operation.subscription:TABLE+cli.subscription:OWN",)
+    ),
     "topicPolicies": Group("policies set on a topic itself", ("cli.policy:VERBS",)),
     "schemas": Group("schemas of topics", ("operation.schema:TABLE+cli.schema:OWN",)),
 }

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from magnetar.broker.administration.autoscale import describe_auto_scale
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.administration.scalable_subscription import describe_subscription
+from magnetar.broker.administration.subscription import count_backlog, peek
 from magnetar.broker.administration.topic import get_stats as topic_stats
-from magnetar.broker.api.subscription import SubscriptionApi
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.segment import together
 from magnetar.errors import PreconditionFailed, ServiceNotReady
@@ -144,11 +144,11 @@ async def get_decisions(service: Service, topic: TopicName) -> Sequence[Mapping[
 
 
 @carries_out("scalable_topics.peek")
-async def peek(
+async def peek_segment(
     service: Service, topic: TopicName, segment: SegmentId, subscription: str, place: int
 ) -> tuple[Position, bytes]:
     name = (await _find(service, topic, segment)).name_in(topic)
-    return await SubscriptionApi(service).peek(name, subscription, place)
+    return await peek(service, name, subscription, place)
 
 
 @carries_out("scalable_topics.analyze_backlog")
@@ -160,9 +160,7 @@ async def analyze_backlog(
     entries_max: int | None,
 ) -> Mapping[str, Any]:
     name = (await _find(service, topic, segment)).name_in(topic)
-    return await SubscriptionApi(service).analyze_backlog(
-        name, subscription, entries_max=entries_max
-    )
+    return await count_backlog(service, name, subscription, entries_max=entries_max)
 
 
 # One of many

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from magnetar.broker.api.authentication import AuthenticationApi
 from magnetar.broker.api.namespace_property import NamespacePropertyApi
 from magnetar.broker.api.policy import NamespacePolicyApi, TopicPolicyApi
-from magnetar.broker.api.subscription import SubscriptionApi
 from magnetar.broker.api.web import make_web_limit
 from magnetar.broker.exposition import render_metrics
 
@@ -26,7 +25,6 @@ class BrokerApi:
         self.authentication = AuthenticationApi(service)
         self.namespace_policies = NamespacePolicyApi(service)
         self.namespace_properties = NamespacePropertyApi(service)
-        self.subscriptions = SubscriptionApi(service)
         self.topic_policies = TopicPolicyApi(service)
 
     async def render_metrics(self) -> str:

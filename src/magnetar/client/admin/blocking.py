@@ -722,9 +722,6 @@ class SubscriptionAdmin:
     def __init__(self, inner: AsyncSubscriptionAdmin) -> None:
         self._inner = inner
 
-    def list(self, topic: str) -> Names:
-        return run(self._inner.list(topic))
-
     def create(
         self,
         topic: str,
@@ -734,38 +731,54 @@ class SubscriptionAdmin:
         replicated: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> None:
+        """At the end of the topic, or at `position`."""
         run(
             self._inner.create(
                 topic, subscription, position=position, replicated=replicated, properties=properties
             )
         )
 
-    def delete(self, topic: str, subscription: str, *, force: bool = False) -> None:
-        run(self._inner.delete(topic, subscription, force=force))
-
-    def skip(self, topic: str, subscription: str, count: int) -> None:
-        run(self._inner.skip(topic, subscription, count))
-
-    def skip_all(self, topic: str, subscription: str) -> None:
-        run(self._inner.skip_all(topic, subscription))
-
-    def reset_to_time(self, topic: str, subscription: str, timestamp_ms: int) -> None:
-        run(self._inner.reset_to_time(topic, subscription, timestamp_ms))
-
     def reset_to_id(
         self, topic: str, subscription: str, position: MessageId, *, excluded: bool = False
     ) -> None:
+        """Move a subscription to a message, or with `excluded` behind it."""
         run(self._inner.reset_to_id(topic, subscription, position, excluded=excluded))
-
-    def expire(self, topic: str, subscription: str, seconds: int) -> None:
-        run(self._inner.expire(topic, subscription, seconds))
 
     def expire_to(
         self, topic: str, subscription: str, position: MessageId, *, excluded: bool = False
     ) -> None:
+        """Acknowledge everything up to a message, with `excluded` without it."""
         run(self._inner.expire_to(topic, subscription, position, excluded=excluded))
 
+    def set_replicated_status(self, topic: str, subscription: str, *, enabled: bool) -> None:
+        run(self._inner.set_replicated_status(topic, subscription, enabled=enabled))
+
+    def list(self, topic: str) -> Names:
+        """Names of a topic's subscriptions; of all partitions together."""
+        return run(self._inner.list(topic))
+
+    def delete(self, topic: str, subscription: str, *, force: bool = False) -> None:
+        """Delete a subscription without consumers, or with them when forced."""
+        run(self._inner.delete(topic, subscription, force=force))
+
+    def reset_to_time(self, topic: str, subscription: str, timestamp_ms: int) -> None:
+        """Move a subscription to what was published at or after a time."""
+        run(self._inner.reset_to_time(topic, subscription, timestamp_ms))
+
+    def skip(self, topic: str, subscription: str, count: int) -> None:
+        """Acknowledge the next entries of the backlog."""
+        run(self._inner.skip(topic, subscription, count))
+
+    def skip_all(self, topic: str, subscription: str) -> None:
+        """Acknowledge the whole backlog."""
+        run(self._inner.skip_all(topic, subscription))
+
+    def expire(self, topic: str, subscription: str, seconds: int) -> None:
+        """Acknowledge what is older than some seconds."""
+        run(self._inner.expire(topic, subscription, seconds))
+
     def expire_all(self, topic: str, seconds: int) -> None:
+        """Acknowledge what is older than some seconds, in every subscription."""
         run(self._inner.expire_all(topic, seconds))
 
     def peek(self, topic: str, subscription: str, place: int) -> StoredEntry:
@@ -773,19 +786,20 @@ class SubscriptionAdmin:
         return run(self._inner.peek(topic, subscription, place))
 
     def properties(self, topic: str, subscription: str) -> dict[str, str]:
+        """A subscription's properties."""
         return run(self._inner.properties(topic, subscription))
 
     def set_properties(self, topic: str, subscription: str, properties: Mapping[str, str]) -> None:
+        """Replace a subscription's properties."""
         run(self._inner.set_properties(topic, subscription, properties))
 
     def analyze_backlog(self, topic: str, subscription: str) -> Document:
+        """Count a subscription's backlog entry by entry."""
         return run(self._inner.analyze_backlog(topic, subscription))
 
     def replicated_status(self, topic: str, subscription: str) -> dict[str, bool]:
+        """Whether a subscription's state follows the messages to other clusters."""
         return run(self._inner.replicated_status(topic, subscription))
-
-    def set_replicated_status(self, topic: str, subscription: str, *, enabled: bool) -> None:
-        run(self._inner.set_replicated_status(topic, subscription, enabled=enabled))
 
 
 class SchemaAdmin:

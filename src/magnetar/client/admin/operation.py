@@ -612,6 +612,97 @@ class TopicOperations:
         await self._transport.delete(f"admin/v2/{format_topic(topic)}/truncate")
 
 
+class SubscriptionOperations:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def list(self, topic: str) -> Names:
+        """Names of a topic's subscriptions; of all partitions together."""
+        found: Names = (
+            await self._transport.get(f"admin/v2/{format_topic(topic)}/subscriptions") or []
+        )
+        return found
+
+    async def delete(self, topic: str, subscription: str, *, force: bool = False) -> None:
+        """Delete a subscription without consumers, or with them when forced."""
+        await self._transport.delete(
+            f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}",
+            query={"force": force},
+        )
+
+    async def reset_to_time(self, topic: str, subscription: str, timestamp_ms: int) -> None:
+        """Move a subscription to what was published at or after a time."""
+        await self._transport.post(
+            f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}/resetcursor/{format_path(timestamp_ms)}"
+        )
+
+    async def skip(self, topic: str, subscription: str, count: int) -> None:
+        """Acknowledge the next entries of the backlog."""
+        await self._transport.post(
+            f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}/skip/{format_path(count)}"
+        )
+
+    async def skip_all(self, topic: str, subscription: str) -> None:
+        """Acknowledge the whole backlog."""
+        await self._transport.post(
+            f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}/skip_all"
+        )
+
+    async def expire(self, topic: str, subscription: str, seconds: int) -> None:
+        """Acknowledge what is older than some seconds."""
+        await self._transport.post(
+            f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}/expireMessages/{format_path(seconds)}"
+        )
+
+    async def expire_all(self, topic: str, seconds: int) -> None:
+        """Acknowledge what is older than some seconds, in every subscription."""
+        await self._transport.post(
+            f"admin/v2/{format_topic(topic)}/all_subscription/expireMessages/{format_path(seconds)}"
+        )
+
+    async def peek(self, topic: str, subscription: str, place: int) -> StoredEntry:
+        """The entry `place` entries ahead, from 1; nothing is acknowledged."""
+        return decode_entry(
+            await self._transport.call(
+                "GET",
+                f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}/position/{format_path(place)}",
+            )
+        )
+
+    async def properties(self, topic: str, subscription: str) -> dict[str, str]:
+        """A subscription's properties."""
+        found: dict[str, str] = (
+            await self._transport.get(
+                f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}/properties"
+            )
+            or {}
+        )
+        return found
+
+    async def set_properties(
+        self, topic: str, subscription: str, properties: Mapping[str, str]
+    ) -> None:
+        """Replace a subscription's properties."""
+        await self._transport.put(
+            f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}/properties",
+            body=dict(properties),
+        )
+
+    async def analyze_backlog(self, topic: str, subscription: str) -> Document:
+        """Count a subscription's backlog entry by entry."""
+        found: Document = await self._transport.post(
+            f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}/analyzeBacklog"
+        )
+        return found
+
+    async def replicated_status(self, topic: str, subscription: str) -> dict[str, bool]:
+        """Whether a subscription's state follows the messages to other clusters."""
+        found: dict[str, bool] = await self._transport.get(
+            f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}/replicatedSubscriptionStatus"
+        )
+        return found
+
+
 class SchemaOperations:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from magnetar.broker.administration import lookup, partition, topic
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.subscription import delete_subscription
 from magnetar.broker.exposition import render_metrics
 from magnetar.errors import Conflict, TopicMigrated, TopicNotFound, fault_of
 from magnetar.model.name import parse_topic
@@ -333,7 +333,7 @@ def test_administrators_cannot_bring_the_old_names_back_or_take_them_away() -> N
             "delete partitioned": partition.delete_partitioned(service, NAME, force=True),
             "terminate": topic.terminate_topic(service, part),
             "truncate": topic.truncate_topic(service, part),
-            "unsubscribe": BrokerApi(service).subscriptions.delete(NAME, "s", force=True),
+            "unsubscribe": delete_subscription(service, NAME, "s", force=True),
             "look up": lookup.find_broker(service, NAME),
             "count partitions": partition.get_partitioned_metadata(service, NAME, True),
             "stats": topic.get_stats(service, NAME),
