@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 Stats: TypeAlias = Mapping[str, Any]
@@ -79,10 +79,9 @@ def _merge(parts: Sequence[Stats]) -> dict[str, Any]:
 def _merge_field(name: str, values: Sequence[Any]) -> Any:
     if name in _NAMED_LISTS:
         key = _NAMED_LISTS[name]
-        return _merge_groups((each for value in values for each in value), lambda each: each[key])
+        return [*_merge_groups((each[key], each) for value in values for each in value).values()]
     if name in ("subscriptions", "replication"):
-        entries = (pair for value in values for pair in value.items())
-        return _merge_maps(entries)
+        return _merge_groups(pair for value in values for pair in value.items())
     first = values[0]
     if isinstance(first, bool):
         return any(values)
@@ -90,7 +89,9 @@ def _merge_field(name: str, values: Sequence[Any]) -> Any:
         return _merge_numbers(name, values)
     if isinstance(first, Mapping):
         is_nested = all(isinstance(each, int | float) for each in first.values())
-        return _merge(values) if first and is_nested else _join(values)
+        if first and is_nested:
+            return _merge(values)
+        return {key: each for value in values for key, each in value.items()}
     return next((value for value in values if value), first)
 
 
@@ -106,22 +107,8 @@ def _merge_numbers(name: str, values: Sequence[float]) -> float:
     return sum(values)
 
 
-def _merge_groups(items: Iterable[Stats], key: Callable[[Stats], str]) -> list[dict[str, Any]]:
+def _merge_groups(items: Iterable[tuple[str, Stats]]) -> dict[str, dict[str, Any]]:
     groups: dict[str, list[Stats]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return [_merge(group) for group in groups.values()]
-
-
-def _merge_maps(entries: Iterable[tuple[str, Stats]]) -> dict[str, dict[str, Any]]:
-    groups: dict[str, list[Stats]] = {}
-    for name, value in entries:
-        groups.setdefault(name, []).append(value)
+    for name, item in items:
+        groups.setdefault(name, []).append(item)
     return {name: _merge(group) for name, group in groups.items()}
-
-
-def _join(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    joined: dict[str, Any] = {}
-    for value in values:
-        joined.update(value)
-    return joined

@@ -120,7 +120,7 @@ async def get_internal_info(service: Service, topic: TopicName) -> Mapping[str, 
 # Acting
 @carries_out("topics.unload")
 async def unload_topic(service: Service, topic: TopicName) -> None:
-    await _for_partitions(service, topic, service.unload_topic)
+    await for_each(await _parts(service, topic), service.unload_topic)
 
 
 @carries_out("topics.terminate")
@@ -135,10 +135,7 @@ async def terminate_topic(service: Service, topic: TopicName) -> Mapping[str, An
 
 @carries_out("topics.compact")
 async def start_compaction(service: Service, topic: TopicName) -> None:
-    async def start(name: TopicName) -> None:
-        await (await find_persistent(service, name, "Compaction")).start_compaction()
-
-    await _for_partitions(service, topic, start)
+    await _for_parts(service, topic, "Compaction", lambda part: part.start_compaction())
 
 
 @carries_out("topics.compaction_status")
@@ -160,33 +157,33 @@ async def get_offload(service: Service, topic: TopicName) -> Mapping[str, Any]:
 
 @carries_out("topics.trim")
 async def trim_topic(service: Service, topic: TopicName) -> None:
-    async def trim(name: TopicName) -> None:
-        await (await find_persistent(service, name, "Trim")).trim()
-
-    await _for_partitions(service, topic, trim)
+    await _for_parts(service, topic, "Trim", lambda part: part.trim())
 
 
 @carries_out("topics.truncate")
 async def truncate_topic(service: Service, topic: TopicName) -> None:
     await check_regular(service, topic)
-
-    async def truncate(name: TopicName) -> None:
-        if not name.is_persistent:
-            raise PreconditionFailed("unsupport truncate")
-        await (await find_persistent(service, name, "Truncate")).truncate()
-
-    await _for_partitions(service, topic, truncate)
+    if not topic.is_persistent:
+        raise PreconditionFailed("unsupport truncate")
+    await _for_parts(service, topic, "Truncate", lambda part: part.truncate())
 
 
-async def _for_partitions(
-    service: Service, topic: TopicName, act: Callable[[TopicName], Awaitable[None]]
-) -> None:
-    """Do it to the topic, or to each of its partitions."""
+async def _parts(service: Service, topic: TopicName) -> Sequence[TopicName]:
+    """The topic, or all its partitions."""
     metadata = await service.resources.partitioned.get(topic)
-    if metadata is None:
-        await act(topic)
-    else:
-        await for_each(partitions_of(topic, metadata), act)
+    return [topic] if metadata is None else partitions_of(topic, metadata)
+
+
+async def _for_parts(
+    service: Service,
+    topic: TopicName,
+    what: str,
+    act: Callable[[PersistentTopic], Awaitable[object]],
+) -> None:
+    async def act_on(name: TopicName) -> None:
+        await act(await find_persistent(service, name, what))
+
+    await for_each(await _parts(service, topic), act_on)
 
 
 # Properties
