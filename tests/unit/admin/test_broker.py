@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -181,5 +182,22 @@ def test_lookup_tells_the_broker_and_the_bundle() -> None:
         missing = await admin.get(f"{base}/persistent/public/nope/any")
         assert (missing.status, missing.reason) == (404, "Namespace not found: public/nope")
         assert (await admin.get(f"{base}/bogus/public/default/any")).status == 404
+
+    run(body)
+
+
+def test_the_listener_of_a_lookup_stands_in_the_query_or_in_a_header() -> None:
+    async def body(admin: Admin) -> None:
+        path = "/lookup/v2/topic/persistent/public/default/any"
+        by_header = replace(admin, headers={"x-pulsar-listenername": "header"})
+        asked = {
+            "query": await admin.get(f"{path}?listenerName=query"),
+            "header": await by_header.get(path),
+        }
+        for name, reply in asked.items():
+            refusal = f"The broker has no advertised listener named {name!r}"
+            assert (reply.status, reply.reason) == (409, refusal)
+        both = await by_header.get(f"{path}?listenerName=query")
+        assert both.reason == asked["query"].reason
 
     run(body)
