@@ -50,6 +50,7 @@ from magnetar.client.message_id import MessageId
 # How a result is made of a call: what comes before the call and what after it.
 DECODED = {
     Result.TEXT: ("(", ").body.decode().strip().strip('\"')"),
+    Result.MAYBE_TEXT: ("(", ").body.decode().strip('\"') or None"),
     Result.ENTRY: ("decode_entry(", ")"),
     Result.MESSAGE_ID: ("decode_id(", ")"),
     Result.MESSAGE_IDS: ("decode_ids(", ")"),
@@ -61,6 +62,7 @@ EMPTY = {Result.PROPERTIES: " or {}", Result.GRANTS: " or {}", Result.NAMES: " o
 SENT = {
     Kind.PROPERTIES: "dict({})",
     Kind.DOCUMENT: "dict({})",
+    Kind.DOCUMENTS: "[dict(each) for each in {}]",
     Kind.NAMES: "list({})",
     Kind.MESSAGE_ID: "encode_id({})",
 }
@@ -88,7 +90,8 @@ def write_class(noun: str, rows: Iterable[Operation]) -> str:
 def write_method(operation: Operation) -> Iterator[str]:
     result = operation.result
     yield f"    async def {operation.verb}({spell(operation)}) -> {result.value}:"
-    yield textwrap.indent(f'"""{operation.doc}"""', " " * 8)
+    end = "\n" if "\n" in operation.doc else ""
+    yield textwrap.indent(f'"""{operation.doc}{end}"""', " " * 8)
     call = write_call(operation)
     if result is Result.NOTHING:
         yield f"        await {call}"
@@ -133,7 +136,7 @@ def write_call(operation: Operation) -> str:
     if queries:
         pairs = ", ".join(f'"{name}": {value}' for name, value in queries.items())
         arguments.append(f"query={{{pairs}}}")
-    if operation.result in (Result.TEXT, Result.ENTRY):
+    if operation.result in (Result.TEXT, Result.MAYBE_TEXT, Result.ENTRY):
         return f'self._transport.call("{operation.method}", {", ".join(arguments)})'
     return f"self._transport.{operation.method.lower()}({', '.join(arguments)})"
 

@@ -132,7 +132,7 @@ def _handler(operation: Operation, function: Function, reads: Mapping[str, Read]
             return Response(operation.answer_status, headers=((NOTE, answer.text),))
         if operation.result is Result.ENTRY:
             return entry_response(*typing.cast(tuple[Position, bytes], answer))
-        if operation.produces[0] == TEXT_PLAIN:
+        if operation.produces[0] == TEXT_PLAIN and answer is not None:
             return text_response(str(answer))
         return answer
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from magnetar.admin import (
-    namespace_property,
     policy,
 )
 from magnetar.admin.application import Application
@@ -16,7 +15,6 @@ from magnetar.operation.table import all_operations
 
 _TABLES = (
     policy.NAMESPACE_TABLE,
-    namespace_property.TABLE,
     policy.TOPIC_TABLE,
 )
 

@@ -46,7 +46,7 @@ _GROUPS: Final[Mapping[str, Group]] = {
         (
             "operation.namespace:ROOT",
             "operation.namespace:TABLE",
-            "cli.namespace:VERBS",
+            "operation.namespace_property:TABLE",
             "cli.policy:NAMESPACE_VERBS",
         ),
     ),

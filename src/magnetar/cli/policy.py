@@ -187,7 +187,16 @@ def _query(policy: AnyPolicy, at: At, options: Options) -> dict[str, Any]:
     return {policy.key.field: getattr(options, _flag(policy.key, at).target)}
 
 
-NAMESPACE_VERBS: Final = policy_verbs(Level.NAMESPACE)
+NAMESPACE_VERBS: Final = (
+    Verb(
+        "clear-offload-deletion-lag",
+        "remove how long moved data stays where it was",
+        (NAMESPACE,),
+        lambda a, o: a.namespaces.remove_policy(o.namespace, "offload-deletion-lag"),
+        shows=False,
+    ),
+    *policy_verbs(Level.NAMESPACE),
+)
 TOPIC_VERBS: Final = policy_verbs(Level.TOPIC)
 VERBS: Final = (
     Verb(

@@ -52,7 +52,8 @@ ROOT.add(
     "POST",
     "/grantPermissionsOnTopics",
     SUPER_USER,
-    "Let roles do things with topics, many at once; all of them exist or nothing changes.",
+    "Let roles do things with topics, many at once; all of them exist or nothing changes.\n\n"
+    "A grant has `topic`, `role` and `actions`.",
     body("grants", Kind.DOCUMENTS),
 )
 ROOT.add(
@@ -60,7 +61,8 @@ ROOT.add(
     "POST",
     "/revokePermissionsOnTopics",
     SUPER_USER,
-    "Take permissions on topics away from roles, many at once.",
+    "Take permissions on topics away from roles, many at once.\n\n"
+    "A revocation has `topic` and `role`.",
     body("revocations", Kind.DOCUMENTS),
 )
 

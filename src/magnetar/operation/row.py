@@ -68,6 +68,7 @@ class Result(Enum):
     FLAGS = "dict[str, bool]"
     GRANTS = "Grants"
     TEXT = "str"
+    MAYBE_TEXT = "str | None"
     MESSAGE_ID = "MessageId"
     MESSAGE_IDS = "dict[int, MessageId]"
     ENTRY = "StoredEntry"

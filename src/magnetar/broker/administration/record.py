@@ -1,4 +1,4 @@
-"""The records behind tenants and namespaces, loaded with the refusals an administrator is told."""
+"""The records behind tenants and namespaces, with the refusals of those that do not exist."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def load_policies(service: Service, namespace: NamespaceName) -> Policies:
 
 
 async def store_policies(service: Service, namespace: NamespaceName, change: Change) -> None:
-    """Read, change and write; `change` may run again when somebody else was quicker."""
+    """Read, change and write; `change` runs again when the record changed meanwhile."""
     await check_tenant(service, namespace.tenant)
     await load_policies(service, namespace)
     await service.resources.namespaces.update(namespace, change)

@@ -185,13 +185,6 @@ class NamespaceAdmin:
     def __init__(self, inner: AsyncNamespaceAdmin) -> None:
         self._inner = inner
 
-    def list(self, tenant: str) -> Names:
-        return run(self._inner.list(tenant))
-
-    def get(self, namespace: str) -> Document:
-        """All policies of the namespace in one object."""
-        return run(self._inner.get(namespace))
-
     def create(
         self,
         namespace: str,
@@ -206,22 +199,6 @@ class NamespaceAdmin:
             )
         )
 
-    def topic_buckets(self, namespace: str) -> int:
-        """In how many buckets the metadata of its topics is kept."""
-        return run(self._inner.topic_buckets(namespace))
-
-    def rebucket(self, namespace: str, topic_buckets: int) -> None:
-        """Refused, unless it is the number that the namespace was created with."""
-        run(self._inner.rebucket(namespace, topic_buckets))
-
-    def delete(self, namespace: str, *, force: bool = False) -> None:
-        run(self._inner.delete(namespace, force=force))
-
-    def topics(
-        self, namespace: str, *, mode: str | None = None, include_system: bool = False
-    ) -> Names:
-        return run(self._inner.topics(namespace, mode=mode, include_system=include_system))
-
     def policy(self, namespace: str, key: str) -> Any:
         """One setting by its name (`retention`, `message-ttl`…); None when unset."""
         return run(self._inner.policy(namespace, key))
@@ -232,55 +209,10 @@ class NamespaceAdmin:
     def remove_policy(self, /, namespace: str, key: str, **query: Any) -> None:
         run(self._inner.remove_policy(namespace, key, **query))
 
-    def permissions(self, namespace: str) -> Grants:
-        return run(self._inner.permissions(namespace))
-
-    def grant(self, namespace: str, role: str, actions: Iterable[str]) -> None:
-        run(self._inner.grant(namespace, role, actions))
-
-    def revoke(self, namespace: str, role: str) -> None:
-        run(self._inner.revoke(namespace, role))
-
-    def subscription_permissions(self, namespace: str) -> Grants:
-        """The roles that each subscription is kept for; one that is not named is for everybody."""
-        return run(self._inner.subscription_permissions(namespace))
-
-    def grant_subscription(self, namespace: str, subscription: str, roles: Iterable[str]) -> None:
-        run(self._inner.grant_subscription(namespace, subscription, roles))
-
-    def revoke_subscription(self, namespace: str, subscription: str, role: str) -> None:
-        run(self._inner.revoke_subscription(namespace, subscription, role))
-
-    def properties(self, namespace: str) -> dict[str, str]:
-        return run(self._inner.properties(namespace))
-
-    def set_properties(self, namespace: str, properties: Mapping[str, str]) -> None:
-        run(self._inner.set_properties(namespace, properties))
-
-    def clear_properties(self, namespace: str) -> None:
-        run(self._inner.clear_properties(namespace))
-
-    def property(self, namespace: str, key: str) -> str | None:
-        return run(self._inner.property(namespace, key))
-
-    def set_property(self, namespace: str, key: str, value: str) -> None:
-        run(self._inner.set_property(namespace, key, value))
-
-    def remove_property(self, namespace: str, key: str) -> None:
-        run(self._inner.remove_property(namespace, key))
-
-    def bundles(self, namespace: str) -> Document:
-        return run(self._inner.bundles(namespace))
-
     def unload(
         self, namespace: str, *, bundle: str | None = None, destination: str | None = None
     ) -> None:
         run(self._inner.unload(namespace, bundle=bundle, destination=destination))
-
-    def split_bundle(
-        self, namespace: str, bundle: str, *, unload: bool = False, algorithm: str | None = None
-    ) -> None:
-        run(self._inner.split_bundle(namespace, bundle, unload=unload, algorithm=algorithm))
 
     def clear_backlog(
         self, namespace: str, *, subscription: str | None = None, bundle: str | None = None
@@ -289,6 +221,149 @@ class NamespaceAdmin:
 
     def unsubscribe(self, namespace: str, subscription: str, *, bundle: str | None = None) -> None:
         run(self._inner.unsubscribe(namespace, subscription, bundle=bundle))
+
+    def list(self, tenant: str) -> Names:
+        """Namespaces of a tenant."""
+        return run(self._inner.list(tenant))
+
+    def grant_on_topics(self, grants: Iterable[Mapping[str, Any]]) -> None:
+        """Let roles do things with topics, many at once; all of them exist or nothing changes.
+
+        A grant has `topic`, `role` and `actions`.
+        """
+        run(self._inner.grant_on_topics(grants))
+
+    def revoke_on_topics(self, revocations: Iterable[Mapping[str, Any]]) -> None:
+        """Take permissions on topics away from roles, many at once.
+
+        A revocation has `topic` and `role`.
+        """
+        run(self._inner.revoke_on_topics(revocations))
+
+    def topics(
+        self,
+        namespace: str,
+        *,
+        mode: str | None = None,
+        include_system: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> Names:
+        """Topics of a namespace: persistent ones, the others, or all; whole, by page or by line."""
+        return run(
+            self._inner.topics(
+                namespace, mode=mode, include_system=include_system, limit=limit, after=after
+            )
+        )
+
+    def get(self, namespace: str) -> Document:
+        """All policies of a namespace."""
+        return run(self._inner.get(namespace))
+
+    def topic_buckets(self, namespace: str) -> int:
+        """In how many buckets the metadata of a namespace's topics is kept."""
+        return run(self._inner.topic_buckets(namespace))
+
+    def rebucket(self, namespace: str, topic_buckets: int) -> None:
+        """Refused unless it is the number the namespace was created with."""
+        run(self._inner.rebucket(namespace, topic_buckets))
+
+    def delete(self, namespace: str, *, force: bool = False) -> None:
+        """Delete a namespace without topics, or with them when forced."""
+        run(self._inner.delete(namespace, force=force))
+
+    def permissions(self, namespace: str) -> Grants:
+        """What roles may do in a namespace."""
+        return run(self._inner.permissions(namespace))
+
+    def grant(self, namespace: str, role: str, actions: Iterable[str]) -> None:
+        """Let a role do things in a namespace."""
+        run(self._inner.grant(namespace, role, actions))
+
+    def revoke(self, namespace: str, role: str) -> None:
+        """Take a role's permissions in a namespace away."""
+        run(self._inner.revoke(namespace, role))
+
+    def subscription_permissions(self, namespace: str) -> Grants:
+        """Which roles may use which subscriptions.
+
+        A subscription that is not named may be used by everybody.
+        """
+        return run(self._inner.subscription_permissions(namespace))
+
+    def grant_subscription(self, namespace: str, subscription: str, roles: Iterable[str]) -> None:
+        """Let roles use a subscription."""
+        run(self._inner.grant_subscription(namespace, subscription, roles))
+
+    def revoke_subscription(self, namespace: str, subscription: str, role: str) -> None:
+        """Take a subscription away from a role."""
+        run(self._inner.revoke_subscription(namespace, subscription, role))
+
+    def bundles(self, namespace: str) -> Document:
+        """The hash ranges of a namespace."""
+        return run(self._inner.bundles(namespace))
+
+    def unload_bundle(self, namespace: str, bundle: str, *, destination: str | None = None) -> None:
+        """Close all topics of a bundle."""
+        run(self._inner.unload_bundle(namespace, bundle, destination=destination))
+
+    def split_bundle(
+        self, namespace: str, bundle: str, *, unload: bool = False, algorithm: str | None = None
+    ) -> None:
+        """Cut a bundle in two."""
+        run(self._inner.split_bundle(namespace, bundle, unload=unload, algorithm=algorithm))
+
+    def delete_bundle(self, namespace: str, bundle: str, *, force: bool = False) -> None:
+        """Delete the topics of a bundle; refused while there are any unless forced."""
+        run(self._inner.delete_bundle(namespace, bundle, force=force))
+
+    def properties(self, namespace: str) -> dict[str, str]:
+        """The namespace's properties."""
+        return run(self._inner.properties(namespace))
+
+    def set_properties(self, namespace: str, properties: Mapping[str, str]) -> None:
+        """Add properties, or replace those of the same name."""
+        run(self._inner.set_properties(namespace, properties))
+
+    def clear_properties(self, namespace: str) -> None:
+        """Remove all properties."""
+        run(self._inner.clear_properties(namespace))
+
+    def property(self, namespace: str, key: str) -> str | None:
+        """One property."""
+        return run(self._inner.property(namespace, key))
+
+    def set_property(self, namespace: str, key: str, value: str) -> None:
+        """Set one property."""
+        run(self._inner.set_property(namespace, key, value))
+
+    def remove_property(self, namespace: str, key: str) -> str | None:
+        """Remove one property; the answer is what it was."""
+        return run(self._inner.remove_property(namespace, key))
+
+    def bookie_affinity(self, namespace: str) -> Document | None:
+        """The groups of storage nodes the namespace prefers."""
+        return run(self._inner.bookie_affinity(namespace))
+
+    def set_bookie_affinity(self, namespace: str, group: Mapping[str, str]) -> None:
+        """Set the groups of storage nodes the namespace prefers."""
+        run(self._inner.set_bookie_affinity(namespace, group))
+
+    def remove_bookie_affinity(self, namespace: str) -> None:
+        """Prefer no storage nodes."""
+        run(self._inner.remove_bookie_affinity(namespace))
+
+    def anti_affinity(self, namespace: str) -> str | None:
+        """The group of namespaces that are kept apart."""
+        return run(self._inner.anti_affinity(namespace))
+
+    def set_anti_affinity(self, namespace: str, group: str) -> None:
+        """Put the namespace into a group of namespaces that are kept apart."""
+        run(self._inner.set_anti_affinity(namespace, group))
+
+    def remove_anti_affinity(self, namespace: str) -> None:
+        """Take the namespace out of its group."""
+        run(self._inner.remove_anti_affinity(namespace))
 
 
 class TopicAdmin:

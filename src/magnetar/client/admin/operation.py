@@ -211,13 +211,22 @@ class NamespaceOperations:
         return found
 
     async def grant_on_topics(self, grants: Iterable[Mapping[str, Any]]) -> None:
-        """Let roles do things with topics, many at once; all of them exist or nothing changes."""
-        await self._transport.post("admin/v2/namespaces/grantPermissionsOnTopics", body=grants)
+        """Let roles do things with topics, many at once; all of them exist or nothing changes.
+
+        A grant has `topic`, `role` and `actions`.
+        """
+        await self._transport.post(
+            "admin/v2/namespaces/grantPermissionsOnTopics", body=[dict(each) for each in grants]
+        )
 
     async def revoke_on_topics(self, revocations: Iterable[Mapping[str, Any]]) -> None:
-        """Take permissions on topics away from roles, many at once."""
+        """Take permissions on topics away from roles, many at once.
+
+        A revocation has `topic` and `role`.
+        """
         await self._transport.post(
-            "admin/v2/namespaces/revokePermissionsOnTopics", body=revocations
+            "admin/v2/namespaces/revokePermissionsOnTopics",
+            body=[dict(each) for each in revocations],
         )
 
     async def topics(
@@ -297,7 +306,8 @@ class NamespaceOperations:
     async def subscription_permissions(self, namespace: str) -> Grants:
         """Which roles may use which subscriptions.
 
-        A subscription that is not named may be used by everybody."""
+        A subscription that is not named may be used by everybody.
+        """
         found: Grants = (
             await self._transport.get(
                 f"admin/v2/namespaces/{format_namespace(namespace)}/permissions/subscription"
@@ -351,6 +361,92 @@ class NamespaceOperations:
         await self._transport.delete(
             f"admin/v2/namespaces/{format_namespace(namespace)}/{format_path(bundle)}",
             query={"force": force},
+        )
+
+    async def properties(self, namespace: str) -> dict[str, str]:
+        """The namespace's properties."""
+        found: dict[str, str] = (
+            await self._transport.get(
+                f"admin/v2/namespaces/{format_namespace(namespace)}/properties"
+            )
+            or {}
+        )
+        return found
+
+    async def set_properties(self, namespace: str, properties: Mapping[str, str]) -> None:
+        """Add properties, or replace those of the same name."""
+        await self._transport.put(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/properties", body=dict(properties)
+        )
+
+    async def clear_properties(self, namespace: str) -> None:
+        """Remove all properties."""
+        await self._transport.delete(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/properties"
+        )
+
+    async def property(self, namespace: str, key: str) -> str | None:
+        """One property."""
+        return (
+            await self._transport.call(
+                "GET",
+                f"admin/v2/namespaces/{format_namespace(namespace)}/property/{format_path(key)}",
+            )
+        ).body.decode().strip('"') or None
+
+    async def set_property(self, namespace: str, key: str, value: str) -> None:
+        """Set one property."""
+        await self._transport.put(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/property/{format_path(key)}/{format_path(value)}"
+        )
+
+    async def remove_property(self, namespace: str, key: str) -> str | None:
+        """Remove one property; the answer is what it was."""
+        return (
+            await self._transport.call(
+                "DELETE",
+                f"admin/v2/namespaces/{format_namespace(namespace)}/property/{format_path(key)}",
+            )
+        ).body.decode().strip('"') or None
+
+    async def bookie_affinity(self, namespace: str) -> Document | None:
+        """The groups of storage nodes the namespace prefers."""
+        found: Document | None = await self._transport.get(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/persistence/bookieAffinity"
+        )
+        return found
+
+    async def set_bookie_affinity(self, namespace: str, group: Mapping[str, str]) -> None:
+        """Set the groups of storage nodes the namespace prefers."""
+        await self._transport.post(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/persistence/bookieAffinity",
+            body=dict(group),
+        )
+
+    async def remove_bookie_affinity(self, namespace: str) -> None:
+        """Prefer no storage nodes."""
+        await self._transport.delete(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/persistence/bookieAffinity"
+        )
+
+    async def anti_affinity(self, namespace: str) -> str | None:
+        """The group of namespaces that are kept apart."""
+        return (
+            await self._transport.call(
+                "GET", f"admin/v2/namespaces/{format_namespace(namespace)}/antiAffinity"
+            )
+        ).body.decode().strip('"') or None
+
+    async def set_anti_affinity(self, namespace: str, group: str) -> None:
+        """Put the namespace into a group of namespaces that are kept apart."""
+        await self._transport.post(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/antiAffinity", body=group
+        )
+
+    async def remove_anti_affinity(self, namespace: str) -> None:
+        """Take the namespace out of its group."""
+        await self._transport.delete(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/antiAffinity"
         )
 
 
@@ -889,7 +985,8 @@ class ScalableTopicOperations:
     ) -> None:
         """Make a subscription that gets all messages from now on; one that exists stays as it is.
 
-        `kind` is STREAM or QUEUE."""
+        `kind` is STREAM or QUEUE.
+        """
         await self._transport.put(
             f"admin/v2/scalable/{format_bare(topic)}/subscriptions/{format_path(subscription)}",
             query={"type": kind},
@@ -937,7 +1034,8 @@ class ScalableTopicOperations:
     ) -> Document:
         """Count the entries and messages that a subscription has not acknowledged of one segment.
 
-        Up to so many entries are read; `aborted` tells that there are more."""
+        Up to so many entries are read; `aborted` tells that there are more.
+        """
         found: Document = await self._transport.post(
             f"admin/v2/scalable/{format_bare(topic)}/segments/{format_path(segment)}/subscriptions/{format_path(subscription)}/analyzeBacklog",
             query={"entriesMax": entries_max},
@@ -949,7 +1047,8 @@ class ScalableTopicOperations:
     ) -> None:
         """Make a regular topic scalable, for ever; `force` locks out clients that cannot follow.
 
-        It gets as many segments as it has partitions, or as a client can take, or `segments`."""
+        It gets as many segments as it has partitions, or as a client can take, or `segments`.
+        """
         await self._transport.post(
             f"admin/v2/scalable/{format_bare(topic)}/migrate",
             query={"force": force, "segments": segments},
