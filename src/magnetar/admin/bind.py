@@ -53,10 +53,12 @@ _QUERY_KINDS: Final[Mapping[Kind, type[bool] | type[int] | type[str]]] = {
 }
 
 
-def make_routes(operations: Iterable[Operation]) -> Iterator[Route]:
+def make_routes(
+    operations: Iterable[Operation], functions: Mapping[str, Function] = FUNCTIONS
+) -> Iterator[Route]:
     for operation in operations:
         if operation.method:
-            yield from _routes_of(operation, FUNCTIONS[operation.name])
+            yield from _routes_of(operation, functions[operation.name])
 
 
 def _routes_of(operation: Operation, function: Function) -> Iterator[Route]:
@@ -120,7 +122,8 @@ def _result_of(operation: Operation, function: Function) -> object:
 
 def _evaluate(function: Function, annotations: dict[str, str]) -> dict[str, object]:
     holder = SimpleNamespace(__annotations__=annotations)
-    return typing.get_type_hints(holder, vars(sys.modules[function.__module__]))
+    names = vars(sys.modules[function.__module__])
+    return typing.get_type_hints(holder, names, include_extras=True)
 
 
 def _handler(operation: Operation, function: Function, reads: Mapping[str, Read]) -> Handler:
@@ -172,6 +175,8 @@ def _path_reader(parameter: Parameter, kind: object) -> Read:
 
 def _query_reader(parameter: Parameter, kind: object) -> Read:
     name, default, missing = parameter.wire_name, _default(parameter), parameter.missing
+    if parameter.policy:
+        return lambda call: call.policy_value(name, kind)
     if kind is bool:
         return lambda call: call.flag(name, bool(default))
     if kind == tuple[str, ...]:

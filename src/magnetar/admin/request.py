@@ -15,6 +15,7 @@ from magnetar.errors import BadRequest, BrokerError, InvalidName, PreconditionFa
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
 from magnetar.model.subscription import check_subscription_name
+from magnetar.operation.policy import describe_missing
 
 _TRUE: Final = frozenset(("true", "1", "yes"))
 _FALSE: Final = frozenset(("false", "0", "no", ""))
@@ -184,10 +185,6 @@ def _unfit(policy: str, reason: str) -> BrokerError:
     if policy:
         return PreconditionFailed(f"Invalid value for {policy}: {reason}")
     return BadRequest(f"The body does not fit: {reason}")
-
-
-def describe_missing(policy: str) -> str:
-    return f"A value for {policy} is needed; DELETE takes it away"
 
 
 def _without_nulls(value: Any) -> Any:

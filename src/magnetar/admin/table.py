@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from magnetar.admin import (
-    policy,
-)
 from magnetar.admin.application import Application
 from magnetar.admin.bind import make_routes
-from magnetar.admin.route import Route, expand
+from magnetar.admin.route import Route
 from magnetar.admin.site import site_routes
 from magnetar.admin.unsupported import unsupported_routes
 from magnetar.broker.api import BrokerApi
 from magnetar.operation.table import all_operations
 
-_TABLES = (
-    policy.NAMESPACE_TABLE,
-    policy.TOPIC_TABLE,
-)
-
 
 def all_routes() -> list[Route]:
-    routes = [each for table in _TABLES for route in table.routes for each in expand(route)]
-    routes += unsupported_routes()
-    routes += make_routes(all_operations())
+    routes = [*unsupported_routes(), *make_routes(all_operations())]
     return [*routes, *site_routes(routes)]
 
 

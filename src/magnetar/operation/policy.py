@@ -150,6 +150,9 @@ class At(NamedTuple):
     operations: tuple[str, str, str] = ("", "", "")
     """The names of reading, setting and removing it, where they are not made of the path."""
 
+    def operation(self, action: str) -> str:
+        return self.operations[[*ACTIONS].index(action)] or f"{action}_{self.path}"
+
 
 class QuorumMax(NamedTuple):
     """The most that policies may ask for."""
@@ -235,7 +238,14 @@ class Policy(NamedTuple, Generic[T]):
 
 AnyPolicy: TypeAlias = Policy[Any]
 
-ROOTS: Final = {
-    Level.NAMESPACE: "/admin/v2/namespaces/{tenant}/{namespace}",
-    Level.TOPIC: "/admin/v2/{domain}/{tenant}/{namespace}/{topic}",
+ACTIONS: Final = {
+    "get": "The {level}'s {path}.",
+    "set": "Set the {level}'s {path}.",
+    "remove": "Remove the {level}'s {path}.",
 }
+"""What can be done with a policy, with the sentence of the operation."""
+
+
+def describe_missing(path: str) -> str:
+    """The refusal of a topic's policy without a value."""
+    return f"A value for {path} is needed; DELETE takes it away"

@@ -16,13 +16,14 @@ _TYPES: Final = {
 }
 
 
-def value_type(policy: AnyPolicy, level: Level) -> Any:
+def value_type(policy: AnyPolicy, level: Level, *, all_keys: bool = False) -> Any:
     """What a value is read as: the type of the record's field, or of what it holds for each key."""
     at = policy.level(level)
     if at.spread:
         return value_type(policy, Level.NAMESPACE)
     kind = _without_none(_TYPES[level][at.older if at.inside else at.field])
-    return get_args(kind)[1] if at.by_cluster or policy.key is not None else kind
+    is_map = at.by_cluster or (policy.key is not None and not all_keys)
+    return get_args(kind)[1] if is_map else kind
 
 
 def _without_none(kind: Any) -> Any:

@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from magnetar.admin.policy import TOPIC_TABLE
 from magnetar.model.name import parse_topic
+from magnetar.operation.policy_operation import TOPIC_TABLE
 from tests.unit.admin.assembly import V2, Admin, run
 
 TOPIC: Final = parse_topic("persistent://public/default/t")
@@ -195,7 +195,7 @@ BAD: Final[dict[str, list[Bad]]] = {
 def _written() -> dict[str, str]:
     """The paths under which policies of a topic are set, with the method that does it."""
     root = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/"
-    rows = [route for route in TOPIC_TABLE.routes if route.method in ("POST", "PUT")]
+    rows = [route for route in TOPIC_TABLE.rows if route.method in ("POST", "PUT")]
     return {route.path.removeprefix(root): route.method for route in rows}
 
 

@@ -8,13 +8,13 @@ from urllib.parse import unquote
 
 import pytest
 
-from magnetar.admin.policy import TOPIC_TABLE
 from magnetar.cli.admin import group_names, load_verbs
 from magnetar.cli.command import Argument, Flag, Switch, Verb, build_parser
 from magnetar.cli.main import main
 from magnetar.cli.table import ADMIN_PARTS, COMMANDS
 from magnetar.client.admin import AdminClient
 from magnetar.client.error import ConfigurationError
+from magnetar.operation.policy_operation import TOPIC_TABLE
 from tests.unit.client.admin.web import Answer, scripted_web
 
 VERBS = [(group, verb) for group in group_names() for verb in load_verbs(group)]
@@ -254,7 +254,7 @@ def test_every_policy_of_a_topic_that_rest_knows_has_its_verbs() -> None:
             path = unquote(each.path.partition("?")[0])
             asked.add((each.method, path.removeprefix("/admin/v2/persistent/t/n/x")))
     root = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
-    assert asked == {(route.method, route.path.removeprefix(root)) for route in TOPIC_TABLE.routes}
+    assert asked == {(route.method, route.path.removeprefix(root)) for route in TOPIC_TABLE.rows}
 
 
 def test_only_one_policy_is_of_a_subscription() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from magnetar.admin.application import Application
+from magnetar.admin.bind import make_routes
 from magnetar.admin.openapi import describe
-from magnetar.admin.policy import policy_table as routes_of
-from magnetar.admin.route import Route, expand
+from magnetar.admin.route import Route
+from magnetar.broker.administration.policy import policy_functions
 from magnetar.cli.command import Verb, build_parser
 from magnetar.cli.completion import complete_rows
 from magnetar.cli.policy import policy_verbs
@@ -18,6 +19,7 @@ from magnetar.client.admin.policy import policy_table as paths_of
 from magnetar.errors import PreconditionFailed
 from magnetar.model.policy import Policies, TopicPolicies
 from magnetar.operation.policy import AnyPolicy, At, Context, Level, Policy, option
+from magnetar.operation.policy_operation import policy_table
 from magnetar.operation.policy_table import POLICIES
 from magnetar.rules.policy import plan_namespace_level
 from tests.unit.admin.assembly import V2, Admin, run
@@ -45,8 +47,8 @@ NAMESPACE = f"{V2}/namespaces/public/default"
 
 
 def new_routes() -> list[Route]:
-    tables = [routes_of(level, ROWS) for level in Level]
-    return [each for table in tables for route in table.routes for each in expand(route)]
+    operations = [row for level in Level for row in policy_table(level, ROWS).rows]
+    return [*make_routes(operations, policy_functions(ROWS))]
 
 
 def test_a_new_row_is_read_set_checked_and_removed_over_rest() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.broker.api.authentication import AuthenticationApi
-from magnetar.broker.api.policy import NamespacePolicyApi, TopicPolicyApi
 from magnetar.broker.api.web import make_web_limit
 from magnetar.broker.exposition import render_metrics
 
@@ -22,8 +21,6 @@ class BrokerApi:
         self.web = make_web_limit(service)
         self.unread = service.unread
         self.authentication = AuthenticationApi(service)
-        self.namespace_policies = NamespacePolicyApi(service)
-        self.topic_policies = TopicPolicyApi(service)
 
     async def render_metrics(self) -> str:
         return await render_metrics(self.service)

@@ -1,0 +1,253 @@
+"""Policies of namespaces and topics: reading, setting and removing each as its row says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from magnetar.broker.administration.record import check_tenant, load_policies, store_policies
+from magnetar.broker.administration.registry import FUNCTIONS, Function, carries_out
+from magnetar.broker.administration.topic import check_exists
+from magnetar.broker.default import plan_context, read_broker_value
+from magnetar.errors import Forbidden, MethodNotAllowed, PreconditionFailed
+from magnetar.model.name import NamespaceName, TopicName
+from magnetar.model.policy import DispatchRate, Policies, SubscriptionPolicies, TopicPolicies
+from magnetar.operation.policy import ACTIONS, AnyPolicy, At, Level
+from magnetar.operation.policy_table import CLUSTERS, POLICIES, SUBSCRIPTION_RATE
+from magnetar.operation.policy_type import value_type
+from magnetar.rules.policy_field import apply_value, check_value, parse_key, read_value
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+
+def policy_functions(policies: Iterable[AnyPolicy] = POLICIES) -> Mapping[str, Function]:
+    """What carries the operations on policies out, by their names."""
+    found: dict[str, Function] = {}
+    for policy in policies:
+        for level, make in ((Level.NAMESPACE, _of_namespace), (Level.TOPIC, _of_topic)):
+            at = policy.at(level)
+            if at is not None:
+                made = make(policy, at)
+                found |= {
+                    f"{level}_policies.{at.operation(action)}": _typed(each, policy, level, at)
+                    for action, each in zip(ACTIONS, made, strict=True)
+                }
+    return found
+
+
+def _typed(function: Function, policy: AnyPolicy, level: Level, at: At) -> Function:
+    """Say what the row's values are; a write without one may mean something."""
+    kinds: dict[str, Any] = dict(function.__annotations__)
+    kind = value_type(policy, level)
+    is_required = at.bodyless is None if level is Level.TOPIC else bool(at.missing)
+    if "value" in kinds:
+        kinds["value"] = kind if is_required else kind | None
+    if kinds["return"] == "object":
+        kinds["return"] = value_type(policy, level, all_keys=True)
+    if policy.key is None:
+        kinds.pop("key", None)
+    function.__annotations__ = kinds
+    return function
+
+
+# Of namespaces
+def _of_namespace(policy: AnyPolicy, at: At) -> tuple[Function, Function, Function]:
+    async def get(service: Service, namespace: NamespaceName) -> object:
+        record = await load_policies(service, namespace)
+        value = read_value(policy, Level.NAMESPACE, record, cluster=service.cluster)
+        if value is None and at.unset_by_broker:
+            return read_broker_value(policy, service.config)
+        return at.unset if value is None else value
+
+    async def store(service: Service, namespace: NamespaceName, value: Any, key: str) -> None:
+        parse_key(key)
+        if policy is CLUSTERS:
+            await _check_clusters(service, namespace, value)
+
+        def change(record: Policies) -> Policies:
+            if value is not None:
+                context = plan_context(service.config)._replace(
+                    quotas=tuple(record.backlog_quota_map.values()),
+                    retention=record.retention_policies,
+                    replication_clusters=record.replication_clusters,
+                    allowed_clusters=record.allowed_clusters,
+                )
+                check_value(policy, value, context)
+            cluster = service.cluster
+            return apply_value(policy, Level.NAMESPACE, record, value, cluster=cluster, key=key)
+
+        await store_policies(service, namespace, change)
+
+    async def set_(service: Service, namespace: NamespaceName, value: Any, key: str = "") -> None:
+        await store(service, namespace, at.bodyless if value is None else value, key)
+
+    async def remove(service: Service, namespace: NamespaceName, key: str = "") -> None:
+        await store(service, namespace, None, key)
+
+    return get, set_, remove
+
+
+async def _check_clusters(
+    service: Service, namespace: NamespaceName, clusters: Sequence[str]
+) -> None:
+    await check_tenant(service, namespace.tenant)
+    tenant = await service.resources.tenants.get(namespace.tenant)
+    known = await service.resources.clusters.list()
+    for cluster in clusters:
+        if cluster not in known:
+            raise Forbidden(f"Invalid cluster id: {cluster}")
+        if tenant is not None and cluster not in tenant.allowedClusters:
+            raise Forbidden(
+                f"Cluster [{cluster}] is not in the list of allowed clusters list for tenant"
+                f" [{namespace.tenant}]"
+            )
+
+
+@carries_out("namespace_policies.get_topic_policies_backend")
+async def get_backend(service: Service, namespace: NamespaceName) -> Mapping[str, str]:
+    await load_policies(service, namespace)
+    name, reason = await service.policies.describe_backend(namespace)
+    return {"backend": name, "reason": reason}
+
+
+# Of topics
+def _of_topic(policy: AnyPolicy, at: At) -> tuple[Function, Function, Function]:
+    async def get(service: Service, topic: TopicName, applied: bool, is_global: bool) -> object:
+        record = await _read(service, topic, applied=applied, is_global=is_global)
+        value = read_value(policy, Level.TOPIC, record, cluster=service.cluster)
+        return at.unset if value is None else value
+
+    async def store(
+        service: Service, topic: TopicName, value: Any, is_global: bool, key: str
+    ) -> None:
+        parse_key(key)
+        await _check(service, topic)
+        if value is not None:
+            applied = await service.policies.get_applied(topic)
+            context = plan_context(service.config)._replace(
+                level=Level.TOPIC,
+                quotas=tuple(applied.backLogQuotaMap.values()),
+                retention=applied.retentionPolicies,
+            )
+            check_value(policy, value, context)
+            if policy is CLUSTERS:
+                await _check_topic_clusters(service, topic, value, is_global=is_global)
+
+        def change(record: TopicPolicies) -> TopicPolicies:
+            cluster = service.cluster
+            return apply_value(policy, Level.TOPIC, record, value, cluster=cluster, key=key)
+
+        await service.policies.update(
+            topic, change, is_global=is_global, skip_if_absent=value is None
+        )
+
+    async def set_(
+        service: Service, topic: TopicName, value: Any, is_global: bool, key: str = ""
+    ) -> None:
+        value = at.bodyless if value is None else value
+        await store(service, topic, value, is_global, key)
+
+    async def remove(service: Service, topic: TopicName, is_global: bool, key: str = "") -> None:
+        await store(service, topic, None, is_global, key)
+
+    return get, set_, remove
+
+
+async def _check_topic_clusters(
+    service: Service, topic: TopicName, clusters: Sequence[str], *, is_global: bool
+) -> None:
+    if service.cluster not in clusters and not is_global:
+        raise PreconditionFailed(
+            "Can not remove local cluster from the local topic-level replication clusters policy"
+        )
+    known = await service.resources.clusters.list()
+    allowed = (await load_policies(service, topic.namespace)).replication_clusters
+    for cluster in clusters:
+        if cluster not in known:
+            raise PreconditionFailed(f"Invalid cluster id: {cluster}")
+        if is_global and cluster not in allowed:
+            raise PreconditionFailed(f"The namespace is not replicated to {cluster}")
+
+
+@carries_out("topic_policies.delete_policies")
+async def delete_policies(service: Service, topic: TopicName) -> None:
+    """Both scopes; also after the topic itself is gone."""
+    _check_may_have(service, topic)
+    await service.policies.delete(topic)
+
+
+# Of one subscription
+@carries_out("topic_policies.get_subscription_rate")
+async def get_subscription_rate(
+    service: Service, topic: TopicName, subscription: str, applied: bool, is_global: bool
+) -> DispatchRate | None:
+    record = await _read(service, topic, applied=applied, is_global=is_global)
+    own = record.subscriptionPolicies.get(subscription)
+    if own is not None and own.dispatchRate is not None:
+        return own.dispatchRate
+    return record.subscriptionDispatchRate if applied else None
+
+
+@carries_out("topic_policies.set_subscription_rate")
+async def set_subscription_rate(
+    service: Service, topic: TopicName, subscription: str, is_global: bool, rate: DispatchRate
+) -> None:
+    await _check(service, topic)
+    check_value(SUBSCRIPTION_RATE, rate, plan_context(service.config)._replace(level=Level.TOPIC))
+    await _store_rate(service, topic, subscription, rate, is_global=is_global)
+
+
+@carries_out("topic_policies.remove_subscription_rate")
+async def remove_subscription_rate(
+    service: Service, topic: TopicName, subscription: str, is_global: bool
+) -> None:
+    await _check(service, topic)
+    await _store_rate(service, topic, subscription, None, is_global=is_global)
+
+
+async def _store_rate(
+    service: Service,
+    topic: TopicName,
+    subscription: str,
+    rate: DispatchRate | None,
+    *,
+    is_global: bool,
+) -> None:
+    def change(record: TopicPolicies) -> TopicPolicies:
+        policies = dict(record.subscriptionPolicies)
+        policies.pop(subscription, None)
+        if rate is not None:
+            policies[subscription] = SubscriptionPolicies(dispatchRate=rate)
+        return replace(record, subscriptionPolicies=policies)
+
+    await service.policies.update(topic, change, is_global=is_global, skip_if_absent=rate is None)
+
+
+# Before anything
+async def _read(
+    service: Service, topic: TopicName, *, applied: bool, is_global: bool
+) -> TopicPolicies:
+    await _check(service, topic)
+    if applied:
+        return await service.policies.get_applied(topic)
+    return await service.policies.get(topic, is_global=is_global) or TopicPolicies()
+
+
+async def _check(service: Service, topic: TopicName) -> None:
+    _check_may_have(service, topic)
+    await check_exists(service, topic)
+
+
+def _check_may_have(service: Service, topic: TopicName) -> None:
+    if not service.policies.is_enabled:
+        raise MethodNotAllowed(
+            "Topic level policies is disabled, to enable the topic level policy and retry."
+        )
+    if topic.is_partition:
+        raise PreconditionFailed("Not allowed to set/get topic policy for a partition")
+
+
+FUNCTIONS.update(policy_functions())
