@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections import Counter
+from operator import attrgetter
+from pkgutil import iter_modules
 from urllib.parse import unquote
 
 import pytest
 
+from magnetar.cli import __path__ as PATH
 from magnetar.cli.admin import group_names, load_verbs
 from magnetar.cli.command import Argument, Flag, Switch, Verb, build_parser
 from magnetar.cli.main import main
@@ -15,6 +19,7 @@ from magnetar.cli.table import ADMIN_PARTS, COMMANDS
 from magnetar.client.admin import AdminClient
 from magnetar.client.error import ConfigurationError
 from magnetar.operation.policy_operation import TOPIC_TABLE
+from magnetar.operation.table import all_operations
 from tests.unit.client.admin.web import Answer, scripted_web
 
 VERBS = [(group, verb) for group in group_names() for verb in load_verbs(group)]
@@ -36,6 +41,16 @@ def test_every_verb_explains_itself(
     for part in verb.parts:
         name = part.name.upper() if isinstance(part, Argument) else part.names[0]
         assert name in shown
+
+
+def test_a_command_is_written_by_hand_or_calls_a_method_of_the_client() -> None:
+    modules = (importlib.import_module(f"magnetar.cli.{each.name}") for each in iter_modules(PATH))
+    written = {name for module in modules for name in getattr(module, "OWN", {})}
+    offered = {each.name for each in all_operations() if each.verbs}
+    assert written <= offered, "written for no operation"
+    with AdminClient("http://nowhere") as admin:
+        for name in offered - written:
+            assert callable(attrgetter(name)(admin)), name
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
