@@ -37,6 +37,7 @@ def _update(admin: Any, options: Options) -> None:
 
 def _delete(admin: Any, options: Options) -> None:
     if options.all:
+        admin.clusters.get(options.cluster)  # refused before anything of another one is deleted
         for tenant in admin.tenants.list():
             for namespace in admin.namespaces.list(tenant):
                 for topic in admin.topics.list_partitioned(namespace):

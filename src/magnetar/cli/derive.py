@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -17,8 +18,19 @@ from magnetar.cli.value import (
     parse_pairs,
     parse_size,
 )
-from magnetar.client.message_id import parse_message_id
+from magnetar.client.error import ConfigurationError
+from magnetar.client.message_id import MessageId, parse_message_id
 from magnetar.operation.row import Kind, Operation, Parameter, Place, Reader, Result
+
+
+def _parse_id(text: str) -> MessageId:
+    try:
+        return parse_message_id(text)
+    except ConfigurationError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not earliest, latest or a message id such as 12:3"
+        ) from None
+
 
 _READERS: Final[Mapping[Reader, Callable[[str], Any]]] = {
     Reader.SIZE: parse_size,
@@ -32,7 +44,7 @@ _KINDS: Final[Mapping[Kind, Callable[[str], Any]]] = {
     Kind.NUMBER: int,
     Kind.NAMES: parse_list,
     Kind.PROPERTIES: parse_pair,
-    Kind.MESSAGE_ID: parse_message_id,
+    Kind.MESSAGE_ID: _parse_id,
 }
 
 

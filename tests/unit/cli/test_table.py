@@ -292,3 +292,35 @@ def test_a_getter_of_something_unset_says_so(capsys: pytest.CaptureFixture[str])
     with scripted_web() as web:
         assert main(["admin", "--admin-url", web.url, "topics", "get-retention", "x"]) == 0
     assert capsys.readouterr().out == "not set\n"
+
+
+def test_all_of_a_cluster_that_does_not_exist_is_not_deleted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with scripted_web() as web:
+        web.answers = [Answer(404, '{"reason": "Cluster does not exist: far"}')]
+        assert main(["admin", "--admin-url", web.url, "clusters", "delete", "far", "-a"]) == 1
+        assert [each.method for each in web.asked] == ["GET"]
+    assert capsys.readouterr().err == "magnetar: Cluster does not exist: far\n"
+
+
+@pytest.mark.parametrize("text", ["nothing", "12", "1:2:3:4:5", "a:b"])
+def test_what_is_no_message_id_is_named(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["admin", "topics", "get-backlog-size", "t/n/x", "-m", text]) == 2
+    expected = f"{text!r} is not earliest, latest or a message id such as 12:3"
+    assert expected in capsys.readouterr().err
+
+
+def test_all_of_a_cluster_goes_before_the_cluster() -> None:
+    read = ("{}", '["t"]', '["t/n"]', '["persistent://t/n/p"]', "[]", "", '["t/n/x"]', "[]")
+    with scripted_web() as web:
+        web.answers = [Answer(200, body) for body in read]
+        assert main(["admin", "--admin-url", web.url, "clusters", "delete", "far", "-a"]) == 0
+        deleted = [each.path.partition("?")[0] for each in web.asked if each.method == "DELETE"]
+    assert [path.removeprefix("/admin/v2/") for path in deleted] == [
+        "persistent/t/n/p/partitions",
+        "persistent/t/n/x",
+        "namespaces/t/n",
+        "tenants/t",
+        "clusters/far",
+    ]
