@@ -184,10 +184,12 @@ def _query_reader(parameter: Parameter, kind: object) -> Read:
     is_number, header = _query_kind(parameter, kind) is int, parameter.header
 
     def read(call: Call) -> object:
-        found = call.number(name) if is_number else (call.query(name) or None)
+        found = call.number(name) if is_number else call.query(name)
+        if found == "" and not parameter.is_required:
+            found = None
         if found is None and header:
             found = call.request.headers.get(header)
-        if found is None and missing:
+        if missing and found in (None, ""):
             raise BadRequest(missing)
         return default if found is None else found
 

@@ -287,6 +287,11 @@ def test_properties_of_topics_are_merged_and_removed() -> None:
             assert (await admin.get(path)).json == {"key1": "x", "key2": "y"}
             assert (await admin.delete(f"{path}?key=key1")).status == 204
             assert (await admin.get(path)).json == {"key2": "y"}
+            await admin.put(path, {"": "a blank name is one too"})
+            await admin.delete(path)
+            assert (await admin.get(path)).json.keys() == {"key2", ""}
+            await admin.delete(f"{path}?key=")
+            assert (await admin.get(path)).json == {"key2": "y"}
         assert (await admin.get(f"{TOPICS}/nope/properties")).status == 404
 
     run(body)
