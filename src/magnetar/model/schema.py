@@ -11,6 +11,8 @@ from enum import IntEnum, StrEnum
 from functools import cached_property
 from typing import Final
 
+from msgspec import Struct
+
 from magnetar.errors import InvalidSchema
 
 
@@ -203,3 +205,20 @@ def format_key_value(schema: SchemaData) -> str:
         except (ValueError, RecursionError):
             raise InvalidSchema(f"the definition of the {name} is not JSON") from None
     return json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
+
+
+class SchemaPayload(Struct, frozen=True, kw_only=True):
+    """A schema as REST writes it: the definition as text."""
+
+    type: str
+    schema: str = ""
+    properties: dict[str, str] | None = None
+
+    def read(self, now_ms: int) -> SchemaData:
+        kind = parse_schema_type(self.type)
+        if not kind.is_stored and kind is not SchemaType.NONE:
+            raise InvalidSchema(f"a schema of type {self.type} cannot be stored")
+        definition = self.schema.encode()
+        if kind is SchemaType.KEY_VALUE:
+            definition = parse_key_value(self.schema)
+        return SchemaData(kind, definition, self.properties or {}, timestamp_ms=now_ms)

@@ -1,13 +1,27 @@
-"""How many partitions a topic and how many buckets a namespace may have."""
+"""How many partitions a topic and how many buckets a namespace may have, and where clusters are."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-from magnetar.errors import NotAcceptable, PreconditionFailed
-from magnetar.model.policy import Policies
+from magnetar.errors import BadRequest, NotAcceptable, PreconditionFailed
+from magnetar.model.policy import ClusterData, Policies
 
 TOPIC_BUCKETS_MAX: Final = 10_000
+_SCHEMES: Final = {
+    "serviceUrl": ("http", "Illegal service url, example: http://pulsar.example.com:8080"),
+    "serviceUrlTls": ("https", "Illegal service tls url, example: https://pulsar.example.com:8443"),
+    "brokerServiceUrl": (
+        "pulsar",
+        "Illegal broker service url, example: pulsar://pulsar.example.com:6650",
+    ),
+    "brokerServiceUrlTls": (
+        "pulsar+ssl",
+        "Illegal broker service tls url, example: pulsar+ssl://pulsar.example.com:6651",
+    ),
+}
+_URL: Final = re.compile(r"([a-z+]+)://[^\s/]+/?")
 
 
 def check_partitions(count: int, *, partitions_max: int = 0) -> None:
@@ -38,3 +52,13 @@ def check_topic_buckets_kept(before: Policies, after: Policies) -> None:
             f" (magnetar admin namespaces create TENANT/NAMESPACE --topic-buckets {asked})"
             " and let producers and consumers move there"
         )
+
+
+def check_cluster_urls(data: ClusterData) -> None:
+    for field, (scheme, sentence) in _SCHEMES.items():
+        value = getattr(data, field)
+        if not value:
+            continue
+        found = _URL.fullmatch(value.split(",")[0])
+        if found is None or found.group(1) != scheme:
+            raise BadRequest(sentence)

@@ -28,7 +28,7 @@ from magnetar.model.scalable import (
     WipeIntent,
 )
 from magnetar.model.scaling import ScaleTally
-from magnetar.model.segment import SegmentId, SegmentRef, tile
+from magnetar.model.segment import SegmentId, SegmentName, SegmentRef, tile
 
 MANUAL: Final = "manual"
 _REPAIR: Final = "repair"
@@ -226,3 +226,32 @@ def count_changes(tally: ScaleTally, history: Sequence[LayoutEvent]) -> ScaleTal
 def last_changes(history: Sequence[LayoutEvent]) -> Mapping[ChangeKind, int]:
     """When each kind of change was last done, in milliseconds; cooldowns begin there."""
     return {event.kind: event.at_ms for event in history}
+
+
+def serves(record: ScalableTopicMetadata, segment: SegmentName) -> bool:
+    """Whether it takes writes and nothing has begun that would seal it."""
+    known = record.layout.by_id.get(segment.id)
+    if known is None or known.range != segment.range or not known.is_active:
+        return False
+    match record.intent:
+        case SplitIntent() | MergeIntent() as change:
+            return segment.id not in change.parents
+        case DeleteIntent():
+            return False
+        case _:
+            return True
+
+
+def belongs(record: ScalableTopicMetadata, segment: SegmentName) -> bool:
+    """Whether the layout, or a change that has begun, names exactly this segment."""
+    known = record.layout.by_id.get(segment.id)
+    if known is not None:
+        return known.range == segment.range and not known.is_legacy
+    match record.intent:
+        case SplitIntent() | MergeIntent() as change:
+            refs = change.children
+        case DeleteIntent(segments):
+            refs = segments
+        case _:
+            return False
+    return any((ref.id, ref.range) == (segment.id, segment.range) for ref in refs)

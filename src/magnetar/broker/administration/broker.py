@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from magnetar.broker.administration.bundle import boundaries_of
-from magnetar.broker.administration.hash_range import bundle_of
 from magnetar.broker.administration.registry import Note, carries_out
 from magnetar.broker.heartbeat import check_health
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import NotFound, PreconditionFailed, RecordUnreadable, ServiceNotReady
+from magnetar.rules.bundle import bundle_of
 from magnetar.runtime.configuration import dynamic_names
 from magnetar.runtime.key import Use, find_key
 from magnetar.runtime.spelling import canonical_name

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from magnetar.broker.administration.hash_range import (
-    bundle_of,
-    check_range,
-    make_bundles,
-    plan_boundaries,
-    split_range,
-)
 from magnetar.broker.administration.record import check_tenant, load_policies
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.errors import Conflict, PreconditionFailed, SubscriptionNotFound, TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_stored_topic
 from magnetar.model.policy import BundlesData, LocalPolicies
+from magnetar.rules.bundle import (
+    bundle_of,
+    check_range,
+    make_bundles,
+    plan_boundaries,
+    split_range,
+)
 
 if TYPE_CHECKING:
     from magnetar.broker.scalable.controller import Controller

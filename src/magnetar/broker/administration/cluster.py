@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from magnetar.broker.administration.registry import carries_out
-from magnetar.errors import BadRequest, Conflict, InvalidName, NotFound, PreconditionFailed
+from magnetar.errors import Conflict, InvalidName, NotFound, PreconditionFailed
 from magnetar.model.name import is_valid_part
 from magnetar.model.policy import ClusterData
+from magnetar.model.validation import check_cluster_urls
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
-
-_SCHEMES: Final = {
-    "serviceUrl": ("http", "Illegal service url, example: http://pulsar.example.com:8080"),
-    "serviceUrlTls": ("https", "Illegal service tls url, example: https://pulsar.example.com:8443"),
-    "brokerServiceUrl": (
-        "pulsar",
-        "Illegal broker service url, example: pulsar://pulsar.example.com:6650",
-    ),
-    "brokerServiceUrlTls": (
-        "pulsar+ssl",
-        "Illegal broker service tls url, example: pulsar+ssl://pulsar.example.com:6651",
-    ),
-}
-_URL: Final = re.compile(r"([a-z+]+)://[^\s/]+/?")
 
 
 @carries_out("clusters.list")
@@ -48,7 +34,7 @@ async def get_cluster(service: Service, cluster: str) -> ClusterData:
 async def create_cluster(service: Service, cluster: str, data: ClusterData) -> None:
     if not is_valid_part(cluster):
         raise InvalidName("Cluster name is not valid")
-    _check_urls(data)
+    check_cluster_urls(data)
     if await service.resources.clusters.get(cluster) is not None:
         raise Conflict("Cluster already exists")
     await service.resources.clusters.create(cluster, data)
@@ -56,7 +42,7 @@ async def create_cluster(service: Service, cluster: str, data: ClusterData) -> N
 
 @carries_out("clusters.update")
 async def update_cluster(service: Service, cluster: str, data: ClusterData) -> None:
-    _check_urls(data)
+    check_cluster_urls(data)
     await get_cluster(service, cluster)
     await service.resources.clusters.update(cluster, lambda _: data)
 
@@ -97,13 +83,3 @@ async def _is_used(service: Service, cluster: str) -> bool:
             if policies is not None and cluster in policies.replication_clusters:
                 return True
     return False
-
-
-def _check_urls(data: ClusterData) -> None:
-    for field, (scheme, sentence) in _SCHEMES.items():
-        value = getattr(data, field)
-        if not value:
-            continue
-        found = _URL.fullmatch(value.split(",")[0])
-        if found is None or found.group(1) != scheme:
-            raise BadRequest(sentence)

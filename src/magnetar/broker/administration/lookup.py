@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from magnetar.broker.administration.bundle import boundaries_of
-from magnetar.broker.administration.hash_range import bundle_of
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.administration.topic import check_namespace
 from magnetar.broker.scalable.guard import check_regular_name
 from magnetar.errors import TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
+from magnetar.rules.bundle import bundle_of
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service

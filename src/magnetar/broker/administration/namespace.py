@@ -9,11 +9,6 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from magnetar.broker.administration.bundle import regular_topics
-from magnetar.broker.administration.hash_range import (
-    check_boundaries,
-    make_bundles,
-    plan_boundaries,
-)
 from magnetar.broker.administration.record import check_tenant, load_policies
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.default import plan_context
@@ -34,8 +29,9 @@ from magnetar.model.name import (
     is_valid_part,
     parse_stored_topic,
 )
-from magnetar.model.policy import BundlesData, Policies
+from magnetar.model.policy import Policies
 from magnetar.model.validation import check_topic_buckets, check_topic_buckets_kept
+from magnetar.rules.bundle import plan_bundles
 from magnetar.rules.policy_field import check_policies
 from magnetar.rules.system import SYSTEM_NAMESPACE, is_system_topic
 
@@ -77,7 +73,7 @@ async def create_namespace(
             " which all brokers find without asking for its policies"
         )
     clusters = await _check_clusters(service, namespace, asked)
-    bundles = _plan_bundles(asked.bundles, config.defaultNumberOfNamespaceBundles)
+    bundles = plan_bundles(asked.bundles, config.defaultNumberOfNamespaceBundles)
     present = await namespaces.get(namespace)
     if present is not None:
         if asked.numberOfTopicBuckets is not None:
@@ -90,14 +86,6 @@ async def create_namespace(
         )
     complete = replace(asked, replication_clusters=clusters, bundles=bundles, deleted=False)
     await namespaces.create(namespace, complete)
-
-
-def _plan_bundles(asked: BundlesData | None, count: int) -> BundlesData:
-    if asked is None or asked.numBundles <= 0:
-        return make_bundles(plan_boundaries(count))
-    if asked.boundaries:
-        return make_bundles(check_boundaries(asked.boundaries))
-    return make_bundles(plan_boundaries(asked.numBundles))
 
 
 async def _check_clusters(

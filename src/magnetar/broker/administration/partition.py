@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from magnetar.broker.administration.message_id import describe_position
-from magnetar.broker.administration.partition_stats import merge_topic_stats
 from magnetar.broker.administration.record import load_policies
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.administration.topic import (
@@ -34,10 +32,12 @@ from magnetar.errors import (
     TopicNotFound,
     Unprocessable,
 )
+from magnetar.model.message_id import describe_position
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.policy import Int32, PartitionedTopicMetadata
 from magnetar.model.position import EARLIEST, Position
 from magnetar.model.validation import check_partitions
+from magnetar.rules.partition_stats import merge_topic_stats
 from magnetar.rules.system import is_system_topic
 
 if TYPE_CHECKING:

@@ -11,16 +11,11 @@ from msgspec.structs import replace
 from magnetar.broker.administration.record import Change, load_policies, store_policies
 from magnetar.broker.administration.registry import carries_out
 from magnetar.errors import TopicNotFound
-from magnetar.model.name import (
-    NamespaceName,
-    TopicDomain,
-    TopicName,
-    parse_stored_topic,
-    parse_topic,
-)
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
 from magnetar.model.permission import AuthAction
 from magnetar.model.policy import AuthPolicies, TopicGrant, TopicRevocation
-from magnetar.rules.permission import is_about, reaching_names
+from magnetar.rules import grant as grant_rules
+from magnetar.rules.permission import reaching_names
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
@@ -39,10 +34,12 @@ async def namespace_permissions(service: Service, namespace: NamespaceName) -> _
 async def grant_on_namespace(
     service: Service, namespace: NamespaceName, role: str, actions: list[AuthAction]
 ) -> None:
-    def change(auth: AuthPolicies) -> AuthPolicies:
-        return replace(auth, namespace_auth={**auth.namespace_auth, role: _distinct(actions)})
-
-    await _store(service, namespace, change)
+    granted = {role: grant_rules.distinct(actions)}
+    await _store(
+        service,
+        namespace,
+        lambda auth: replace(auth, namespace_auth={**auth.namespace_auth, **granted}),
+    )
 
 
 @carries_out("namespaces.revoke")
@@ -63,7 +60,7 @@ async def topic_permissions(service: Service, topic: TopicName) -> _Actions:
     found: dict[str, tuple[AuthAction, ...]] = dict(auth.namespace_auth)
     for source in reaching_names(topic):
         for role, actions in auth.destination_auth.get(source, {}).items():
-            found[role] = _distinct((*found.get(role, ()), *actions))
+            found[role] = grant_rules.distinct((*found.get(role, ()), *actions))
     return found
 
 
@@ -88,34 +85,24 @@ async def grant_on_topics(service: Service, grants: list[TopicGrant]) -> None:
         names = await _names_of(service, topic)
         wanted.setdefault(topic.namespace, []).extend((name, grant) for name in names)
     for namespace, rows in wanted.items():
-        await _store(service, namespace, partial(_grant_rows, rows))
+        await _store(service, namespace, partial(grant_rules.grant_on_topics, rows))
 
 
 @carries_out("namespaces.revoke_on_topics")
 async def revoke_on_topics(service: Service, revocations: list[TopicRevocation]) -> None:
-    """However a topic was spelled when the permissions were granted, and on its parts."""
     wanted: dict[NamespaceName, list[tuple[TopicName, str]]] = {}
     for revocation in revocations:
         topic = parse_topic(revocation.topic)
         await _names_of(service, topic)
         wanted.setdefault(topic.namespace, []).append((topic, revocation.role))
     for namespace, rows in wanted.items():
-        await _store(service, namespace, partial(_revoke_rows, rows))
+        await _store(service, namespace, partial(grant_rules.revoke_on_topics, rows))
 
 
 async def forget_permissions(service: Service, topic: TopicName) -> None:
-    """A topic that comes to have the name of one that was deleted is another topic."""
-
-    def change(auth: AuthPolicies) -> AuthPolicies:
-        kept = {
-            name: granted
-            for name, granted in auth.destination_auth.items()
-            if not is_about(parse_stored_topic(name), topic)
-        }
-        return replace(auth, destination_auth=kept)
-
     if await service.resources.namespaces.get(topic.namespace) is not None:
-        await service.resources.namespaces.update(topic.namespace, _changing(change))
+        change = _changing(partial(grant_rules.forget_topic, topic))
+        await service.resources.namespaces.update(topic.namespace, change)
 
 
 # One subscription
@@ -141,13 +128,7 @@ async def grant_on_subscription(
 async def revoke_on_subscription(
     service: Service, namespace: NamespaceName, subscription: str, role: str
 ) -> None:
-    def change(auth: AuthPolicies) -> AuthPolicies:
-        kept = dict(auth.subscription_auth_roles)
-        roles = tuple(each for each in kept.pop(subscription, ()) if each != role)
-        if roles:
-            kept[subscription] = roles
-        return replace(auth, subscription_auth_roles=kept)
-
+    change = partial(grant_rules.revoke_on_subscription, subscription, role)
     await _store(service, namespace, change)
 
 
@@ -172,37 +153,3 @@ async def _names_of(service: Service, topic: TopicName) -> Sequence[str]:
     if topic.domain is TopicDomain.TOPIC or not await service.topic_exists(topic):
         raise TopicNotFound(f"Topic {topic} not found")
     return [topic.full]
-
-
-def _grant_rows(rows: Sequence[tuple[str, TopicGrant]], auth: AuthPolicies) -> AuthPolicies:
-    added: dict[str, dict[str, tuple[AuthAction, ...]]] = {}
-    for name, grant in rows:
-        added.setdefault(name, {})[grant.role] = _distinct(grant.actions)
-    known = auth.destination_auth
-    granted = {name: {**known.get(name, {}), **roles} for name, roles in added.items()}
-    return replace(auth, destination_auth={**known, **granted})
-
-
-def _revoke_rows(rows: Sequence[tuple[TopicName, str]], auth: AuthPolicies) -> AuthPolicies:
-    wanted: dict[TopicName, set[str]] = {}
-    for topic, role in rows:
-        wanted.setdefault(topic, set()).add(role)
-    by_name = {topic.full: topic for topic in wanted}
-    kept: dict[str, dict[str, tuple[AuthAction, ...]]] = {}
-    for name, granted in auth.destination_auth.items():
-        spelled = parse_stored_topic(name)
-        reaching = {spelled.full, *reaching_names(spelled), *reaching_names(spelled.base)}
-        topics = [by_name[each] for each in reaching if each in by_name]
-        revoked = [wanted[topic] for topic in topics if is_about(spelled, topic)]
-        left = {
-            role: actions
-            for role, actions in granted.items()
-            if not any(role in roles for roles in revoked)
-        }
-        if left:
-            kept[name] = left
-    return replace(auth, destination_auth=kept)
-
-
-def _distinct(actions: Sequence[AuthAction]) -> tuple[AuthAction, ...]:
-    return tuple(dict.fromkeys(actions))

@@ -5,41 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from magnetar.broker.administration.registry import carries_out
-from magnetar.errors import IncompatibleSchema, InvalidSchema, SchemaNotFound
+from magnetar.errors import IncompatibleSchema, SchemaNotFound
 from magnetar.model.name import TopicName
 from magnetar.model.schema import (
     CompatibilityStrategy,
-    SchemaData,
+    SchemaPayload,
     SchemaType,
     StoredSchema,
     format_key_value,
-    parse_key_value,
-    parse_schema_type,
 )
 from magnetar.rules.caution import check_policies_known
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
-
-
-class SchemaPayload(Struct, frozen=True, kw_only=True):
-    """A schema as REST writes it: the definition as text."""
-
-    type: str
-    schema: str = ""
-    properties: dict[str, str] | None = None
-
-    def read(self, now_ms: int) -> SchemaData:
-        kind = parse_schema_type(self.type)
-        if not kind.is_stored and kind is not SchemaType.NONE:
-            raise InvalidSchema(f"a schema of type {self.type} cannot be stored")
-        definition = self.schema.encode()
-        if kind is SchemaType.KEY_VALUE:
-            definition = parse_key_value(self.schema)
-        return SchemaData(kind, definition, self.properties or {}, timestamp_ms=now_ms)
 
 
 @carries_out("schemas.get")

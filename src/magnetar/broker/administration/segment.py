@@ -21,8 +21,9 @@ from magnetar.errors import (
 )
 from magnetar.model.caller import Caller
 from magnetar.model.position import EARLIEST
-from magnetar.model.scalable import DeleteIntent, MergeIntent, ScalableTopicMetadata, SplitIntent
+from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import SegmentName
+from magnetar.rules.layout import belongs, serves
 from magnetar.runtime.log import Log
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ async def create_segment(
 ) -> None:
     """Make it, or find it made; the subscriptions begin at its first message."""
     record = await service.scalable.metadata(segment.topic)
-    if not _belongs(record, segment):
+    if not belongs(record, segment):
         raise SegmentNotFound(f"{segment.topic} has no segment {segment.descriptor}")
     known = record.layout.by_id.get(segment.id)
     if known is not None and known.is_active:
@@ -59,7 +60,7 @@ async def terminate_segment(service: Service, segment: SegmentName) -> None:
     """Let it take no more messages. One that serves hashes is split: they stay served."""
     live = await _find(service, segment)
     record = await _record_of(service, segment)
-    if record is not None and _serves(record, segment):
+    if record is not None and serves(record, segment):
         controller = await service.scalable.controller(segment.topic)
         await controller.split(segment.id, reason="terminate")
         return
@@ -75,7 +76,7 @@ async def delete_segment(
     again, empty, for the next client.
     """
     record = await _record_of(service, segment)
-    if record is not None and not record.is_deleting and _belongs(record, segment):
+    if record is not None and not record.is_deleting and belongs(record, segment):
         await _wipe(service, segment, force=force, caller=caller)
         return
     with suppress(TopicNotFound):
@@ -162,32 +163,3 @@ async def _subscribe(live: PersistentTopic, name: str) -> None:
         raise PreconditionFailed("Subscription name is not valid")
     with suppress(Conflict):
         await live.create_subscription(name, position=EARLIEST)
-
-
-def _serves(record: ScalableTopicMetadata, segment: SegmentName) -> bool:
-    """Whether it takes writes and nothing has begun that would seal it."""
-    known = record.layout.by_id.get(segment.id)
-    if known is None or known.range != segment.range or not known.is_active:
-        return False
-    match record.intent:
-        case SplitIntent() | MergeIntent() as change:
-            return segment.id not in change.parents
-        case DeleteIntent():
-            return False
-        case _:
-            return True
-
-
-def _belongs(record: ScalableTopicMetadata, segment: SegmentName) -> bool:
-    """Whether the layout, or a change that has begun, names exactly this segment."""
-    known = record.layout.by_id.get(segment.id)
-    if known is not None:
-        return known.range == segment.range and not known.is_legacy
-    match record.intent:
-        case SplitIntent() | MergeIntent() as change:
-            refs = change.children
-        case DeleteIntent(segments):
-            refs = segments
-        case _:
-            return False
-    return any((ref.id, ref.range) == (segment.id, segment.range) for ref in refs)

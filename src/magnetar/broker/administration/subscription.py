@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from magnetar.broker.administration.message_id import MessageId, parse_position
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.administration.topic import (
     check_exists,
@@ -28,6 +27,7 @@ from magnetar.errors import (
     PreconditionFailed,
     SubscriptionNotFound,
 )
+from magnetar.model.message_id import MessageId, parse_position
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.wire.entry import count_messages

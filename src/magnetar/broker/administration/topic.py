@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from magnetar.broker.administration.chain_info import describe_chain
-from magnetar.broker.administration.message_id import MessageId, describe_position
 from magnetar.broker.administration.permission import forget_permissions
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.persistent import PersistentTopic
@@ -30,6 +29,7 @@ from magnetar.errors import (
     TopicNotFound,
 )
 from magnetar.model.limit import merge_properties
+from magnetar.model.message_id import MessageId, describe_position
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.policy import PartitionedTopicMetadata
 from magnetar.model.segment import scalable_name

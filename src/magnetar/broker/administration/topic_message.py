@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from magnetar.broker.administration.message_id import MessageId, describe_position
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.administration.topic import check_not_partitioned, find_persistent
 from magnetar.errors import EntryNotFound, NotFound, PreconditionFailed
+from magnetar.model.message_id import MessageId, describe_position
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, Position
 

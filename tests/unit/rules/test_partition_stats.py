@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from magnetar.broker.administration.partition_stats import merge_topic_stats
+from magnetar.rules.partition_stats import merge_topic_stats
 
 
 def stats(**fields: Any) -> dict[str, Any]:

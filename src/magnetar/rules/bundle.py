@@ -36,6 +36,14 @@ def make_bundles(boundaries: tuple[str, ...]) -> BundlesData:
     return BundlesData(boundaries=boundaries, numBundles=len(boundaries) - 1)
 
 
+def plan_bundles(asked: BundlesData | None, count: int) -> BundlesData:
+    if asked is None or asked.numBundles <= 0:
+        return make_bundles(plan_boundaries(count))
+    if asked.boundaries:
+        return make_bundles(check_boundaries(asked.boundaries))
+    return make_bundles(plan_boundaries(asked.numBundles))
+
+
 def check_boundaries(boundaries: Sequence[str]) -> tuple[str, ...]:
     """Boundaries a client chose: sorted, without doubles, over the whole range."""
     values = sorted({_parse_boundary(text) for text in boundaries})

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.broker.administration.hash_range import (
+from magnetar.errors import BadRequest, PreconditionFailed
+from magnetar.model.name import NamespaceName, parse_topic
+from magnetar.rules.bundle import (
     bundle_of,
     check_boundaries,
     check_range,
@@ -12,8 +14,6 @@ from magnetar.broker.administration.hash_range import (
     plan_boundaries,
     split_range,
 )
-from magnetar.errors import BadRequest, PreconditionFailed
-from magnetar.model.name import NamespaceName, parse_topic
 
 NAMESPACE = NamespaceName("t1", "n1")
 LOCALS = st.text(alphabet="abcdefghij-0123456789", min_size=1, max_size=12)
