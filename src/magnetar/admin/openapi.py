@@ -72,7 +72,6 @@ def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
         "operationId": route.operation,
         "summary": route.summary,
         "tags": [route.area],
-        "x-priority": route.priority.value,
         "x-permission": str(route.need),
         "parameters": [
             *(_path_parameter(name) for name in route.part_names()),

@@ -6,7 +6,6 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -26,12 +25,6 @@ _SUFFIXES: Final[Mapping[TopicDomain, str]] = {
     TopicDomain.SEGMENT: ".segment",
 }
 _PART: Final = re.compile(r"\{(\w+)\}")
-
-
-class Priority(StrEnum):
-    P0 = "P0"
-    P1 = "P1"
-    P2 = "P2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +64,6 @@ class Route:
     status: int
     summary: str
     description: str = ""
-    priority: Priority = Priority.P1
     body: Body | None = None
     query: tuple[Query, ...] = ()
     produces: str = JSON
@@ -133,7 +125,6 @@ class Table:
         need: Need,
         *,
         operation: str = "",
-        priority: Priority = Priority.P1,
         status: int | None = None,
         body: Body | None = None,
         query: tuple[Query, ...] = (),
@@ -150,7 +141,6 @@ class Table:
                 handler=handler,
                 need=need,
                 summary=(inspect.getdoc(handler) or name).partition("\n")[0],
-                priority=priority,
                 status=status if status is not None else 200 if method == "GET" else 204,
                 body=body,
                 query=query,

@@ -8,7 +8,7 @@ from typing import Final
 from magnetar.admin.openapi import describe
 from magnetar.admin.request import Call
 from magnetar.admin.response import HTML, TEXT, text_response
-from magnetar.admin.route import Handler, Priority, Route, Table
+from magnetar.admin.route import Handler, Route, Table
 from magnetar.broker.api import BrokerApi
 from magnetar.errors import ServiceNotReady
 from magnetar.model.permission import OPEN
@@ -48,7 +48,7 @@ def site_routes(described: list[Route]) -> list[Route]:
     """The routes of this file; the description covers them too."""
     table = Table("site", "")
     table.add("GET", "/", get_landing_page, OPEN, produces=HTML)
-    table.add("GET", "/metrics", get_metrics, OPEN, priority=Priority.P0, produces=TEXT)
+    table.add("GET", "/metrics", get_metrics, OPEN, produces=TEXT)
     table.add("GET", "/status.html", get_status, OPEN, produces=TEXT)
     whole: list[Route] = []
     table.add("GET", "/openapi.json", _describer(whole), OPEN)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from magnetar.admin.request import Call
 from magnetar.admin.response import NOTE, Response, refusal
-from magnetar.admin.route import Priority, Route, expand
+from magnetar.admin.route import Route, expand
 from magnetar.broker.api import BrokerApi
 from magnetar.model import permission
 
@@ -53,6 +53,5 @@ def unsupported_routes() -> Iterator[Route]:
                         status=HTTPStatus.NOT_IMPLEMENTED,
                         summary=f"{row.feature}: not supported.",
                         description=row.sentence,
-                        priority=Priority.P2,
                     )
                 )
