@@ -107,84 +107,66 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def policy_verbs(level: Level, policies: Iterable[AnyPolicy] = POLICIES) -> tuple[Verb, ...]:
-    make = _topic_verbs if level is Level.TOPIC else _namespace_verbs
     rows = ((policy, policy.at(level)) for policy in policies if policy.options is not None)
-    return tuple(verb for policy, at in rows if at is not None for verb in make(policy, at))
+    return tuple(
+        verb for policy, at in rows if at is not None for verb in _verbs(policy, at, level)
+    )
+
+
+def _verbs(policy: AnyPolicy, at: At, level: Level) -> Iterator[Verb]:
+    is_topic = level is Level.TOPIC
+    owner: tuple[Part, ...] = (TOPIC if is_topic else NAMESPACE,)
+    whose: tuple[Part, ...] = (_SUBSCRIPTION,) if is_topic and policy is SUBSCRIPTION_RATE else ()
+    scope: tuple[Part, ...] = (*whose, _GLOBAL) if is_topic else ()
+    key = () if policy.key is None else (_flag(policy.key, at),)
+
+    def call(action: str, admin: Any, options: Options, *value: Any, **query: Any) -> Any:
+        if whose:
+            query["subscription"] = options.subscription
+        if is_topic:
+            query["is_global"] = options.is_global
+            method = getattr(admin.topic_policies, action)
+            return method(options.topic, at.name, *value, **query)
+        method = getattr(admin.namespaces, f"{action}_policy".removeprefix("get_"))
+        return method(options.namespace, at.name, *value, **query)
+
+    def kept(options: Options) -> dict[str, Any]:
+        if policy.key is None:
+            return {}
+        return {policy.key.field: getattr(options, _flag(policy.key, at).target)}
+
+    def get(admin: Any, options: Options) -> Any:
+        return call("get", admin, options, **({"applied": options.applied} if is_topic else {}))
+
+    def set_(admin: Any, options: Options) -> None:
+        call("set", admin, options, build_value(policy, options, at), **kept(options))
+
+    def remove(admin: Any, options: Options) -> None:
+        call("remove", admin, options, **kept(options))
+
+    applied: tuple[Part, ...] = (*whose, _APPLIED, _GLOBAL) if is_topic else ()
+    yield _verb("get", policy, at, (*owner, *applied), get)
+    yield _verb("set", policy, at, (*owner, *policy_parts(policy, at), *key, *scope), set_)
+    if at.remove:
+        yield _verb("remove", policy, at, (*owner, *key, *scope), remove)
 
 
 def _verb(
     action: str,
     policy: AnyPolicy,
     at: At,
-    parts: Iterable[Part],
+    parts: tuple[Part, ...],
     run: Callable[[Any, Options], Any],
 ) -> Verb:
     aliases = policy.aliases if at.name == policy.name else ()
     return Verb(
         f"{action}-{at.name}",
         f"{_SENTENCES[action]}: {at.what}",
-        tuple(parts),
+        parts,
         run,
         aliases=tuple(f"{action}-{alias}" for alias in aliases),
         shows=action == "get",
     )
-
-
-def _namespace_verbs(policy: AnyPolicy, at: At) -> Iterator[Verb]:
-    def get(admin: Any, options: Options) -> Any:
-        return admin.namespaces.policy(options.namespace, at.name)
-
-    def set_(admin: Any, options: Options) -> None:
-        value, query = build_value(policy, options, at), _query(policy, at, options)
-        admin.namespaces.set_policy(options.namespace, at.name, value, **query)
-
-    def remove(admin: Any, options: Options) -> None:
-        query = _query(policy, at, options)
-        admin.namespaces.remove_policy(options.namespace, at.name, **query)
-
-    key = _key(policy, at)
-    yield _verb("get", policy, at, (NAMESPACE,), get)
-    yield _verb("set", policy, at, (NAMESPACE, *policy_parts(policy, at), *key), set_)
-    if at.remove:
-        yield _verb("remove", policy, at, (NAMESPACE, *key), remove)
-
-
-def _topic_verbs(policy: AnyPolicy, at: At) -> Iterator[Verb]:
-    whose = (_SUBSCRIPTION,) if policy is SUBSCRIPTION_RATE else ()
-
-    def scope(options: Options) -> dict[str, Any]:
-        query: dict[str, Any] = {"is_global": options.is_global}
-        return {**query, "subscription": options.subscription} if whose else query
-
-    def get(admin: Any, options: Options) -> Any:
-        query = scope(options)
-        return admin.topic_policies.get(options.topic, at.name, applied=options.applied, **query)
-
-    def set_(admin: Any, options: Options) -> None:
-        value = build_value(policy, options, at)
-        query = {**_query(policy, at, options), **scope(options)}
-        admin.topic_policies.set(options.topic, at.name, value, **query)
-
-    def remove(admin: Any, options: Options) -> None:
-        query = {**_query(policy, at, options), **scope(options)}
-        admin.topic_policies.remove(options.topic, at.name, **query)
-
-    key = _key(policy, at)
-    parts = (TOPIC, *policy_parts(policy, at), *key, *whose, _GLOBAL)
-    yield _verb("get", policy, at, (TOPIC, *whose, _APPLIED, _GLOBAL), get)
-    yield _verb("set", policy, at, parts, set_)
-    if at.remove:
-        yield _verb("remove", policy, at, (TOPIC, *key, *whose, _GLOBAL), remove)
-
-
-def _key(policy: AnyPolicy, at: At) -> tuple[Part, ...]:
-    return () if policy.key is None else (_flag(policy.key, at),)
-
-
-def _query(policy: AnyPolicy, at: At, options: Options) -> dict[str, Any]:
-    if policy.key is None:
-        return {}
-    return {policy.key.field: getattr(options, _flag(policy.key, at).target)}
 
 
 NAMESPACE_VERBS: Final = (
