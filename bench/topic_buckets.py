@@ -31,7 +31,8 @@ from magnetar.metadata.backends.zookeeper import ZookeeperStore
 from magnetar.metadata.store import ABSENT
 from magnetar.model.chain_path import bucket_paths
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
-from magnetar.model.policy import Policies, TenantInfo
+from magnetar.model.policy import Policies
+from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.clock import SystemClock
 from magnetar.testing import MagnetarBroker
 from magnetar.testing.zookeeper import ZookeeperServer

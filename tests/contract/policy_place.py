@@ -19,7 +19,8 @@ from magnetar.broker.topicpolicy.system import SystemTopicPolicies
 from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.name import NamespaceName, parse_topic
-from magnetar.model.policy import Policies, TenantInfo, TopicPolicies
+from magnetar.model.policy import Policies, TopicPolicies
+from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
 from magnetar.testing.ledger import FaultyLedgerStore

@@ -28,9 +28,10 @@ from magnetar.metadata.store import (
     Stat,
 )
 from magnetar.model.name import NamespaceName, TopicName
-from magnetar.model.policy import Policies, TenantInfo
+from magnetar.model.policy import Policies
 from magnetar.model.position import Position, Term
 from magnetar.model.segment import Segment
+from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.configuration import Configuration
 from magnetar.testing.ledger import FaultyLedgerStore
 from magnetar.wire.command import MessageMetadata

@@ -39,7 +39,8 @@ from magnetar.metadata.backends.sqlite_tree import read_children, read_record
 from magnetar.model.chain_path import CHAINS, bucket_of, chain_path, without_bucket
 from magnetar.model.document import decode_document
 from magnetar.model.name import TopicDomain, encode_local, parse_topic
-from magnetar.model.policy import Policies, TenantInfo
+from magnetar.model.policy import Policies
+from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.clock import SystemClock
 from magnetar.wire.schema import decode_locator
 from magnetar.wire.storage import decode_cursor, decode_log

@@ -9,7 +9,8 @@ from magnetar.broker.ownership import Owner
 from magnetar.broker.resource import Resources
 from magnetar.errors import Conflict
 from magnetar.model.name import parse_namespace
-from magnetar.model.policy import ClusterData, Policies, TenantInfo
+from magnetar.model.policy import Policies
+from magnetar.model.tenancy import ClusterData, TenantInfo
 
 _TENANTS: Final = ("public", "pulsar")
 _NAMESPACES: Final = ("public/default", "pulsar/system")

@@ -23,13 +23,8 @@ from magnetar.metadata.cache import MetadataCache
 from magnetar.metadata.store import Cancel, MetadataStore
 from magnetar.model.document import decode_document, encode_document
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
-from magnetar.model.policy import (
-    ClusterData,
-    LocalPolicies,
-    PartitionedTopicMetadata,
-    Policies,
-    TenantInfo,
-)
+from magnetar.model.policy import LocalPolicies, Policies
+from magnetar.model.tenancy import ClusterData, PartitionedTopicMetadata, TenantInfo
 from magnetar.model.validation import check_topic_buckets_kept
 from magnetar.runtime.clock import Clock
 

@@ -1,4 +1,4 @@
-"""What an administrator may set: clusters, tenants, namespaces and topics.
+"""The policies of namespaces and topics.
 
 Field names and shapes are those of Pulsar's JSON. Values are immutable: `msgspec.structs.replace`
 makes a changed one, and dicts inside are never changed in place. None means "not set": the next
@@ -7,7 +7,6 @@ level decides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
@@ -178,19 +177,6 @@ class AuthPolicies(Struct, frozen=True, kw_only=True):
     subscription_auth_roles: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-class TopicGrant(Struct, frozen=True, kw_only=True):
-    """One of many grants that are asked for at once."""
-
-    topic: str
-    role: str
-    actions: Sequence[AuthAction]
-
-
-class TopicRevocation(Struct, frozen=True, kw_only=True):
-    topic: str
-    role: str
-
-
 class Policies(Struct, frozen=True, kw_only=True):
     """All policies of a namespace. The rates are kept by cluster name."""
 
@@ -294,45 +280,3 @@ class TopicPolicies(Struct, frozen=True, kw_only=True):
     entryFilters: EntryFilters | None = None
     autoSubscriptionCreationOverride: AutoSubscriptionCreationOverride | None = None
     subscriptionPolicies: dict[str, SubscriptionPolicies] = field(default_factory=dict)
-
-
-class PartitionedTopicMetadata(Struct, frozen=True, kw_only=True):
-    """0 partitions: not a partitioned topic."""
-
-    partitions: Int32 = 0
-    deleted: bool = False
-    properties: dict[str, str] | None = None
-
-
-class TenantInfo(Struct, frozen=True, kw_only=True):
-    adminRoles: tuple[str, ...] = ()
-    allowedClusters: tuple[str, ...] = ()
-
-
-class ClusterData(Struct, frozen=True, kw_only=True):
-    """Where a cluster is reached, and how brokers of other clusters authenticate to it."""
-
-    serviceUrl: str | None = None
-    serviceUrlTls: str | None = None
-    brokerServiceUrl: str | None = None
-    brokerServiceUrlTls: str | None = None
-    proxyServiceUrl: str | None = None
-    proxyProtocol: str | None = None
-    authenticationPlugin: str | None = None
-    authenticationParameters: str | None = None
-    peerClusterNames: tuple[str, ...] | None = None
-    brokerClientTlsEnabled: bool = False
-    tlsAllowInsecureConnection: bool = False
-    brokerClientTlsEnabledWithKeyStore: bool = False
-    brokerClientTlsTrustStoreType: str | None = None
-    brokerClientTlsTrustStore: str | None = None
-    brokerClientTlsTrustStorePassword: str | None = None
-    brokerClientTlsKeyStoreType: str | None = None
-    brokerClientTlsKeyStore: str | None = None
-    brokerClientTlsKeyStorePassword: str | None = None
-    brokerClientTrustCertsFilePath: str | None = None
-    brokerClientKeyFilePath: str | None = None
-    brokerClientCertificateFilePath: str | None = None
-    brokerClientSslFactoryPlugin: str | None = None
-    brokerClientSslFactoryPluginParams: str | None = None
-    listenerName: str | None = None

@@ -6,7 +6,8 @@ import re
 from typing import Final
 
 from magnetar.errors import BadRequest, NotAcceptable, PreconditionFailed
-from magnetar.model.policy import ClusterData, Policies
+from magnetar.model.policy import Policies
+from magnetar.model.tenancy import ClusterData
 
 TOPIC_BUCKETS_MAX: Final = 10_000
 _SCHEMES: Final = {

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from magnetar.model.name import TopicName, parse_stored_topic
 from magnetar.model.permission import AuthAction
-from magnetar.model.policy import AuthPolicies, TopicGrant
+from magnetar.model.policy import AuthPolicies
+from magnetar.model.tenancy import TopicGrant
 from magnetar.rules.permission import is_about, reaching_names
 
 

@@ -13,14 +13,12 @@ from magnetar.errors import BadRequest, PreconditionFailed
 from magnetar.model.autoscale import AutoScaleOverride
 from magnetar.model.policy import (
     BacklogQuota,
-    ClusterData,
     DelayedDeliveryPolicies,
     DispatchRate,
     Policies,
     RetentionPolicies,
-    TenantInfo,
-    TopicGrant,
 )
+from magnetar.model.tenancy import ClusterData, TenantInfo, TopicGrant
 
 NEW_RELEASE = {"compressionLevelOfTomorrow": 3}
 """What a client of another release may send besides."""

@@ -21,8 +21,9 @@ from magnetar.ledger.chain import EntryCache
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.model.name import NamespaceName, parse_topic
-from magnetar.model.policy import Policies, TenantInfo
+from magnetar.model.policy import Policies
 from magnetar.model.position import Position, Term
+from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.testing.ledger import FaultyLedgerStore

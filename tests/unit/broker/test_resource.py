@@ -22,14 +22,8 @@ from magnetar.errors import (
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.name import NamespaceName, TopicDomain, parse_topic
-from magnetar.model.policy import (
-    BundlesData,
-    ClusterData,
-    LocalPolicies,
-    PartitionedTopicMetadata,
-    Policies,
-    TenantInfo,
-)
+from magnetar.model.policy import BundlesData, LocalPolicies, Policies
+from magnetar.model.tenancy import ClusterData, PartitionedTopicMetadata, TenantInfo
 from magnetar.runtime.clock import SystemClock
 
 NAMESPACE = NamespaceName("t", "n")

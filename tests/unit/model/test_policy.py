@@ -25,14 +25,12 @@ from magnetar.model.document import (
 )
 from magnetar.model.policy import (
     BacklogQuota,
-    ClusterData,
-    PartitionedTopicMetadata,
     Policies,
     RetentionPolicies,
-    TenantInfo,
     TopicPolicies,
 )
 from magnetar.model.schema import CompatibilityStrategy
+from magnetar.model.tenancy import ClusterData, PartitionedTopicMetadata, TenantInfo
 from magnetar.model.validation import (
     check_partitions,
     check_topic_buckets,

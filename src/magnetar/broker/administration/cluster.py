@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from magnetar.broker.administration.registry import carries_out
 from magnetar.errors import Conflict, InvalidName, NotFound, PreconditionFailed
 from magnetar.model.name import is_valid_part
-from magnetar.model.policy import ClusterData
+from magnetar.model.tenancy import ClusterData
 from magnetar.model.validation import check_cluster_urls
 
 if TYPE_CHECKING:

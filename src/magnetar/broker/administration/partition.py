@@ -34,8 +34,9 @@ from magnetar.errors import (
 )
 from magnetar.model.message_id import describe_position
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
-from magnetar.model.policy import Int32, PartitionedTopicMetadata
+from magnetar.model.policy import Int32
 from magnetar.model.position import EARLIEST, Position
+from magnetar.model.tenancy import PartitionedTopicMetadata
 from magnetar.model.validation import check_partitions
 from magnetar.rules.partition_stats import merge_topic_stats
 from magnetar.rules.system import is_system_topic

@@ -13,7 +13,8 @@ from magnetar.broker.administration.registry import carries_out
 from magnetar.errors import TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
 from magnetar.model.permission import AuthAction
-from magnetar.model.policy import AuthPolicies, TopicGrant, TopicRevocation
+from magnetar.model.policy import AuthPolicies
+from magnetar.model.tenancy import TopicGrant, TopicRevocation
 from magnetar.rules import grant as grant_rules
 from magnetar.rules.permission import reaching_names
 

@@ -15,7 +15,7 @@ from magnetar.errors import (
     TenantNotFound,
 )
 from magnetar.model.name import is_valid_part
-from magnetar.model.policy import TenantInfo
+from magnetar.model.tenancy import TenantInfo
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service

@@ -31,8 +31,8 @@ from magnetar.errors import (
 from magnetar.model.limit import merge_properties
 from magnetar.model.message_id import MessageId, describe_position
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
-from magnetar.model.policy import PartitionedTopicMetadata
 from magnetar.model.segment import scalable_name
+from magnetar.model.tenancy import PartitionedTopicMetadata
 from magnetar.rules.system import is_system_topic
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from magnetar.broker.scalable.key_sample import load_latest_keys
 from magnetar.errors import BrokerError
 from magnetar.model.migration import legacy_names
 from magnetar.model.name import TopicName
-from magnetar.model.policy import PartitionedTopicMetadata
+from magnetar.model.tenancy import PartitionedTopicMetadata
 from magnetar.rules.route import HashEvidence, KeyHash, decide_hash, gather_evidence
 from magnetar.runtime.log import Log
 

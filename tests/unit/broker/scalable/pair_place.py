@@ -14,8 +14,9 @@ from magnetar.broker.service import Service
 from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.chain import EntryCache
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
-from magnetar.model.policy import Policies, TenantInfo
+from magnetar.model.policy import Policies
 from magnetar.model.position import Term
+from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.configuration import Configuration
 from tests.unit.broker.broker_place import NAMESPACE, StillClock
 

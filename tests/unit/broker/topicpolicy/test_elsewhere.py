@@ -15,8 +15,9 @@ from magnetar.errors import ServiceNotReady, TopicNotFound
 from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.model.name import NamespaceName, TopicName, parse_topic
-from magnetar.model.policy import Policies, TenantInfo
+from magnetar.model.policy import Policies
 from magnetar.model.position import Term
+from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
 from tests.unit.broker.broker_place import assemble

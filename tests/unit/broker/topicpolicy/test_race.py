@@ -12,7 +12,8 @@ from magnetar.errors import BrokerError
 from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.model.name import NamespaceName, parse_topic
-from magnetar.model.policy import Policies, TenantInfo, TopicPolicies
+from magnetar.model.policy import Policies, TopicPolicies
+from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
 from tests.unit.broker.broker_place import assemble
