@@ -14,6 +14,7 @@ from magnetar.broker.administration.broker import BROKERS
 from magnetar.broker.lease import DIRECTORIES
 from magnetar.errors import InvalidConfiguration
 from magnetar.metadata.store import MetadataStore
+from magnetar.model.document import decode_json
 
 _TRACES: Final = (
     "/namespace",
@@ -49,7 +50,7 @@ async def check_unshared(store: MetadataStore, url: str) -> None:
 
 def is_apache_registration(value: bytes) -> bool:
     try:
-        found = msgspec.json.decode(value, type=dict[str, Any])
+        found = decode_json(value, dict[str, Any])
     except msgspec.DecodeError:
         return False
     return not _ONLY_APACHE.isdisjoint(found)

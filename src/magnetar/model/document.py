@@ -7,13 +7,25 @@ text.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import msgspec
 
 from magnetar.errors import BadRequest, RecordUnreadable
 
 T = TypeVar("T")
+
+
+@overload
+def decode_json(data: bytes | str) -> Any: ...
+@overload
+def decode_json(data: bytes | str, kind: type[T]) -> T: ...
+def decode_json(data: bytes | str, kind: Any = Any) -> Any:
+    """Raise msgspec.DecodeError for all that is not JSON, also for text that is not UTF-8."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"text is not UTF-8: {error.reason}") from None
 
 
 def parse_document(value: Any, kind: type[T]) -> T:
@@ -32,7 +44,7 @@ def format_document(value: Any) -> Any:
 def decode_document(data: bytes, kind: type[T]) -> T:
     """Read what was stored; raise RecordUnreadable."""
     try:
-        return parse_document(msgspec.json.decode(data), kind)
+        return parse_document(decode_json(data), kind)
     except msgspec.DecodeError as error:
         raise RecordUnreadable(f"A stored {kind.__name__} is not JSON: {error}") from None
     except BadRequest as error:

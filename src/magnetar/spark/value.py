@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
@@ -42,6 +41,7 @@ from magnetar.client.error import AdminError, SchemaError
 from magnetar.client.schema.avro import parse_definition, read_resolved
 from magnetar.client.schema.primitive import BY_TYPE
 from magnetar.errors import MagnetarError
+from magnetar.model.document import decode_json
 from magnetar.model.schema import SchemaType, parse_schema_type
 from magnetar.spark.access import open_admin
 from magnetar.spark.option import BadValue, Broker, InvalidOption
@@ -264,7 +264,7 @@ class ValueReader:
     def _reader(self, piece: Slice) -> Callable[[bytes, int | None], Any]:
         match self.schema.kind:
             case SchemaType.JSON:
-                return lambda data, _: _check_record(msgspec.json.decode(data))
+                return lambda data, _: _check_record(decode_json(data))
             case SchemaType.AVRO:
                 reader = parse_definition(self.schema.definition.encode())
                 return lambda data, version: read_resolved(
@@ -292,7 +292,7 @@ def _parse_json(values: pa.Array) -> Sequence[Any]:
     """All at once: the values side by side are one list."""
     listed = values.to_pylist()
     joined = b",".join(b"null" if each is None else each for each in listed)
-    rows = msgspec.json.decode(b"[" + joined + b"]")
+    rows = decode_json(b"[" + joined + b"]")
     if len(rows) != len(listed):
         raise SchemaError("a value is not one JSON document")
     return [None if each is None else _check_record(each) for each in rows]

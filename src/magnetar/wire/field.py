@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from magnetar.errors import RecordUnreadable
+from magnetar.model.document import decode_json
 
 Json: TypeAlias = Mapping[str, Any]
 E = TypeVar("E", bound=StrEnum)
@@ -18,7 +19,7 @@ E = TypeVar("E", bound=StrEnum)
 
 def decode_object(data: bytes, what: str) -> Json:
     try:
-        value = msgspec.json.decode(data)
+        value = decode_json(data)
     except msgspec.DecodeError as error:
         raise RecordUnreadable(f"The record of {what} is not JSON: {error}") from None
     if not isinstance(value, dict):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from magnetar.errors import InvalidConfiguration, Unauthenticated
+from magnetar.model.document import decode_json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import (
@@ -129,7 +130,7 @@ def _check_header(header: Claims) -> str:
 
 def _decode_object(part: str, what: str) -> Claims:
     try:
-        value = msgspec.json.decode(_decode_part(part))
+        value = decode_json(_decode_part(part))
     except (msgspec.DecodeError, RecursionError):
         raise Unauthenticated(f"the {what} is not JSON") from None
     if not isinstance(value, dict):

@@ -9,6 +9,7 @@ import msgspec
 
 from magnetar.client.error import SchemaError
 from magnetar.client.schema.codec import Codec
+from magnetar.model.document import decode_json
 from magnetar.model.schema import SchemaData, SchemaType
 
 T = TypeVar("T")
@@ -37,6 +38,6 @@ class JsonCodec(Codec[T]):
 
 def parse_json(data: bytes) -> Any:
     try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return decode_json(data)
+    except msgspec.DecodeError as error:
         raise SchemaError(f"The data is not JSON: {error}") from None

@@ -18,6 +18,7 @@ from magnetar.model.autoscale import (
     check_auto_scale,
     format_override,
 )
+from magnetar.model.document import decode_json
 
 SCALE: Final = "scale"
 """Multiplies every limit above which a segment splits or below which two merge."""
@@ -60,7 +61,7 @@ def _parse(name: str, text: str) -> Any:
 def parse_policy(text: str) -> AutoScalePolicy:
     """A policy in force, or the part of one that was set, as JSON."""
     try:
-        override = msgspec.json.decode(text, type=AutoScaleOverride)
+        override = decode_json(text, AutoScaleOverride)
         policy = apply_override(AutoScalePolicy(), format_override(override))
         check_auto_scale(policy)
     except (msgspec.DecodeError, PreconditionFailed) as error:

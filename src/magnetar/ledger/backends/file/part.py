@@ -32,6 +32,7 @@ from magnetar.ledger.backends.file.record import (
     split_entries,
     walk_records,
 )
+from magnetar.model.document import decode_json
 from magnetar.runtime.log import Log
 
 _log = Log(__name__)
@@ -187,7 +188,7 @@ def load_description(disk: Disk, path: Path) -> PartDescription:
     (body,) = disk.read(path, [(_LEAD.size, body_bytes)])
     if len(body) < body_bytes or crc32c(body) != checksum:
         raise LedgerCorrupt(f"{path}: the header does not match its checksum")
-    return msgspec.json.decode(body, type=PartDescription)
+    return decode_json(body, PartDescription)
 
 
 def load_index(

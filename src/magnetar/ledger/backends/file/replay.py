@@ -14,6 +14,7 @@ from magnetar.ledger.backends.file.ledger import FileLedger, Part
 from magnetar.ledger.backends.file.record import HEADER, Gap, Kind, Record, Walk
 from magnetar.ledger.backends.file.usage import JournalUsage
 from magnetar.ledger.backends.file.witness import MetadataWitness
+from magnetar.model.document import decode_json
 
 _WITH_BODY: Final = frozenset({Kind.CREATE, Kind.SETTLE, Kind.WITNESS})
 
@@ -103,7 +104,7 @@ class Replay:
             self._apply_run(extent, path, record)
             return
         if record.kind == Kind.CREATE:
-            properties = msgspec.json.decode(body, type=dict[str, str]) if body else {}
+            properties = decode_json(body, dict[str, str]) if body else {}
             self.ledgers.setdefault(
                 record.ledger, FileLedger(record.ledger, record.number, properties)
             )

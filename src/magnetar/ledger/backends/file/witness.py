@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from magnetar.ledger.backends.file.extent import Point
+from magnetar.model.document import decode_json
 
 
 class MetadataWitness(NamedTuple):
@@ -38,4 +39,4 @@ def format_witness(witness: LedgerWitness) -> str:
 
 def parse_witness(text: str) -> LedgerWitness | None:
     """None when nothing was said."""
-    return msgspec.json.decode(text, type=LedgerWitness) if text else None
+    return decode_json(text, LedgerWitness) if text else None
