@@ -12,7 +12,7 @@ from magnetar.admin.application import Application
 from magnetar.admin.request import Call
 from magnetar.admin.response import Response
 from magnetar.admin.table import all_routes
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.web import Administration
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler import HANDLERS
 from magnetar.runtime.watchdog import Watchdog
@@ -52,7 +52,7 @@ def test_a_command_that_holds_the_loop_is_named(
 def test_a_route_that_holds_the_loop_is_named(caplog: pytest.LogCaptureFixture) -> None:
     watchdog = Watchdog(warn_ms=20)
 
-    async def slow(api: BrokerApi, call: Call) -> object:
+    async def slow(api: Administration, call: Call) -> object:
         hold(watchdog)
         return Response(200)
 

@@ -17,7 +17,7 @@ from magnetar.admin.request import Call
 from magnetar.admin.response import Response
 from magnetar.admin.route import Route
 from magnetar.admin.table import all_routes
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.web import Administration
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler import HANDLERS
 from magnetar.broker.handler.permission import NEEDS
@@ -101,7 +101,7 @@ def path_of(route: Route) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: _PARTS.get(found[1], "1"), route.path)
 
 
-async def reached(api: BrokerApi, call: Call) -> object:
+async def reached(api: Administration, call: Call) -> object:
     return Response(REACHED)
 
 

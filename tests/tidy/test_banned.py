@@ -27,6 +27,10 @@ BANNED_CALLS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "asyncio.get_running_loop().create_task": (TASK, ("runtime/task.py",)),
     "asyncio.get_event_loop": ("use asyncio.get_running_loop", ()),
     "eval": ("parse it", ()),
+    "msgspec.json.decode": (
+        "decode_json (model/document.py) refuses what is not UTF-8",
+        ("model",),
+    ),
     "exec": ("call it", ()),
     "print": ("log, or print from the CLI", ("cli", "app")),
     "breakpoint": ("remove it", ()),

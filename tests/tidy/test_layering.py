@@ -29,7 +29,6 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "broker": BROKER_SEES,
     "admin": (
         "operation",
-        "broker.api",
         "broker.administration",
         "wire",
         "model",
@@ -143,9 +142,9 @@ def test_a_room_imports_only_what_the_table_allows() -> None:
     ("room", "target", "expected"),
     [
         ("model", "magnetar.wire.frame", True),
-        ("admin", "magnetar.broker.api.BrokerApi", False),
+        ("admin", "magnetar.broker.administration.web.Administration", False),
         ("admin", "magnetar.broker.topic", True),
-        ("admin", "magnetar.broker.apis", True),
+        ("admin", "magnetar.broker.administrations", True),
         ("broker", "magnetar.admin", True),
         ("testing", "magnetar.app.standalone", True),
         ("cli", "magnetar.__version__", False),

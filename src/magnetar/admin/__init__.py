@@ -1,1 +1,1 @@
-"""The REST edge: a table of routes over the broker's api, and the server that speaks it."""
+"""The REST edge: routes made from the table of operations, and the server that speaks it."""

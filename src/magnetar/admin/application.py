@@ -18,7 +18,7 @@ from magnetar.admin.route import Route
 from magnetar.admin.router import Found, Router, WrongMethod
 from magnetar.admin.slot import HttpSlots
 from magnetar.broker.administration.scalable import on_refused
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.web import Administration
 from magnetar.errors import (
     BadRequest,
     BrokerError,
@@ -63,7 +63,7 @@ class BodyTooSlow(Exception):
 
 
 class Application:
-    def __init__(self, api: BrokerApi, routes: Iterable[Route]) -> None:
+    def __init__(self, api: Administration, routes: Iterable[Route]) -> None:
         self._api = api
         self.slots = HttpSlots(api.web.connections_max, api.unread)
         self._router = Router(routes)
@@ -135,12 +135,12 @@ class Application:
         if (
             isinstance(found, Found)
             and found.route.need.scope is permission.Scope.OPEN
-            and not self._api.authentication.guards(found.route.path)
+            and not self._api.guards(found.route.path)
         ):
             return NOBODY
         certificate_name = scope.get("extensions", {}).get("tls", {}).get(CERTIFICATE_NAME)
         host = str((scope.get("client") or ("",))[0])
-        return await self._api.authentication.authenticate(_headers(scope), certificate_name, host)
+        return await self._api.authenticate(_headers(scope), certificate_name, host)
 
     async def _read_body(self, receive: Receive) -> bytes:
         try:

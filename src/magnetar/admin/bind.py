@@ -21,7 +21,7 @@ from magnetar.admin.request import Call
 from magnetar.admin.response import NOTE, Response, text_response
 from magnetar.admin.route import Body, Handler, Query, Route
 from magnetar.broker.administration.registry import FUNCTIONS, Function, Listing, Note
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.web import Administration
 from magnetar.errors import BadRequest
 from magnetar.model.caller import Caller
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
@@ -127,7 +127,7 @@ def _evaluate(function: Function, annotations: dict[str, str]) -> dict[str, obje
 
 
 def _handler(operation: Operation, function: Function, reads: Mapping[str, Read]) -> Handler:
-    async def handle(api: BrokerApi, call: Call) -> object:
+    async def handle(api: Administration, call: Call) -> object:
         answer = await function(api.service, **{name: read(call) for name, read in reads.items()})
         if isinstance(answer, Listing):
             return await list_response(answer, call)

@@ -9,7 +9,7 @@ from magnetar.admin.request import Call
 from magnetar.admin.response import Response
 from magnetar.admin.route import Route
 from magnetar.broker.administration import lookup
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.web import Administration
 
 _NAMESPACES: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 _ACTS: Final = ("unload", "clearBacklog", "unsubscribe", "{bundle}")
@@ -29,7 +29,9 @@ def needs_owner(route: Route) -> bool:
     return any(act in rest for act in _ACTS) or (not rest and route.method == "DELETE")
 
 
-async def find_elsewhere(api: BrokerApi, route: Route, call: Call, query: str) -> Response | None:
+async def find_elsewhere(
+    api: Administration, route: Route, call: Call, query: str
+) -> Response | None:
     """A redirect to the broker that owns the namespace, unless it is this one."""
     if not api.service.ownership.is_shared or not needs_owner(route):
         return None

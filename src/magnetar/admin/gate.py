@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import assert_never
 
 from magnetar.admin.request import Call
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.web import Administration
 from magnetar.errors import Forbidden, Unauthorized
 from magnetar.model.permission import Need, Scope, Target
 
 
-async def check_access(api: BrokerApi, need: Need, call: Call) -> None:
+async def check_access(api: Administration, need: Need, call: Call) -> None:
     """Raise Unauthorized or Forbidden unless the caller may, TenantNotFound where nobody could."""
     if not api.access.is_enabled:
         return

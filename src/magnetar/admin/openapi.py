@@ -9,6 +9,7 @@ import msgspec
 
 from magnetar.admin.response import JSON
 from magnetar.admin.route import Body, Query, Route
+from magnetar.model.document import decode_json
 
 _INTEGER_PARTS: Final = frozenset(
     (
@@ -63,7 +64,7 @@ def describe(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
         "components": {"schemas": components},
     }
     # Only what JSON knows: schemas hold defaults that are tuples.
-    described: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))
+    described: dict[str, Any] = decode_json(msgspec.json.encode(document))
     return described
 
 

@@ -12,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from magnetar.admin.application import CERTIFICATE_NAME, IS_BODY_WHOLE
 from magnetar.admin.linger import LingeringTransport
 from magnetar.admin.slot import HttpSlots
-from magnetar.broker.api.web import WebLimit
+from magnetar.broker.administration.web import WebLimit
 from magnetar.model.certificate import common_name
 
 _WISH_HEADERS: Final = (b"upgrade", b"http2-settings")

@@ -13,6 +13,7 @@ import msgspec
 from magnetar.admin.unknown_field import find_unknown
 from magnetar.errors import BadRequest, BrokerError, InvalidName, PreconditionFailed
 from magnetar.model.caller import NOBODY, Caller
+from magnetar.model.document import decode_json
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
 from magnetar.model.subscription import check_subscription_name
 from magnetar.operation.policy import describe_missing
@@ -163,7 +164,7 @@ def decode_body(body: bytes, schema: Any, *, policy: str = "", strict: bool = Fa
     if not body.strip():
         return None
     try:
-        written = msgspec.json.decode(body)
+        written = decode_json(body)
         reason = find_unknown(written, schema, strict=strict)
         if reason is not None:
             raise _unfit(policy, reason)

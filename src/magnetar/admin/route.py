@@ -11,11 +11,11 @@ from typing import Any, Final, TypeAlias
 
 from magnetar.admin.request import Call
 from magnetar.admin.response import JSON
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.web import Administration
 from magnetar.model.name import TopicDomain
 from magnetar.model.permission import Need
 
-Handler: TypeAlias = Callable[[BrokerApi, Call], Awaitable[object]]
+Handler: TypeAlias = Callable[[Administration, Call], Awaitable[object]]
 
 _DOMAINS: Final = (TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT)
 _SUFFIXES: Final[Mapping[TopicDomain, str]] = {

@@ -14,7 +14,7 @@ import uvicorn
 from magnetar.admin.application import Application
 from magnetar.admin.protocol import HttpProtocol
 from magnetar.admin.slot import HttpSlots
-from magnetar.broker.api.web import WebLimit
+from magnetar.broker.administration.web import WebLimit
 from magnetar.errors import ServiceNotReady
 from magnetar.runtime.accept import accepting, attach
 from magnetar.runtime.log import Log, PacedLog

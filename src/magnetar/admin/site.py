@@ -9,7 +9,7 @@ from magnetar.admin.openapi import describe
 from magnetar.admin.request import Call
 from magnetar.admin.response import HTML, TEXT, text_response
 from magnetar.admin.route import Handler, Route, Table
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.web import Administration
 from magnetar.errors import ServiceNotReady
 from magnetar.model.permission import OPEN
 from magnetar.runtime.metric import CONTENT_TYPE
@@ -26,18 +26,18 @@ _PAGE: Final = """<!doctype html>
 """
 
 
-async def get_landing_page(api: BrokerApi, call: Call) -> object:
+async def get_landing_page(api: Administration, call: Call) -> object:
     """A page that says what runs here."""
     version, broker = api.service.version, api.service.broker_id
     return text_response(_PAGE.format(version=escape(version), broker=escape(broker)), HTML)
 
 
-async def get_metrics(api: BrokerApi, call: Call) -> object:
+async def get_metrics(api: Administration, call: Call) -> object:
     """Numbers for Prometheus."""
     return text_response(await api.render_metrics(), CONTENT_TYPE)
 
 
-async def get_status(api: BrokerApi, call: Call) -> object:
+async def get_status(api: Administration, call: Call) -> object:
     """Whether a load balancer should send anybody here."""
     if api.service.closing:
         raise ServiceNotReady("The broker is closing")
@@ -59,7 +59,7 @@ def site_routes(described: list[Route]) -> list[Route]:
 def _describer(routes: list[Route]) -> Handler:
     document: dict[str, object] = {}
 
-    async def get_description(api: BrokerApi, call: Call) -> object:
+    async def get_description(api: Administration, call: Call) -> object:
         """This interface, as OpenAPI."""
         if not document:
             document.update(describe(routes, version=api.service.version))

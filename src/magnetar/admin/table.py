@@ -7,7 +7,7 @@ from magnetar.admin.bind import make_routes
 from magnetar.admin.route import Route
 from magnetar.admin.site import site_routes
 from magnetar.admin.unsupported import unsupported_routes
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.web import Administration
 from magnetar.operation.table import all_operations
 
 
@@ -16,6 +16,6 @@ def all_routes() -> list[Route]:
     return [*routes, *site_routes(routes)]
 
 
-def make_application(api: BrokerApi) -> Application:
+def make_application(api: Administration) -> Application:
     """The whole interface, ready to be served."""
     return Application(api, all_routes())

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from magnetar.admin.request import Call
 from magnetar.admin.response import NOTE, Response, refusal
 from magnetar.admin.route import Route, expand
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.web import Administration
 from magnetar.model import permission
 
 _NEEDS: Final = {
@@ -26,7 +26,7 @@ class Row(NamedTuple):
     path: str
     sentence: str
 
-    async def refuse(self, api: BrokerApi, call: Call) -> Response:
+    async def refuse(self, api: Administration, call: Call) -> Response:
         reason = f"{self.feature}: not supported by this broker"
         return refusal(HTTPStatus.NOT_IMPLEMENTED, reason, ((NOTE, self.sentence),))
 

@@ -27,7 +27,7 @@ from magnetar.app.reserve import Reserve, free_bytes
 from magnetar.app.seed import seed_cluster
 from magnetar.app.storage import open_ledgers
 from magnetar.app.tls import check_tls, open_broker_tls, open_web_tls
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.web import Administration
 from magnetar.broker.door import BinaryDoor
 from magnetar.broker.handler import HANDLERS
 from magnetar.broker.ownership import (
@@ -155,7 +155,7 @@ async def serving(
         service.scalable.start()
         service.tasks.start(_watch_disk(reserve, ledgers), name="watch the disk")
         service.tasks.start(_sweep_later(service, found), name="sweep ledgers")
-        api = BrokerApi(service)
+        api = Administration(service)
         await service.stored_configuration.open()
         for listener, tls in ((doors.plain, None), (doors.secure, doors.secure_tls)):
             if listener is not None:

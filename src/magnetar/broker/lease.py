@@ -22,6 +22,7 @@ from magnetar.broker.ownership import Owner
 from magnetar.errors import NoOwner, RecordNotFound, RecordUnreadable, VersionConflict
 from magnetar.metadata.settle import Settler
 from magnetar.metadata.store import ABSENT, Change, ChangeKind, MetadataStore, SessionEvent
+from magnetar.model.document import decode_json
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.position import Term
 from magnetar.model.scalable import BrokerAddress
@@ -192,7 +193,7 @@ class NamespaceOwnership:
     async def _describe_absence(self, namespace: NamespaceName, home: str) -> str:
         seen = await self._store.get(directory_path(home))
         try:
-            known = msgspec.json.decode(seen.value if seen else b"", type=DirectoryRecord)
+            known = decode_json(seen.value if seen else b"", DirectoryRecord)
             who = f"Broker {known.brokerId}"
         except msgspec.DecodeError:
             who = f"The broker of the data directory {home}"
@@ -270,6 +271,6 @@ class NamespaceOwnership:
 
 def _decode(path: str, value: bytes) -> LeaseRecord:
     try:
-        return msgspec.json.decode(value, type=LeaseRecord)
+        return decode_json(value, LeaseRecord)
     except msgspec.DecodeError as error:
         raise RecordUnreadable(f"{path}: {error}") from None

@@ -10,6 +10,7 @@ import msgspec
 from magnetar.errors import PreconditionFailed, RecordUnreadable, VersionConflict
 from magnetar.metadata.settle import Settler
 from magnetar.metadata.store import ABSENT
+from magnetar.model.document import decode_json
 from magnetar.runtime.log import Log
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class StoredConfiguration:
         if record is None or not record.value:
             return {}, ABSENT if record is None else record.stat.version
         try:
-            values = msgspec.json.decode(record.value, type=dict[str, str])
+            values = decode_json(record.value, dict[str, str])
         except msgspec.DecodeError as error:
             raise RecordUnreadable(f"{PATH}: {error}") from None
         return values, record.stat.version

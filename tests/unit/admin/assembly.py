@@ -12,7 +12,7 @@ from typing import Any
 from magnetar.admin.application import Application
 from magnetar.admin.table import make_application
 from magnetar.app.seed import seed_cluster
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.web import Administration
 from magnetar.broker.heartbeat import append_entry
 from magnetar.broker.ownership import Owner, SoleOwnership
 from magnetar.broker.persistent import PersistentTopic
@@ -59,7 +59,7 @@ class Admin:
 
     application: Application
     service: Service
-    api: BrokerApi
+    api: Administration
     settings: dict[str, Any] = field(default_factory=dict)
     token: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -162,7 +162,7 @@ async def admin_of_new_broker(
             cache=EntryCache(1 << 20),
         )
         stack.push_async_callback(service.close)
-        api = BrokerApi(service)
+        api = Administration(service)
         await service.stored_configuration.open()
         yield Admin(make_application(api), service, api)
 

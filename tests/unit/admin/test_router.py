@@ -8,11 +8,11 @@ from magnetar.admin.request import Call
 from magnetar.admin.route import Table, expand
 from magnetar.admin.router import Found, Router, WrongMethod
 from magnetar.admin.table import all_routes
-from magnetar.broker.api import BrokerApi
+from magnetar.broker.administration.web import Administration
 from magnetar.model.permission import OPEN
 
 
-async def answer(api: BrokerApi, call: Call) -> object:
+async def answer(api: Administration, call: Call) -> object:
     return None
 
 

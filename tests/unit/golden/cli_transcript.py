@@ -10,7 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 
 from magnetar import __version__
 from magnetar.admin.server import serving
-from magnetar.broker.api.web import make_web_limit
+from magnetar.broker.administration.web import make_web_limit
 from magnetar.cli.main import main
 from tests.unit.admin.assembly import Admin, admin_of_new_broker
 from tests.unit.broker.broker_place import StillClock

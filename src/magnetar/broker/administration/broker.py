@@ -12,6 +12,7 @@ from magnetar.broker.administration.registry import Note, carries_out
 from magnetar.broker.heartbeat import check_health
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import NotFound, PreconditionFailed, RecordUnreadable, ServiceNotReady
+from magnetar.model.document import decode_json
 from magnetar.rules.bundle import bundle_of
 from magnetar.runtime.configuration import dynamic_names
 from magnetar.runtime.key import Use, find_key
@@ -49,7 +50,7 @@ async def get_leader(service: Service) -> Mapping[str, str]:
     if record is None:
         return {"serviceUrl": service.web_url, "brokerId": service.broker_id}
     try:
-        return msgspec.json.decode(record.value, type=dict[str, str])
+        return decode_json(record.value, dict[str, str])
     except msgspec.DecodeError as error:
         raise RecordUnreadable(f"{LEADER}: {error}") from None
 

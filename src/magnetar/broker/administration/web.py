@@ -1,18 +1,21 @@
-"""What the HTTP side of the broker takes, and the names it answers to."""
+"""What the REST interface sees of the broker: what it takes, and the names it answers to."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from magnetar.broker.exposition import render_metrics
+from magnetar.model.caller import Caller
 from magnetar.model.limit import Limits
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
 
+_METRICS: Final = "/metrics"
 _BODY_BYTES_MAX: Final = 8 << 20
 """More than any call of the interface needs."""
 
@@ -58,3 +61,27 @@ def _names_of(service: Service) -> frozenset[str]:
     urls = [owner.service_url, owner.web_url, *listeners]
     hosts = (urlsplit(url).hostname for url in urls if url)
     return frozenset({socket.gethostname().lower(), *(host for host in hosts if host)})
+
+
+class Administration:
+    """What the REST interface sees of the broker."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.access = service.authorization
+        self.unread = service.unread
+        self.web = make_web_limit(service)
+
+    def guards(self, path: str) -> bool:
+        """Whether a page that is usually for everybody is not: metrics, when told so."""
+        return path == _METRICS and self.service.config.authenticateMetricsEndpoint
+
+    async def authenticate(
+        self, headers: Mapping[str, str], certificate_name: str | None, host: str
+    ) -> Caller:
+        """Raise Unauthenticated for a caller that is not known."""
+        authentication = self.service.authentication
+        return await authentication.authenticate_http(headers, certificate_name, host)
+
+    async def render_metrics(self) -> str:
+        return await render_metrics(self.service)
