@@ -6,6 +6,7 @@ out.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -66,7 +67,8 @@ def _routes_of(operation: Operation, function: Function) -> Iterator[Route]:
     sent = [each for each in operation.parameters if each.place is not Place.LOCAL]
     reads = {each.name: _reader(each, types[each.name]) for each in sent if not each.is_ignored}
     reads |= {name: _CONTEXT[kind] for name, kind in types.items() if kind in _CONTEXT}
-    assert reads.keys() == types.keys(), f"{operation.name}: {sorted(reads.keys() ^ types.keys())}"
+    lacking = types.keys() - reads.keys() - _optional(function)
+    assert not lacking, f"{operation.name}: {sorted(lacking)}"
     for index, path in enumerate((operation.path, *operation.also)):
         domains = operation.domains if "{domain}" in path else (operation.domain,)
         for domain in domains:
@@ -103,6 +105,12 @@ def _queries(
 def _name(operation: Operation, domain: TopicDomain | None, index: int) -> str:
     suffix = "" if domain is None else _SUFFIXES[domain]
     return operation.name + suffix + (f".{index + 1}" if index else "")
+
+
+def _optional(function: Function) -> frozenset[str]:
+    """Parameters that not every operation of the function has."""
+    parameters = inspect.signature(function).parameters.values()
+    return frozenset(each.name for each in parameters if each.default is not each.empty)
 
 
 def _types_of(function: Function) -> dict[str, object]:

@@ -33,15 +33,10 @@ _SUMMED: Final = {
 }
 
 
-@carries_out("brokers.list")
-async def list_brokers(service: Service) -> Sequence[str]:
+@carries_out("brokers.list", "brokers.list_of_cluster")
+async def list_brokers(service: Service, cluster: str = "") -> Sequence[str]:
     """This broker, and those that registered in the store it shares with them."""
     return sorted({service.broker_id, *await service.store.children(BROKERS)})
-
-
-@carries_out("brokers.list_of_cluster")
-async def list_of_cluster(service: Service, cluster: str) -> Sequence[str]:
-    return await list_brokers(service)
 
 
 @carries_out("brokers.leader")

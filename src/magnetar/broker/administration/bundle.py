@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -79,23 +80,16 @@ async def _topics(
     return [name for name in await regular_topics(service, namespace) if is_wanted(name)]
 
 
-@carries_out("namespaces.unload")
-async def unload_namespace(service: Service, namespace: NamespaceName) -> None:
-    await check_tenant(service, namespace.tenant)
-    await _unload(service, namespace, None)
-
-
-@carries_out("namespaces.unload_bundle")
-async def unload_bundle(
-    service: Service, namespace: NamespaceName, bundle: str, destination: str | None
+@carries_out("namespaces.unload", "namespaces.unload_bundle")
+async def unload_topics(
+    service: Service,
+    namespace: NamespaceName,
+    bundle: str | None = None,
+    destination: str | None = None,
 ) -> None:
     await check_tenant(service, namespace.tenant)
     if destination not in (None, service.broker_id):
         raise PreconditionFailed(f"There is no broker {destination} to move the bundle to")
-    await _unload(service, namespace, bundle)
-
-
-async def _unload(service: Service, namespace: NamespaceName, bundle: str | None) -> None:
     is_wanted = await filter_bundle(service, namespace, bundle)
     segments = [
         topic.name
@@ -106,7 +100,8 @@ async def _unload(service: Service, namespace: NamespaceName, bundle: str | None
     ]
     for name in [*await _topics(service, namespace, bundle), *segments]:
         if name.full in service.topics:
-            await _unless_gone(service.unload_topic(name))
+            with suppress(TopicNotFound):
+                await service.unload_topic(name)
 
 
 @carries_out("namespaces.split_bundle")
@@ -124,7 +119,7 @@ async def split_bundle(
         )
     wanted = check_range(namespace, bundle, await boundaries_of(service, namespace))
     if unload:
-        await unload_bundle(service, namespace, wanted, None)
+        await unload_topics(service, namespace, wanted)
 
     def change(local: LocalPolicies) -> LocalPolicies:
         present = local.bundles
@@ -145,7 +140,8 @@ async def delete_bundle(
     if topics and not force:
         raise Conflict("Cannot delete non empty bundle")
     for name in topics:
-        await _unless_gone(service.delete_topic(name, force=True))
+        with suppress(TopicNotFound):
+            await service.delete_topic(name, force=True)
 
 
 @carries_out("namespaces.clear_backlog")
@@ -174,10 +170,8 @@ async def unsubscribe(
     for name in await _topics(service, namespace, bundle):
         topic = await service.load_topic(name)
         if subscription in topic.subscriptions:
-            try:
+            with suppress(SubscriptionNotFound):
                 await topic.delete_subscription(subscription)
-            except SubscriptionNotFound:
-                continue
     for controller in await _controllers(service, namespace, bundle):
         if subscription in await controller.subscriptions():
             await controller.delete_subscription(subscription)
@@ -191,11 +185,3 @@ async def _controllers(
         return ()
     topics = await service.scalable.list(namespace)
     return [await service.scalable.controller(topic) for topic in topics]
-
-
-async def _unless_gone(step: Awaitable[None]) -> None:
-    """What is to be closed or deleted may have gone by itself."""
-    try:
-        await step
-    except TopicNotFound:
-        return

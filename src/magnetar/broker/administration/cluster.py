@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from magnetar.broker.administration.record import find_replicated
 from magnetar.broker.administration.registry import carries_out
 from magnetar.errors import Conflict, InvalidName, NotFound, PreconditionFailed
 from magnetar.model.name import is_valid_part
@@ -50,8 +51,9 @@ async def update_cluster(service: Service, cluster: str, data: ClusterData) -> N
 @carries_out("clusters.delete")
 async def delete_cluster(service: Service, cluster: str) -> None:
     await get_cluster(service, cluster)
-    if await _is_used(service, cluster):
-        raise PreconditionFailed("Cluster not empty")
+    for tenant in await service.resources.tenants.list():
+        if await find_replicated(service, tenant, cluster) is not None:
+            raise PreconditionFailed("Cluster not empty")
     await service.resources.clusters.delete(cluster)
 
 
@@ -73,13 +75,3 @@ async def set_peers(service: Service, cluster: str, peers: list[str] | None) -> 
     await service.resources.clusters.update(
         cluster, lambda data: replace(data, peerClusterNames=named)
     )
-
-
-async def _is_used(service: Service, cluster: str) -> bool:
-    """Whether a namespace names it: every tenant's namespaces are looked at."""
-    for tenant in await service.resources.tenants.list():
-        for namespace in await service.resources.namespaces.list(tenant):
-            policies = await service.resources.namespaces.get(namespace)
-            if policies is not None and cluster in policies.replication_clusters:
-                return True
-    return False

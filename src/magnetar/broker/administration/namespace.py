@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from magnetar.broker.administration.bundle import regular_topics
 from magnetar.broker.administration.record import check_tenant, load_policies
 from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.topic import for_each
 from magnetar.broker.default import plan_context
 from magnetar.errors import (
     BadRequest,
@@ -38,7 +39,6 @@ from magnetar.rules.system import SYSTEM_NAMESPACE, is_system_topic
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
 
-_DELETES_AT_ONCE: Final = 16
 _ROUNDS_MAX: Final = 5
 
 
@@ -176,16 +176,11 @@ async def _has_user_topics(
 
 
 async def _delete_topics(service: Service, topics: Sequence[TopicName]) -> None:
-    gate = asyncio.Semaphore(_DELETES_AT_ONCE)
-
     async def delete_one(topic: TopicName) -> None:
         owner = service.scalable if topic.domain is TopicDomain.TOPIC else service
-        async with gate:
-            try:
-                await owner.delete_topic(topic, force=True)
-            except TopicNotFound:
-                return
+        with suppress(TopicNotFound):
+            await owner.delete_topic(topic, force=True)
 
-    await asyncio.gather(*(delete_one(topic) for topic in topics))
+    await for_each(topics, delete_one)
     for base in sorted({topic.base.full for topic in topics}):
         await service.schemas.delete_storage(parse_stored_topic(base))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -73,12 +73,12 @@ async def get_bookie_affinity(
 async def set_bookie_affinity(
     service: Service, namespace: NamespaceName, group: dict[str, str]
 ) -> None:
-    await _store_local(service, namespace, lambda each: replace(each, bookieAffinityGroup=group))
+    await _store_local(service, namespace, bookieAffinityGroup=group)
 
 
 @carries_out("namespaces.remove_bookie_affinity")
 async def remove_bookie_affinity(service: Service, namespace: NamespaceName) -> None:
-    await _store_local(service, namespace, lambda each: replace(each, bookieAffinityGroup=None))
+    await _store_local(service, namespace, bookieAffinityGroup=None)
 
 
 @carries_out("namespaces.anti_affinity")
@@ -88,16 +88,12 @@ async def get_anti_affinity(service: Service, namespace: NamespaceName) -> str |
 
 @carries_out("namespaces.set_anti_affinity")
 async def set_anti_affinity(service: Service, namespace: NamespaceName, group: str) -> None:
-    await _store_local(
-        service, namespace, lambda each: replace(each, namespaceAntiAffinityGroup=group)
-    )
+    await _store_local(service, namespace, namespaceAntiAffinityGroup=group)
 
 
 @carries_out("namespaces.remove_anti_affinity")
 async def remove_anti_affinity(service: Service, namespace: NamespaceName) -> None:
-    await _store_local(
-        service, namespace, lambda each: replace(each, namespaceAntiAffinityGroup=None)
-    )
+    await _store_local(service, namespace, namespaceAntiAffinityGroup=None)
 
 
 async def _load_local(service: Service, namespace: NamespaceName) -> LocalPolicies:
@@ -105,10 +101,8 @@ async def _load_local(service: Service, namespace: NamespaceName) -> LocalPolici
     return await service.resources.namespaces.get_local(namespace) or LocalPolicies()
 
 
-async def _store_local(
-    service: Service, namespace: NamespaceName, change: Callable[[LocalPolicies], LocalPolicies]
-) -> None:
+async def _store_local(service: Service, namespace: NamespaceName, **fields: object) -> None:
     await check_tenant(service, namespace.tenant)
     await load_policies(service, namespace)
     await service.resources.namespaces.get_or_create_local(namespace)
-    await service.resources.namespaces.update_local(namespace, change)
+    await service.resources.namespaces.update_local(namespace, lambda each: replace(each, **fields))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -14,6 +16,7 @@ from magnetar.broker.administration.topic import (
     check_namespace,
     check_new,
     check_persistent,
+    existing_parts,
     for_each,
     forget_topic,
     get_internal_stats,
@@ -97,11 +100,8 @@ async def _check_room(service: Service, topic: TopicName, count: int) -> None:
 
 async def _create_missing(service: Service, partitions: Sequence[TopicName]) -> None:
     """Persistent ones exist from the start; the others come to be with their clients."""
-
-    async def create_one(name: TopicName) -> None:
-        await service.load_topic(name, create=True)
-
-    await for_each([name for name in partitions if name.is_persistent], create_one)
+    persistent = [name for name in partitions if name.is_persistent]
+    await for_each(persistent, partial(service.load_topic, create=True))
 
 
 @carries_out("topics.create_missed_partitions")
@@ -188,35 +188,25 @@ async def get_partitioned_metadata(
 async def delete_partitioned(service: Service, topic: TopicName, force: bool = False) -> None:
     _check_base(topic)
     await check_regular(service, topic)
-    metadata = await service.resources.partitioned.get(topic)
-    if metadata is None:
+    if await service.resources.partitioned.get(topic) is None:
         if await service.topic_exists(topic):
             raise Conflict(
                 f"{topic} is a non-partitioned topic. Instead of calling"
                 " delete-partitioned-topic please call delete."
             )
         raise TopicNotFound(f"Topic {topic} not found.")
-    names = await _existing(service, topic, metadata)
+    names = await existing_parts(service, topic)
     if not force:
         for name in names:
             (await service.load_topic(name)).check_unused()
 
     async def delete_one(name: TopicName) -> None:
-        try:
+        with suppress(TopicNotFound):
             await service.delete_topic(name, force=force)
-        except TopicNotFound:
-            return
 
     await for_each(names, delete_one)
     await service.resources.partitioned.delete(topic)
     await forget_topic(service, topic)
-
-
-async def _existing(
-    service: Service, topic: TopicName, metadata: PartitionedTopicMetadata
-) -> Sequence[TopicName]:
-    names = partitions_of(topic, metadata)
-    return [name for name in names if await service.topic_exists(name)]
 
 
 # Looking
@@ -232,7 +222,7 @@ async def get_partitioned_stats(
     exclude_consumers: bool,
 ) -> Mapping[str, Any]:
     metadata = await _require(service, topic)
-    names = await _existing(service, topic, metadata)
+    names = await existing_parts(service, topic)
     if not names and topic.is_persistent:
         raise NotFound("Internal topics have not been generated yet")
     options = (precise_backlog, backlog_size, earliest_time, exclude_publishers, exclude_consumers)
@@ -246,7 +236,7 @@ async def get_partitioned_stats(
 @carries_out("topics.partitioned_internal_stats")
 async def get_partitioned_internal_stats(service: Service, topic: TopicName) -> Mapping[str, Any]:
     metadata = await _require(service, topic)
-    names = await _existing(service, topic, metadata)
+    names = await existing_parts(service, topic)
     each = {name.full: await get_internal_stats(service, name) for name in names}
     return {"metadata": metadata, "partitions": each}
 
@@ -262,8 +252,7 @@ async def _require(service: Service, topic: TopicName) -> PartitionedTopicMetada
 @carries_out("topics.terminate_partitioned")
 async def terminate_partitioned(service: Service, topic: TopicName) -> Mapping[str, Any]:
     check_persistent(topic)
-    metadata = await service.resources.partitioned.get(topic)
-    if metadata is None:
+    if await service.resources.partitioned.get(topic) is None:
         raise MethodNotAllowed(
             "Termination of a non-partitioned topic is not allowed using"
             " partitioned-terminate, please use terminate commands"
@@ -276,7 +265,7 @@ async def terminate_partitioned(service: Service, topic: TopicName) -> Mapping[s
         assert isinstance(partition, PersistentTopic)
         last[str(name.partition_index)] = await partition.terminate()
 
-    await for_each(await _existing(service, topic, metadata), terminate_one)
+    await for_each(await existing_parts(service, topic), terminate_one)
     return {index: describe_position(last[index]) for index in sorted(last, key=int)}
 
 

@@ -29,6 +29,15 @@ async def store_policies(service: Service, namespace: NamespaceName, change: Cha
     await service.resources.namespaces.update(namespace, change)
 
 
+async def find_replicated(service: Service, tenant: str, cluster: str) -> NamespaceName | None:
+    """A namespace of the tenant that is replicated to the cluster."""
+    for namespace in await service.resources.namespaces.list(tenant):
+        policies = await service.resources.namespaces.get(namespace)
+        if policies is not None and cluster in policies.replication_clusters:
+            return namespace
+    return None
+
+
 async def check_tenant(service: Service, tenant: str) -> None:
     if await service.resources.tenants.get(tenant) is None:
         raise TenantNotFound(f"Tenant does not exist: {tenant}")

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from magnetar.broker.service import Service
 
 
-@carries_out("schemas.get")
-async def get_schema(service: Service, topic: TopicName) -> Mapping[str, Any]:
-    return _describe(await service.schemas.get_latest(topic))
-
-
-@carries_out("schemas.get_version")
-async def get_version(service: Service, topic: TopicName, version: int) -> Mapping[str, Any]:
+@carries_out("schemas.get", "schemas.get_version")
+async def get_schema(
+    service: Service, topic: TopicName, version: int | None = None
+) -> Mapping[str, Any]:
+    """The latest, unless a version is named."""
+    if version is None:
+        return _describe(await service.schemas.get_latest(topic))
     return _describe(await service.schemas.get(topic, version))
 
 

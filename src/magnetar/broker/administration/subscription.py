@@ -10,11 +10,12 @@ from magnetar.broker.administration.topic import (
     check_exists,
     check_namespace,
     check_not_partitioned,
+    existing_parts,
     find_persistent,
     find_topic,
     for_each,
     not_allowed,
-    partitions_of,
+    parts_of,
 )
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.guard import check_regular
@@ -85,24 +86,27 @@ async def _create_on(
     topic: PersistentTopic, name: str, start: MessageId, *, replicated: bool
 ) -> None:
     position = start.position
-    properties = start.properties or {}
-    if position in (EARLIEST, LATEST):
-        await topic.create_subscription(
-            name, position=position, properties=properties, replicated=replicated
-        )
-        return
+    is_end = position in (EARLIEST, LATEST)
     made = await topic.create_subscription(
-        name, position=LATEST, properties=properties, replicated=replicated
+        name,
+        position=position if is_end else LATEST,
+        properties=start.properties or {},
+        replicated=replicated,
     )
-    await made.reset_to_position(position, excluded=start.excluded, batch_index=start.batchIndex)
+    if not is_end:
+        await _reset(made, start)
+
+
+async def _reset(subscription: Subscription, to: MessageId) -> None:
+    await subscription.reset_to_position(
+        to.position, excluded=to.excluded, batch_index=to.batchIndex
+    )
 
 
 async def _names_to_subscribe(service: Service, topic: TopicName) -> Sequence[TopicName]:
-    metadata = await service.resources.partitioned.get(topic)
-    if metadata is not None:
-        return partitions_of(topic, metadata)
-    if await service.topic_exists(topic):
-        return [topic]
+    parts = await parts_of(service, topic)
+    if parts != [topic] or await service.topic_exists(topic):
+        return parts
     await check_namespace(service, topic.namespace)
     if topic.is_partition or not await service.may_create(topic):
         raise PreconditionFailed(f"Topic {topic} does not exist and may not be created")
@@ -164,20 +168,13 @@ async def reset_to_id(
     await check_not_partitioned(
         service, topic, "Reset-cursor at position is not allowed for partitioned-topic"
     )
-    found = await _find(service, topic, subscription, "Reset-cursor")
-    await found.reset_to_position(
-        target.position, excluded=target.excluded, batch_index=target.batchIndex
-    )
+    await _reset(await _find(service, topic, subscription, "Reset-cursor"), target)
 
 
 @carries_out("subscriptions.expire")
 async def expire(service: Service, topic: TopicName, subscription: str, seconds: int) -> None:
     _check_seconds(seconds)
-
-    async def expire_one(each: Subscription) -> None:
-        await each.expire(seconds)
-
-    await _each(service, topic, subscription, "Expire messages", expire_one)
+    await _each(service, topic, subscription, "Expire messages", lambda each: each.expire(seconds))
 
 
 @carries_out("subscriptions.expire_to")
@@ -265,14 +262,8 @@ async def replicated_status(
 
 
 @carries_out("subscriptions.analyze_backlog")
-async def analyze_backlog(
-    service: Service, topic: TopicName, subscription: str
-) -> Mapping[str, Any]:
-    return await count_backlog(service, topic, subscription)
-
-
 async def count_backlog(
-    service: Service, topic: TopicName, subscription: str, *, entries_max: int | None = None
+    service: Service, topic: TopicName, subscription: str, entries_max: int | None = None
 ) -> Mapping[str, Any]:
     """Read the backlog, up to so many entries of it, and count; nothing filters here, so all of
     it is accepted.
@@ -309,13 +300,8 @@ async def count_backlog(
 
 # Finding
 async def _live_names(service: Service, topic: TopicName) -> Sequence[TopicName]:
-    """The topic itself, or those of its partitions that exist."""
     await check_exists(service, topic)
-    metadata = await service.resources.partitioned.get(topic)
-    if metadata is None:
-        return [topic]
-    names = partitions_of(topic, metadata)
-    return [name for name in names if await service.topic_exists(name)]
+    return await existing_parts(service, topic)
 
 
 async def _find(service: Service, topic: TopicName, name: str, what: str) -> Subscription:
@@ -331,7 +317,7 @@ async def _each(
     topic: TopicName,
     name: str,
     what: str,
-    act: Callable[[Subscription], Awaitable[None]],
+    act: Callable[[Subscription], Awaitable[object]],
 ) -> None:
     if not topic.is_persistent:
         raise not_allowed(what)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from magnetar.broker.administration.namespace import remove_namespace
+from magnetar.broker.administration.record import find_replicated
 from magnetar.broker.administration.registry import carries_out
 from magnetar.errors import (
     Conflict,
@@ -53,7 +54,12 @@ async def update_tenant(service: Service, tenant: str, info: TenantInfo | None) 
     checked = await _check_info(service, info)
     current = await get_tenant(service, tenant)
     for cluster in sorted(set(current.allowedClusters) - set(checked.allowedClusters)):
-        await _check_removable(service, tenant, cluster)
+        namespace = await find_replicated(service, tenant, cluster)
+        if namespace is not None:
+            raise PreconditionFailed(
+                f"Cannot remove cluster {cluster} from tenant {tenant}: namespace {namespace}"
+                " still has it as a replication cluster"
+            )
     await service.resources.tenants.update(tenant, lambda _: checked)
 
 
@@ -82,13 +88,3 @@ async def _check_info(service: Service, info: TenantInfo | None) -> TenantInfo:
     if missing:
         raise PreconditionFailed(f"Clusters do not exist: {', '.join(sorted(missing))}")
     return info
-
-
-async def _check_removable(service: Service, tenant: str, cluster: str) -> None:
-    for namespace in await service.resources.namespaces.list(tenant):
-        policies = await service.resources.namespaces.get(namespace)
-        if policies is not None and cluster in policies.replication_clusters:
-            raise PreconditionFailed(
-                f"Cannot remove cluster {cluster} from tenant {tenant}: namespace {namespace}"
-                " still has it as a replication cluster"
-            )

@@ -120,7 +120,7 @@ async def get_internal_info(service: Service, topic: TopicName) -> Mapping[str, 
 # Acting
 @carries_out("topics.unload")
 async def unload_topic(service: Service, topic: TopicName) -> None:
-    await for_each(await _parts(service, topic), service.unload_topic)
+    await for_each(await parts_of(service, topic), service.unload_topic)
 
 
 @carries_out("topics.terminate")
@@ -168,12 +168,6 @@ async def truncate_topic(service: Service, topic: TopicName) -> None:
     await _for_parts(service, topic, "Truncate", lambda part: part.truncate())
 
 
-async def _parts(service: Service, topic: TopicName) -> Sequence[TopicName]:
-    """The topic, or all its partitions."""
-    metadata = await service.resources.partitioned.get(topic)
-    return [topic] if metadata is None else partitions_of(topic, metadata)
-
-
 async def _for_parts(
     service: Service,
     topic: TopicName,
@@ -183,7 +177,7 @@ async def _for_parts(
     async def act_on(name: TopicName) -> None:
         await act(await find_persistent(service, name, what))
 
-    await for_each(await _parts(service, topic), act_on)
+    await for_each(await parts_of(service, topic), act_on)
 
 
 # Properties
@@ -274,8 +268,20 @@ def partitions_of(topic: TopicName, metadata: PartitionedTopicMetadata) -> Seque
     return [topic.partition(index) for index in range(metadata.partitions)]
 
 
+async def parts_of(service: Service, topic: TopicName) -> Sequence[TopicName]:
+    """The topic, or all its partitions."""
+    metadata = await service.resources.partitioned.get(topic)
+    return [topic] if metadata is None else partitions_of(topic, metadata)
+
+
+async def existing_parts(service: Service, topic: TopicName) -> Sequence[TopicName]:
+    """The topic, or those of its partitions that exist."""
+    parts = await parts_of(service, topic)
+    return [each for each in parts if each is topic or await service.topic_exists(each)]
+
+
 async def for_each(
-    topics: Sequence[TopicName], act: Callable[[TopicName], Awaitable[None]]
+    topics: Sequence[TopicName], act: Callable[[TopicName], Awaitable[object]]
 ) -> None:
     """Several at once, but not all of a large topic."""
     gate = asyncio.Semaphore(_AT_ONCE)
