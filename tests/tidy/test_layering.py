@@ -76,6 +76,7 @@ LAZY: Mapping[str, str] = {
     "broker/authentication/authenticator.py": "most brokers need no provider, or one",
     "app/metadata.py": "kazoo comes with an extra",
     "client/admin/network.py": "only a supplier of tokens that is a coroutine needs a loop",
+    "client/admin/policy.py": "most commands are about no policy, and the table takes its time",
     "client/admin/service.py": "the blocking client, and with it a command, needs no event loop",
     "client/message_id.py": "the admin commands use ids and never meet the protocol",
     "client/locksmith.py": "cryptography comes with an extra",

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from magnetar.cli.command import NAMESPACE, TOPIC, Flag, Options, Part, Switch, UsageError, Verb
 from magnetar.cli.value import parse_duration_ms, parse_duration_s, parse_list, parse_size
-from magnetar.operation.policy import Absent, AnyPolicy, At, Level, Option, Toggle, Unit
+from magnetar.operation.policy import AnyPolicy, At, Level, Option, Toggle, Unit
 from magnetar.operation.policy_table import POLICIES, SUBSCRIPTION_RATE
 
 _SENTENCES: Final = {"get": "show", "set": "set", "remove": "unset"}
@@ -30,22 +30,22 @@ def _whole(parse: Callable[[str], int], unit: int) -> Callable[[str], int]:
 
 
 _PARSERS: Final[Mapping[Unit, Callable[[str], Any]]] = {
-    Unit.COUNT: int,
-    Unit.NUMBER: float,
-    Unit.SECONDS: parse_duration_s,
-    Unit.MILLISECONDS: parse_duration_ms,
-    Unit.MINUTES: _whole(parse_duration_s, 60),
-    Unit.BYTES: parse_size,
-    Unit.MEGABYTES: _whole(parse_size, 2**20),
-    Unit.NAMES: parse_list,
-    Unit.FILE: Path,
+    "count": int,
+    "number": float,
+    "s": parse_duration_s,
+    "ms": parse_duration_ms,
+    "min": _whole(parse_duration_s, 60),
+    "bytes": parse_size,
+    "MB": _whole(parse_size, 2**20),
+    "names": parse_list,
+    "file": Path,
 }
 
 
 def _flag(option: Option, at: At) -> Flag | Switch:
     names = tuple(name.format(name=at.name) for name in option.names)
     help = option.help or at.what
-    if option.unit is Unit.SWITCH:
+    if option.unit == "switch":
         return Switch(names, help)
     parse, required = _PARSERS.get(option.unit, str), option.required
     default, choices = option.default, option.choices
@@ -70,9 +70,9 @@ def build_value(policy: AnyPolicy, options: Options, at: At = _NOWHERE) -> Any:
             value = _choose(option, options)
         else:
             value = getattr(options, _flag(option, at).target)
-            if option.unit is Unit.CONSTANT and value is not None:
+            if option.unit == "constant" and value is not None:
                 value = value.upper().replace("-", "_")
-            if option.unit is Unit.FILE:
+            if option.unit == "file":
                 given = {} if value is None else _read(value)
                 continue
         if value is not None:
@@ -89,9 +89,9 @@ def build_value(policy: AnyPolicy, options: Options, at: At = _NOWHERE) -> Any:
 def _choose(toggle: Toggle, options: Options) -> bool | None:
     on, off = (Switch(each.names, each.help) for each in (toggle.on, toggle.off))
     is_on, is_off = (bool(getattr(options, each.target)) for each in (on, off))
-    if toggle.absent is Absent.OFF:
+    if toggle.absent == "off":
         return is_on
-    if is_on == is_off and (is_on or toggle.absent is Absent.REFUSED):
+    if is_on == is_off and (is_on or toggle.absent == "refused"):
         raise UsageError(f"magnetar: give one of {on.names[-1]} and {off.names[-1]}")
     return None if is_on == is_off else is_on
 

@@ -7,9 +7,20 @@ names the field, and so costs the command line no import of the records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    cast,
+    get_args,
+)
 
 if TYPE_CHECKING:
     from magnetar.model.policy import BacklogQuota, RetentionPolicies
@@ -22,24 +33,23 @@ class Level(StrEnum):
     TOPIC = "topic"
 
 
-class Unit(Enum):
-    """What a number or text on the command line counts, and so how it is read."""
-
-    TEXT = "text"
-    COUNT = "count"
-    NUMBER = "number"
-    SECONDS = "s"
-    MILLISECONDS = "ms"
-    MINUTES = "min"
-    BYTES = "bytes"
-    MEGABYTES = "MB"
-    NAMES = "names"
-    CONSTANT = "constant"
-    """A choice that REST spells in capitals."""
-    SWITCH = "switch"
-    """A flag without a value."""
-    FILE = "file"
-    """A file with a JSON object; what stands on the line wins."""
+Unit: TypeAlias = Literal[
+    "text",
+    "count",
+    "number",
+    "s",
+    "ms",
+    "min",
+    "bytes",
+    "MB",
+    "names",
+    "constant",
+    "switch",
+    "file",
+]
+"""What a flag is given, and so how it is read. A constant is a choice that REST spells in capitals,
+a switch has no value, a file holds a JSON object whose members other flags replace.
+"""
 
 
 class Option(NamedTuple):
@@ -50,18 +60,17 @@ class Option(NamedTuple):
     help: str
     """The policy's sentence where it is empty."""
     field: str = ""
-    unit: Unit = Unit.TEXT
+    unit: Unit = "text"
     required: bool = False
     default: int | float | str | None = None
     choices: tuple[str, ...] = ()
     variable: str | None = None
 
 
-_READ: Final[Mapping[Unit, Callable[[str], int | float | str]]] = {
-    Unit.TEXT: str,
-    Unit.COUNT: int,
-    Unit.NUMBER: float,
-    Unit.MILLISECONDS: int,
+_READ: Final[Mapping[str, Callable[[str], int | float]]] = {
+    "count": int,
+    "number": float,
+    "ms": int,
 }
 
 
@@ -74,43 +83,35 @@ def option(text: str, *choices: str) -> Option:
     names = tuple(word for word in words if word.startswith("-"))
     kind = next((word for word in words if word[0] not in "-."), "text")
     kind, _, default = kind.partition("=")
-    unit = Unit(kind.rstrip("!"))
+    unit = kind.rstrip("!")
+    assert unit in get_args(Unit), text
     return Option(
         names,
         help.strip(),
         next((word[1:] for word in words if word[0] == "."), ""),
-        unit,
+        cast(Unit, unit),
         kind.endswith("!"),
-        _READ[unit](default) if default else None,
+        _READ.get(unit, str)(default) if default else None,
         choices,
     )
-
-
-class Absent(Enum):
-    """What it means that neither flag of a toggle is given."""
-
-    REFUSED = "one of both is needed"
-    OFF = "off"
-    UNSET = "nothing is said"
 
 
 class Toggle(NamedTuple):
     """A flag for on and one for off."""
 
     field: str = ""
-    absent: Absent = Absent.REFUSED
+    absent: Literal["refused", "off", "unset"] = "refused"
+    """What it means that neither is given."""
     on: Option = option("-e --enable: switch it on")
     off: Option = option("-d --disable: switch it off")
     only_on: bool = False
     """Whether the other options count only when it is on."""
 
 
-class Checked(Enum):
-    """When the row's check applies at a level; the last two are what Pulsar's tools rely on."""
-
-    ALWAYS = "when it is set, and when a namespace is created with it"
-    WHEN_SET = "when it is set"
-    NEVER = "not at all"
+Checked: TypeAlias = Literal["always", "when set", "never"]
+"""When the row's check applies at a level: always is also when a namespace is created with it. What
+is never checked, Pulsar does not check either.
+"""
 
 
 class At(NamedTuple):
@@ -146,7 +147,7 @@ class At(NamedTuple):
     unset_by_broker: bool = False
     said: str = ""
     """What refusals call it where that is not its path."""
-    checked: Checked = Checked.ALWAYS
+    checked: Checked = "always"
     operations: tuple[str, str, str] = ("", "", "")
     """The names of reading, setting and removing it, where they are not made of the path."""
 
@@ -180,14 +181,10 @@ class Context(NamedTuple):
 Check: TypeAlias = Callable[[T, Context], None]
 
 
-class Combine(Enum):
-    """How the levels combine: the topic's own value, else its global one, else the namespace's,
-    else the broker's; what counts as a value differs.
-    """
-
-    FIRST = "whatever is set"
-    COUNT = "a number that is not negative"
-    RATE = "a rate with a positive number"
+Combine: TypeAlias = Literal["first", "count", "rate"]
+"""How the levels combine: the topic's own value, else its global one, else the namespace's, else
+the broker's. A count is one that is not negative, a rate one with a positive number.
+"""
 
 
 class Policy(NamedTuple, Generic[T]):
@@ -201,7 +198,7 @@ class Policy(NamedTuple, Generic[T]):
     """
     effective: str = ""
     """Its name among the policies in force; empty where that is several, or none."""
-    combine: Combine = Combine.FIRST
+    combine: Combine = "first"
     check: Check[T] | None = None
     options: tuple[Option | Toggle, ...] | None = None
     """None: there are no verbs for it. Without any option the value is that of a bodyless write."""
@@ -237,6 +234,13 @@ class Policy(NamedTuple, Generic[T]):
 
 
 AnyPolicy: TypeAlias = Policy[Any]
+
+
+def policies_by_name(policies: Iterable[AnyPolicy], level: Level) -> Mapping[str, At]:
+    """Those of a level that clients know, by the names that people use."""
+    found = (policy.at(level) for policy in policies if policy.listed)
+    return {at.name: at for at in found if at is not None}
+
 
 ACTIONS: Final = {
     "get": "The {level}'s {path}.",

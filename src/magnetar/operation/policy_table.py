@@ -12,16 +12,13 @@ from magnetar.model.choice import (
 )
 from magnetar.operation import policy_check as check
 from magnetar.operation.policy import (
-    Absent,
     AnyPolicy,
     At,
     Check,
-    Checked,
     Combine,
     Option,
     Policy,
     Toggle,
-    Unit,
     option,
 )
 
@@ -53,7 +50,7 @@ def _limit(
     aliases: tuple[str, ...] = (),
 ) -> Policy[int]:
     options = (option(f"{flags} count!")._replace(variable="N"),)
-    how = Combine.COUNT
+    how: Combine = "count"
     return Policy(name, what, topic, namespace, broker, effective, how, check, options, aliases)
 
 
@@ -79,12 +76,13 @@ def _dispatch_rate(
             " count on top of the publish rate"
         ),
     )
-    how, checked = Combine.RATE, check.check_dispatch_rate
+    how: Combine = "rate"
+    checked = check.check_dispatch_rate
     return Policy(name, what, topic, namespace, broker, effective, how, checked, options)
 
 
 def _by_cluster(field: str, path: str = "", older: str = "") -> At:
-    return At(field, path, by_cluster=True, older=older, checked=Checked.NEVER)
+    return At(field, path, by_cluster=True, older=older, checked="never")
 
 
 def _threshold(path: str, inside: str, older: str, *, remove: str = "", operation: str = "") -> At:
@@ -105,7 +103,7 @@ def _scale_rates() -> tuple[Option, ...]:
             (f"--{act}-{kind}-rate-{way}",),
             f"{act} {side} so many {'messages' if kind == 'msg' else kind}/s {way}{example}",
             f"{act}{kind.title()}Rate{way.title()}Threshold",
-            Unit.NUMBER if kind == "msg" else Unit.BYTES,
+            "number" if kind == "msg" else "bytes",
         )
         for act, side, size in (("split", "above", "50M"), ("merge", "below", "5M"))
         for kind, way, example in (
@@ -125,7 +123,7 @@ AUTO_SCALE: Final[Policy[dict[str, object]]] = Policy(
         option("--file file: a JSON object of values, such as what-if recommends"),
         Toggle(
             "enabled",
-            Absent.UNSET,
+            "unset",
             option("-e --enable: let topics split and merge by themselves"),
             option("-d --disable: let them stay as they are"),
         ),
@@ -157,7 +155,7 @@ CLUSTERS: Final = Policy(
         "replication",
         remove="",
         missing="ClusterIds should not be null or empty",
-        checked=Checked.WHEN_SET,
+        checked="when set",
     ),
     check=check.check_replication,
     options=_CLUSTERS,
@@ -188,7 +186,7 @@ POLICIES: Final[tuple[AnyPolicy, ...]] = (
     Policy("message-ttl", "after which time unconsumed messages count as consumed",
         At("messageTTLInSeconds", "messageTTL", in_query=True),
         At("message_ttl_in_seconds", "messageTTL"), "ttlDurationDefaultInSeconds", "message_ttl_s",
-        Combine.COUNT, check.check_message_ttl,
+        "count", check.check_message_ttl,
         (option("-t -ttl --ttl --messageTTL s!: for how long, such as 90s or 3h; 0 for ever"),)),
     Policy("persistence", "how many copies are written", At("persistence"),
         At("persistence", missing="persistence policies should not be null"),
@@ -211,7 +209,7 @@ POLICIES: Final[tuple[AnyPolicy, ...]] = (
             spread=(("active", "delayedDeliveryEnabled"),
                 ("tickTime", "delayedDeliveryTickTimeMillis"),
                 ("maxDeliveryDelayInMillis", "delayedDeliveryMaxDelayInMillis"))),
-        At("delayed_delivery_policies", "delayedDelivery", checked=Checked.NEVER),
+        At("delayed_delivery_policies", "delayedDelivery", checked="never"),
         "active=delayedDeliveryEnabled tickTime=delayedDeliveryTickTimeMillis"
         " maxDeliveryDelayInMillis=delayedDeliveryMaxDelayInMillis",
         check=check.check_delayed_delivery,
@@ -221,14 +219,14 @@ POLICIES: Final[tuple[AnyPolicy, ...]] = (
             option("-md --maxDelay ms=0 .maxDeliveryDelayInMillis: longest delay, 0 without limit"),
         )),
     Policy("inactive-topic-policies", "when unused topics are deleted", At("inactiveTopicPolicies"),
-        At("inactive_topic_policies", "inactiveTopicPolicies", checked=Checked.NEVER),
+        At("inactive_topic_policies", "inactiveTopicPolicies", checked="never"),
         "inactiveTopicDeleteMode=brokerDeleteInactiveTopicsMode"
         " maxInactiveDurationSeconds=brokerDeleteInactiveTopicsMaxInactiveDurationSeconds"
         "|brokerDeleteInactiveTopicsFrequencySeconds"
         " deleteWhileInactive=brokerDeleteInactiveTopicsEnabled", "inactive_topic",
         check=check.check_inactive_topic,
         options=(
-            Toggle("deleteWhileInactive", Absent.REFUSED,
+            Toggle("deleteWhileInactive", "refused",
                 option("-e --enable-delete-while-inactive: delete unused topics"),
                 option("-d --disable-delete-while-inactive: keep unused topics")),
             option("-t --max-inactive-duration s! .maxInactiveDurationSeconds: unused for how"
@@ -242,7 +240,7 @@ POLICIES: Final[tuple[AnyPolicy, ...]] = (
         aliases=("deduplication-enabled",)),
     CLUSTERS,
     Policy("allowed-clusters", "clusters that may serve the namespace",
-        namespace=At("allowed_clusters", "allowedClusters", remove="", checked=Checked.WHEN_SET),
+        namespace=At("allowed_clusters", "allowedClusters", remove="", checked="when set"),
         check=check.check_allowed_clusters, options=_CLUSTERS),
     Policy("auto-topic-creation", "whether producers and consumers create topics",
         namespace=At("autoTopicCreationOverride", "autoTopicCreation"),
@@ -257,16 +255,16 @@ POLICIES: Final[tuple[AnyPolicy, ...]] = (
         At("autoSubscriptionCreationOverride", "autoSubscriptionCreation"),
         At("autoSubscriptionCreationOverride", "autoSubscriptionCreation"),
         "allowAutoSubscriptionCreation=allowAutoSubscriptionCreation",
-        options=(Toggle("allowAutoSubscriptionCreation", Absent.OFF, off=_OFF_BY_DEFAULT),)),
+        options=(Toggle("allowAutoSubscriptionCreation", "off", off=_OFF_BY_DEFAULT),)),
     Policy("subscription-types-enabled", "which types of subscription are allowed",
         At("subscriptionTypesEnabled"),
-        At("subscription_types_enabled", "subscriptionTypesEnabled", checked=Checked.WHEN_SET),
+        At("subscription_types_enabled", "subscriptionTypesEnabled", checked="when set"),
         "subscriptionTypesEnabled", check=check.check_subscription_types,
         options=(
             option("-t --types names!: Exclusive, Shared, Failover, Key_Shared, with commas"),
         )),
     Policy("entry-filters", "which filters see entries before consumers", At("entryFilters"),
-        At("entryFilters", checked=Checked.WHEN_SET), check=check.check_entry_filters,
+        At("entryFilters", checked="when set"), check=check.check_entry_filters,
         options=(option("-efn --entry-filters-name text! .entryFilterNames: names, with commas"),),
         aliases=("entry-filters-per-topic",)),
     Policy("dispatcher-pause-on-ack-state-persistent",
@@ -275,7 +273,7 @@ POLICIES: Final[tuple[AnyPolicy, ...]] = (
     Policy("subscription-expiration-time", "after which idle time a subscription is deleted",
         At("subscriptionExpirationTimeInMinutes", "subscriptionExpirationTime", in_query=True),
         At("subscription_expiration_time_minutes", "subscriptionExpirationTime"),
-        "subscriptionExpirationTimeMinutes", "subscription_expiration_min", Combine.COUNT,
+        "subscriptionExpirationTimeMinutes", "subscription_expiration_min", "count",
         check.check_subscription_expiration, (option("-t --time count!: minutes, 0 for never"),)),
     Policy("offload-deletion-lag", "how long moved data stays where it was",
         namespace=_threshold("offloadDeletionLagMs", "DeletionLagInMillis",
@@ -284,7 +282,7 @@ POLICIES: Final[tuple[AnyPolicy, ...]] = (
     Policy("offload-policies", "where and when old data moves to other storage",
         At("offloadPolicies"),
         At("offload_policies", "offloadPolicies", remove_path="removeOffloadPolicies",
-            missing="offloadPolicies must not be null", checked=Checked.WHEN_SET,
+            missing="offloadPolicies must not be null", checked="when set",
             operations=("", "", "remove_offload_policies")), check=check.check_offload,
         options=(
             option("-d --driver text! .managedLedgerOffloadDriver: storage driver"),
@@ -314,7 +312,7 @@ POLICIES: Final[tuple[AnyPolicy, ...]] = (
         At("schemaValidationEnforced", unset=False),
         At("schema_validation_enforced", "schemaValidationEnforced", remove=""),
         "isSchemaValidationEnforced", "schema_validation_enforced",
-        options=(Toggle("", Absent.OFF, off=_OFF_BY_DEFAULT),)),
+        options=(Toggle("", "off", off=_OFF_BY_DEFAULT),)),
     Policy("is-allow-auto-update-schema", "whether producers may register new schemas", None,
         At("is_allow_auto_update_schema", "isAllowAutoUpdateSchema", remove="",
             unset_by_broker=True), "isAllowAutoUpdateSchemaEnabled", options=(Toggle(),)),
@@ -349,7 +347,7 @@ POLICIES: Final[tuple[AnyPolicy, ...]] = (
     Policy("publish-rate", "how fast messages are taken in", At("publishRate"),
         _by_cluster("publishMaxMessageRate", "publishRate"),
         "publishThrottlingRateInMsg=maxPublishRatePerTopicInMessages"
-        " publishThrottlingRateInByte=maxPublishRatePerTopicInBytes", "publish_rate", Combine.RATE,
+        " publishThrottlingRateInByte=maxPublishRatePerTopicInBytes", "publish_rate", "rate",
         check.check_publish_rate,
         (
             option("-m --msg-publish-rate count=-1 .publishThrottlingRateInMsg: messages per"
@@ -361,7 +359,7 @@ POLICIES: Final[tuple[AnyPolicy, ...]] = (
         _by_cluster("clusterSubscribeRate", "subscribeRate"),
         "subscribeThrottlingRatePerConsumer=subscribeThrottlingRatePerConsumer"
         " ratePeriodInSecond=subscribeRatePeriodPerConsumerInSecond", "subscribe_rate",
-        Combine.RATE, check.check_subscribe_rate,
+        "rate", check.check_subscribe_rate,
         (
             option("-sr --subscribe-rate count=-1 .subscribeThrottlingRatePerConsumer: times per"
                 " period, -1 for no limit"),

@@ -97,7 +97,7 @@ class BrokerDefaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectivePolicy:
-    """What holds for one topic. 0 is "no limit" for every `max_` and for times to live; -1 is
+    """What holds for one topic. 0 == "no limit" for every `max_` and for times to live; -1 is
     "for ever" for retention; a rate of None does not bound."""
 
     retention_ms: int
@@ -282,14 +282,14 @@ class _Levels:
         for level in self._levels:
             value = getattr(level, name)
             match how:
-                case Combine.FIRST if value is not None:
+                case "first" if value is not None:
                     if value is not CompatibilityStrategy.UNDEFINED:
                         return value
-                case Combine.COUNT if value is not None and value >= 0:
+                case "count" if value is not None and value >= 0:
                     return value
-                case Combine.RATE if (limit := limit_rate(value)) is not None:
+                case "rate" if (limit := limit_rate(value)) is not None:
                     return limit
-        return 0 if how is Combine.COUNT else None
+        return 0 if how == "count" else None
 
     def quota(self, kind: BacklogQuotaType) -> BacklogLimit:
         quota = self.first(lambda level: level.backLogQuotaMap.get(kind))

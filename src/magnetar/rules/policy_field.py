@@ -10,7 +10,7 @@ from magnetar.errors import PreconditionFailed
 from magnetar.model.choice import BacklogQuotaType
 from magnetar.model.policy import BacklogQuota, Policies, TopicPolicies
 from magnetar.model.validation import check_topic_buckets
-from magnetar.operation.policy import AnyPolicy, Checked, Context, Level
+from magnetar.operation.policy import AnyPolicy, Context, Level
 from magnetar.operation.policy_table import POLICIES
 from magnetar.operation.policy_type import value_type
 
@@ -86,7 +86,7 @@ def parse_key(text: str | None) -> BacklogQuotaType:
 def check_value(policy: AnyPolicy, value: object, context: Context) -> None:
     """Raise the refusal that an administrator is answered with."""
     at = policy.level(context.level)
-    if policy.check is not None and at.checked is not Checked.NEVER:
+    if policy.check is not None and at.checked != "never":
         policy.check(value, context._replace(name=at.said))
     kind = value_type(policy, context.level)
     if get_origin(kind) is Annotated and isinstance(kind.__metadata__[0], type(Struct)):
@@ -101,7 +101,7 @@ def check_policies(policies: Policies, context: Context) -> None:
     check_topic_buckets(policies.numberOfTopicBuckets)
     for policy in POLICIES:
         at = policy.namespace
-        if at is None or policy.check is None or at.checked is not Checked.ALWAYS:
+        if at is None or policy.check is None or at.checked != "always":
             continue
         value = read_value(policy, Level.NAMESPACE, policies, cluster="")
         for each in value.values() if policy.key is not None else (value,):

@@ -15,10 +15,17 @@ from magnetar.broker.administration.policy import policy_functions
 from magnetar.cli.command import Verb, build_parser
 from magnetar.cli.completion import complete_rows
 from magnetar.cli.policy import policy_verbs
-from magnetar.client.admin.policy import policy_table as paths_of
 from magnetar.errors import PreconditionFailed
 from magnetar.model.policy import Policies, TopicPolicies
-from magnetar.operation.policy import AnyPolicy, At, Context, Level, Policy, option
+from magnetar.operation.policy import (
+    AnyPolicy,
+    At,
+    Context,
+    Level,
+    Policy,
+    option,
+    policies_by_name,
+)
 from magnetar.operation.policy_operation import policy_table
 from magnetar.operation.policy_table import POLICIES
 from magnetar.rules.policy import plan_namespace_level
@@ -86,8 +93,8 @@ def test_a_new_row_is_described() -> None:
 
 
 def test_a_new_row_is_known_to_clients() -> None:
-    assert paths_of(Level.TOPIC, ROWS)["shadow-topics"].path == "shadowTopics"
-    assert paths_of(Level.NAMESPACE, ROWS)["sample-rate"].path == "sampleRate"
+    assert policies_by_name(ROWS, Level.TOPIC)["shadow-topics"].path == "shadowTopics"
+    assert policies_by_name(ROWS, Level.NAMESPACE)["sample-rate"].path == "sampleRate"
 
 
 class Recorder:

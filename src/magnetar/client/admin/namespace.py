@@ -8,7 +8,6 @@ from typing import Any
 from magnetar.client.admin.name import format_namespace
 from magnetar.client.admin.operation import NamespaceOperations
 from magnetar.client.admin.policy import (
-    NAMESPACE_POLICIES,
     find_policy,
     remove_policy,
     write_policy,
@@ -39,15 +38,15 @@ class AsyncNamespaceAdmin(NamespaceOperations):
 
     async def policy(self, namespace: str, key: str) -> Any:
         """One setting by its name (`retention`, `message-ttl`…); None when unset."""
-        policy = find_policy(NAMESPACE_POLICIES, key)
+        policy = find_policy("namespace", key)
         return await self._transport.get(f"{_path(namespace)}/{policy.read_path}")
 
     async def set_policy(self, /, namespace: str, key: str, value: Any, **query: Any) -> None:
-        policy = find_policy(NAMESPACE_POLICIES, key)
+        policy = find_policy("namespace", key)
         await write_policy(self._transport, _path(namespace), policy, value, query)
 
     async def remove_policy(self, /, namespace: str, key: str, **query: Any) -> None:
-        policy = find_policy(NAMESPACE_POLICIES, key)
+        policy = find_policy("namespace", key)
         await remove_policy(self._transport, _path(namespace), policy, query)
 
     async def unload(

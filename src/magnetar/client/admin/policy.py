@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
 from magnetar.client.admin.name import format_namespace, format_topic
 from magnetar.client.admin.transport import Transport, format_path
 from magnetar.client.error import ConfigurationError
-from magnetar.operation.policy import AnyPolicy, At, Level
-from magnetar.operation.policy_table import POLICIES, SUBSCRIPTION_RATE
+
+if TYPE_CHECKING:
+    from magnetar.operation.policy import At
+
+_OF_ONE: Final = "subscription-dispatch-rate"
+"""The policy of a topic that one subscription may have for itself."""
 
 
-def policy_table(level: Level, policies: Iterable[AnyPolicy] = POLICIES) -> Mapping[str, At]:
-    """How REST spells the policies of a level, by the names that people use."""
-    found = (policy.at(level) for policy in policies if policy.listed)
-    return {at.name: at for at in found if at is not None}
+@cache
+def load_policies(level: str) -> Mapping[str, At]:
+    """How REST spells the policies of a `namespace` or a `topic`, by their names."""
+    from magnetar.operation.policy import Level, policies_by_name
+    from magnetar.operation.policy_table import POLICIES
+
+    return policies_by_name(POLICIES, Level(level))
 
 
-NAMESPACE_POLICIES: Final = policy_table(Level.NAMESPACE)
-TOPIC_POLICIES: Final = policy_table(Level.TOPIC)
-
-
-def find_policy(policies: Mapping[str, At], key: str) -> At:
-    found = policies.get(key)
-    if found is None:
+def find_policy(level: str, key: str) -> At:
+    policies = load_policies(level)
+    if key not in policies:
         raise ConfigurationError(f"No policy is called {key!r}; there are {', '.join(policies)}")
-    return found
+    return policies[key]
 
 
 async def write_policy(
@@ -115,13 +119,11 @@ class AsyncTopicPolicyAdmin:
 
 
 def _find(key: str, subscription: str) -> At:
-    policy = find_policy(TOPIC_POLICIES, key)
+    policy = find_policy("topic", key)
     if not subscription:
         return policy
-    if key != SUBSCRIPTION_RATE.name:
-        raise ConfigurationError(
-            f"A subscription has no {key} of its own: {SUBSCRIPTION_RATE.name}"
-        )
+    if key != _OF_ONE:
+        raise ConfigurationError(f"A subscription has no {key} of its own: {_OF_ONE}")
     path = format_path(subscription, "dispatchRate")
     return policy._replace(path=path, read_path=path, remove_path=path)
 
