@@ -20,7 +20,7 @@ from magnetar.admin.entry import entry_response
 from magnetar.admin.listing import FORMAT, list_response
 from magnetar.admin.request import Call
 from magnetar.admin.response import NOTE, Response, text_response
-from magnetar.admin.route import Body, Handler, Query, Route
+from magnetar.admin.route import Body, Handler, Query, Route, expand
 from magnetar.broker.administration.registry import FUNCTIONS, Function, Listing, Note
 from magnetar.broker.administration.web import Administration
 from magnetar.errors import BadRequest
@@ -42,12 +42,6 @@ from magnetar.operation.row import (
 
 Read: TypeAlias = Callable[[Call], object]
 
-_SUFFIXES: Final[Mapping[TopicDomain, str]] = {
-    TopicDomain.PERSISTENT: "",
-    TopicDomain.NON_PERSISTENT: ".non_persistent",
-    TopicDomain.TOPIC: ".scalable",
-    TopicDomain.SEGMENT: ".segment",
-}
 _QUERY_KINDS: Final[Mapping[Kind, type[bool] | type[int] | type[str]]] = {
     Kind.FLAG: bool,
     Kind.NUMBER: int,
@@ -69,26 +63,26 @@ def _routes_of(operation: Operation, function: Function) -> Iterator[Route]:
     reads |= {name: _CONTEXT[kind] for name, kind in types.items() if kind in _CONTEXT}
     lacking = types.keys() - reads.keys() - _optional(function)
     assert not lacking, f"{operation.name}: {sorted(lacking)}"
+    assert operation.need is not None, f"{operation.name} is for nobody"
+    domain = operation.domain
     for index, path in enumerate((operation.path, *operation.also)):
-        domains = operation.domains if "{domain}" in path else (operation.domain,)
-        for domain in domains:
-            assert operation.need is not None
-            yield Route(
-                method=operation.method,
-                path=path if domain is None else path.replace("{domain}", domain.value),
-                operation=_name(operation, domain if "{domain}" in path else None, index),
-                handler=_handler(operation, function, reads),
-                need=operation.need,
-                status=operation.answer_status,
-                body=next((_body(p, types[p.name]) for p in sent if p.place is Place.BODY), None),
-                query=tuple(_queries(operation, sent, types)),
-                produces=operation.produces[0],
-                or_produces=operation.produces[1:],
-                fixed=MappingProxyType({} if domain is None else {"domain": domain.value}),
-                result=_result_of(operation, function),
-                for_owner=operation.for_owner,
-                summary=operation.doc.partition("\n")[0],
-            )
+        route = Route(
+            method=operation.method,
+            path=path,
+            operation=operation.name + (f".{index + 1}" if index else ""),
+            handler=_handler(operation, function, reads),
+            need=operation.need,
+            status=operation.answer_status,
+            body=next((_body(p, types[p.name]) for p in sent if p.place is Place.BODY), None),
+            query=tuple(_queries(operation, sent, types)),
+            produces=operation.produces[0],
+            or_produces=operation.produces[1:],
+            fixed=MappingProxyType({} if domain is None else {"domain": domain.value}),
+            result=_result_of(operation, function),
+            for_owner=operation.for_owner,
+            summary=operation.doc.partition("\n")[0],
+        )
+        yield from expand(route, operation.domains)
 
 
 def _queries(
@@ -100,11 +94,6 @@ def _queries(
             yield Query(each.wire_name, kind, _default(each))
     if NDJSON in operation.produces:
         yield FORMAT
-
-
-def _name(operation: Operation, domain: TopicDomain | None, index: int) -> str:
-    suffix = "" if domain is None else _SUFFIXES[domain]
-    return operation.name + suffix + (f".{index + 1}" if index else "")
 
 
 def _optional(function: Function) -> frozenset[str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -14,10 +13,10 @@ from magnetar.admin.response import JSON
 from magnetar.broker.administration.web import Administration
 from magnetar.model.name import TopicDomain
 from magnetar.model.permission import Need
+from magnetar.operation.row import DOMAINS
 
 Handler: TypeAlias = Callable[[Administration, Call], Awaitable[object]]
 
-_DOMAINS: Final = (TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT)
 _SUFFIXES: Final[Mapping[TopicDomain, str]] = {
     TopicDomain.PERSISTENT: "",
     TopicDomain.NON_PERSISTENT: ".non_persistent",
@@ -61,21 +60,19 @@ class Route:
     handler: Handler
     need: Need
     """What it takes of the caller."""
-    status: int
-    summary: str
+    status: int = 200
+    summary: str = ""
     description: str = ""
     body: Body | None = None
     query: tuple[Query, ...] = ()
     produces: str = JSON
     or_produces: tuple[str, ...] = ()
     """What else it may be, for those who ask for it."""
-    domains: tuple[TopicDomain, ...] = _DOMAINS
-    """The kinds of topic that a `{domain}` stands for."""
     fixed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """What the path does not say because it is the same for every call."""
     result: object = None
     """The type of what it answers as JSON; None where that is not known."""
-    for_owner: bool | None = None
+    for_owner: bool = False
     """Whether only the broker that owns the namespace can answer."""
 
     @property
@@ -86,67 +83,15 @@ class Route:
         return tuple(_PART.findall(self.path))
 
 
-def expand(route: Route) -> Iterator[Route]:
-    """A row with a `{domain}` stands for one of each kind of topic."""
+def expand(route: Route, domains: Iterable[TopicDomain] = DOMAINS) -> Iterator[Route]:
+    """A path with a `{domain}` stands for one of each kind of topic."""
     if "{domain}" not in route.path:
         yield route
         return
-    for domain in route.domains:
+    for domain in domains:
         yield replace(
             route,
             path=route.path.replace("{domain}", domain.value),
             operation=route.operation + _SUFFIXES[domain],
             fixed=MappingProxyType({"domain": domain.value}),
-        )
-
-
-class Table:
-    """Collects the rows of one area; paths stand below its root."""
-
-    def __init__(
-        self,
-        area: str,
-        root: str,
-        *,
-        domains: tuple[TopicDomain, ...] = _DOMAINS,
-        fixed: Mapping[str, str] | None = None,
-    ) -> None:
-        self._area = area
-        self._root = root
-        self._domains = domains
-        self._fixed = MappingProxyType(dict(fixed or {}))
-        self.routes: list[Route] = []
-
-    def add(
-        self,
-        method: str,
-        path: str,
-        handler: Handler,
-        need: Need,
-        *,
-        operation: str = "",
-        status: int | None = None,
-        body: Body | None = None,
-        query: tuple[Query, ...] = (),
-        produces: str = JSON,
-        or_produces: tuple[str, ...] = (),
-    ) -> None:
-        """Reads answer 200 and writes 204 unless told."""
-        name = operation or getattr(handler, "__name__", "")
-        self.routes.append(
-            Route(
-                method=method,
-                path=self._root + path,
-                operation=f"{self._area}.{name}",
-                handler=handler,
-                need=need,
-                summary=(inspect.getdoc(handler) or name).partition("\n")[0],
-                status=status if status is not None else 200 if method == "GET" else 204,
-                body=body,
-                query=query,
-                produces=produces,
-                or_produces=or_produces,
-                domains=self._domains,
-                fixed=self._fixed,
-            )
         )

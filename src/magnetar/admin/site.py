@@ -7,8 +7,8 @@ from typing import Final
 
 from magnetar.admin.openapi import describe
 from magnetar.admin.request import Call
-from magnetar.admin.response import HTML, TEXT, text_response
-from magnetar.admin.route import Handler, Route, Table
+from magnetar.admin.response import HTML, JSON, TEXT, text_response
+from magnetar.admin.route import Handler, Route
 from magnetar.broker.administration.web import Administration
 from magnetar.errors import ServiceNotReady
 from magnetar.model.permission import OPEN
@@ -46,14 +46,27 @@ async def get_status(api: Administration, call: Call) -> object:
 
 def site_routes(described: list[Route]) -> list[Route]:
     """The routes of this file; the description covers them too."""
-    table = Table("site", "")
-    table.add("GET", "/", get_landing_page, OPEN, produces=HTML)
-    table.add("GET", "/metrics", get_metrics, OPEN, produces=TEXT)
-    table.add("GET", "/status.html", get_status, OPEN, produces=TEXT)
-    whole: list[Route] = []
-    table.add("GET", "/openapi.json", _describer(whole), OPEN)
-    whole += [*described, *table.routes]
-    return table.routes
+    routes = [
+        _page("/", get_landing_page, HTML),
+        _page("/metrics", get_metrics, TEXT),
+        _page("/status.html", get_status, TEXT),
+    ]
+    whole = [*described, *routes]
+    routes.append(_page("/openapi.json", _describer(whole), JSON))
+    whole.append(routes[-1])
+    return routes
+
+
+def _page(path: str, handler: Handler, produces: str) -> Route:
+    return Route(
+        method="GET",
+        path=path,
+        operation=f"site.{handler.__name__}",
+        handler=handler,
+        need=OPEN,
+        summary=handler.__doc__ or "",
+        produces=produces,
+    )
 
 
 def _describer(routes: list[Route]) -> Handler:

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from magnetar.admin.request import Call
-from magnetar.admin.route import Table, expand
+from magnetar.admin.route import Route, expand
 from magnetar.admin.router import Found, Router, WrongMethod
 from magnetar.admin.table import all_routes
 from magnetar.broker.administration.web import Administration
@@ -17,10 +17,11 @@ async def answer(api: Administration, call: Call) -> object:
 
 
 def router(*rows: tuple[str, str]) -> Router:
-    table = Table("t", "")
-    for method, path in rows:
-        table.add(method, path, answer, OPEN, operation=f"{method} {path}")
-    return Router(each for route in table.routes for each in expand(route))
+    routes = (
+        Route(method=method, path=path, operation=f"t.{method} {path}", handler=answer, need=OPEN)
+        for method, path in rows
+    )
+    return Router(each for route in routes for each in expand(route))
 
 
 ROUTER = router(
