@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from magnetar.cli.command import build_parser
-from magnetar.cli.spark_table import JOBS, SHARED
+from magnetar.cli.spark import JOBS, SHARED
 from magnetar.client.error import AdminUnauthorized
 from magnetar.spark.access import Access, access_of, open_admin
 from magnetar.spark.hold import release_hold

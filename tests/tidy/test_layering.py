@@ -97,10 +97,8 @@ BY_NAME: Mapping[str, str] = {
     "cli/spark.py": "a job needs an extra, and starts a library that takes seconds to load",
     "spark/small_batch.py": "a class that PySpark does not promise to keep",
     "cli/main.py": "a command loads its own module only, so that each starts quickly",
-    "cli/standalone.py": "the command starts the assembly, which is above the room",
-    "cli/demo.py": "the command starts the assembly, which is above the room",
+    "cli/server.py": "the commands start the assembly, which is above the room",
     "app/demo.py": "Spark and the official client are not there on every system",
-    "cli/doctor.py": "the command starts the assembly, which is above the room",
     "testing/broker.py": "the in-process broker is the assembly, which is above the room",
 }
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from magnetar.cli.command import (
     Argument,
     Flag,
     Switch,
-    UsageError,
     Verb,
     build_parser,
+    choose,
     format_rows,
-    suggest,
+    unknown,
 )
 from magnetar.cli.derive import derive_verbs
 from magnetar.cli.output import format_lines, format_result
@@ -29,73 +29,80 @@ from magnetar.operation.row import Table
 class Group(NamedTuple):
     """A group's verbs stand in tables of their own, so that one call reads one table."""
 
+    name: str
     help: str
-    tables: tuple[str, ...]
+    tables: str
     """Where the verbs are, as module:name below the package, searched in this order. A table of
-    operations may be followed by a + and where the commands written by hand are.
+    operations may be followed by a + and the module of the commands written by hand.
     """
+    aliases: tuple[str, ...] = ()
 
 
-_GROUPS: Final[Mapping[str, Group]] = {
-    "clusters": Group("clusters and their peers", ("operation.cluster:TABLE+cli.cluster:OWN",)),
-    "brokers": Group("brokers, their health and configuration", ("operation.broker:TABLE",)),
-    "broker-stats": Group("what a broker counts", ("operation.broker:STATS_TABLE",)),
-    "tenants": Group("tenants", ("operation.tenant:TABLE",)),
-    "namespaces": Group(
+_GROUPS: Final = (
+    Group(
+        "clusters", "clusters and their peers", "operation.cluster:TABLE+cli.cluster", ("cluster",)
+    ),
+    Group(
+        "brokers",
+        "brokers, their health and configuration",
+        "operation.broker:TABLE",
+        ("broker",),
+    ),
+    Group("broker-stats", "what a broker counts", "operation.broker:STATS_TABLE"),
+    Group("tenants", "tenants", "operation.tenant:TABLE", ("tenant", "properties")),
+    Group(
+        "namespaces",
         "namespaces, their policies and bundles",
-        (
-            "operation.namespace:ROOT",
-            "operation.namespace:TABLE",
-            "operation.namespace_property:TABLE",
-            "cli.policy:NAMESPACE_VERBS",
-        ),
+        "operation.namespace:ROOT operation.namespace:TABLE operation.namespace_property:TABLE"
+        " cli.policy:NAMESPACE_VERBS",
+        ("namespace",),
     ),
-    "topics": Group(
+    Group(
+        "topics",
         "topics, their subscriptions, stats and policies",
-        (
-            "operation.topic:LISTS",
-            "operation.topic:TABLE",
-            "operation.lookup:TABLE+cli.topic:OWN",
-            "operation.topic:ACCESS+cli.topic:OWN",
-            "operation.topic_message:TABLE+cli.topic:OWN",
-            "operation.subscription:TABLE+cli.subscription:OWN",
-            "cli.policy:TOPIC_VERBS",
-        ),
+        "operation.topic:LISTS operation.topic:TABLE operation.lookup:TABLE+cli.topic"
+        " operation.topic:ACCESS+cli.topic operation.topic_message:TABLE+cli.topic"
+        " operation.subscription:TABLE+cli.subscription cli.policy:TOPIC_VERBS",
+        ("topic", "persistent", "non-persistent"),
     ),
-    "scalable-topics": Group(
+    Group(
+        "scalable-topics",
         "topics of segments that split and merge",
-        (
-            "operation.scalable:NAMESPACE_TABLE",
-            "operation.scalable:TABLE+cli.scalable:OWN",
-            "operation.scalable_subscription:TABLE+cli.scalable:OWN",
-            "operation.scalable:MIGRATION_TABLE+cli.migration:OWN",
-        ),
+        "operation.scalable:NAMESPACE_TABLE operation.scalable:TABLE+cli.scalable"
+        " operation.scalable_subscription:TABLE+cli.scalable"
+        " operation.scalable:MIGRATION_TABLE+cli.migration",
+        ("scalable-topic", "scalable"),
     ),
-    "subscriptions": Group(
-        "subscriptions of a topic", ("operation.subscription:TABLE+cli.subscription:OWN",)
+    Group(
+        "subscriptions",
+        "subscriptions of a topic",
+        "operation.subscription:TABLE+cli.subscription",
+        ("subscription",),
     ),
-    "topicPolicies": Group("policies set on a topic itself", ("cli.policy:VERBS",)),
-    "schemas": Group("schemas of topics", ("operation.schema:TABLE+cli.schema:OWN",)),
-}
-_ALIASES: Final[Mapping[str, str]] = {
-    "cluster": "clusters",
-    "broker": "brokers",
-    "tenant": "tenants",
-    "properties": "tenants",
-    "namespace": "namespaces",
-    "topic": "topics",
-    "persistent": "topics",
-    "non-persistent": "topics",
-    "scalable-topic": "scalable-topics",
-    "scalable": "scalable-topics",
-    "subscription": "subscriptions",
-    "topic-policies": "topicPolicies",
-    "schema": "schemas",
-}
+    Group(
+        "topicPolicies",
+        "policies set on a topic itself",
+        "cli.policy:VERBS",
+        ("topic-policies",),
+    ),
+    Group("schemas", "schemas of topics", "operation.schema:TABLE+cli.schema", ("schema",)),
+)
 
 
 def group_names() -> tuple[str, ...]:
-    return tuple(_GROUPS)
+    return tuple(group.name for group in _GROUPS)
+
+
+def load_verbs(name: str) -> Iterator[Verb]:
+    """The tables are read one by one, as their verbs are asked for."""
+    group = next(each for each in _GROUPS if each.name == name)
+    for place in group.tables.split():
+        place, _, own = place.partition("+")
+        table: Table | tuple[Verb, ...] = _load(place)
+        if isinstance(table, Table):
+            yield from derive_verbs(table.rows, name, _load(f"{own}:OWN") if own else {})
+        else:
+            yield from table
 
 
 def _load(place: str) -> Any:
@@ -103,58 +110,17 @@ def _load(place: str) -> Any:
     return getattr(importlib.import_module(f"magnetar.{module}"), name)
 
 
-def _load_table(group: str, place: str) -> Iterable[Verb]:
-    place, _, own = place.partition("+")
-    table: Table | tuple[Verb, ...] = _load(place)
-    if isinstance(table, Table):
-        return derive_verbs(table.rows, group, _load(own) if own else {})
-    return table
-
-
-def load_verbs(group: str) -> tuple[Verb, ...]:
-    return tuple(verb for place in _GROUPS[group].tables for verb in _load_table(group, place))
-
-
-def find_verb(group: str, word: str) -> Verb | None:
-    for place in _GROUPS[group].tables:
-        for verb in _load_table(group, place):
-            if verb.is_called(word):
-                return verb
-    return None
-
-
 def run(words: list[str]) -> int:
     leading, rest = _split_options(words)
-    if not rest or rest[0] in ("-h", "--help"):
-        print(_overview())
-        return 0 if rest else 2
-    name = _ALIASES.get(rest[0], rest[0])
-    if name not in _GROUPS:
-        raise UsageError(
-            f"magnetar admin: no group is called {rest[0]!r}.{suggest(rest[0], _GROUPS)}",
-            hint="Try: magnetar admin --help",
-        )
+    group = choose("magnetar admin", "group", rest, _GROUPS, _overview)
     between, rest = _split_options(rest[1:])
-    if not rest or rest[0] in ("-h", "--help"):
-        print(_describe(name))
-        return 0 if rest else 2
-    verb = find_verb(name, rest[0])
-    if verb is None:
-        known = [verb.name for verb in load_verbs(name)]
-        raise UsageError(
-            f"magnetar admin {name}: no verb is called {rest[0]!r}.{suggest(rest[0], known)}",
-            hint=f"Try: magnetar admin {name} --help",
-        )
-    return _call(name, verb, [*leading, *between, *rest[1:]])
+    program = f"magnetar admin {group.name}"
+    verb = choose(program, "verb", rest, load_verbs(group.name), lambda: _describe(group.name))
+    return _call(f"{program} {verb.name}", verb, [*leading, *between, *rest[1:]])
 
 
-def _call(group: str, verb: Verb, words: list[str]) -> int:
-    program = f"magnetar admin {group} {verb.name}"
-    parser = build_parser(program, verb.help, verb.parts, ADMIN_PARTS)
-    try:
-        options = parser.parse_args(words)
-    except SystemExit as end:  # --help printed its text
-        return int(end.code or 0)
+def _call(program: str, verb: Verb, words: list[str]) -> int:
+    options = build_parser(program, verb.help, verb.parts, ADMIN_PARTS).parse_args(words)
     with (
         warnings.catch_warnings(record=True, action="always", category=UserWarning) as notes,
         AdminClient(
@@ -188,40 +154,32 @@ def _split_options(words: list[str]) -> tuple[list[str], list[str]]:
         if name in ("-h", "--help"):
             break
         if name not in flags and name not in switches:
-            raise UsageError(
-                f"magnetar admin: no option is called {name!r}.{suggest(name, flags | switches)}",
-                hint="Try: magnetar admin --help",
-            )
+            raise unknown("magnetar admin", "option", name, flags | switches)
         place += 1 if separator or name in switches else 2
     return words[:place], words[place:]
 
 
 def _overview() -> str:
-    return "\n".join(
+    return "\n\n".join(
         (
             "usage: magnetar admin [OPTIONS] GROUP VERB [ARGUMENTS]",
-            "",
-            format_rows((name, group.help) for name, group in _GROUPS.items()),
-            "",
-            "options, before the group or after the verb:",
-            format_rows(
+            format_rows((group.name, group.help) for group in _GROUPS),
+            "options, before the group or after the verb:\n"
+            + format_rows(
                 (", ".join(part.names), part.help)
                 for part in ADMIN_PARTS
                 if not isinstance(part, Argument)
             ),
-            "",
             "The verbs of a group: magnetar admin GROUP --help",
         )
     )
 
 
 def _describe(group: str) -> str:
-    return "\n".join(
+    return "\n\n".join(
         (
             f"usage: magnetar admin {group} VERB [ARGUMENTS]",
-            "",
             format_rows((verb.name, verb.help) for verb in load_verbs(group)),
-            "",
             f"The arguments of a verb: magnetar admin {group} VERB --help",
         )
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 from magnetar.errors import nearest
 
@@ -71,8 +71,23 @@ class Switch(NamedTuple):
 Part: TypeAlias = Argument | Flag | Switch
 
 
-ENABLE = Switch(("-e", "--enable"), "switch it on")
-DISABLE = Switch(("-d", "--disable"), "switch it off")
+def flag(
+    names: str,
+    help: str,
+    parse: Callable[[str], Any] = str,
+    default: Any = None,
+    *,
+    required: bool = False,
+    choices: tuple[str, ...] = (),
+    many: bool = False,
+    variable: str | None = None,
+) -> Flag:
+    """Its names are one text, with spaces between them."""
+    return Flag(tuple(names.split()), help, parse, required, default, choices, many, variable)
+
+
+def switch(names: str, help: str) -> Switch:
+    return Switch(tuple(names.split()), help)
 
 
 def choose_enabled(options: Options) -> bool:
@@ -82,18 +97,25 @@ def choose_enabled(options: Options) -> bool:
 
 
 class Verb(NamedTuple):
-    """One command of a group: `run` gets the admin client and the parsed options."""
+    """One command of a group: `run` gets the parsed options, in `admin` after the client."""
 
     name: str
     help: str
     parts: tuple[Part, ...]
-    run: Callable[[Any, Options], Any]
+    run: Callable[..., Any]
     aliases: tuple[str, ...] = ()
     shows: bool = True
     """Whether the result is printed; a verb that changes something prints nothing."""
 
-    def is_called(self, word: str) -> bool:
-        return word == self.name or word in self.aliases
+
+class _Row(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def aliases(self) -> tuple[str, ...]: ...
+
+
+R = TypeVar("R", bound=_Row)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -140,10 +162,34 @@ def build_parser(
     return parser
 
 
-def suggest(word: str, known: Iterable[str]) -> str:
-    """Name the nearest known word, as a sentence to append, or nothing."""
+def choose(
+    program: str, kind: str, words: list[str], rows: Iterable[R], overview: Callable[[], str]
+) -> R:
+    """The row that the first word names.
+
+    Without a word, or with --help, the overview is printed, and the program ends as it does after
+    the help of a parser.
+    """
+    if not words or words[0] in ("-h", "--help"):
+        print(overview())
+        raise SystemExit(0 if words else 2)
+    known = []
+    for row in rows:
+        if words[0] == row.name or words[0] in row.aliases:
+            return row
+        known.append(row.name)
+    raise unknown(program, kind, words[0], known)
+
+
+def unknown(
+    program: str, kind: str, word: str, known: Iterable[str], hint: str = "--help"
+) -> UsageError:
+    """The refusal of a word; it names the nearest that is known."""
     meant = nearest(word, known)
-    return f" Did you mean {meant}?" if meant else ""
+    suggestion = f" Did you mean {meant}?" if meant else ""
+    return UsageError(
+        f"{program}: no {kind} is called {word!r}.{suggestion}", hint=f"Try: {program} {hint}"
+    )
 
 
 def format_rows(rows: Iterable[tuple[str, str]]) -> str:

@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Final
 
 from magnetar.cli.admin import group_names, load_verbs
-from magnetar.cli.command import Argument, Options, Part, UsageError, suggest
-from magnetar.cli.spark_table import JOBS, SHARED
+from magnetar.cli.command import Argument, Options, Part, Verb, unknown
+from magnetar.cli.spark import JOBS, SHARED
 from magnetar.cli.table import ADMIN_PARTS, COMMANDS
 from magnetar.cli.token import VERBS as TOKEN_VERBS
 
 
-class _Row(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def parts(self) -> Sequence[Part]: ...
-
-
 def run(options: Options) -> int:
-    match options.shell:
-        case "bash":
-            print(format_bash())
-        case "zsh":
-            print(format_zsh())
-        case "fish":
-            print(format_fish())
-        case other:
-            raise UsageError(
-                f"magnetar completion: no shell is called {other!r}."
-                f"{suggest(other, ('bash', 'zsh', 'fish'))}",
-                hint="Try: magnetar completion bash",
-            )
+    if options.shell not in _SCRIPTS:
+        raise unknown("magnetar completion", "shell", options.shell, _SCRIPTS, "bash")
+    print(_SCRIPTS[options.shell]())
     return 0
 
 
@@ -51,20 +34,20 @@ def _cases() -> list[tuple[str, list[str]]]:
     cases = [("", [command.name for command in COMMANDS])]
     for command in COMMANDS:
         if command.name == "completion":
-            cases.append((command.name, ["bash", "zsh", "fish"]))
-        elif not command.takes_words:
+            cases.append((command.name, [*_SCRIPTS]))
+        elif command.parts is not None:
             cases.append((command.name, [*_flags(command.parts), "--help"]))
     cases += complete_rows("spark", JOBS, _flags(SHARED))
     cases += complete_rows("tokens", TOKEN_VERBS, [])
     common = _flags(ADMIN_PARTS)
     cases.append(("admin", [*group_names(), *common, "--help"]))
     for name in group_names():
-        cases += complete_rows(f"admin/{name}", load_verbs(name), common)
+        cases += complete_rows(f"admin/{name}", tuple(load_verbs(name)), common)
     return cases
 
 
 def complete_rows(
-    path: str, rows: Sequence[_Row], common: list[str]
+    path: str, rows: Sequence[Verb], common: list[str]
 ) -> list[tuple[str, list[str]]]:
     """The rows below a path, and what may follow each of them."""
     names = [row.name for row in rows]
@@ -135,3 +118,6 @@ def format_fish() -> str:
     )
     head = f"function _magnetar_words\n    switch $argv[1]\n{rows}\n    end\nend"
     return head + _FISH
+
+
+_SCRIPTS: Final = {"bash": format_bash, "zsh": format_zsh, "fish": format_fish}

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from magnetar import __version__
-from magnetar.cli.command import UsageError, build_parser, format_rows, suggest
-from magnetar.cli.table import COMMANDS, Command, find_command
+from magnetar.cli.command import Options, UsageError, build_parser, format_rows, unknown
+from magnetar.cli.table import COMMANDS
 from magnetar.errors import MagnetarError
 
 EXIT_REFUSED: Final = 1
@@ -47,40 +47,34 @@ def _dispatch(words: list[str]) -> int:
     if words[0] in ("-V", "--version"):
         print(f"magnetar {__version__}")
         return 0
-    command = find_command(words[0])
+    command = next((each for each in COMMANDS if each.name == words[0]), None)
     if command is None:
-        names = [known.name for known in COMMANDS]
-        raise UsageError(
-            f"magnetar: no command is called {words[0]!r}.{suggest(words[0], names)}",
-            hint="Try: magnetar --help",
-        )
-    return _run(command, words[1:])
-
-
-def _run(command: Command, words: list[str]) -> int:
-    handler = getattr(importlib.import_module(command.module), command.function)
+        raise unknown("magnetar", "command", words[0], [each.name for each in COMMANDS])
+    module, _, name = command.place.partition(":")
+    handler = getattr(importlib.import_module(f"magnetar.cli.{module}"), name)
     code: int
-    if command.takes_words:
-        code = handler(words)
-        return code
-    parser = build_parser(f"magnetar {command.name}", command.help, command.parts)
     try:
-        code = handler(parser.parse_args(words))
+        if command.parts is None:
+            code = handler(words[1:])
+        else:
+            parser = build_parser(f"magnetar {command.name}", command.help, command.parts)
+            code = handler(parser.parse_args(words[1:]))
     except SystemExit as end:  # --help printed its text
         return int(end.code or 0)
     return code
 
 
+def show_version(options: Options) -> int:
+    print(f"magnetar {__version__} (Python {sys.version.split()[0]})")
+    return 0
+
+
 def _overview() -> str:
-    rows = ((command.name, command.help) for command in COMMANDS)
-    return "\n".join(
+    return "\n\n".join(
         (
             "usage: magnetar COMMAND [ARGUMENTS]",
-            "",
             "A Pulsar-protocol messaging system whose topics scale themselves.",
-            "",
-            format_rows(rows),
-            "",
+            format_rows((command.name, command.help) for command in COMMANDS),
             "Each command explains itself: magnetar COMMAND --help",
         )
     )

@@ -1,35 +1,37 @@
-"""`magnetar spark JOB`: parse, start the job, print what it says."""
+"""`magnetar spark JOB`: the jobs as data; parse, start the job, print what it says."""
 
 from __future__ import annotations
 
 import importlib
 import sys
+from functools import partial
+from typing import Final
 
-from magnetar.cli.command import UsageError, build_parser, format_rows, suggest
-from magnetar.cli.spark_table import JOBS, SHARED, Job
+from magnetar.cli.command import (
+    TOPIC,
+    Argument,
+    Options,
+    Part,
+    Verb,
+    build_parser,
+    choose,
+    flag,
+    format_rows,
+    switch,
+)
+from magnetar.cli.table import ADMIN_URL, SECURITY, SERVICE_URL
+from magnetar.cli.value import parse_duration_ms, parse_duration_s
 from magnetar.client.error import ConfigurationError
 
 
 def run(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help"):
-        print(_overview())
-        return 0 if words else 2
-    job = next((each for each in JOBS if each.name == words[0]), None)
-    if job is None:
-        known = [each.name for each in JOBS]
-        raise UsageError(
-            f"magnetar spark: no job is called {words[0]!r}.{suggest(words[0], known)}",
-            hint="Try: magnetar spark --help",
-        )
-    return _start(job, words[1:])
-
-
-def _start(job: Job, words: list[str]) -> int:
+    job = choose("magnetar spark", "job", words, JOBS, _overview)
     parser = build_parser(f"magnetar spark {job.name}", job.help, job.parts, SHARED)
-    try:
-        options = parser.parse_args(words)
-    except SystemExit as end:  # --help printed its text
-        return int(end.code or 0)
+    code: int = job.run(parser.parse_args(words[1:]))
+    return code
+
+
+def _start(name: str, options: Options) -> int:
     try:
         # The one door to Spark: what is behind it comes with an extra.
         door = importlib.import_module("magnetar.spark.job.command")
@@ -37,7 +39,7 @@ def _start(job: Job, words: list[str]) -> int:
         if (error.name or "").split(".")[0] == "magnetar":
             raise
         raise ConfigurationError(str(error)) from None
-    code: int = door.run(job.name, vars(options), say=_say, tell=print)
+    code: int = door.run(name, vars(options), say=_say, tell=print)
     return code
 
 
@@ -47,13 +49,120 @@ def _say(line: str) -> None:
 
 
 def _overview() -> str:
-    return "\n".join(
+    return "\n\n".join(
         (
             "usage: magnetar spark JOB [ARGUMENTS]",
-            "",
             format_rows((job.name, job.help) for job in JOBS),
-            "",
-            "On this machine unless --master names a cluster.",
+            "On this machine unless --master names a cluster.\n"
             "Each explains itself: magnetar spark JOB --help",
         )
     )
+
+
+def _job(name: str, help: str, *parts: Part) -> Verb:
+    return Verb(name, help, parts, partial(_start, name))
+
+
+SHARED: Final[tuple[Part, ...]] = (
+    flag("--master", "Spark to run on, such as spark://host:7077 (local[*])"),
+    flag("--conf", "a setting of Spark; may be given again", many=True, variable="KEY=VALUE"),
+    switch("-q --quiet", "do not print how far it has come"),
+)
+_OUTPUT: Final = flag("--output", "folder for the results", required=True, variable="DIR")
+_NAMESPACES: Final = flag(
+    "--namespace", "only topics of this namespace; may be given again (all)", many=True
+)
+_CLUSTER: Final[tuple[Part, ...]] = (ADMIN_URL, *SECURITY)
+
+JOBS: Final[tuple[Verb, ...]] = (
+    _job(
+        "load-history",
+        "sample the load of all segments and the changes of layouts into Parquet",
+        _OUTPUT,
+        flag("--interval", "time between two looks (60s)", parse_duration_ms, 60_000),
+        flag(
+            "--flush",
+            "what is sampled in this time goes into one file (10m)",
+            parse_duration_ms,
+            600_000,
+        ),
+        flag("--for", "stop after this time (never)", parse_duration_s, variable="TIME"),
+        _NAMESPACES,
+        *_CLUSTER,
+    ),
+    _job(
+        "what-if",
+        "replay load history under many auto-scale policies and recommend one",
+        Argument("history", "folder that load-history wrote, or Parquet like it"),
+        _OUTPUT,
+        flag(
+            "--grid",
+            "values to try: a policy's field, scale or mergeRatio; may be given again"
+            " (scale, mergeRatio and mergeWindowSeconds: 100 policies)",
+            many=True,
+            variable="NAME=VALUE,…",
+        ),
+        flag("--base", "JSON file with the policy in force (defaults)", variable="FILE"),
+        flag(
+            "--overload",
+            "what a segment can carry, such as msgRateIn=10000; may be given again"
+            " (where the policy in force splits)",
+            many=True,
+            variable="RATE=LIMIT",
+        ),
+        flag(
+            "--price",
+            "hours of a segment that an overloadedHour, a change or a flap is worth"
+            " (10, 0.1, 1); may be given again",
+            many=True,
+            variable="NAME=HOURS",
+        ),
+        flag("--tick", "time between two looks (that between samples)", parse_duration_ms),
+        flag("--flap", "a change undone sooner is a flap (1h)", parse_duration_ms, 3_600_000),
+    ),
+    _job(
+        "migration-plan",
+        "say which regular topics can become scalable, what is in the way, in which waves to go",
+        _OUTPUT,
+        flag("--wave-topics", "topics of a wave at most (50)", int, 50),
+        flag(
+            "--wave-backlog",
+            "entries that a wave leaves to read at most (10000000)",
+            int,
+            10_000_000,
+        ),
+        flag("--topic-seconds", "what migrating one topic takes (1)", float, 1.0),
+        _NAMESPACES,
+        *_CLUSTER,
+    ),
+    _job(
+        "order-audit",
+        "check a topic's whole history for lost, repeated and reordered messages",
+        TOPIC,
+        flag("--output", "folder for all faults, as Parquet", variable="DIR"),
+        flag(
+            "--counter",
+            "what numbers the messages of a key: property:NAME, value or value:FIELD;"
+            " or sequence: what producers number themselves (sequence)",
+            default="sequence",
+        ),
+        flag("--first", "the number of the first message of every key", int),
+        flag(
+            "--expected",
+            "Parquet with how many messages each key has: key, count",
+            variable="PATH",
+        ),
+        flag("--show", "faults to print at most (20)", int, 20),
+        SERVICE_URL,
+        *_CLUSTER,
+    ),
+    _job(
+        "table",
+        "add the sealed segments of a topic to Parquet that any engine reads",
+        TOPIC,
+        _OUTPUT,
+        switch("--typed", "values as the topic's schema says, instead of bytes"),
+        SERVICE_URL,
+        *_CLUSTER,
+    ),
+)

@@ -6,20 +6,20 @@ import base64
 import os
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from magnetar.cli.command import (
     Argument,
-    Flag,
     Options,
     Part,
-    Switch,
     UsageError,
+    Verb,
     build_parser,
+    choose,
+    flag,
     format_rows,
-    suggest,
+    switch,
 )
 from magnetar.cli.output import format_result
 from magnetar.cli.value import parse_pair
@@ -37,20 +37,7 @@ from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.credential import load_text
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
-_PLACE: Final = "a file, a file: or data: URL, env:NAME, or base64"
-_SECRET: Final = Flag(("-sk", "--secret-key"), f"secret key: {_PLACE}")
-_PUBLIC: Final = Flag(("-pk", "--public-key"), f"public key: {_PLACE}")
-_FORCE: Final = Switch(("--force",), "replace a file that is there; tokens of its key are void")
 _OWNER_ONLY: Final = 0o600
-_TOKEN: Final = Argument("token", "the token; without it, standard input", optional=True)
-_TOKEN_FILE: Final = Flag(("-f", "--token-file"), "read the token from a file", Path)
-
-
-class _Verb(NamedTuple):
-    name: str
-    help: str
-    parts: tuple[Part, ...]
-    run: Callable[[Options], None]
 
 
 def _create_secret_key(options: Options) -> None:
@@ -143,26 +130,33 @@ def _parse_expiry(text: str) -> int:
     return int(found[1]) * _UNITS[found[2] or "s"]
 
 
-_ALGORITHM: Final = ("-a", "--signature-algorithm")
-_STDIN: Final = Switch(("-i", "--stdin"), "read the token from standard input")
-VERBS: Final[tuple[_Verb, ...]] = (
-    _Verb(
+_ALGORITHM: Final = "-a --signature-algorithm"
+_PLACE: Final = "a file, a file: or data: URL, env:NAME, or base64"
+_SECRET: Final = flag("-sk --secret-key", f"secret key: {_PLACE}")
+_FORCE: Final = switch("--force", "replace a file that is there; tokens of its key are void")
+_TOKEN: Final[tuple[Part, ...]] = (
+    Argument("token", "the token; without it, standard input", optional=True),
+    flag("-f --token-file", "read the token from a file", Path),
+    switch("-i --stdin", "read the token from standard input"),
+)
+VERBS: Final[tuple[Verb, ...]] = (
+    Verb(
         "create",
         "a token for a role, signed with a secret or a private key",
         (
-            Flag(("-s", "--subject"), "the role that the token proves", required=True),
+            flag("-s --subject", "the role that the token proves", required=True),
             _SECRET,
-            Flag(("-pk", "--private-key"), f"private key: {_PLACE}"),
-            Flag(
-                ("-e", "--expiry-time"),
+            flag("-pk --private-key", f"private key: {_PLACE}"),
+            flag(
+                "-e --expiry-time",
                 "when it ends, from now: 30s, 10m, 5h, 1d, 2w, 1y; without it never",
                 _parse_expiry,
                 variable="DURATION",
             ),
-            Flag(("--audience",), "for whom it is (claim aud)"),
-            Flag(_ALGORITHM, "what signs it; the key decides without it", choices=ALGORITHMS),
-            Flag(
-                ("--headers",),
+            flag("--audience", "for whom it is (claim aud)"),
+            flag(_ALGORITHM, "what signs it; the key decides without it", choices=ALGORITHMS),
+            flag(
+                "--headers",
                 "a header of the token; may be given again",
                 parse_pair,
                 many=True,
@@ -171,36 +165,31 @@ VERBS: Final[tuple[_Verb, ...]] = (
         ),
         _create,
     ),
-    _Verb(
+    Verb(
         "validate",
         "whether a broker with this key would take a token; prints its claims",
-        (_TOKEN, _TOKEN_FILE, _STDIN, _SECRET, _PUBLIC),
+        (*_TOKEN, _SECRET, flag("-pk --public-key", f"public key: {_PLACE}")),
         _validate,
     ),
-    _Verb(
-        "show",
-        "what a token says, proven by nothing",
-        (_TOKEN, _TOKEN_FILE, _STDIN),
-        _show,
-    ),
-    _Verb(
+    Verb("show", "what a token says, proven by nothing", _TOKEN, _show),
+    Verb(
         "create-secret-key",
         "a key that signs and verifies",
         (
-            Flag(_ALGORITHM, "what it is for (HS256)", default="HS256", choices=ALGORITHMS[:3]),
-            Flag(("-o", "--output"), "file to write, readable by its owner only", Path),
-            Switch(("-b", "--base64"), "write it as base64"),
+            flag(_ALGORITHM, "what it is for (HS256)", default="HS256", choices=ALGORITHMS[:3]),
+            flag("-o --output", "file to write, readable by its owner only", Path),
+            switch("-b --base64", "write it as base64"),
             _FORCE,
         ),
         _create_secret_key,
     ),
-    _Verb(
+    Verb(
         "create-key-pair",
         "a private key that signs, and a public one that verifies",
         (
-            Flag(_ALGORITHM, "what they are for (RS256)", default="RS256", choices=ALGORITHMS[3:]),
-            Flag(("--output-private-key",), "file to write", Path, required=True),
-            Flag(("--output-public-key",), "file to write", Path, required=True),
+            flag(_ALGORITHM, "what they are for (RS256)", default="RS256", choices=ALGORITHMS[3:]),
+            flag("--output-private-key", "file to write", Path, required=True),
+            flag("--output-public-key", "file to write", Path, required=True),
             _FORCE,
         ),
         _create_key_pair,
@@ -209,21 +198,12 @@ VERBS: Final[tuple[_Verb, ...]] = (
 
 
 def run(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help"):
-        rows = format_rows((verb.name, verb.help) for verb in VERBS)
-        print(f"usage: magnetar tokens VERB [ARGUMENTS]\n\n{rows}")
-        return 0 if words else 2
-    verb = next((each for each in VERBS if each.name == words[0]), None)
-    if verb is None:
-        names = [each.name for each in VERBS]
-        raise UsageError(
-            f"magnetar tokens: no verb is called {words[0]!r}.{suggest(words[0], names)}",
-            hint="Try: magnetar tokens --help",
-        )
+    verb = choose("magnetar tokens", "verb", words, VERBS, _overview)
     parser = build_parser(f"magnetar tokens {verb.name}", verb.help, verb.parts)
-    try:
-        options = parser.parse_args(words[1:])
-    except SystemExit as end:  # --help printed its text
-        return int(end.code or 0)
-    verb.run(options)
+    verb.run(parser.parse_args(words[1:]))
     return 0
+
+
+def _overview() -> str:
+    rows = format_rows((verb.name, verb.help) for verb in VERBS)
+    return f"usage: magnetar tokens VERB [ARGUMENTS]\n\n{rows}"

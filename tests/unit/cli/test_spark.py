@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from magnetar.cli.command import build_parser
+from magnetar.cli.command import Verb, build_parser
 from magnetar.cli.main import main
-from magnetar.cli.spark_table import JOBS, SHARED, Job
+from magnetar.cli.spark import JOBS, SHARED
 
 
 @pytest.mark.parametrize("library", ["pyspark", "pyarrow"])
@@ -27,7 +27,7 @@ def test_a_missing_library_is_a_sentence_that_says_what_to_install(library: str)
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 def test_every_job_explains_itself_and_takes_a_master_and_an_output(
-    job: Job, capsys: pytest.CaptureFixture[str]
+    job: Verb, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["spark", job.name, "--help"]) == 0
     shown = capsys.readouterr().out
