@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
@@ -54,12 +54,12 @@ _CHALLENGE: Final = (("www-authenticate", 'Bearer realm="magnetar"'),)
 _log = Log(__name__)
 
 
-class BodyTooLarge(Exception):
-    """More bytes than any call of this interface needs."""
+class BodyRefused(Exception):
+    """A body of more bytes than any call needs, or one that is sent drop by drop."""
 
-
-class BodyTooSlow(Exception):
-    """A client that sends a body drop by drop."""
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 class Application:
@@ -91,9 +91,12 @@ class Application:
                 raise ServiceNotReady(
                     f"Reached the maximum number of HTTP requests: {requests_max}"
                 )
-            self._check_site(scope, method)
+            headers = {
+                key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
+            }
+            self._check_site(scope, method, headers)
             found = self._router.find(method, path)
-            caller = await self._authenticate(found, scope)
+            caller = await self._authenticate(found, scope, headers)
             match found:
                 case None:
                     return refusal(HTTPStatus.NOT_FOUND, f"There is nothing at {path}")
@@ -103,20 +106,23 @@ class Application:
                     return refusal(HTTPStatus.METHOD_NOT_ALLOWED, reason, (("allow", names),))
                 case Found():
                     query = bytes(scope["query_string"]).decode("latin-1")
-                    return await self._call(
-                        found, _make_request(scope, path, caller), receive, query
+                    request = Request(
+                        method=method,
+                        path=path,
+                        query=parse_query(query),
+                        headers=headers,
+                        caller=caller,
+                        is_tls=scope.get("scheme") == "https",
+                        address="/{}:{}".format(*scope.get("client") or ("unknown", 0)),
                     )
+                    return await self._call(found, request, receive, query)
         except Unauthenticated as error:
             _log.warning("authentication failed", path=path, reason=error.sentence)
             return refusal(HTTPStatus.UNAUTHORIZED, error.sentence, _CHALLENGE)
         except BrokerError as error:
             return refusal(fault_of(error).status, error.sentence)
-        except BodyTooLarge:
-            reason = f"The body is larger than {self._api.web.body_bytes_max} bytes"
-            return refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
-        except BodyTooSlow:
-            reason = f"The body did not come within {self._api.web.idle_s_max:g} seconds"
-            return refusal(HTTPStatus.REQUEST_TIMEOUT, reason)
+        except BodyRefused as error:
+            return refusal(error.status, str(error))
         # The edge: whatever else went wrong is a defect, told to the log whole and to the client
         # by its name, and never the end of the connection.
         except Exception as error:
@@ -124,13 +130,15 @@ class Application:
             reason = f"Unexpected failure: {type(error).__name__}"
             return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
 
-    def _check_site(self, scope: Scope, method: str) -> None:
-        headers, names = _headers(scope), self._api.web.names
+    def _check_site(self, scope: Scope, method: str, headers: Mapping[str, str]) -> None:
+        names = self._api.web.names
         check_origin(method, headers)
         if names is not None and scope.get("server"):
             check_host(headers, str(scope["server"][0]), names)
 
-    async def _authenticate(self, found: Found | WrongMethod | None, scope: Scope) -> Caller:
+    async def _authenticate(
+        self, found: Found | WrongMethod | None, scope: Scope, headers: Mapping[str, str]
+    ) -> Caller:
         """Before anything is told, even that there is nothing; some pages are for everybody."""
         if (
             isinstance(found, Found)
@@ -140,14 +148,27 @@ class Application:
             return NOBODY
         certificate_name = scope.get("extensions", {}).get("tls", {}).get(CERTIFICATE_NAME)
         host = str((scope.get("client") or ("",))[0])
-        return await self._api.authenticate(_headers(scope), certificate_name, host)
+        return await self._api.authenticate(headers, certificate_name, host)
 
     async def _read_body(self, receive: Receive) -> bytes:
+        bytes_max, idle_s_max = self._api.web.body_bytes_max, self._api.web.idle_s_max
+        body = bytearray()
+        more = True
         try:
-            async with asyncio.timeout(self._api.web.idle_s_max):
-                return await _read_body(receive, self._api.web.body_bytes_max)
+            async with asyncio.timeout(idle_s_max):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise BadRequest("the client went away")
+                    body += message.get("body", b"")
+                    if len(body) > bytes_max:
+                        reason = f"The body is larger than {bytes_max} bytes"
+                        raise BodyRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
+                    more = message.get("more_body", False)
         except TimeoutError:
-            raise BodyTooSlow from None
+            reason = f"The body did not come within {idle_s_max:g} seconds"
+            raise BodyRefused(HTTPStatus.REQUEST_TIMEOUT, reason) from None
+        return bytes(body)
 
     async def _call(
         self, found: Found, request: Request, receive: Receive, query: str
@@ -161,17 +182,17 @@ class Application:
         elsewhere = await find_elsewhere(self._api, route, call, query)
         if elsewhere is not None:
             return elsewhere
-        request = replace(request, body=await self._read_body(receive))
-        payload = None
+        body = await self._read_body(receive)
         if route.body is not None:
             policy = route.body.policy
             strict = self._api.web.fails_on_unknown_field()
-            payload = decode_body(request.body, route.body.schema, policy=policy, strict=strict)
+            payload = decode_body(body, route.body.schema, policy=policy, strict=strict)
             check_payload(limits, payload, route.body.text_limit)
             if payload is None and route.body.required:
                 raise (PreconditionFailed if policy else BadRequest)(route.body.missing)
+            call = replace(call, payload=payload)
         try:
-            answer = await route.handler(self._api, Call(request, found.parts, payload))
+            answer = await route.handler(self._api, call)
         except TopicMigrated as refused:
             on_refused(
                 self._api.service,
@@ -188,40 +209,6 @@ class Application:
             is_read = route.method == "GET"
             return Response(HTTPStatus.NO_CONTENT if is_read else route.status)
         return json_response(answer, route.status)
-
-
-def _headers(scope: Scope) -> dict[str, str]:
-    return {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
-
-
-def _make_request(scope: Scope, path: str, caller: Caller) -> Request:
-    """Everything but the body."""
-    return Request(
-        method=str(scope["method"]),
-        path=path,
-        query=parse_query(bytes(scope["query_string"]).decode("latin-1")),
-        headers=_headers(scope),
-        body=b"",
-        caller=caller,
-        is_tls=scope.get("scheme") == "https",
-        address="/{}:{}".format(*scope.get("client") or ("unknown", 0)),
-    )
-
-
-async def _read_body(receive: Receive, bytes_max: int) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise BadRequest("the client went away")
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > bytes_max:
-            raise BodyTooLarge
-        chunks.append(chunk)
-        if not message.get("more_body", False):
-            return b"".join(chunks)
 
 
 def _common_headers(scope: Scope) -> list[tuple[bytes, bytes]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
 
 from magnetar.admin.response import BYTES, Response
+from magnetar.broker.administration.chain_info import format_time
 from magnetar.errors import NotFound, ProtocolViolation
 from magnetar.model.position import Position
 from magnetar.wire.command import CompressionType, MessageMetadata
@@ -55,7 +55,7 @@ def entry_response(position: Position, entry: bytes) -> Response:
     headers = {"X-Pulsar-Message-ID": str(position), **_describe(metadata, len(entry))}
     if broker is not None:
         if broker.HasField("broker_timestamp"):
-            time = _format_time(broker.broker_timestamp)
+            time = format_time(broker.broker_timestamp)
             headers["X-Pulsar-Broker-Entry-METADATA-timestamp"] = time
         if broker.HasField("index"):
             headers["X-Pulsar-Broker-Entry-METADATA-index"] = str(broker.index)
@@ -67,7 +67,7 @@ def _describe(metadata: MessageMetadata, entry_bytes: int) -> dict[str, str]:
     headers = {"X-Pulsar-PROPERTY": json.dumps(properties)}
     for name in _TIME_FIELDS:
         if metadata.HasField(name):
-            headers[_header(name)] = _format_time(getattr(metadata, name))
+            headers[_header(name)] = format_time(getattr(metadata, name))
     if metadata.HasField("num_messages_in_batch"):
         headers["X-Pulsar-num-batch-message"] = str(metadata.num_messages_in_batch)
         headers["X-Pulsar-batch-size"] = str(entry_bytes - metadata.ByteSize())
@@ -92,12 +92,3 @@ def _describe(metadata: MessageMetadata, entry_bytes: int) -> dict[str, str]:
 
 def _header(field: str) -> str:
     return "X-Pulsar-" + field.replace("_", "-")
-
-
-def _format_time(time_ms: int) -> str:
-    """As date and time; what no calendar holds stays a number."""
-    try:
-        moment = datetime.fromtimestamp(time_ms // 1000, UTC)
-    except (OverflowError, OSError, ValueError):
-        return str(time_ms)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from urllib.parse import unquote
 
 import msgspec
 
 from magnetar.model.limit import Limits, check_local, check_properties, check_text, check_topic
 
-Check: TypeAlias = Callable[[Limits, str], None]
-
-
-def _row(name: str) -> Check:
-    def check(limits: Limits, text: str) -> None:
-        check_text(limits, name, text)
-
-    return check
-
-
-_PARTS: Final[Mapping[str, Check]] = {
-    "tenant": _row("tenant_name_bytes"),
-    "cluster": _row("tenant_name_bytes"),
-    "namespace": _row("namespace_name_bytes"),
-    "topic": check_local,
-    "subscription": _row("subscription_name_bytes"),
-    "key": _row("property_key_bytes"),
+_PARTS: Final[Mapping[str, str]] = {
+    "tenant": "tenant_name_bytes",
+    "cluster": "tenant_name_bytes",
+    "namespace": "namespace_name_bytes",
+    "subscription": "subscription_name_bytes",
+    "key": "property_key_bytes",
 }
-_OTHER: Final = _row("text_bytes")
+"""The row of the table of limits that each keeps to, if not `text_bytes`."""
 
 
 def check_parts(limits: Limits, parts: Mapping[str, str]) -> None:
     """The components of a path, still percent-encoded, by the names that the route gives them."""
     for name, part in parts.items():
-        _PARTS.get(name, _OTHER)(limits, unquote(part, errors="replace"))
+        text = unquote(part, errors="replace")
+        if name == "topic":
+            check_local(limits, text)
+        else:
+            check_text(limits, _PARTS.get(name, "text_bytes"), text)
 
 
 def check_payload(limits: Limits, payload: object, text_limit: str) -> None:

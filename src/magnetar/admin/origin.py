@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -37,12 +37,14 @@ def check_host(headers: Mapping[str, str], local_address: str, names: frozenset[
     by a name that is none of its own.
     """
     host = headers.get("host")
-    if host is None or not _is_loopback(local_address):
+    local = _parse_address(local_address)
+    if host is None or local is None or not local.is_loopback:
         return
     name = _name_of(host)
     if name is None:
         raise Forbidden("The Host header is not a name or an address with an optional port")
-    if not (_is_address(name) or name in names or name == "localhost"):
+    # An address cannot be pointed elsewhere.
+    if _parse_address(name) is None and name not in names and name != "localhost":
         raise Forbidden(
             f"The name {name!r} is not one of this broker's: set advertisedAddress to it,"
             " or switch authentication on"
@@ -64,17 +66,8 @@ def _name_of(host: str) -> str | None:
     return (found["address"] or found["name"].rstrip(".")).lower()
 
 
-def _is_address(name: str) -> bool:
-    """An address cannot be pointed elsewhere."""
+def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
     try:
-        ip_address(name)
+        return ip_address(text)
     except ValueError:
-        return False
-    return True
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ip_address(address).is_loopback
-    except ValueError:
-        return False
+        return None

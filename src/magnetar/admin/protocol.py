@@ -33,7 +33,9 @@ class HttpProtocol(HttpToolsProtocol):
         """Ends a TLS handshake that is under way."""
         self._limit = limit
         self._slots = slots
-        self._linger: LingeringTransport | None = None
+        self.is_connected = False
+        """Whether the connection was made, be it gone by now."""
+        self._linger: LingeringTransport
         self._head_bytes = 0
         self._is_in_head = True
         self._is_too_large = False
@@ -44,6 +46,7 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         idle_s = self._limit.idle_s_max
         self._linger = LingeringTransport(transport, self.loop, linger_s=idle_s)
+        self.is_connected = True
         super().connection_made(cast(asyncio.Transport, self._linger))
         self._watch_head()
 
@@ -51,20 +54,14 @@ class HttpProtocol(HttpToolsProtocol):
         self._unwatch_head()
         self._unwatch_reader()
         super().connection_lost(exc)
-        assert self._linger is not None
         self._linger.on_lost()
         self._slots.leave(self)
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether the connection was made, be it gone by now."""
-        return self._linger is not None
-
     def evict(self) -> None:
-        if self._linger is None:
-            self.give_up()
-        else:
+        if self.is_connected:
             self._linger.abort()
+        else:
+            self.give_up()
 
     def data_received(self, data: bytes) -> None:
         """The parser keeps what is not whole: count it. After the last answer all is dropped."""
@@ -115,7 +112,6 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_in_head = True
         if self._too_slow is None:
             self._watch_head()
-        assert self._linger is not None
         self._linger.is_request_whole = False
         certificate = self.transport.get_extra_info("peercert")
         self.scope["extensions"] = {"tls": {CERTIFICATE_NAME: common_name(certificate)}}
@@ -137,7 +133,6 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         if not self._has_wish:
-            assert self._linger is not None
             self._linger.is_request_whole = True
             super().on_message_complete()
 
@@ -160,7 +155,6 @@ class HttpProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         self._watch_reader()
-        assert self._linger is not None
         self._slots.unread.check_total(self._linger)
 
     def resume_writing(self) -> None:
@@ -169,7 +163,6 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _watch_reader(self) -> None:
         """A peer that reads nothing at all for long is not waited for."""
-        assert self._linger is not None
         unread = self._linger.unread_bytes
         self._too_deaf = self.loop.call_later(self._limit.idle_s_max, self._on_too_deaf, unread)
 
@@ -177,11 +170,9 @@ class HttpProtocol(HttpToolsProtocol):
         if self._too_deaf is not None:
             self._too_deaf.cancel()
             self._too_deaf = None
-            assert self._linger is not None
             self._slots.unread.forget(self._linger)
 
     def _on_too_deaf(self, unread_before: int) -> None:
-        assert self._linger is not None
         if self._linger.unread_bytes < unread_before:
             self._watch_reader()
         else:

@@ -33,7 +33,6 @@ class Request:
     path: str
     query: Mapping[str, tuple[str, ...]]
     headers: Mapping[str, str]
-    body: bytes
     caller: Caller = NOBODY
     is_tls: bool = False
     address: str = ""

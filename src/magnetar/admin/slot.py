@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from magnetar.admin.linger import LingeringTransport
 from magnetar.errors import ServiceNotReady
 
 
@@ -12,23 +13,12 @@ class Evictable(Protocol):
         """End the connection at once."""
 
 
-class Reader(Protocol):
-    """A connection whose peer does not read for now."""
-
-    address: str
-
-    @property
-    def unread_bytes(self) -> int: ...
-
-    def abort(self) -> None: ...
-
-
 class Unread(Protocol):
     """What all peers of the broker do not read."""
 
-    def check_total(self, connection: Reader) -> None: ...
+    def check_total(self, connection: LingeringTransport) -> None: ...
 
-    def forget(self, connection: Reader) -> None: ...
+    def forget(self, connection: LingeringTransport) -> None: ...
 
 
 class HttpSlots:

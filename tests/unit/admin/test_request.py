@@ -18,7 +18,7 @@ JSON_VALUES = st.recursive(
 
 
 def call(query: str = "", **parts: str) -> Call:
-    return Call(Request("GET", "/", parse_query(query), {}, b""), parts)
+    return Call(Request("GET", "/", parse_query(query), {}), parts)
 
 
 @pytest.mark.parametrize("body", [b"", b" \n", b"null"])

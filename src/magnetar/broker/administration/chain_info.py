@@ -63,11 +63,15 @@ def _describe_position(position: Position) -> Mapping[str, int]:
 def _describe_stat(stat: Stat) -> dict[str, Any]:
     return {
         "version": stat.version,
-        "creationDate": _format_time(stat.created_ms),
-        "modificationDate": _format_time(stat.modified_ms),
+        "creationDate": format_time(stat.created_ms),
+        "modificationDate": format_time(stat.modified_ms),
     }
 
 
-def _format_time(time_ms: int) -> str:
-    moment = datetime.fromtimestamp(time_ms // 1000, UTC)
+def format_time(time_ms: int) -> str:
+    """As date and time; what no calendar holds stays a number."""
+    try:
+        moment = datetime.fromtimestamp(time_ms // 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        return str(time_ms)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"
