@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from magnetar.cli.command import Argument, Flag, Options, Part, Switch, Verb
@@ -32,6 +33,10 @@ def _parse_id(text: str) -> MessageId:
         ) from None
 
 
+def _whole(value: int, unit: int) -> int:
+    return value if value < 0 else value // unit
+
+
 _READERS: Final[Mapping[Reader, Callable[[str], Any]]] = {
     Reader.SIZE: parse_size,
     Reader.DURATION_S: parse_duration_s,
@@ -39,6 +44,11 @@ _READERS: Final[Mapping[Reader, Callable[[str], Any]]] = {
     Reader.HASH: parse_hash,
     Reader.PAIRS: parse_pairs,
     Reader.DATETIME_MS: parse_datetime_ms,
+    Reader.DURATION_MIN: lambda text: _whole(parse_duration_s(text), 60),
+    Reader.SIZE_MB: lambda text: _whole(parse_size(text), 2**20),
+    Reader.FRACTION: float,
+    Reader.CONSTANT: str,
+    Reader.FILE: Path,
 }
 _KINDS: Final[Mapping[Kind, Callable[[str], Any]]] = {
     Kind.NUMBER: int,
@@ -66,7 +76,7 @@ def derive_verbs(operations: Iterable[Operation], group: str, own: Own) -> Itera
     for operation in operations:
         for verb in operation.verbs:
             if (verb.group or operation.noun.replace("_", "-")) == group:
-                parts = tuple(_part(each) for each in operation.parameters if each.help)
+                parts = tuple(derive_part(each) for each in operation.parameters if each.help)
                 run = own.get(operation.name) or _caller(operation)
                 if isinstance(run, Form):
                     parts, run = (*parts, *run.parts), _caller(operation, run)
@@ -80,7 +90,7 @@ def derive_verbs(operations: Iterable[Operation], group: str, own: Own) -> Itera
                 )
 
 
-def _part(parameter: Parameter) -> Part:
+def derive_part(parameter: Parameter) -> Part:
     if parameter.kind is Kind.FLAG:
         return Switch(parameter.flags, parameter.help)
     parse = _READERS[parameter.reader] if parameter.reader else _KINDS.get(parameter.kind, str)

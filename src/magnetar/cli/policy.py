@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from magnetar.cli.command import NAMESPACE, TOPIC, Flag, Options, Part, Switch, UsageError, Verb
-from magnetar.cli.value import parse_duration_ms, parse_duration_s, parse_list, parse_size
-from magnetar.operation.policy import AnyPolicy, At, Level, Option, Toggle, Unit
+from magnetar.cli.derive import derive_part
+from magnetar.operation.policy import AnyPolicy, At, Level, Toggle
 from magnetar.operation.policy_table import POLICIES, SUBSCRIPTION_RATE
+from magnetar.operation.row import Parameter, Reader
 
 _SENTENCES: Final = {"get": "show", "set": "set", "remove": "unset"}
 _APPLIED: Final = Switch(("-ap", "--applied"), "what holds, be it set here, above or by default")
@@ -19,47 +20,19 @@ _GLOBAL: Final = Switch(("-g", "--global"), "the setting for all clusters", "is_
 _NOWHERE: Final = At("")
 
 
-def _whole(parse: Callable[[str], int], unit: int) -> Callable[[str], int]:
-    """Count in a larger unit; a negative number stands for no limit and stays."""
-
-    def parse_whole(text: str) -> int:
-        value = parse(text)
-        return value if value < 0 else value // unit
-
-    return parse_whole
-
-
-_PARSERS: Final[Mapping[Unit, Callable[[str], Any]]] = {
-    "count": int,
-    "number": float,
-    "s": parse_duration_s,
-    "ms": parse_duration_ms,
-    "min": _whole(parse_duration_s, 60),
-    "bytes": parse_size,
-    "MB": _whole(parse_size, 2**20),
-    "names": parse_list,
-    "file": Path,
-}
-
-
-def _flag(option: Option, at: At) -> Flag | Switch:
-    names = tuple(name.format(name=at.name) for name in option.names)
-    help = option.help or at.what
-    if option.unit == "switch":
-        return Switch(names, help)
-    parse, required = _PARSERS.get(option.unit, str), option.required
-    default, choices = option.default, option.choices
-    return Flag(names, help, parse, required, default, choices, variable=option.variable)
+def _named(option: Parameter, at: At) -> Parameter:
+    flags = tuple(flag.format(name=at.name) for flag in option.flags)
+    return option._replace(flags=flags, help=option.help or at.what)
 
 
 def policy_parts(policy: AnyPolicy, at: At = _NOWHERE) -> Iterator[Part]:
     """The flags that a value is built from."""
     for option in policy.options or ():
         if isinstance(option, Toggle):
-            yield Switch(option.on.names, option.on.help)
-            yield Switch(option.off.names, option.off.help)
+            yield derive_part(option.on)
+            yield derive_part(option.off)
         else:
-            yield _flag(option, at)
+            yield derive_part(_named(option, at))
 
 
 def build_value(policy: AnyPolicy, options: Options, at: At = _NOWHERE) -> Any:
@@ -69,14 +42,14 @@ def build_value(policy: AnyPolicy, options: Options, at: At = _NOWHERE) -> Any:
         if isinstance(option, Toggle):
             value = _choose(option, options)
         else:
-            value = getattr(options, _flag(option, at).target)
-            if option.unit == "constant" and value is not None:
+            value = getattr(options, _named(option, at).option)
+            if option.reader is Reader.CONSTANT and value is not None:
                 value = value.upper().replace("-", "_")
-            if option.unit == "file":
+            if option.reader is Reader.FILE:
                 given = {} if value is None else _read(value)
                 continue
         if value is not None:
-            given[option.field] = value
+            given[option.field if isinstance(option, Toggle) else option.name] = value
         if isinstance(option, Toggle) and option.only_on and not value:
             break
     if not policy.options:
@@ -87,12 +60,11 @@ def build_value(policy: AnyPolicy, options: Options, at: At = _NOWHERE) -> Any:
 
 
 def _choose(toggle: Toggle, options: Options) -> bool | None:
-    on, off = (Switch(each.names, each.help) for each in (toggle.on, toggle.off))
-    is_on, is_off = (bool(getattr(options, each.target)) for each in (on, off))
+    is_on, is_off = (bool(getattr(options, each.option)) for each in (toggle.on, toggle.off))
     if toggle.absent == "off":
         return is_on
     if is_on == is_off and (is_on or toggle.absent == "refused"):
-        raise UsageError(f"magnetar: give one of {on.names[-1]} and {off.names[-1]}")
+        raise UsageError(f"magnetar: give one of {toggle.on.flags[-1]} and {toggle.off.flags[-1]}")
     return None if is_on == is_off else is_on
 
 
@@ -118,7 +90,7 @@ def _verbs(policy: AnyPolicy, at: At, level: Level) -> Iterator[Verb]:
     owner: tuple[Part, ...] = (TOPIC if is_topic else NAMESPACE,)
     whose: tuple[Part, ...] = (_SUBSCRIPTION,) if is_topic and policy is SUBSCRIPTION_RATE else ()
     scope: tuple[Part, ...] = (*whose, _GLOBAL) if is_topic else ()
-    key = () if policy.key is None else (_flag(policy.key, at),)
+    key = () if policy.key is None else (derive_part(policy.key),)
 
     def call(action: str, admin: Any, options: Options, *value: Any, **query: Any) -> Any:
         if whose:
@@ -133,7 +105,7 @@ def _verbs(policy: AnyPolicy, at: At, level: Level) -> Iterator[Verb]:
     def kept(options: Options) -> dict[str, Any]:
         if policy.key is None:
             return {}
-        return {policy.key.field: getattr(options, _flag(policy.key, at).target)}
+        return {policy.key.name: getattr(options, policy.key.option)}
 
     def get(admin: Any, options: Options) -> Any:
         return call("get", admin, options, **({"applied": options.applied} if is_topic else {}))

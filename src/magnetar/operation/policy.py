@@ -9,18 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Final,
-    Generic,
-    Literal,
-    NamedTuple,
-    TypeAlias,
-    TypeVar,
-    cast,
-    get_args,
-)
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+from magnetar.operation.row import REQUIRED, Kind, Parameter, Reader
 
 if TYPE_CHECKING:
     from magnetar.model.policy import BacklogQuota, RetentionPolicies
@@ -33,66 +24,43 @@ class Level(StrEnum):
     TOPIC = "topic"
 
 
-Unit: TypeAlias = Literal[
-    "text",
-    "count",
-    "number",
-    "s",
-    "ms",
-    "min",
-    "bytes",
-    "MB",
-    "names",
-    "constant",
-    "switch",
-    "file",
-]
-"""What a flag is given, and so how it is read. A constant is a choice that REST spells in capitals,
-a switch has no value, a file holds a JSON object whose members other flags replace.
-"""
-
-
-class Option(NamedTuple):
-    """A flag that fills the `field` of the value, or is the value."""
-
-    names: tuple[str, ...]
-    """`{name}` is the name of the policy at its level."""
-    help: str
-    """The policy's sentence where it is empty."""
-    field: str = ""
-    unit: Unit = "text"
-    required: bool = False
-    default: int | float | str | None = None
-    choices: tuple[str, ...] = ()
-    variable: str | None = None
-
-
-_READ: Final[Mapping[str, Callable[[str], int | float]]] = {
-    "count": int,
-    "number": float,
-    "ms": int,
+_UNITS: Final[Mapping[str, Kind | Reader]] = {
+    "text": Kind.TEXT,
+    "count": Kind.NUMBER,
+    "switch": Kind.FLAG,
+    "names": Kind.NAMES,
+    "number": Reader.FRACTION,
+    "s": Reader.DURATION_S,
+    "ms": Reader.DURATION_MS,
+    "min": Reader.DURATION_MIN,
+    "bytes": Reader.SIZE,
+    "MB": Reader.SIZE_MB,
+    "constant": Reader.CONSTANT,
+    "file": Reader.FILE,
 }
 
 
-def option(text: str, *choices: str) -> Option:
-    """An option written as a line: flags, then `unit!` if it is required or `unit=default`, then
-    `.field`, then the help behind a colon.
+def option(text: str, *choices: str) -> Parameter:
+    """A flag that fills a member of the value, or is the value, written as a line: its names, then
+    `unit!` if it is required or `unit=preset`, then `.member`, then the help behind a colon.
+
+    `{name}` is the name of the policy at its level, and its sentence is the help of what has none.
     """
     head, _, help = text.partition(":")
     words = head.split()
-    names = tuple(word for word in words if word.startswith("-"))
-    kind = next((word for word in words if word[0] not in "-."), "text")
-    kind, _, default = kind.partition("=")
-    unit = kind.rstrip("!")
-    assert unit in get_args(Unit), text
-    return Option(
-        names,
-        help.strip(),
+    flags = tuple(word for word in words if word[0] == "-")
+    unit = next((word for word in words if word[0] not in "-."), "text")
+    unit, _, preset = unit.partition("=")
+    read = _UNITS[unit.rstrip("!")]
+    return Parameter(
         next((word[1:] for word in words if word[0] == "."), ""),
-        cast(Unit, unit),
-        kind.endswith("!"),
-        _READ.get(unit, str)(default) if default else None,
-        choices,
+        read if isinstance(read, Kind) else Kind.TEXT,
+        default=REQUIRED if unit.endswith("!") else None,
+        help=help.strip(),
+        flags=flags,
+        reader=read if isinstance(read, Reader) else None,
+        choices=choices,
+        preset=preset,
     )
 
 
@@ -102,8 +70,8 @@ class Toggle(NamedTuple):
     field: str = ""
     absent: Literal["refused", "off", "unset"] = "refused"
     """What it means that neither is given."""
-    on: Option = option("-e --enable: switch it on")
-    off: Option = option("-d --disable: switch it off")
+    on: Parameter = option("-e --enable switch: switch it on")
+    off: Parameter = option("-d --disable switch: switch it off")
     only_on: bool = False
     """Whether the other options count only when it is on."""
 
@@ -200,12 +168,12 @@ class Policy(NamedTuple, Generic[T]):
     """Its name among the policies in force; empty where that is several, or none."""
     combine: Combine = "first"
     check: Check[T] | None = None
-    options: tuple[Option | Toggle, ...] | None = None
+    options: tuple[Parameter | Toggle, ...] | None = None
     """None: there are no verbs for it. Without any option the value is that of a bodyless write."""
     aliases: tuple[str, ...] = ()
     """Other words for the row's name; a level with a name of its own has none."""
-    key: Option | None = None
-    """Which of several values is meant; its field names the query parameter."""
+    key: Parameter | None = None
+    """Which of several values is meant; its name is that of the query parameter."""
     listed: bool = True
     """Whether clients know it by name."""
     routed: bool = True

@@ -45,7 +45,7 @@ def policy_table(level: Level, policies: Iterable[AnyPolicy] = POLICIES) -> Tabl
         at = policy.at(level)
         if at is None or not policy.routed:
             continue
-        key = () if policy.key is None else (_key(policy.key.field, policy.key.default),)
+        key = () if policy.key is None else (_key(policy.key),)
         calls = (
             ("GET", at.read_path, (_APPLIED, *scope) if is_topic else ()),
             (at.write, at.path, (*scope, _value(level, at), *key)),
@@ -74,8 +74,8 @@ def _value(level: Level, at: At) -> Parameter:
     return body("value", Kind.DOCUMENT, missing=describe_missing(at.path), policy=at.path)
 
 
-def _key(wire: str, default: object) -> Parameter:
-    return Parameter("key", wire=wire, default=str(default))
+def _key(key: Parameter) -> Parameter:
+    return Parameter("key", wire=key.name, default=key.preset)
 
 
 NAMESPACE_TABLE: Final = policy_table(Level.NAMESPACE)

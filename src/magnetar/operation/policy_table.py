@@ -16,11 +16,11 @@ from magnetar.operation.policy import (
     At,
     Check,
     Combine,
-    Option,
     Policy,
     Toggle,
     option,
 )
+from magnetar.operation.row import Parameter
 
 if TYPE_CHECKING:
     from magnetar.model.policy import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
 
 _CLUSTERS: Final = (option("-c --clusters names!: names, with commas"),)
-_OFF_BY_DEFAULT: Final = option("-d --disable: switch it off (the default)")
+_OFF_BY_DEFAULT: Final = option("-d --disable switch: switch it off (the default)")
 _PAUSE: Final = At(
     "dispatcherPauseOnAckStatePersistentEnabled",
     "dispatcherPauseOnAckStatePersistent",
@@ -97,20 +97,18 @@ def _threshold(path: str, inside: str, older: str, *, remove: str = "", operatio
     )
 
 
-def _scale_rates() -> tuple[Option, ...]:
+def _scale_rates() -> tuple[Parameter, ...]:
     return tuple(
-        Option(
-            (f"--{act}-{kind}-rate-{way}",),
-            f"{act} {side} so many {'messages' if kind == 'msg' else kind}/s {way}{example}",
-            f"{act}{kind.title()}Rate{way.title()}Threshold",
-            "number" if kind == "msg" else "bytes",
+        option(
+            f"--{act}-{kind}-rate-{way} {unit} .{act}{kind.title()}Rate{way.title()}Threshold:"
+            f" {act} {side} so many {'messages' if kind == 'msg' else kind}/s {way}{example}"
         )
         for act, side, size in (("split", "above", "50M"), ("merge", "below", "5M"))
-        for kind, way, example in (
-            ("msg", "in", ""),
-            ("msg", "out", ""),
-            ("bytes", "in", f", such as {size}"),
-            ("bytes", "out", ""),
+        for kind, unit, way, example in (
+            ("msg", "number", "in", ""),
+            ("msg", "number", "out", ""),
+            ("bytes", "bytes", "in", f", such as {size}"),
+            ("bytes", "bytes", "out", ""),
         )
     )
 
@@ -124,8 +122,8 @@ AUTO_SCALE: Final[Policy[dict[str, object]]] = Policy(
         Toggle(
             "enabled",
             "unset",
-            option("-e --enable: let topics split and merge by themselves"),
-            option("-d --disable: let them stay as they are"),
+            option("-e --enable switch: let topics split and merge by themselves"),
+            option("-d --disable switch: let them stay as they are"),
         ),
         option("--max-segments count .maxSegments: active segments at most"),
         option("--min-segments count .minSegments: active segments at least"),
@@ -215,7 +213,7 @@ POLICIES: Final[tuple[AnyPolicy, ...]] = (
         check=check.check_delayed_delivery,
         options=(
             Toggle("active"),
-            option("-t --time ms=1000 .tickTime: how exact, such as 1s (1s)"),
+            option("-t --time ms=1 .tickTime: how exact, such as 1s (1s)"),
             option("-md --maxDelay ms=0 .maxDeliveryDelayInMillis: longest delay, 0 without limit"),
         )),
     Policy("inactive-topic-policies", "when unused topics are deleted", At("inactiveTopicPolicies"),
@@ -227,8 +225,8 @@ POLICIES: Final[tuple[AnyPolicy, ...]] = (
         check=check.check_inactive_topic,
         options=(
             Toggle("deleteWhileInactive", "refused",
-                option("-e --enable-delete-while-inactive: delete unused topics"),
-                option("-d --disable-delete-while-inactive: keep unused topics")),
+                option("-e --enable-delete-while-inactive switch: delete unused topics"),
+                option("-d --disable-delete-while-inactive switch: keep unused topics")),
             option("-t --max-inactive-duration s! .maxInactiveDurationSeconds: unused for how"
                 " long, such as 3h"),
             option("-m --delete-mode text! .inactiveTopicDeleteMode: what counts as unused",

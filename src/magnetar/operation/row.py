@@ -42,6 +42,14 @@ class Reader(Enum):
     PAIRS = "pairs"
     """Several pairs in one word."""
     DATETIME_MS = "datetime_ms"
+    DURATION_MIN = "duration_min"
+    """Whole minutes; a negative number stands for no limit and stays."""
+    SIZE_MB = "size_mb"
+    FRACTION = "fraction"
+    CONSTANT = "constant"
+    """A choice that REST spells in capitals."""
+    FILE = "file"
+    """With a JSON object, whose members other flags replace."""
 
 
 class Place(Enum):
