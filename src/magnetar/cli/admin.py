@@ -6,7 +6,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from magnetar.cli.command import (
     Argument,
@@ -22,8 +22,10 @@ from magnetar.cli.derive import derive_verbs
 from magnetar.cli.output import format_lines, format_result
 from magnetar.cli.security import make_authentication, make_tls
 from magnetar.cli.table import ADMIN_PARTS
-from magnetar.client.admin import AdminClient
 from magnetar.operation.row import Table
+
+if TYPE_CHECKING:
+    from magnetar.client.admin import AdminClient
 
 
 class Group(NamedTuple):
@@ -121,9 +123,10 @@ def run(words: list[str]) -> int:
 
 def _call(program: str, verb: Verb, words: list[str]) -> int:
     options = build_parser(program, verb.help, verb.parts, ADMIN_PARTS).parse_args(words)
+    make_client: type[AdminClient] = _load("client.admin:AdminClient")
     with (
         warnings.catch_warnings(record=True, action="always", category=UserWarning) as notes,
-        AdminClient(
+        make_client(
             options.admin_url,
             authentication=make_authentication(options),
             tls=make_tls(options),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -41,6 +40,8 @@ def parse_duration_ms(text: str) -> int:
 
 def parse_datetime_ms(text: str) -> int:
     """ISO 8601; a time without zone is UTC."""
+    from datetime import UTC, datetime
+
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
