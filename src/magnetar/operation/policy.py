@@ -179,6 +179,12 @@ class Policy(NamedTuple, Generic[T]):
     routed: bool = True
     """Whether its routes are made from this row."""
 
+    def place(self, level: Level) -> At:
+        """The level as it is written, for a level that has it."""
+        found = self.topic if level is Level.TOPIC else self.namespace
+        assert found is not None, f"{self.name} is no policy of a {level}"
+        return found
+
     def at(self, level: Level) -> At | None:
         """The level with all names filled in."""
         found = self.topic if level is Level.TOPIC else self.namespace
@@ -193,12 +199,6 @@ class Policy(NamedTuple, Generic[T]):
             read_path=found.read_path or path,
             remove_path=found.remove_path or path,
         )
-
-    def level(self, level: Level) -> At:
-        """The same for a level that is known to have it."""
-        at = self.at(level)
-        assert at is not None, f"{self.name} is no policy of a {level}"
-        return at
 
 
 AnyPolicy: TypeAlias = Policy[Any]

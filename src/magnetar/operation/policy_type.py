@@ -18,7 +18,7 @@ _TYPES: Final = {
 
 def value_type(policy: AnyPolicy, level: Level, *, all_keys: bool = False) -> Any:
     """What a value is read as: the type of the record's field, or of what it holds for each key."""
-    at = policy.level(level)
+    at = policy.place(level)
     if at.spread:
         return value_type(policy, Level.NAMESPACE)
     kind = _without_none(_TYPES[level][at.older if at.inside else at.field])

@@ -43,6 +43,20 @@ _AUTO_UPDATE: Final[Mapping[SchemaAutoUpdateStrategy, CompatibilityStrategy]] = 
     SchemaAutoUpdateStrategy.FULL_TRANSITIVE: CompatibilityStrategy.FULL_TRANSITIVE,
 }
 
+_BELOW, _ABOVE = Level.TOPIC, Level.NAMESPACE
+_BOTH: Final = [each for each in POLICIES if each.topic and each.namespace]
+_OTHERS: Final = [
+    each for each in _BOTH if each.place(_BELOW).spread or each.place(_ABOVE).by_cluster
+]
+_ALIKE: Final = [
+    (each.place(_BELOW).field, each.place(_ABOVE).field) for each in _BOTH if each not in _OTHERS
+]
+"""Fields of a topic that hold what a field of its namespace does; the others take more."""
+
+_IN_FORCE: Final = [
+    (each.effective, each.place(_BELOW).field, each.combine) for each in POLICIES if each.effective
+]
+
 T = TypeVar("T")
 
 
@@ -216,13 +230,11 @@ def decide_auto_topic_creation(
 
 def plan_namespace_level(namespace: Policies, *, cluster: str) -> TopicPolicies:
     """A namespace's policies in the shape of a topic's, as one cluster sees them."""
-    fields: dict[str, Any] = {}
-    for policy in POLICIES:
-        at = policy.namespace
-        if policy.topic is None or at is None:
-            continue
+    fields = {name: getattr(namespace, field) for name, field in _ALIKE}
+    for policy in _OTHERS:
+        at = policy.place(Level.NAMESPACE)
         value = read_value(policy, Level.NAMESPACE, namespace, cluster=cluster)
-        if value is None and at.by_cluster and at.older:
+        if value is None and at.older:
             value = getattr(namespace, at.older).get(cluster)
         fields |= spell_value(policy, Level.TOPIC, value)
     fields["subscriptionTypesEnabled"] = _known_types(namespace.subscription_types_enabled)
@@ -272,23 +284,17 @@ class _Levels:
 
     def combine(self) -> dict[str, Any]:
         """The policies in force that are one row each, by their names."""
-        return {
-            policy.effective: self._combine(policy.topic.field, policy.combine)
-            for policy in POLICIES
-            if policy.topic is not None and policy.effective
-        }
+        return {name: self._combine(field, how) for name, field, how in _IN_FORCE}
 
-    def _combine(self, name: str, how: Combine) -> Any:
+    def _combine(self, field: str, how: Combine) -> Any:
         for level in self._levels:
-            value = getattr(level, name)
-            match how:
-                case "first" if value is not None:
-                    if value is not CompatibilityStrategy.UNDEFINED:
-                        return value
-                case "count" if value is not None and value >= 0:
-                    return value
-                case "rate" if (limit := limit_rate(value)) is not None:
-                    return limit
+            value = getattr(level, field)
+            if value is None or value is CompatibilityStrategy.UNDEFINED:
+                continue
+            if how == "rate":
+                value = limit_rate(value)
+            if how == "first" or (value is not None and (how == "rate" or value >= 0)):
+                return value
         return 0 if how == "count" else None
 
     def quota(self, kind: BacklogQuotaType) -> BacklogLimit:

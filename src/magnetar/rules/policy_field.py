@@ -26,7 +26,7 @@ def read_value(
     policy: AnyPolicy, level: Level, record: Policies | TopicPolicies, *, cluster: str
 ) -> Any:
     """What the record says, or None; all values by key where there are several."""
-    at = policy.level(level)
+    at = policy.place(level)
     if at.spread:
         members = {member: getattr(record, field) for member, field in at.spread}
         if members[at.spread[0][0]] is None:
@@ -44,7 +44,7 @@ def read_value(
 
 def spell_value(policy: AnyPolicy, level: Level, value: Any) -> dict[str, Any]:
     """The fields of a record that hold this value; None is what a record without it has."""
-    at = policy.level(level)
+    at = policy.place(level)
     if at.spread:
         return {field: None if value is None else getattr(value, of) for of, field in at.spread}
     return {at.field: getattr(_UNSET[level], at.field) if value is None else value}
@@ -54,7 +54,7 @@ def apply_value(
     policy: AnyPolicy, level: Level, record: R, value: Any, *, cluster: str, key: str = ""
 ) -> R:
     """The record with this value; None removes it."""
-    at = policy.level(level)
+    at = policy.place(level)
     if isinstance(value, BacklogQuota):
         value = structs.replace(value, limit=value.size, limitSize=value.size)
     name: str = cluster if at.by_cluster else at.inside
@@ -85,7 +85,8 @@ def parse_key(text: str | None) -> BacklogQuotaType:
 
 def check_value(policy: AnyPolicy, value: object, context: Context) -> None:
     """Raise the refusal that an administrator is answered with."""
-    at = policy.level(context.level)
+    at = policy.at(context.level)
+    assert at is not None
     if policy.check is not None and at.checked != "never":
         policy.check(value, context._replace(name=at.said))
     kind = value_type(policy, context.level)
