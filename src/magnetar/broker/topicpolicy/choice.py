@@ -66,9 +66,11 @@ def start_topic_policies(kept: TopicPoliciesService, service: Service) -> None:
     # As when it was made: it may be anybody's.
     except Exception as error:
         name = service.config.topicPoliciesServiceClassName
-        raise InvalidConfiguration(
-            f"topicPoliciesServiceClassName: {name} does not start: {error!r}"
-        ) from error
+        raise _invalid(f"{name} does not start: {error!r}") from error
+
+
+def _invalid(sentence: str) -> InvalidConfiguration:
+    return InvalidConfiguration(f"topicPoliciesServiceClassName: {sentence}")
 
 
 def _make(name: str, make: Callable[[], Made]) -> Made:
@@ -78,9 +80,7 @@ def _make(name: str, make: Callable[[], Made]) -> Made:
         raise
     # A backend of somebody else's may fail in any way; the operator must learn which one it was.
     except Exception as error:
-        raise InvalidConfiguration(
-            f"topicPoliciesServiceClassName: {name} cannot be made: {error!r}"
-        ) from error
+        raise _invalid(f"{name} cannot be made: {error!r}") from error
 
 
 def _find(name: str) -> Callable[[Resources, Clock], TopicPoliciesService]:
@@ -93,9 +93,9 @@ def _find(name: str) -> Callable[[Resources, Clock], TopicPoliciesService]:
         found = _import(name)
         return lambda resources, clock: _check(name, found())
     known = [*_KINDS, *sorted(point.name for point in entry_points(group=GROUP))]
-    raise InvalidConfiguration(
-        f"topicPoliciesServiceClassName: no backend is called {name!r}; there are"
-        f" {', '.join(known)}, and any class of a Python package, as package.module.Class"
+    raise _invalid(
+        f"no backend is called {name!r}; there are {', '.join(known)}, and any class of a Python"
+        " package, as package.module.Class"
     )
 
 
@@ -112,34 +112,22 @@ def _import(name: str) -> type[TopicPoliciesService]:
     try:
         found = getattr(import_module(module), attribute, None)
     except ImportError as error:
-        raise InvalidConfiguration(
-            f"topicPoliciesServiceClassName: {name} cannot be imported: {error}"
-        ) from None
+        raise _invalid(f"{name} cannot be imported: {error}") from None
     if found is None:
-        raise InvalidConfiguration(
-            f"topicPoliciesServiceClassName: {module} has no class {attribute}"
-        )
+        raise _invalid(f"{module} has no class {attribute}")
     if not isinstance(found, type) or not issubclass(found, TopicPoliciesService):
-        raise InvalidConfiguration(
-            f"topicPoliciesServiceClassName: {name} is no class of TopicPoliciesService"
-        )
+        raise _invalid(f"{name} is no class of TopicPoliciesService")
     return found
 
 
 def _check(name: str, made: object) -> TopicPoliciesService:
     if not isinstance(made, TopicPoliciesService):
-        raise InvalidConfiguration(
-            f"topicPoliciesServiceClassName: {name} makes a {type(made).__name__},"
-            " which is no TopicPoliciesService"
-        )
+        raise _invalid(f"{name} makes a {type(made).__name__}, which is no TopicPoliciesService")
     kind = type(made)
     if (
         kind.register_listener is TopicPoliciesService.register_listener
         and kind.register_listener_async is TopicPoliciesService.register_listener_async
     ):
-        raise InvalidConfiguration(
-            f"topicPoliciesServiceClassName: {name} offers neither register_listener_async nor"
-            " register_listener"
-        )
+        raise _invalid(f"{name} offers neither register_listener_async nor register_listener")
     made.name = made.name or name
     return made
