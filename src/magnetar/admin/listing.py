@@ -20,12 +20,12 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 async def list_response(listing: Listing, call: Call) -> object:
-    if wants_lines(call):
+    if _wants_lines(call):
         return await _stream(listing.runs())
     return await listing.names()
 
 
-def wants_lines(call: Call) -> bool:
+def _wants_lines(call: Call) -> bool:
     asked = call.query("format")
     if not asked:
         return NDJSON in call.request.headers.get("accept", "").lower()

@@ -10,20 +10,14 @@ import msgspec
 from magnetar.admin.response import JSON
 from magnetar.admin.route import Body, Query, Route
 from magnetar.model.document import decode_json
+from magnetar.operation.row import Kind, Place
+from magnetar.operation.table import all_operations
 
 _INTEGER_PARTS: Final = frozenset(
-    (
-        "count",
-        "seconds",
-        "timestamp",
-        "number",
-        "ledger",
-        "entry",
-        "version",
-        "segment",
-        "left",
-        "right",
-    )
+    each.wire_name
+    for operation in all_operations()
+    for each in operation.parameters
+    if each.place is Place.PATH and each.kind is Kind.NUMBER
 )
 _EXAMPLES: Final[Mapping[str, str | int]] = {
     "tenant": "public",

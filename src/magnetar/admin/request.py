@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, unquote
 
 import msgspec
 
-from magnetar.admin.unknown_field import find_unknown
+from magnetar.admin.unknown_field import find_unknown, is_struct
 from magnetar.errors import BadRequest, BrokerError, InvalidName, PreconditionFailed
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.model.document import decode_json
@@ -71,10 +71,13 @@ class Call:
 
     @property
     def namespace(self) -> NamespaceName:
+        return self._read_namespace("Namespace name is not valid")
+
+    def _read_namespace(self, sentence: str) -> NamespaceName:
         try:
             return NamespaceName(self.tenant, self.text("namespace"))
         except InvalidName:
-            raise InvalidName("Namespace name is not valid") from None
+            raise InvalidName(sentence) from None
 
     @property
     def domain(self) -> TopicDomain:
@@ -84,10 +87,7 @@ class Call:
     def topic(self) -> TopicName:
         """The topic's component is form-encoded: `+` is a space, `%2F` a slash of the name."""
         domain = self.domain if "domain" in self.parts else TopicDomain.PERSISTENT
-        try:
-            namespace = NamespaceName(self.tenant, self.text("namespace"))
-        except InvalidName:
-            raise InvalidName("Tenant name or namespace is not valid") from None
+        namespace = self._read_namespace("Tenant name or namespace is not valid")
         try:
             local = decode_local(self.parts["topic"])
             if local != local.strip() or ("/" in local and domain not in _SLASHED):
@@ -194,16 +194,12 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _without_blank_choices(value: Any, schema: Any) -> Any:
-    if not (isinstance(value, dict) and _is_struct(schema)):
+    if not (isinstance(value, dict) and is_struct(schema)):
         return value
     choices = {
         field.encode_name for field in msgspec.structs.fields(schema) if _is_choice(field.type)
     }
     return {key: each for key, each in value.items() if each != "" or key not in choices}
-
-
-def _is_struct(schema: Any) -> bool:
-    return isinstance(schema, type) and issubclass(schema, msgspec.Struct)
 
 
 def _is_choice(kind: Any) -> bool:

@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 import uvicorn
@@ -42,40 +43,33 @@ def open_socket(host: str, port: int) -> socket.socket:
     return listener
 
 
+@dataclass(frozen=True, slots=True)
 class HttpDoor:
     """Makes a protocol of each connection that comes to one port."""
 
-    def __init__(
-        self,
-        make_protocol: Callable[[], HttpProtocol],
-        slots: HttpSlots,
-        tls: ssl.SSLContext | None,
-        *,
-        handshake_s_max: float,
-    ) -> None:
-        self._make_protocol = make_protocol
-        self._slots = slots
-        self._tls = tls
-        self._handshake_s_max = handshake_s_max
-        self._refused = PacedLog(_log)
+    make_protocol: Callable[[], HttpProtocol]
+    slots: HttpSlots
+    tls: ssl.SSLContext | None
+    handshake_s_max: float
+    refused: PacedLog = field(default_factory=lambda: PacedLog(_log))
 
     async def serve(self, accepted: socket.socket, host: str) -> None:
         """A TLS handshake takes a place, and may lose it, like any connection without a request."""
-        protocol = self._make_protocol()
+        protocol = self.make_protocol()
         try:
-            self._slots.enter(protocol)
+            self.slots.enter(protocol)
         except ServiceNotReady as refusal:
             accepted.close()
-            self._refused.warning("connection refused", address=host, reason=refusal.sentence)
+            self.refused.warning("connection refused", address=host, reason=refusal.sentence)
             return
         task = asyncio.current_task()
         assert task is not None
         protocol.give_up = task.cancel
         try:
-            await attach(accepted, protocol, self._tls, handshake_s_max=self._handshake_s_max)
+            await attach(accepted, protocol, self.tls, handshake_s_max=self.handshake_s_max)
         finally:
             if not protocol.is_connected:
-                self._slots.leave(protocol)
+                self.slots.leave(protocol)
 
 
 class _Server(uvicorn.Server):
@@ -127,7 +121,7 @@ async def serving(
                 if running.done():
                     raise ServiceNotReady(f"the web port {bound_port} could not be served")
                 await asyncio.sleep(_POLL_S)
-            door = HttpDoor(make_protocol, app.slots, tls, handshake_s_max=limit.handshake_s_max)
+            door = HttpDoor(make_protocol, app.slots, tls, limit.handshake_s_max)
             try:
                 async with accepting(listener, door.serve):
                     yield bound_port

@@ -37,7 +37,7 @@ def find_unknown(value: Any, schema: Any, *, strict: bool = False) -> str | None
 
 def _find(value: Any, schema: Any, strict: bool) -> Iterator[str]:
     origin, parts = get_origin(schema), get_args(schema)
-    if _is_struct(schema):
+    if is_struct(schema):
         if isinstance(value, dict):
             yield from _find_in_object(value, schema, strict)
     elif not _has_struct(schema):
@@ -86,12 +86,12 @@ def _show(name: str) -> str:
     return repr(name if len(name) <= _SHOWN_MAX else name[:_SHOWN_MAX] + "…")
 
 
-def _is_struct(schema: Any) -> bool:
+def is_struct(schema: Any) -> bool:
     return isinstance(schema, type) and issubclass(schema, msgspec.Struct)
 
 
 def _has_struct(schema: Any) -> bool:
-    return _is_struct(schema) or any(_has_struct(each) for each in get_args(schema))
+    return is_struct(schema) or any(_has_struct(each) for each in get_args(schema))
 
 
 def _is_optional(kind: Any) -> bool:

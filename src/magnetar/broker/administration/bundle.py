@@ -14,6 +14,7 @@ from magnetar.broker.persistent import PersistentTopic
 from magnetar.errors import Conflict, PreconditionFailed, SubscriptionNotFound, TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_stored_topic
 from magnetar.model.policy import BundlesData, LocalPolicies
+from magnetar.operation.row import DOMAINS
 from magnetar.rules.bundle import (
     bundle_of,
     check_range,
@@ -32,7 +33,6 @@ _ALGORITHMS: Final = (
     "specified_positions_divide",
     "flow_or_qps_equally_divide",
 )
-_DOMAINS: Final = (TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT)
 
 
 @carries_out("namespaces.bundles")
@@ -58,7 +58,7 @@ async def boundaries_of(service: Service, namespace: NamespaceName) -> tuple[str
 
 
 async def regular_topics(service: Service, namespace: NamespaceName) -> Sequence[TopicName]:
-    found = [await service.list_topics(namespace, domain) for domain in _DOMAINS]
+    found = [await service.list_topics(namespace, domain) for domain in DOMAINS]
     return [parse_stored_topic(full) for names in found for full in names]
 
 

@@ -32,6 +32,7 @@ from magnetar.model.name import (
 )
 from magnetar.model.policy import Policies
 from magnetar.model.validation import check_topic_buckets, check_topic_buckets_kept
+from magnetar.operation.row import DOMAINS
 from magnetar.rules.bundle import plan_bundles
 from magnetar.rules.policy_field import check_policies
 from magnetar.rules.system import SYSTEM_NAMESPACE, is_system_topic
@@ -169,7 +170,7 @@ async def _has_user_topics(
 ) -> bool:
     if not all(is_system_topic(topic) for topic in topics):
         return True
-    for domain in (TopicDomain.PERSISTENT, TopicDomain.NON_PERSISTENT):
+    for domain in DOMAINS:
         if await service.resources.partitioned.list(namespace, domain):
             return True
     return False

@@ -76,17 +76,17 @@ async def create_partitioned(
     if is_system_topic(topic):
         raise BadRequest(f"Create topic {topic} is not allowed: the name is the system's")
     await check_namespace(service, topic.namespace)
-    count = _count(partitions)
+    asked = _read_count(partitions)
+    count = asked.partitions
     check_partitions(count, partitions_max=_limit(service))
     await check_new(service, topic)
     await _check_room(service, topic, count)
-    properties = partitions.properties if isinstance(partitions, PartitionCount) else None
-    await service.resources.partitioned.create(topic, count, properties)
+    await service.resources.partitioned.create(topic, count, asked.properties)
     await _create_missing(service, [topic.partition(index) for index in range(count)])
 
 
-def _count(partitions: int | PartitionCount) -> int:
-    return partitions.partitions if isinstance(partitions, PartitionCount) else partitions
+def _read_count(body: int | PartitionCount) -> PartitionCount:
+    return PartitionCount(partitions=body) if isinstance(body, int) else body
 
 
 def _limit(service: Service) -> int:
@@ -124,7 +124,7 @@ async def update_partitioned(
     """
     _check_base(topic)
     await check_regular(service, topic)
-    count = _count(partitions)
+    count = _read_count(partitions).partitions
     metadata = await service.resources.partitioned.get(topic)
     if metadata is None:
         raise Conflict(f"Topic {topic} is not the partitioned topic.")

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Final, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 Function: TypeAlias = Callable[..., Awaitable[object]]
+F = TypeVar("F", bound="Callable[Concatenate[Service, ...], Awaitable[object]]")
 
 FUNCTIONS: Final[dict[str, Function]] = {}
 """By the name of the operation."""
 
 
-def carries_out(
-    *names: str,
-) -> Callable[
-    [Callable[Concatenate[Service, P], Awaitable[R]]],
-    Callable[Concatenate[Service, P], Awaitable[R]],
-]:
+def carries_out(*names: str) -> Callable[[F], F]:
     """The function takes the broker, and by name the parameters of the operation's row."""
 
-    def register(
-        function: Callable[Concatenate[Service, P], Awaitable[R]],
-    ) -> Callable[Concatenate[Service, P], Awaitable[R]]:
+    def register(function: F) -> F:
         for name in names:
             assert name not in FUNCTIONS, f"{name} is carried out twice"
             FUNCTIONS[name] = function

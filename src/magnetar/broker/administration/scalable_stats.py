@@ -76,7 +76,7 @@ async def get_segments(service: Service, topic: TopicName) -> Mapping[str, Any]:
 async def get_segment_stats(
     service: Service, topic: TopicName, segment: SegmentId
 ) -> Mapping[str, Any]:
-    found = await _find(service, topic, segment)
+    found = (await service.scalable.metadata(topic)).layout.get(segment)
     stats = await topic_stats(service, found.name_in(topic))
     return {**await _describe_segment(service, topic, found), **stats}
 
@@ -102,12 +102,12 @@ async def get_last_sequence_id(
     raise ServiceNotReady(f"{live.name} is still storing what {producer} sent")
 
 
-async def _find(service: Service, topic: TopicName, segment: SegmentId) -> Segment:
-    return (await service.scalable.metadata(topic)).layout.get(segment)
+async def _name_of(service: Service, topic: TopicName, segment: SegmentId) -> TopicName:
+    return (await service.scalable.metadata(topic)).layout.get(segment).name_in(topic)
 
 
 async def _load(service: Service, topic: TopicName, segment: SegmentId) -> PersistentTopic:
-    live = await service.load_topic((await _find(service, topic, segment)).name_in(topic))
+    live = await service.load_topic(await _name_of(service, topic, segment))
     assert isinstance(live, PersistentTopic), "segments keep what they are sent"
     return live
 
@@ -147,8 +147,7 @@ async def get_decisions(service: Service, topic: TopicName) -> Sequence[Mapping[
 async def peek_segment(
     service: Service, topic: TopicName, segment: SegmentId, subscription: str, place: int
 ) -> tuple[Position, bytes]:
-    name = (await _find(service, topic, segment)).name_in(topic)
-    return await peek(service, name, subscription, place)
+    return await peek(service, await _name_of(service, topic, segment), subscription, place)
 
 
 @carries_out("scalable_topics.analyze_backlog")
@@ -159,8 +158,8 @@ async def analyze_backlog(
     subscription: str,
     entries_max: int | None,
 ) -> Mapping[str, Any]:
-    name = (await _find(service, topic, segment)).name_in(topic)
-    return await count_backlog(service, name, subscription, entries_max=entries_max)
+    name = await _name_of(service, topic, segment)
+    return await count_backlog(service, name, subscription, entries_max)
 
 
 # One of many

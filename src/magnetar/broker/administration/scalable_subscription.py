@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.subscription import check_age
 from magnetar.errors import BadRequest, PreconditionFailed, SubscriptionNotFound
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import SubscriptionKind, SubscriptionRecord
@@ -70,8 +71,7 @@ async def clear_backlog(service: Service, topic: TopicName, subscription: str) -
 
 @carries_out("scalable_topics.expire")
 async def expire(service: Service, topic: TopicName, subscription: str, seconds: int) -> None:
-    if seconds < 0:
-        raise PreconditionFailed(f"An age in seconds is not negative: {seconds}")
+    check_age(seconds)
     controller, _ = await _find(service, topic, subscription)
     await controller.expire(subscription, seconds)
 

@@ -173,7 +173,7 @@ async def reset_to_id(
 
 @carries_out("subscriptions.expire")
 async def expire(service: Service, topic: TopicName, subscription: str, seconds: int) -> None:
-    _check_seconds(seconds)
+    check_age(seconds)
     await _each(service, topic, subscription, "Expire messages", lambda each: each.expire(seconds))
 
 
@@ -192,7 +192,7 @@ async def expire_to(
 
 @carries_out("subscriptions.expire_all")
 async def expire_all(service: Service, topic: TopicName, seconds: int) -> None:
-    _check_seconds(seconds)
+    check_age(seconds)
     what = "Expire messages"
 
     async def expire_one(name: TopicName) -> None:
@@ -332,6 +332,6 @@ def _missing(topic: TopicName, name: str) -> BrokerError:
     return SubscriptionNotFound(f"Subscription {name} not found for topic {topic}")
 
 
-def _check_seconds(seconds: int) -> None:
+def check_age(seconds: int) -> None:
     if seconds < 0:
         raise PreconditionFailed(f"An age in seconds is not negative: {seconds}")
