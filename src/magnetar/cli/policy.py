@@ -49,7 +49,7 @@ def build_value(policy: AnyPolicy, options: Options, at: At = _NOWHERE) -> Any:
                 given = {} if value is None else _read(value)
                 continue
         if value is not None:
-            given[option.field if isinstance(option, Toggle) else option.name] = value
+            given[option.name] = value
         if isinstance(option, Toggle) and option.only_on and not value:
             break
     if not policy.options:

@@ -67,7 +67,8 @@ def option(text: str, *choices: str) -> Parameter:
 class Toggle(NamedTuple):
     """A flag for on and one for off."""
 
-    field: str = ""
+    name: str = ""
+    """The member of the value that it sets."""
     absent: Literal["refused", "off", "unset"] = "refused"
     """What it means that neither is given."""
     on: Parameter = option("-e --enable switch: switch it on")

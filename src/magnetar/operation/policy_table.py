@@ -11,21 +11,11 @@ from magnetar.model.choice import (
     SubscriptionAuthMode,
 )
 from magnetar.operation import policy_check as check
-from magnetar.operation.policy import (
-    AnyPolicy,
-    At,
-    Check,
-    Combine,
-    Policy,
-    Toggle,
-    option,
-)
+from magnetar.operation.policy import AnyPolicy, At, Check, Combine, Policy, Toggle, option
 from magnetar.operation.row import Parameter
 
 if TYPE_CHECKING:
-    from magnetar.model.policy import (
-        DispatchRate,
-    )
+    from magnetar.model.policy import DispatchRate
 
 _CLUSTERS: Final = (option("-c --clusters names!: names, with commas"),)
 _OFF_BY_DEFAULT: Final = option("-d --disable switch: switch it off (the default)")
@@ -93,6 +83,7 @@ def _threshold(path: str, inside: str, older: str, *, remove: str = "", operatio
         remove=remove,
         older=older,
         inside=f"managedLedgerOffload{inside}",
+        checked="when set",
         operations=("", "", operation),
     )
 

@@ -10,6 +10,7 @@ from magnetar.model.choice import BacklogAction, BacklogQuotaType
 from magnetar.model.policy import (
     AutoTopicCreationOverride,
     BacklogQuota,
+    DispatchRate,
     PersistencePolicies,
     Policies,
     RetentionPolicies,
@@ -164,8 +165,19 @@ def test_a_namespace_is_not_created_with_a_policy_that_cannot_be(policies: Polic
         check_policies(policies, Context())
 
 
-def test_a_namespace_is_created_with_no_policies_at_all() -> None:
-    check_policies(Policies(), Context())
+@pytest.mark.parametrize(
+    "policies",
+    [
+        Policies(),
+        Policies(offload_threshold_in_seconds=-5, offload_policies={"of": "old"}),
+        Policies(topicDispatchRate={"c": DispatchRate(dispatchThrottlingRateInMsg=-7)}),
+        Policies(subscription_types_enabled=("Sticky",)),
+    ],
+)
+def test_what_only_a_later_change_is_held_to_does_not_keep_a_namespace_from_being_created(
+    policies: Policies,
+) -> None:
+    check_policies(policies, Context())
 
 
 def test_a_quota_type_is_the_size_unless_told() -> None:
