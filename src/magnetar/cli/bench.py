@@ -10,12 +10,7 @@ from typing import Any, Final
 
 from magnetar.cli.command import Options, UsageError
 from magnetar.cli.output import format_result
-from magnetar.cli.security import make_authentication, make_tls
-from magnetar.cli.source import Source, is_scalable, open_source
-from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.error import SendFailedError
-from magnetar.client.producer import AsyncProducer
-from magnetar.client.scalable.producer import AsyncScalableProducer
+from magnetar.cli.source import Producer, Source, connect, flush, open_producer, open_source
 from magnetar.runtime.clock import Clock, SystemClock
 
 _SAMPLES_MAX: Final = 1_000_000
@@ -23,8 +18,6 @@ _MARK_BYTES: Final = 8
 """Each payload begins with the time it was sent, in µs, so that its age is known on arrival."""
 _SILENCE_S: Final = 5.0
 """Without a message for so long, what is missing counts as lost."""
-
-Producer = AsyncProducer[bytes] | AsyncScalableProducer[bytes]
 
 
 @dataclass(slots=True)
@@ -72,15 +65,15 @@ def run(options: Options) -> int:
 
 
 async def _measure(options: Options, clock: Clock) -> list[dict[str, Any]]:
-    async with AsyncPulsarClient(
-        options.url, authentication=make_authentication(options), tls=make_tls(options)
-    ) as client:
-        await client.connect()
+    async with connect(options) as client:
         if options.consumers:
             options.subscription, options.reader = f"bench-{os.getpid()}", False
             options.type, options.position, options.queue_size = "shared", "latest", 1000
         sources = [await open_source(client, options) for _ in range(options.consumers)]
-        producers = [await _open_producer(client, options) for _ in range(options.producers)]
+        producers = [
+            await open_producer(client, options, max_pending_messages=options.pending)
+            for _ in range(options.producers)
+        ]
         sent, received = Tally(), Tally()
         sent.started = received.started = clock.monotonic()
         finished = asyncio.Event()
@@ -98,16 +91,6 @@ async def _measure(options: Options, clock: Clock) -> list[dict[str, Any]]:
         if sources:
             rows.append({"what": "received", **received.report(options.size)})
         return rows
-
-
-async def _open_producer(client: AsyncPulsarClient, options: Options) -> Producer:
-    create = client.producer if is_scalable(options.topic) else client.classic.create_producer
-    return await create(
-        options.topic,
-        compression=options.compression,
-        batching=options.batching == "on",
-        max_pending_messages=options.pending,
-    )
 
 
 def _share(count: int, parts: int) -> list[int]:
@@ -145,10 +128,7 @@ async def _send(
         sent.add_done_callback(note(began))
         if failures:
             break
-    try:
-        await producer.flush()
-    except SendFailedError as error:
-        raise error.first from None
+    await flush(producer)
 
 
 async def _receive(

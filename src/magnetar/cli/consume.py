@@ -12,9 +12,7 @@ from typing import Any, Final
 
 from magnetar.cli.command import Options, UsageError
 from magnetar.cli.payload import format_value, plain, value_of
-from magnetar.cli.security import make_authentication, make_tls
-from magnetar.cli.source import Received, Source, open_source
-from magnetar.client.client import AsyncPulsarClient
+from magnetar.cli.source import Received, Source, connect, open_source
 from magnetar.client.error import ConfigurationError
 from magnetar.client.message_id import parse_message_id
 from magnetar.client.schema.schema import Schema
@@ -51,10 +49,7 @@ def _check_position(options: Options) -> None:
 
 
 async def _consume(options: Options, form: Format) -> None:
-    async with AsyncPulsarClient(
-        options.url, authentication=make_authentication(options), tls=make_tls(options)
-    ) as client:
-        await client.connect()
+    async with connect(options) as client:
         schema = Schema.BYTES if options.raw else Schema.auto()
         source = await open_source(client, options, schema)
         await _print_all(source, options, form)

@@ -19,7 +19,8 @@ from magnetar.cli.value import (
     parse_pairs,
     parse_size,
 )
-from magnetar.client.error import ConfigurationError
+from magnetar.client.admin.value import StoredEntry
+from magnetar.client.error import AdminNotFound, ConfigurationError
 from magnetar.client.message_id import MessageId, parse_message_id
 from magnetar.operation.row import Kind, Operation, Parameter, Place, Reader, Result
 
@@ -123,11 +124,26 @@ def _caller(operation: Operation, form: Form | None = None) -> Callable[[Any, Op
             given[body.name] = form.build(options)
         method = getattr(getattr(admin, operation.noun), operation.verb)
         found = method(**{name: value for name, value in given.items() if value is not None})
-        if operation.result is Result.ENTRY:
-            return {"id": found.id, **found.headers, "data": found.data}
-        return found
+        return show_entry(found) if operation.result is Result.ENTRY else found
 
     return run
+
+
+def show_entry(entry: StoredEntry) -> dict[str, Any]:
+    return {"id": entry.id, **entry.headers, "data": entry.data}
+
+
+def peek(fetch: Callable[[int], StoredEntry], count: int) -> list[dict[str, Any]]:
+    """So many entries of a backlog, or as many as it has."""
+    found: list[dict[str, Any]] = []
+    for place in range(1, count + 1):
+        try:
+            found.append(show_entry(fetch(place)))
+        except AdminNotFound as error:
+            if not error.reason.startswith("Message not found"):
+                raise
+            break
+    return found
 
 
 def _value(parameter: Parameter, given: Any) -> Any:

@@ -12,17 +12,10 @@ from typing import Any, NamedTuple
 from magnetar.cli.command import Options, UsageError
 from magnetar.cli.input import read_lines
 from magnetar.cli.payload import find_schema, parse_value
-from magnetar.cli.security import make_authentication, make_tls
-from magnetar.cli.source import is_scalable
-from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.error import SendFailedError
-from magnetar.client.producer import AsyncProducer
-from magnetar.client.scalable.producer import AsyncScalableProducer
+from magnetar.cli.source import Producer, connect, flush, open_producer
 from magnetar.client.schema.schema import Schema
 from magnetar.client.send_option import SendOptions
 from magnetar.runtime.clock import SystemClock
-
-Producer = AsyncProducer[Any] | AsyncScalableProducer[Any]
 
 
 class Line(NamedTuple):
@@ -44,20 +37,9 @@ def run(options: Options) -> int:
 
 
 async def _produce(options: Options) -> int:
-    async with AsyncPulsarClient(
-        options.url, authentication=make_authentication(options), tls=make_tls(options)
-    ) as client:
-        await client.connect()
-        producer: Producer
-        create = client.producer if is_scalable(options.topic) else client.classic.create_producer
+    async with connect(options) as client:
         schema = await find_schema(client, options.topic, options.schema)
-        producer = await create(
-            options.topic,
-            schema=schema,
-            name=options.producer_name,
-            compression=options.compression,
-            batching=options.batching == "on",
-        )
+        producer = await open_producer(client, options, schema=schema, name=options.producer_name)
         async with producer:
             return await _send_all(producer, options, schema)
 
@@ -86,10 +68,7 @@ async def _send_all(producer: Producer, options: Options, schema: Schema[Any]) -
         count += 1
         if failures:
             break
-    try:
-        await producer.flush()
-    except SendFailedError as error:
-        raise error.first from None
+    await flush(producer)
     return count
 
 

@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any, Final
 
 from magnetar.cli.command import Options, UsageError
-from magnetar.cli.derive import Form, Own
+from magnetar.cli.derive import Form, Own, peek
 from magnetar.cli.lineage import format_lineage
 from magnetar.cli.moment import format_time, parse_moment_ms
 from magnetar.cli.policy import build_value, policy_parts
 from magnetar.cli.value import join
-from magnetar.client.error import AdminError, AdminNotFound
+from magnetar.client.error import AdminError
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
 from magnetar.operation.policy_table import AUTO_SCALE
@@ -143,18 +143,8 @@ def _seek(admin: Any, options: Options) -> None:
 
 
 def _peek(admin: Any, options: Options) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for place in range(1, options.count + 1):
-        try:
-            entry = admin.scalable_topics.peek(
-                options.topic, options.segment_id, options.subscription, place
-            )
-        except AdminNotFound as error:
-            if not error.reason.startswith("Message not found"):
-                raise
-            break  # fewer messages wait than were asked for
-        found.append({"id": entry.id, **entry.headers, "data": entry.data})
-    return found
+    place = (options.topic, options.segment_id, options.subscription)
+    return peek(partial(admin.scalable_topics.peek, *place), options.count)
 
 
 OWN: Final[Own] = {

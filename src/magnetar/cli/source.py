@@ -1,158 +1,107 @@
-"""Where `magnetar consume` reads from: any topic, with or without a subscription."""
+"""What `produce`, `consume` and `bench` open: any topic, with or without a subscription."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, TypeAlias
 
 from magnetar.cli.command import Options, UsageError
+from magnetar.cli.security import make_authentication, make_tls
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.consumer import AsyncConsumer
+from magnetar.client.error import SendFailedError
 from magnetar.client.message import Message
 from magnetar.client.message_id import parse_message_id
-from magnetar.client.reader import AsyncReader
+from magnetar.client.producer import AsyncProducer
 from magnetar.client.scalable.checkpoint import Checkpoint
-from magnetar.client.scalable.checkpoint_consumer import AsyncCheckpointConsumer
 from magnetar.client.scalable.message import Message as ScalableMessage
+from magnetar.client.scalable.producer import AsyncScalableProducer
 from magnetar.client.scalable.queue import AsyncQueueConsumer
-from magnetar.client.scalable.stream import AsyncStreamConsumer
 from magnetar.client.schema.schema import Schema
 from magnetar.model.name import TopicDomain, parse_topic
 
 Received: TypeAlias = Message[Any] | ScalableMessage[Any]
+Producer: TypeAlias = AsyncProducer[Any] | AsyncScalableProducer[Any]
 
 
-class Source(Protocol):
-    def receive_nowait(self) -> Received | None: ...
+@asynccontextmanager
+async def connect(options: Options) -> AsyncIterator[AsyncPulsarClient]:
+    async with AsyncPulsarClient(
+        options.url, authentication=make_authentication(options), tls=make_tls(options)
+    ) as client:
+        await client.connect()
+        yield client
 
-    async def receive(self, timeout: float | None) -> Received | None: ...
 
-    async def acknowledge(self, messages: Sequence[Any]) -> None: ...
-
-
-def is_scalable(topic: str) -> bool:
+def _is_scalable(topic: str) -> bool:
     return parse_topic(topic).domain is TopicDomain.TOPIC
+
+
+async def open_producer(client: AsyncPulsarClient, options: Options, **more: Any) -> Producer:
+    create = client.producer if _is_scalable(options.topic) else client.classic.create_producer
+    batching = options.batching == "on"
+    producer: Producer = await create(
+        options.topic, compression=options.compression, batching=batching, **more
+    )
+    return producer
+
+
+async def flush(producer: Producer) -> None:
+    """Raise why the first message failed, if any did."""
+    try:
+        await producer.flush()
+    except SendFailedError as error:
+        raise error.first from None
+
+
+class Source(NamedTuple):
+    """How messages are read, and how those that were read are acknowledged."""
+
+    receive_nowait: Callable[[], Received | None]
+    receive: Callable[[float | None], Awaitable[Received | None]]
+    acknowledge: Callable[[Sequence[Any]], Awaitable[None]]
 
 
 async def open_source(
     client: AsyncPulsarClient, options: Options, schema: Schema[Any] = Schema.BYTES
 ) -> Source:
-    topic, size = options.topic, options.queue_size
-    if not is_scalable(topic):
-        return await _open_regular(client, options, schema)
-    if options.reader:
-        if options.position not in ("earliest", "latest"):
+    topic, position, is_scalable = options.topic, options.position, _is_scalable(options.topic)
+    more: dict[str, Any] = {"receiver_queue_size": options.queue_size, "schema": schema}
+    if options.reader and is_scalable:
+        if position not in ("earliest", "latest"):
             raise UsageError("magnetar consume: a scalable topic is read from earliest or latest")
-        is_latest = options.position == "latest"
-        start = Checkpoint.LATEST if is_latest else Checkpoint.EARLIEST
-        return CheckpointSource(
-            await client.checkpoint_consumer(
-                topic, start=start, receiver_queue_size=size, schema=schema
-            )
+        start = Checkpoint.LATEST if position == "latest" else Checkpoint.EARLIEST
+        checkpoints = await client.checkpoint_consumer(topic, start=start, **more)
+        return Source(checkpoints.receive_nowait, checkpoints.receive, _acknowledge_nothing)
+    if options.reader:
+        id = parse_message_id(position)
+        reader = await client.classic.reader(topic, id, start_included=True, **more)
+        return Source(lambda: None, reader.read, _acknowledge_nothing)
+    more |= {"subscription": options.subscription, "initial_position": position}
+    if not is_scalable:
+        return _acknowledged_singly(
+            await client.classic.subscribe(topic, type=options.type, **more)
         )
     if options.type == "shared":
-        return ConsumerSource(
-            await client.queue_consumer(
-                topic,
-                subscription=options.subscription,
-                initial_position=options.position,
-                receiver_queue_size=size,
-                schema=schema,
-            )
-        )
-    return StreamSource(
-        await client.stream_consumer(
-            topic,
-            subscription=options.subscription,
-            initial_position=options.position,
-            receiver_queue_size=size,
-            schema=schema,
-        )
-    )
+        return _acknowledged_singly(await client.queue_consumer(topic, **more))
+    stream = await client.stream_consumer(topic, **more)
 
-
-async def _open_regular(client: AsyncPulsarClient, options: Options, schema: Schema[Any]) -> Source:
-    if options.reader:
-        reader = await client.classic.reader(
-            options.topic,
-            parse_message_id(options.position),
-            start_included=True,
-            receiver_queue_size=options.queue_size,
-            schema=schema,
-        )
-        return ReaderSource(reader)
-    consumer = await client.classic.subscribe(
-        options.topic,
-        options.subscription,
-        type=options.type,
-        initial_position=options.position,
-        receiver_queue_size=options.queue_size,
-        schema=schema,
-    )
-    return ConsumerSource(consumer)
-
-
-class ConsumerSource:
-    """Each message is acknowledged on its own."""
-
-    def __init__(self, consumer: AsyncConsumer[Any] | AsyncQueueConsumer[Any]) -> None:
-        self._consumer = consumer
-
-    def receive_nowait(self) -> Received | None:
-        return self._consumer.receive_nowait()
-
-    async def receive(self, timeout: float | None) -> Received | None:
-        return await self._consumer.receive(timeout)
-
-    async def acknowledge(self, messages: Sequence[Any]) -> None:
-        for message in messages:
-            await self._consumer.acknowledge(message)
-
-
-class ReaderSource:
-    """Nothing is acknowledged: the broker remembers nothing of a reader."""
-
-    def __init__(self, reader: AsyncReader[Any]) -> None:
-        self._reader = reader
-
-    def receive_nowait(self) -> Received | None:
-        return None
-
-    async def receive(self, timeout: float | None) -> Received | None:
-        return await self._reader.read(timeout)
-
-    async def acknowledge(self, messages: Sequence[Any]) -> None:
-        return None
-
-
-class StreamSource:
-    """The last message stands for all before it."""
-
-    def __init__(self, consumer: AsyncStreamConsumer[Any]) -> None:
-        self._consumer = consumer
-
-    def receive_nowait(self) -> Received | None:
-        return self._consumer.receive_nowait()
-
-    async def receive(self, timeout: float | None) -> Received | None:
-        return await self._consumer.receive(timeout)
-
-    async def acknowledge(self, messages: Sequence[Any]) -> None:
+    async def acknowledge(messages: Sequence[Any]) -> None:
+        """The last message stands for all before it."""
         if messages:
-            await self._consumer.acknowledge_cumulative(messages[-1])
+            await stream.acknowledge_cumulative(messages[-1])
+
+    return Source(stream.receive_nowait, stream.receive, acknowledge)
 
 
-class CheckpointSource:
-    """Nothing is acknowledged: the place is the application's own."""
+def _acknowledged_singly(consumer: AsyncConsumer[Any] | AsyncQueueConsumer[Any]) -> Source:
+    async def acknowledge(messages: Sequence[Any]) -> None:
+        for message in messages:
+            await consumer.acknowledge(message)
 
-    def __init__(self, consumer: AsyncCheckpointConsumer[Any]) -> None:
-        self._consumer = consumer
+    return Source(consumer.receive_nowait, consumer.receive, acknowledge)
 
-    def receive_nowait(self) -> Received | None:
-        return self._consumer.receive_nowait()
 
-    async def receive(self, timeout: float | None) -> Received | None:
-        return await self._consumer.receive(timeout)
-
-    async def acknowledge(self, messages: Sequence[Any]) -> None:
-        return None
+async def _acknowledge_nothing(messages: Sequence[Any]) -> None:
+    """The broker remembers nothing of a reader; a checkpoint is the application's own."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from magnetar.cli.command import Options, UsageError, choose_enabled
-from magnetar.cli.derive import Own
-from magnetar.client.error import AdminNotFound
+from magnetar.cli.derive import Own, peek
 from magnetar.client.message_id import LATEST
 from magnetar.runtime.clock import SystemClock
 
@@ -47,16 +47,8 @@ def _expire(admin: Any, options: Options) -> None:
 
 
 def _peek(admin: Any, options: Options) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for place in range(1, (1 if options.count is None else options.count) + 1):
-        try:
-            entry = admin.subscriptions.peek(options.topic, options.subscription, place)
-        except AdminNotFound as error:
-            if not error.reason.startswith("Message not found"):
-                raise
-            break  # fewer messages wait than were asked for
-        found.append({"id": entry.id, **entry.headers, "data": entry.data})
-    return found
+    fetch = partial(admin.subscriptions.peek, options.topic, options.subscription)
+    return peek(fetch, 1 if options.count is None else options.count)
 
 
 def _set_properties(admin: Any, options: Options) -> None:
