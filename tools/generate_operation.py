@@ -36,28 +36,38 @@ from magnetar.client.admin.transport import (
     Ids,
     Names,
     Transport,
+    format_optional,
     format_path,
 )
 from magnetar.client.admin.value import (
     StoredEntry,
+    Version,
+    Versions,
     decode_entry,
     decode_id,
     decode_ids,
+    decode_version,
+    decode_versions,
     encode_id,
 )
-from magnetar.client.message_id import MessageId
+from magnetar.client.message_id import LATEST, MessageId
 '''
 # How a result is made of a call: what comes before the call and what after it.
 DECODED = {
     Result.TEXT: ("(", ").body.decode().strip().strip('\"')"),
     Result.MAYBE_TEXT: ("(", ").body.decode().strip('\"') or None"),
     Result.ENTRY: ("decode_entry(", ")"),
+    Result.VERSION: ("decode_version(", ")"),
+    Result.VERSIONS: ("decode_versions(", ")"),
     Result.MESSAGE_ID: ("decode_id(", ")"),
     Result.MESSAGE_IDS: ("decode_ids(", ")"),
 }
 INTERNAL = ("segments",)
 """What brokers ask of each other."""
-EMPTY = {Result.PROPERTIES: " or {}", Result.GRANTS: " or {}", Result.NAMES: " or []"}
+EXTENDED = ("tenants", "namespaces", "topics")
+"""Those with methods that are written by hand, in a class below the one written here."""
+EMPTY = {Result.NAMES: " or []"}
+EMPTY |= dict.fromkeys((Result.PROPERTIES, Result.GRANTS, Result.TABLE), " or {}")
 """What stands for an answer without content."""
 SENT = {
     Kind.PROPERTIES: "dict({})",
@@ -77,7 +87,8 @@ def write_module(operations: Iterable[Operation]) -> str:
 
 
 def class_name(noun: str) -> str:
-    return "".join(word.capitalize() for word in noun.removesuffix("s").split("_")) + "Operations"
+    words = "".join(word.capitalize() for word in noun.removesuffix("s").split("_"))
+    return f"{words}Operations" if noun in EXTENDED else f"Async{words}Admin"
 
 
 def write_class(noun: str, rows: Iterable[Operation]) -> str:
@@ -106,9 +117,11 @@ def write_method(operation: Operation) -> Iterator[str]:
 
 def spell(operation: Operation) -> str:
     """Path and required parameters stand by their place; the others are named."""
-    asked = [each for each in operation.parameters if each.place is not Place.LOCAL]
+    hidden = {Place.LOCAL, Place.BODY} if fields_of(operation) else {Place.LOCAL}
+    asked = [each for each in operation.parameters if each.place not in hidden]
     placed = [each for each in asked if each.is_required]
-    named = [each for each in asked if not each.is_required]
+    placed += [each for each in asked if not each.is_required and each.place is Place.PATH]
+    named = [each for each in asked if each not in placed]
     star = ["*"] if named else []
     return ", ".join(["self", *map(declare, placed), *star, *map(declare, named)])
 
@@ -127,11 +140,15 @@ def write_call(operation: Operation) -> str:
     path = write_path(operation)
     arguments = [f'f"{path}"' if "{" in path else f'"{path}"']
     body = next((p for p in operation.parameters if p.place is Place.BODY), None)
-    if body is not None:
-        empty = " or ()" if body.kind is Kind.NAMES else " or {}"
-        value = body.name + (empty if body.default is not REQUIRED else "")
-        arguments.append("body=" + SENT.get(body.kind, "{}").format(value))
-    queries = {p.wire_name: p.name for p in operation.parameters if p.place is Place.QUERY}
+    if fields := fields_of(operation):
+        arguments.append(f"body={{{', '.join(map(write_field, fields))}}}")
+    elif body is not None:
+        arguments.append(f"body={write_value(body)}")
+    queries = {
+        p.wire_name: write_pairs(p) if p.kind is Kind.PROPERTIES else p.name
+        for p in operation.parameters
+        if p.place is Place.QUERY
+    }
     queries |= {name: repr(value) for name, value in operation.sends}
     if queries:
         pairs = ", ".join(f'"{name}": {value}' for name, value in queries.items())
@@ -141,8 +158,34 @@ def write_call(operation: Operation) -> str:
     return f"self._transport.{operation.method.lower()}({', '.join(arguments)})"
 
 
+def fields_of(operation: Operation) -> list[Parameter]:
+    return [each for each in operation.parameters if each.place is Place.FIELD]
+
+
+def write_field(parameter: Parameter) -> str:
+    """An id is not one member but several."""
+    value = write_value(parameter)
+    return f"**{value}" if parameter.kind is Kind.MESSAGE_ID else f'"{parameter.wire}": {value}'
+
+
+def write_value(parameter: Parameter) -> str:
+    empty = {Kind.NAMES: " or ()", Kind.MESSAGE_ID: " or LATEST"}.get(parameter.kind, " or {}")
+    value = parameter.name + (empty if parameter.default is None else "")
+    return SENT.get(parameter.kind, "{}").format(value)
+
+
+def write_pairs(parameter: Parameter) -> str:
+    pairs = f"({parameter.name} or {{}}).items()"
+    return f'[f"{{key}}={{value}}" for key, value in {pairs}]'
+
+
 def write_path(operation: Operation) -> str:
-    path = operation.path.removeprefix("/")
+    """Of several paths the one with all components, those left out that are not given."""
+    optional = [p for p in operation.parameters if p.place is Place.PATH and p.default is None]
+    paths = (operation.path, *operation.also) if optional else (operation.path,)
+    path = max(paths, key=len).removeprefix("/")
+    for each in optional:
+        path = path.replace(f"/{{{each.wire_name}}}", f"{{format_optional({each.name})}}")
     names = {p.wire_name: p.name for p in operation.parameters if p.place is Place.PATH}
     for components, text in (
         ("{domain}/{tenant}/{namespace}/{topic}", "{format_topic(topic)}"),

@@ -40,6 +40,7 @@ from magnetar.operation.row import (
     Result,
 )
 
+_SENT: Final = (Place.PATH, Place.QUERY, Place.BODY)
 Read: TypeAlias = Callable[[Call], object]
 
 _QUERY_KINDS: Final[Mapping[Kind, type[bool] | type[int] | type[str]]] = {
@@ -52,13 +53,13 @@ def make_routes(
     operations: Iterable[Operation], functions: Mapping[str, Function] = FUNCTIONS
 ) -> Iterator[Route]:
     for operation in operations:
-        if operation.method:
+        if operation.need is not None:
             yield from _routes_of(operation, functions[operation.name])
 
 
 def _routes_of(operation: Operation, function: Function) -> Iterator[Route]:
     types = _types_of(function)
-    sent = [each for each in operation.parameters if each.place is not Place.LOCAL]
+    sent = [each for each in operation.parameters if each.place in _SENT]
     reads = {each.name: _reader(each, types[each.name]) for each in sent if not each.is_ignored}
     reads |= {name: _CONTEXT[kind] for name, kind in types.items() if kind in _CONTEXT}
     lacking = types.keys() - reads.keys() - _optional(function)

@@ -7,18 +7,7 @@ from typing import Any, Final
 
 from magnetar.cli.command import Options, UsageError, choose_enabled
 from magnetar.cli.derive import Own, peek
-from magnetar.client.message_id import LATEST
 from magnetar.runtime.clock import SystemClock
-
-
-def _create(admin: Any, options: Options) -> None:
-    admin.subscriptions.create(
-        options.topic,
-        options.subscription,
-        position=options.messageId or LATEST,
-        replicated=options.replicated,
-        properties=dict(options.property or []),
-    )
 
 
 def _reset(admin: Any, options: Options) -> None:
@@ -59,7 +48,6 @@ def _set_properties(admin: Any, options: Options) -> None:
 
 
 OWN: Final[Own] = {
-    "subscriptions.create": _create,
     "subscriptions.reset": _reset,
     "subscriptions.expire_by": _expire,
     "subscriptions.peek_all": _peek,

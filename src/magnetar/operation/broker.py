@@ -11,6 +11,7 @@ from magnetar.operation.row import (
     Result,
     Table,
     Verb,
+    flag,
     local,
     path,
     query,
@@ -32,19 +33,10 @@ TABLE.add(
     "",
     SUPER_USER,
     "Addresses of the brokers that serve.",
-    local("cluster").asked("name of the cluster"),
+    path("cluster", "name of the cluster", default=None),
     result=Result.NAMES,
+    also=("/{cluster}",),
     cli=Verb("list", "list the brokers of a cluster"),
-    is_written=True,
-)
-TABLE.add(
-    "list_of_cluster",
-    "GET",
-    "/{cluster}",
-    SUPER_USER,
-    "Addresses of the brokers that serve.",
-    _CLUSTER,
-    result=Result.NAMES,
 )
 TABLE.add(
     "leader",
@@ -175,12 +167,16 @@ TABLE.add(
 TABLE.compose(
     "shutdown",
     "Stop the broker.",
-    local("unloads_per_s_max", Kind.NUMBER, 0).asked(
+    query("unloads_per_s_max", Kind.NUMBER, 0)
+    .asked(
         "topics to let go per second, 0 for no limit (0)", "-m", "--max-concurrent-unload-per-sec"
-    ),
-    local("forced", Kind.FLAG, False).asked(
+    )
+    ._replace(wire="maxConcurrentUnloadPerSec"),
+    flag("forced", "forcedTerminateTopic", default=True).asked(
         "do not wait for topics", "-f", "--forced-terminate-topic"
     ),
+    method="POST",
+    path="/shutdown",
     cli=Verb("shutdown", "stop the broker"),
 )
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from magnetar.model.permission import AUTHENTICATED, SUPER_USER
-from magnetar.operation.row import REQUIRED, Kind, Result, Table, Verb, body, local, path
+from magnetar.operation.row import Kind, Result, Table, Verb, body, field, local, path
 
 TABLE: Final = Table("clusters", "/admin/v2/clusters")
 _CLUSTER: Final = path("cluster", "name of the cluster")
-_DOMAIN: Final = local("domain", default=REQUIRED).asked(
-    "name of the failure domain", "--domain-name"
-)
+_DOMAIN: Final = path("domain", "name of the failure domain", "--domain-name")
+_DOMAINS: Final = "/{cluster}/failureDomains"
 _DATA: Final = (
     body("data", Kind.DOCUMENT, missing="cluster data is required"),
     local("url").asked("admin address", "--url"),
@@ -98,7 +97,9 @@ TABLE.compose(
     "failure_domains",
     "All failure domains of a cluster, by name.",
     _CLUSTER,
-    result=Result.DOCUMENT,
+    method="GET",
+    path=_DOMAINS,
+    result=Result.TABLE,
     cli=Verb("list-failure-domains", "list the failure domains of a cluster"),
 )
 TABLE.compose(
@@ -106,6 +107,8 @@ TABLE.compose(
     "One failure domain of a cluster.",
     _CLUSTER,
     _DOMAIN,
+    method="GET",
+    path=f"{_DOMAINS}/{{domain}}",
     result=Result.DOCUMENT,
     cli=Verb("get-failure-domain", "show a failure domain"),
 )
@@ -114,7 +117,9 @@ TABLE.compose(
     "Make or change a failure domain.",
     _CLUSTER,
     _DOMAIN,
-    local("brokers", Kind.NAMES).asked("brokers, with commas", "--broker-list"),
+    field("brokers", Kind.NAMES).asked("brokers, with commas", "--broker-list"),
+    method="POST",
+    path=f"{_DOMAINS}/{{domain}}",
     cli=Verb("create-failure-domain", "add a failure domain", ("update-failure-domain",)),
 )
 TABLE.compose(
@@ -122,5 +127,7 @@ TABLE.compose(
     "Remove a failure domain.",
     _CLUSTER,
     _DOMAIN,
+    method="DELETE",
+    path=f"{_DOMAINS}/{{domain}}",
     cli=Verb("delete-failure-domain", "remove a failure domain"),
 )

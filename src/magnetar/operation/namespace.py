@@ -280,7 +280,6 @@ TABLE.add(
         "/{bundle}/clearBacklog/{subscription}",
     ),
     cli=Verb("clear-backlog", "acknowledge everything that waits"),
-    is_written=True,
 )
 TABLE.add(
     "unsubscribe",
@@ -293,5 +292,4 @@ TABLE.add(
     for_owner=True,
     also=("/{bundle}/unsubscribe/{subscription}",),
     cli=Verb("unsubscribe", "delete a subscription from every topic"),
-    is_written=True,
 )

@@ -56,6 +56,8 @@ class Place(Enum):
     PATH = "path"
     QUERY = "query"
     BODY = "body"
+    FIELD = "field"
+    """A member of the body, which the client makes of all of them."""
     LOCAL = "local"
     """Not sent: an argument of a command that is made of several operations."""
 
@@ -77,6 +79,8 @@ class Result(Enum):
     GRANTS = "Grants"
     TEXT = "str"
     MAYBE_TEXT = "str | None"
+    VERSION = "Version"
+    VERSIONS = "Versions"
     MESSAGE_ID = "MessageId"
     MESSAGE_IDS = "dict[int, MessageId]"
     ENTRY = "StoredEntry"
@@ -202,6 +206,12 @@ def body(
     return Parameter(name, kind, Place.BODY, name, default, missing=missing, policy=policy)
 
 
+def field(
+    name: str, kind: Kind = Kind.TEXT, default: Default | _Required = None, wire: str = ""
+) -> Parameter:
+    return Parameter(name, kind, Place.FIELD, wire or name, default)
+
+
 TENANT: Final = path("tenant", "name of the tenant")
 NAMESPACE: Final = path("namespace", "tenant/namespace")
 TOPIC: Final = path("topic", "full name, tenant/namespace/topic, or a topic of public/default")
@@ -232,7 +242,7 @@ class Operation(NamedTuple):
     """Empty for what is composed of other operations, by the client or by the command."""
     path: str = ""
     need: Need | None = None
-    """What it takes of the caller."""
+    """What it takes of the caller; None for what is not served here."""
     parameters: tuple[Parameter, ...] = ()
     result: Result = Result.NOTHING
     verbs: tuple[Verb, ...] = ()
@@ -336,17 +346,21 @@ class Table:
         verb: str,
         doc: str,
         *parameters: Parameter,
+        method: str = "",
+        path: str = "",
         result: Result = Result.NOTHING,
         cli: Verb | tuple[Verb, ...] = (),
     ) -> None:
-        """What has no route of its own."""
+        """What has no route of its own, or one that only other brokers have."""
         self.rows.append(
             Operation(
                 f"{self._noun}.{verb}",
                 doc,
+                method,
+                self._root + path,
                 parameters=(*self._shared, *parameters),
                 result=result,
                 verbs=(cli,) if isinstance(cli, Verb) else cli,
-                is_written=True,
+                is_written=not method,
             )
         )

@@ -83,7 +83,6 @@ NAMESPACE_TABLE.add(
     result=Result.NAMES,
     cli=Verb("list", "list the scalable topics of a namespace"),
     also=(f"/scalable-topics{_NAMESPACE}", f"/topic{_NAMESPACE}"),
-    is_written=True,
 )
 NAMESPACE_TABLE.add(
     "namespace_auto_scale_policy",

@@ -14,6 +14,7 @@ from magnetar.operation.row import (
     Table,
     Verb,
     body,
+    field,
     local,
     path,
 )
@@ -24,6 +25,11 @@ TABLE: Final = Table(
 _PAYLOAD: Final = body("payload", Kind.DOCUMENT)._replace(
     missing="A schema payload is required", text_limit="schema_bytes"
 )
+_FIELDS: Final = (
+    field("type", default=REQUIRED),
+    field("definition", default=REQUIRED, wire="schema"),
+    field("properties", Kind.PROPERTIES),
+)
 _FILE: Final = local("filename", default=REQUIRED).asked(
     'JSON file with "type", "schema" and "properties"', "-f", "--filename", variable="FILE"
 )
@@ -33,21 +39,12 @@ TABLE.add(
     "GET",
     "/schema",
     TOPIC_READ,
-    "The topic's latest schema.",
-    local("version", Kind.NUMBER).asked("an older version", "-v", "--version"),
+    "The topic's latest schema, or one of its versions.",
+    path("version", "an older version", "-v", "--version", kind=Kind.NUMBER, default=None),
     local("all_version", Kind.FLAG).asked("all versions", "-a", "--all-version"),
     result=Result.DOCUMENT,
+    also=("/schema/{version}",),
     cli=Verb("get", "show the schema of a topic"),
-    is_written=True,
-)
-TABLE.add(
-    "get_version",
-    "GET",
-    "/schema/{version}",
-    TOPIC_READ,
-    "One version of the topic's schema.",
-    path("version", kind=Kind.NUMBER),
-    result=Result.DOCUMENT,
 )
 TABLE.add(
     "get_all",
@@ -55,8 +52,7 @@ TABLE.add(
     "/schemas",
     TOPIC_READ,
     "All versions of the topic's schema.",
-    result=Result.DOCUMENTS,
-    is_written=True,
+    result=Result.VERSIONS,
 )
 TABLE.add(
     "upload",
@@ -65,11 +61,11 @@ TABLE.add(
     TOPIC_PRODUCE,
     "Add a schema if it is compatible.",
     _PAYLOAD,
+    *_FIELDS,
     _FILE,
-    result=Result.NUMBER,
+    result=Result.VERSION,
     cli=Verb("upload", "register a schema"),
     status=200,
-    is_written=True,
 )
 TABLE.add(
     "delete",
@@ -78,10 +74,9 @@ TABLE.add(
     TOPIC_ADMIN,
     "Mark the topic's schema as deleted, or remove it when forced.",
     FORCE.asked("and forget all versions", "-f", "--force"),
-    result=Result.NUMBER,
+    result=Result.VERSION,
     cli=Verb("delete", "delete the schema of a topic", is_silent=True),
     status=200,
-    is_written=True,
 )
 TABLE.add(
     "check",
@@ -90,11 +85,11 @@ TABLE.add(
     TOPIC_ADMIN,
     "Whether a schema could be added.",
     _PAYLOAD,
+    *_FIELDS,
     _FILE,
     result=Result.DOCUMENT,
     cli=Verb("compatibility", "ask whether a schema would be accepted"),
     status=200,
-    is_written=True,
 )
 TABLE.add(
     "find_version",
@@ -103,9 +98,9 @@ TABLE.add(
     TOPIC_READ,
     "The version a schema is stored under, or -1.",
     _PAYLOAD,
-    result=Result.NUMBER,
+    *_FIELDS,
+    result=Result.VERSION,
     status=200,
-    is_written=True,
 )
 TABLE.add(
     "metadata",

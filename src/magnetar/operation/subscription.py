@@ -8,14 +8,17 @@ from magnetar.model.permission import TOPIC_CONSUME
 from magnetar.operation.row import (
     BYTES,
     FORCE,
+    REQUIRED,
     SUBSCRIPTION,
     TOPIC,
     Kind,
+    Place,
     Reader,
     Result,
     Table,
     Verb,
     body,
+    field,
     flag,
     local,
     path,
@@ -27,10 +30,15 @@ TABLE: Final = Table(
 _ONE: Final = "/subscription/{subscription}"
 _POSITION: Final = body("target", Kind.DOCUMENT)._replace(missing="A position is required")
 _AT: Final = local("position", Kind.MESSAGE_ID)
+_TARGET: Final = (
+    _POSITION,
+    field("position", Kind.MESSAGE_ID, REQUIRED),
+    field("excluded", Kind.FLAG, False),
+)
 _NOT_AT_IT: Final = local("excluded", Kind.FLAG).asked(
     "start after the position, not at it", "-e", "--exclude-reset-position"
 )
-_PROPERTIES: Final = local("property", Kind.PROPERTIES).asked(
+_PROPERTIES: Final = field("properties", Kind.PROPERTIES).asked(
     "a property; may be given again", "-p", "--property", many=True, variable="KEY=VALUE"
 )
 
@@ -58,11 +66,12 @@ TABLE.add(
     "Create a subscription at a position, at the end unless told.",
     SUBSCRIPTION,
     body("start", Kind.DOCUMENT, None),
-    _AT.asked("where it starts: earliest, latest or ledger:entry (latest)", "-m", "--messageId"),
+    field("position", Kind.MESSAGE_ID).asked(
+        "where it starts: earliest, latest or ledger:entry (latest)", "-m", "--messageId"
+    ),
     flag("replicated").asked("also in the other clusters", "-r", "--replicated"),
     _PROPERTIES,
     cli=_verbs("create-subscription", "add a subscription", "create"),
-    is_written=True,
 )
 TABLE.add(
     "delete",
@@ -99,10 +108,9 @@ TABLE.add(
     "POST",
     f"{_ONE}/resetcursor",
     TOPIC_CONSUME,
-    "Move a subscription to a message id.",
+    "Move a subscription to a message id.\n\nWith `excluded` it is moved behind the message.",
     SUBSCRIPTION,
-    _POSITION,
-    is_written=True,
+    *_TARGET,
 )
 TABLE.add(
     "skip",
@@ -150,10 +158,9 @@ TABLE.add(
     "POST",
     f"{_ONE}/expireMessages",
     TOPIC_CONSUME,
-    "Acknowledge everything up to a message id.",
+    "Acknowledge everything up to a message id.\n\nWith `excluded` the message itself stays.",
     SUBSCRIPTION,
-    _POSITION,
-    is_written=True,
+    *_TARGET,
 )
 TABLE.add(
     "expire_all",
@@ -209,7 +216,7 @@ TABLE.add(
     "Replace a subscription's properties.",
     SUBSCRIPTION,
     body("properties", Kind.PROPERTIES),
-    _PROPERTIES,
+    _PROPERTIES._replace(name="property", place=Place.LOCAL),
     local("clear", Kind.FLAG, False).asked("remove all properties", "-c", "--clear"),
     cli=_verbs(
         "update-subscription-properties",
@@ -246,8 +253,11 @@ TABLE.compose(
     "set_replicated_status",
     "Replicate a subscription, or stop it.",
     SUBSCRIPTION,
+    body("enabled", Kind.FLAG),
     local("enable", Kind.FLAG).asked("switch it on", "-e", "--enable"),
     local("disable", Kind.FLAG).asked("switch it off", "-d", "--disable"),
+    method="POST",
+    path=f"{_ONE}/replicatedSubscriptionStatus",
     cli=_verbs(
         "set-replicated-subscription-status",
         "replicate a subscription, or stop it",

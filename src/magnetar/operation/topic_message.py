@@ -47,7 +47,9 @@ TABLE.add(
 TABLE.compose(
     "message_id_by_index",
     "The id of a message by its index, where brokers count messages.",
-    local("index", Kind.NUMBER, REQUIRED).asked("index of the message", "-i", "--index"),
+    query("index", Kind.NUMBER, REQUIRED).asked("index of the message", "-i", "--index"),
+    method="GET",
+    path="/getMessageIdByIndex",
     result=Result.MESSAGE_ID,
     cli=Verb("get-message-id-by-index", "show the id of a message by its index"),
 )

@@ -33,7 +33,7 @@ _SUMMED: Final = {
 }
 
 
-@carries_out("brokers.list", "brokers.list_of_cluster")
+@carries_out("brokers.list")
 async def list_brokers(service: Service, cluster: str = "") -> Sequence[str]:
     """This broker, and those that registered in the store it shares with them."""
     return sorted({service.broker_id, *await service.store.children(BROKERS)})

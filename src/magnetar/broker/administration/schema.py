@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from magnetar.broker.service import Service
 
 
-@carries_out("schemas.get", "schemas.get_version")
+@carries_out("schemas.get")
 async def get_schema(
     service: Service, topic: TopicName, version: int | None = None
 ) -> Mapping[str, Any]:

@@ -6,39 +6,29 @@ import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from magnetar.client.admin.broker import AsyncBrokerAdmin
-from magnetar.client.admin.cluster import AsyncClusterAdmin
 from magnetar.client.admin.namespace import AsyncNamespaceAdmin
 from magnetar.client.admin.network import Network, SocketNetwork, iterate, run
+from magnetar.client.admin.operation import (
+    AsyncBrokerAdmin,
+    AsyncClusterAdmin,
+    AsyncScalableTopicAdmin,
+    AsyncSchemaAdmin,
+    AsyncSubscriptionAdmin,
+)
 from magnetar.client.admin.policy import AsyncTopicPolicyAdmin
-from magnetar.client.admin.scalable import AsyncScalableAdmin
-from magnetar.client.admin.schema import AsyncSchemaAdmin
 from magnetar.client.admin.service import AsyncAdmin
-from magnetar.client.admin.subscription import AsyncSubscriptionAdmin
 from magnetar.client.admin.tenant import AsyncTenantAdmin
 from magnetar.client.admin.topic import AsyncTopicAdmin
 from magnetar.client.admin.transport import Document, Documents, Grants, Ids, Names
-from magnetar.client.admin.value import StoredEntry
+from magnetar.client.admin.value import StoredEntry, Version, Versions
 from magnetar.client.authentication import Authentication
-from magnetar.client.message_id import LATEST, MessageId
+from magnetar.client.message_id import MessageId
 from magnetar.client.tls import TlsPolicy
 
 
 class ClusterAdmin:
     def __init__(self, inner: AsyncClusterAdmin) -> None:
         self._inner = inner
-
-    def failure_domains(self, cluster: str) -> Document:
-        return run(self._inner.failure_domains(cluster))
-
-    def failure_domain(self, cluster: str, domain: str) -> Document:
-        return run(self._inner.failure_domain(cluster, domain))
-
-    def set_failure_domain(self, cluster: str, domain: str, brokers: Iterable[str] = ()) -> None:
-        run(self._inner.set_failure_domain(cluster, domain, brokers))
-
-    def delete_failure_domain(self, cluster: str, domain: str) -> None:
-        run(self._inner.delete_failure_domain(cluster, domain))
 
     def list(self) -> Names:
         """Names of all clusters."""
@@ -68,20 +58,32 @@ class ClusterAdmin:
         """Set the cluster's peers."""
         run(self._inner.set_peers(cluster, peers))
 
+    def failure_domains(self, cluster: str) -> dict[str, Document]:
+        """All failure domains of a cluster, by name."""
+        return run(self._inner.failure_domains(cluster))
+
+    def failure_domain(self, cluster: str, domain: str) -> Document:
+        """One failure domain of a cluster."""
+        return run(self._inner.failure_domain(cluster, domain))
+
+    def set_failure_domain(
+        self, cluster: str, domain: str, *, brokers: Iterable[str] | None = None
+    ) -> None:
+        """Make or change a failure domain."""
+        run(self._inner.set_failure_domain(cluster, domain, brokers=brokers))
+
+    def delete_failure_domain(self, cluster: str, domain: str) -> None:
+        """Remove a failure domain."""
+        run(self._inner.delete_failure_domain(cluster, domain))
+
 
 class BrokerAdmin:
     def __init__(self, inner: AsyncBrokerAdmin) -> None:
         self._inner = inner
 
     def list(self, cluster: str | None = None) -> Names:
-        return run(self._inner.list(cluster))
-
-    def shutdown(self, *, unloads_per_s_max: int = 0, forced: bool = True) -> None:
-        run(self._inner.shutdown(unloads_per_s_max=unloads_per_s_max, forced=forced))
-
-    def list_of_cluster(self, cluster: str) -> Names:
         """Addresses of the brokers that serve."""
-        return run(self._inner.list_of_cluster(cluster))
+        return run(self._inner.list(cluster))
 
     def leader(self) -> Document:
         """The broker that leads the cluster."""
@@ -134,6 +136,10 @@ class BrokerAdmin:
     def check_backlog_quota(self) -> None:
         """Apply the backlog quotas now."""
         run(self._inner.check_backlog_quota())
+
+    def shutdown(self, *, unloads_per_s_max: int = 0, forced: bool = True) -> None:
+        """Stop the broker."""
+        run(self._inner.shutdown(unloads_per_s_max=unloads_per_s_max, forced=forced))
 
     def topic_stats(self) -> Document:
         """Stats of all loaded topics, by namespace, bundle and domain."""
@@ -213,14 +219,6 @@ class NamespaceAdmin:
         self, namespace: str, *, bundle: str | None = None, destination: str | None = None
     ) -> None:
         run(self._inner.unload(namespace, bundle=bundle, destination=destination))
-
-    def clear_backlog(
-        self, namespace: str, *, subscription: str | None = None, bundle: str | None = None
-    ) -> None:
-        run(self._inner.clear_backlog(namespace, subscription=subscription, bundle=bundle))
-
-    def unsubscribe(self, namespace: str, subscription: str, *, bundle: str | None = None) -> None:
-        run(self._inner.unsubscribe(namespace, subscription, bundle=bundle))
 
     def list(self, tenant: str) -> Names:
         """Namespaces of a tenant."""
@@ -316,6 +314,16 @@ class NamespaceAdmin:
     def delete_bundle(self, namespace: str, bundle: str, *, force: bool = False) -> None:
         """Delete the topics of a bundle; refused while there are any unless forced."""
         run(self._inner.delete_bundle(namespace, bundle, force=force))
+
+    def clear_backlog(
+        self, namespace: str, subscription: str | None = None, bundle: str | None = None
+    ) -> None:
+        """Acknowledge everything in all subscriptions or one, of a namespace or a bundle."""
+        run(self._inner.clear_backlog(namespace, subscription, bundle))
+
+    def unsubscribe(self, namespace: str, subscription: str, bundle: str | None = None) -> None:
+        """Delete a subscription from every topic of a namespace or a bundle."""
+        run(self._inner.unsubscribe(namespace, subscription, bundle))
 
     def properties(self, namespace: str) -> dict[str, str]:
         """The namespace's properties."""
@@ -438,9 +446,6 @@ class TopicAdmin:
         self, topic: str, partitions: int, *, properties: Mapping[str, str] | None = None
     ) -> None:
         run(self._inner.create_partitioned(topic, partitions, properties=properties))
-
-    def message_id_by_index(self, topic: str, index: int) -> MessageId:
-        return run(self._inner.message_id_by_index(topic, index))
 
     def partitioned_lookup(self, topic: str) -> dict[str, str]:
         """The broker's URL of each partition; of the topic itself when it has none."""
@@ -582,6 +587,10 @@ class TopicAdmin:
         """The id of the first message published at or after a time."""
         return run(self._inner.message_id_at(topic, timestamp_ms))
 
+    def message_id_by_index(self, topic: str, index: int) -> MessageId:
+        """The id of a message by its index, where brokers count messages."""
+        return run(self._inner.message_id_by_index(topic, index))
+
     def read_entry(self, topic: str, ledger_id: int, entry_id: int) -> StoredEntry:
         """One entry."""
         return run(self._inner.read_entry(topic, ledger_id, entry_id))
@@ -633,14 +642,12 @@ class TopicAdmin:
         run(self._inner.truncate(topic))
 
 
-class ScalableAdmin:
-    """A topic may be named in any domain: `topic://t/n/x`, `persistent://t/n/x` or `t/n/x`."""
-
-    def __init__(self, inner: AsyncScalableAdmin) -> None:
+class ScalableTopicAdmin:
+    def __init__(self, inner: AsyncScalableTopicAdmin) -> None:
         self._inner = inner
 
     def list(self, namespace: str, *, properties: Mapping[str, str] | None = None) -> Names:
-        """Full names; of those only that have all the given properties."""
+        """Scalable topics of a namespace, or those that have all the given properties."""
         return run(self._inner.list(namespace, properties=properties))
 
     def create(
@@ -797,40 +804,25 @@ class SubscriptionAdmin:
     def __init__(self, inner: AsyncSubscriptionAdmin) -> None:
         self._inner = inner
 
+    def list(self, topic: str) -> Names:
+        """Names of a topic's subscriptions; of all partitions together."""
+        return run(self._inner.list(topic))
+
     def create(
         self,
         topic: str,
         subscription: str,
         *,
-        position: MessageId = LATEST,
+        position: MessageId | None = None,
         replicated: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        """At the end of the topic, or at `position`."""
+        """Create a subscription at a position, at the end unless told."""
         run(
             self._inner.create(
                 topic, subscription, position=position, replicated=replicated, properties=properties
             )
         )
-
-    def reset_to_id(
-        self, topic: str, subscription: str, position: MessageId, *, excluded: bool = False
-    ) -> None:
-        """Move a subscription to a message, or with `excluded` behind it."""
-        run(self._inner.reset_to_id(topic, subscription, position, excluded=excluded))
-
-    def expire_to(
-        self, topic: str, subscription: str, position: MessageId, *, excluded: bool = False
-    ) -> None:
-        """Acknowledge everything up to a message, with `excluded` without it."""
-        run(self._inner.expire_to(topic, subscription, position, excluded=excluded))
-
-    def set_replicated_status(self, topic: str, subscription: str, *, enabled: bool) -> None:
-        run(self._inner.set_replicated_status(topic, subscription, enabled=enabled))
-
-    def list(self, topic: str) -> Names:
-        """Names of a topic's subscriptions; of all partitions together."""
-        return run(self._inner.list(topic))
 
     def delete(self, topic: str, subscription: str, *, force: bool = False) -> None:
         """Delete a subscription without consumers, or with them when forced."""
@@ -839,6 +831,15 @@ class SubscriptionAdmin:
     def reset_to_time(self, topic: str, subscription: str, timestamp_ms: int) -> None:
         """Move a subscription to what was published at or after a time."""
         run(self._inner.reset_to_time(topic, subscription, timestamp_ms))
+
+    def reset_to_id(
+        self, topic: str, subscription: str, position: MessageId, *, excluded: bool = False
+    ) -> None:
+        """Move a subscription to a message id.
+
+        With `excluded` it is moved behind the message.
+        """
+        run(self._inner.reset_to_id(topic, subscription, position, excluded=excluded))
 
     def skip(self, topic: str, subscription: str, count: int) -> None:
         """Acknowledge the next entries of the backlog."""
@@ -851,6 +852,15 @@ class SubscriptionAdmin:
     def expire(self, topic: str, subscription: str, seconds: int) -> None:
         """Acknowledge what is older than some seconds."""
         run(self._inner.expire(topic, subscription, seconds))
+
+    def expire_to(
+        self, topic: str, subscription: str, position: MessageId, *, excluded: bool = False
+    ) -> None:
+        """Acknowledge everything up to a message id.
+
+        With `excluded` the message itself stays.
+        """
+        run(self._inner.expire_to(topic, subscription, position, excluded=excluded))
 
     def expire_all(self, topic: str, seconds: int) -> None:
         """Acknowledge what is older than some seconds, in every subscription."""
@@ -876,46 +886,44 @@ class SubscriptionAdmin:
         """Whether a subscription's state follows the messages to other clusters."""
         return run(self._inner.replicated_status(topic, subscription))
 
+    def set_replicated_status(self, topic: str, subscription: str, enabled: bool) -> None:
+        """Replicate a subscription, or stop it."""
+        run(self._inner.set_replicated_status(topic, subscription, enabled))
+
 
 class SchemaAdmin:
     def __init__(self, inner: AsyncSchemaAdmin) -> None:
         self._inner = inner
 
-    def get(self, topic: str, *, version: int | None = None) -> Document:
-        return run(self._inner.get(topic, version=version))
+    def get(self, topic: str, version: int | None = None) -> Document:
+        """The topic's latest schema, or one of its versions."""
+        return run(self._inner.get(topic, version))
 
-    def get_all(self, topic: str) -> Documents:
+    def get_all(self, topic: str) -> Versions:
+        """All versions of the topic's schema."""
         return run(self._inner.get_all(topic))
 
     def upload(
-        self, topic: str, *, type: str, definition: str, properties: Mapping[str, str] | None = None
-    ) -> int:
-        """Register a schema and return its version."""
-        return run(
-            self._inner.upload(topic, type=type, definition=definition, properties=properties)
-        )
+        self, topic: str, type: str, definition: str, *, properties: Mapping[str, str] | None = None
+    ) -> Version:
+        """Add a schema if it is compatible."""
+        return run(self._inner.upload(topic, type, definition, properties=properties))
 
-    def delete(self, topic: str, *, force: bool = False) -> int:
+    def delete(self, topic: str, *, force: bool = False) -> Version:
+        """Mark the topic's schema as deleted, or remove it when forced."""
         return run(self._inner.delete(topic, force=force))
 
     def check(
-        self, topic: str, *, type: str, definition: str, properties: Mapping[str, str] | None = None
+        self, topic: str, type: str, definition: str, *, properties: Mapping[str, str] | None = None
     ) -> Document:
-        """Whether the schema would be accepted, and under which strategy."""
-        return run(
-            self._inner.check(topic, type=type, definition=definition, properties=properties)
-        )
+        """Whether a schema could be added."""
+        return run(self._inner.check(topic, type, definition, properties=properties))
 
     def find_version(
-        self, topic: str, *, type: str, definition: str, properties: Mapping[str, str] | None = None
-    ) -> int:
-        return run(
-            self._inner.find_version(topic, type=type, definition=definition, properties=properties)
-        )
-
-    def get_version(self, topic: str, version: int) -> Document:
-        """One version of the topic's schema."""
-        return run(self._inner.get_version(topic, version))
+        self, topic: str, type: str, definition: str, *, properties: Mapping[str, str] | None = None
+    ) -> Version:
+        """The version a schema is stored under, or -1."""
+        return run(self._inner.find_version(topic, type, definition, properties=properties))
 
     def metadata(self, topic: str) -> Document:
         """Where the versions of the topic's schema are stored."""
@@ -1014,7 +1022,7 @@ class AdminClient:
         self.tenants = TenantAdmin(self._inner.tenants)
         self.namespaces = NamespaceAdmin(self._inner.namespaces)
         self.topics = TopicAdmin(self._inner.topics)
-        self.scalable_topics = ScalableAdmin(self._inner.scalable_topics)
+        self.scalable_topics = ScalableTopicAdmin(self._inner.scalable_topics)
         self.subscriptions = SubscriptionAdmin(self._inner.subscriptions)
         self.schemas = SchemaAdmin(self._inner.schemas)
         self.topic_policies = TopicPolicyAdmin(self._inner.topic_policies)

@@ -57,22 +57,6 @@ class AsyncNamespaceAdmin(NamespaceOperations):
             _path(namespace, *parts), query={"destinationBroker": destination}
         )
 
-    async def clear_backlog(
-        self, namespace: str, *, subscription: str | None = None, bundle: str | None = None
-    ) -> None:
-        parts = [*_some(bundle), "clearBacklog", *_some(subscription)]
-        await self._transport.post(_path(namespace, *parts))
-
-    async def unsubscribe(
-        self, namespace: str, subscription: str, *, bundle: str | None = None
-    ) -> None:
-        parts = [*_some(bundle), "unsubscribe", subscription]
-        await self._transport.post(_path(namespace, *parts))
-
 
 def _path(namespace: str, *rest: str) -> str:
     return f"{_ROOT}/{format_namespace(namespace, *rest)}"
-
-
-def _some(value: str | None) -> tuple[str, ...]:
-    return () if value is None else (value,)

@@ -13,19 +13,24 @@ from magnetar.client.admin.transport import (
     Ids,
     Names,
     Transport,
+    format_optional,
     format_path,
 )
 from magnetar.client.admin.value import (
     StoredEntry,
+    Version,
+    Versions,
     decode_entry,
     decode_id,
     decode_ids,
+    decode_version,
+    decode_versions,
     encode_id,
 )
-from magnetar.client.message_id import MessageId
+from magnetar.client.message_id import LATEST, MessageId
 
 
-class ClusterOperations:
+class AsyncClusterAdmin:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
@@ -64,14 +69,46 @@ class ClusterOperations:
             f"admin/v2/clusters/{format_path(cluster)}/peers", body=list(peers)
         )
 
+    async def failure_domains(self, cluster: str) -> dict[str, Document]:
+        """All failure domains of a cluster, by name."""
+        found: dict[str, Document] = (
+            await self._transport.get(f"admin/v2/clusters/{format_path(cluster)}/failureDomains")
+            or {}
+        )
+        return found
 
-class BrokerOperations:
+    async def failure_domain(self, cluster: str, domain: str) -> Document:
+        """One failure domain of a cluster."""
+        found: Document = await self._transport.get(
+            f"admin/v2/clusters/{format_path(cluster)}/failureDomains/{format_path(domain)}"
+        )
+        return found
+
+    async def set_failure_domain(
+        self, cluster: str, domain: str, *, brokers: Iterable[str] | None = None
+    ) -> None:
+        """Make or change a failure domain."""
+        await self._transport.post(
+            f"admin/v2/clusters/{format_path(cluster)}/failureDomains/{format_path(domain)}",
+            body={"brokers": list(brokers or ())},
+        )
+
+    async def delete_failure_domain(self, cluster: str, domain: str) -> None:
+        """Remove a failure domain."""
+        await self._transport.delete(
+            f"admin/v2/clusters/{format_path(cluster)}/failureDomains/{format_path(domain)}"
+        )
+
+
+class AsyncBrokerAdmin:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def list_of_cluster(self, cluster: str) -> Names:
+    async def list(self, cluster: str | None = None) -> Names:
         """Addresses of the brokers that serve."""
-        found: Names = await self._transport.get(f"admin/v2/brokers/{format_path(cluster)}") or []
+        found: Names = (
+            await self._transport.get(f"admin/v2/brokers{format_optional(cluster)}") or []
+        )
         return found
 
     async def leader(self) -> Document:
@@ -163,6 +200,13 @@ class BrokerOperations:
     async def check_backlog_quota(self) -> None:
         """Apply the backlog quotas now."""
         await self._transport.get("admin/v2/brokers/backlog-quota-check")
+
+    async def shutdown(self, *, unloads_per_s_max: int = 0, forced: bool = True) -> None:
+        """Stop the broker."""
+        await self._transport.post(
+            "admin/v2/brokers/shutdown",
+            query={"maxConcurrentUnloadPerSec": unloads_per_s_max, "forcedTerminateTopic": forced},
+        )
 
     async def topic_stats(self) -> Document:
         """Stats of all loaded topics, by namespace, bundle and domain."""
@@ -361,6 +405,22 @@ class NamespaceOperations:
         await self._transport.delete(
             f"admin/v2/namespaces/{format_namespace(namespace)}/{format_path(bundle)}",
             query={"force": force},
+        )
+
+    async def clear_backlog(
+        self, namespace: str, subscription: str | None = None, bundle: str | None = None
+    ) -> None:
+        """Acknowledge everything in all subscriptions or one, of a namespace or a bundle."""
+        await self._transport.post(
+            f"admin/v2/namespaces/{format_namespace(namespace)}{format_optional(bundle)}/clearBacklog{format_optional(subscription)}"
+        )
+
+    async def unsubscribe(
+        self, namespace: str, subscription: str, bundle: str | None = None
+    ) -> None:
+        """Delete a subscription from every topic of a namespace or a bundle."""
+        await self._transport.post(
+            f"admin/v2/namespaces/{format_namespace(namespace)}{format_optional(bundle)}/unsubscribe/{format_path(subscription)}"
         )
 
     async def properties(self, namespace: str) -> dict[str, str]:
@@ -643,6 +703,14 @@ class TopicOperations:
             )
         )
 
+    async def message_id_by_index(self, topic: str, index: int) -> MessageId:
+        """The id of a message by its index, where brokers count messages."""
+        return decode_id(
+            await self._transport.get(
+                f"admin/v2/{format_topic(topic)}/getMessageIdByIndex", query={"index": index}
+            )
+        )
+
     async def read_entry(self, topic: str, ledger_id: int, entry_id: int) -> StoredEntry:
         """One entry."""
         return decode_entry(
@@ -708,7 +776,7 @@ class TopicOperations:
         await self._transport.delete(f"admin/v2/{format_topic(topic)}/truncate")
 
 
-class SubscriptionOperations:
+class AsyncSubscriptionAdmin:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
@@ -718,6 +786,22 @@ class SubscriptionOperations:
             await self._transport.get(f"admin/v2/{format_topic(topic)}/subscriptions") or []
         )
         return found
+
+    async def create(
+        self,
+        topic: str,
+        subscription: str,
+        *,
+        position: MessageId | None = None,
+        replicated: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a subscription at a position, at the end unless told."""
+        await self._transport.put(
+            f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}",
+            body={**encode_id(position or LATEST), "properties": dict(properties or {})},
+            query={"replicated": replicated},
+        )
 
     async def delete(self, topic: str, subscription: str, *, force: bool = False) -> None:
         """Delete a subscription without consumers, or with them when forced."""
@@ -730,6 +814,18 @@ class SubscriptionOperations:
         """Move a subscription to what was published at or after a time."""
         await self._transport.post(
             f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}/resetcursor/{format_path(timestamp_ms)}"
+        )
+
+    async def reset_to_id(
+        self, topic: str, subscription: str, position: MessageId, *, excluded: bool = False
+    ) -> None:
+        """Move a subscription to a message id.
+
+        With `excluded` it is moved behind the message.
+        """
+        await self._transport.post(
+            f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}/resetcursor",
+            body={**encode_id(position), "excluded": excluded},
         )
 
     async def skip(self, topic: str, subscription: str, count: int) -> None:
@@ -748,6 +844,18 @@ class SubscriptionOperations:
         """Acknowledge what is older than some seconds."""
         await self._transport.post(
             f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}/expireMessages/{format_path(seconds)}"
+        )
+
+    async def expire_to(
+        self, topic: str, subscription: str, position: MessageId, *, excluded: bool = False
+    ) -> None:
+        """Acknowledge everything up to a message id.
+
+        With `excluded` the message itself stays.
+        """
+        await self._transport.post(
+            f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}/expireMessages",
+            body={**encode_id(position), "excluded": excluded},
         )
 
     async def expire_all(self, topic: str, seconds: int) -> None:
@@ -798,17 +906,70 @@ class SubscriptionOperations:
         )
         return found
 
+    async def set_replicated_status(self, topic: str, subscription: str, enabled: bool) -> None:
+        """Replicate a subscription, or stop it."""
+        await self._transport.post(
+            f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}/replicatedSubscriptionStatus",
+            body=enabled,
+        )
 
-class SchemaOperations:
+
+class AsyncSchemaAdmin:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def get_version(self, topic: str, version: int) -> Document:
-        """One version of the topic's schema."""
+    async def get(self, topic: str, version: int | None = None) -> Document:
+        """The topic's latest schema, or one of its versions."""
         found: Document = await self._transport.get(
-            f"admin/v2/schemas/{format_bare(topic)}/schema/{format_path(version)}"
+            f"admin/v2/schemas/{format_bare(topic)}/schema{format_optional(version)}"
         )
         return found
+
+    async def get_all(self, topic: str) -> Versions:
+        """All versions of the topic's schema."""
+        return decode_versions(
+            await self._transport.get(f"admin/v2/schemas/{format_bare(topic)}/schemas")
+        )
+
+    async def upload(
+        self, topic: str, type: str, definition: str, *, properties: Mapping[str, str] | None = None
+    ) -> Version:
+        """Add a schema if it is compatible."""
+        return decode_version(
+            await self._transport.post(
+                f"admin/v2/schemas/{format_bare(topic)}/schema",
+                body={"type": type, "schema": definition, "properties": dict(properties or {})},
+            )
+        )
+
+    async def delete(self, topic: str, *, force: bool = False) -> Version:
+        """Mark the topic's schema as deleted, or remove it when forced."""
+        return decode_version(
+            await self._transport.delete(
+                f"admin/v2/schemas/{format_bare(topic)}/schema", query={"force": force}
+            )
+        )
+
+    async def check(
+        self, topic: str, type: str, definition: str, *, properties: Mapping[str, str] | None = None
+    ) -> Document:
+        """Whether a schema could be added."""
+        found: Document = await self._transport.post(
+            f"admin/v2/schemas/{format_bare(topic)}/compatibility",
+            body={"type": type, "schema": definition, "properties": dict(properties or {})},
+        )
+        return found
+
+    async def find_version(
+        self, topic: str, type: str, definition: str, *, properties: Mapping[str, str] | None = None
+    ) -> Version:
+        """The version a schema is stored under, or -1."""
+        return decode_version(
+            await self._transport.post(
+                f"admin/v2/schemas/{format_bare(topic)}/version",
+                body={"type": type, "schema": definition, "properties": dict(properties or {})},
+            )
+        )
 
     async def metadata(self, topic: str) -> Document:
         """Where the versions of the topic's schema are stored."""
@@ -818,9 +979,20 @@ class SchemaOperations:
         return found
 
 
-class ScalableTopicOperations:
+class AsyncScalableTopicAdmin:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
+
+    async def list(self, namespace: str, *, properties: Mapping[str, str] | None = None) -> Names:
+        """Scalable topics of a namespace, or those that have all the given properties."""
+        found: Names = (
+            await self._transport.get(
+                f"admin/v2/scalable/{format_namespace(namespace)}",
+                query={"property": [f"{key}={value}" for key, value in (properties or {}).items()]},
+            )
+            or []
+        )
+        return found
 
     async def create(
         self, topic: str, *, segments: int = 1, properties: Mapping[str, str] | None = None
@@ -844,8 +1016,8 @@ class ScalableTopicOperations:
 
     async def segments(self, topic: str) -> dict[str, Document]:
         """Every segment with its rates and the backlog of each subscription, by id."""
-        found: dict[str, Document] = await self._transport.get(
-            f"admin/v2/scalable/{format_bare(topic)}/segments"
+        found: dict[str, Document] = (
+            await self._transport.get(f"admin/v2/scalable/{format_bare(topic)}/segments") or {}
         )
         return found
 
@@ -873,8 +1045,8 @@ class ScalableTopicOperations:
 
     async def load(self, topic: str) -> dict[str, Document]:
         """What each active segment carries."""
-        found: dict[str, Document] = await self._transport.get(
-            f"admin/v2/scalable/{format_bare(topic)}/load"
+        found: dict[str, Document] = (
+            await self._transport.get(f"admin/v2/scalable/{format_bare(topic)}/load") or {}
         )
         return found
 
@@ -968,8 +1140,8 @@ class ScalableTopicOperations:
 
     async def subscriptions(self, topic: str) -> dict[str, Document]:
         """Subscriptions with kind and backlog, by name."""
-        found: dict[str, Document] = await self._transport.get(
-            f"admin/v2/scalable/{format_bare(topic)}/subscriptions"
+        found: dict[str, Document] = (
+            await self._transport.get(f"admin/v2/scalable/{format_bare(topic)}/subscriptions") or {}
         )
         return found
 

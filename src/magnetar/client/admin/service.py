@@ -5,14 +5,16 @@ from __future__ import annotations
 import ssl
 from typing import Self
 
-from magnetar.client.admin.broker import AsyncBrokerAdmin
-from magnetar.client.admin.cluster import AsyncClusterAdmin
 from magnetar.client.admin.namespace import AsyncNamespaceAdmin
 from magnetar.client.admin.network import Network
+from magnetar.client.admin.operation import (
+    AsyncBrokerAdmin,
+    AsyncClusterAdmin,
+    AsyncScalableTopicAdmin,
+    AsyncSchemaAdmin,
+    AsyncSubscriptionAdmin,
+)
 from magnetar.client.admin.policy import AsyncTopicPolicyAdmin
-from magnetar.client.admin.scalable import AsyncScalableAdmin
-from magnetar.client.admin.schema import AsyncSchemaAdmin
-from magnetar.client.admin.subscription import AsyncSubscriptionAdmin
 from magnetar.client.admin.tenant import AsyncTenantAdmin
 from magnetar.client.admin.topic import AsyncTopicAdmin
 from magnetar.client.admin.transport import Transport
@@ -54,7 +56,7 @@ class AsyncAdmin:
         self.tenants = AsyncTenantAdmin(self._transport)
         self.namespaces = AsyncNamespaceAdmin(self._transport)
         self.topics = AsyncTopicAdmin(self._transport)
-        self.scalable_topics = AsyncScalableAdmin(self._transport)
+        self.scalable_topics = AsyncScalableTopicAdmin(self._transport)
         self.subscriptions = AsyncSubscriptionAdmin(self._transport)
         self.schemas = AsyncSchemaAdmin(self._transport)
         self.topic_policies = AsyncTopicPolicyAdmin(self._transport)

@@ -8,9 +8,7 @@ from contextlib import aclosing
 from magnetar.client.admin.name import check_topic, format_namespace, format_topic
 from magnetar.client.admin.operation import TopicOperations
 from magnetar.client.admin.transport import Names
-from magnetar.client.admin.value import decode_id
 from magnetar.client.error import ConfigurationError
-from magnetar.client.message_id import MessageId
 
 _PARTITIONED_METADATA = "application/vnd.partitioned-topic-metadata+json"
 _REGULAR = ("persistent", "non-persistent")
@@ -113,10 +111,6 @@ class AsyncTopicAdmin(TopicOperations):
         else:
             body = {"partitions": partitions, "properties": dict(properties)}
             await self._transport.call("PUT", path, body=body, content_type=_PARTITIONED_METADATA)
-
-    async def message_id_by_index(self, topic: str, index: int) -> MessageId:
-        path = _path(topic, "getMessageIdByIndex")
-        return decode_id(await self._transport.get(path, {"index": index}))
 
     async def partitioned_lookup(self, topic: str) -> dict[str, str]:
         """The broker's URL of each partition; of the topic itself when it has none."""

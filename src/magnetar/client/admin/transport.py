@@ -52,6 +52,11 @@ def format_path(*parts: str | int) -> str:
     return "/".join(quote(str(part), safe="") for part in parts)
 
 
+def format_optional(part: str | int | None) -> str:
+    """A component of a path that only some calls have."""
+    return "" if part is None else f"/{format_path(part)}"
+
+
 def format_query(query: Query | None) -> str:
     """Spell a query string; None values are left out, lists are repeated."""
     given = {

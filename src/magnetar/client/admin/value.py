@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from magnetar.client.admin.transport import Answer
+from magnetar.client.admin.transport import Answer, Documents
 from magnetar.client.message_id import MessageId
+
+Version: TypeAlias = int
+Versions: TypeAlias = Documents
 
 
 class StoredEntry(NamedTuple):
@@ -27,6 +30,16 @@ def decode_entry(answer: Answer) -> StoredEntry:
     return StoredEntry(headers.pop("message-id", ""), headers, answer.body)
 
 
+def decode_version(data: Mapping[str, Any]) -> Version:
+    """The number, which some answers wrap once more."""
+    version = data["version"]
+    return int(version["version"] if isinstance(version, dict) else version)
+
+
+def decode_versions(data: Mapping[str, Versions]) -> Versions:
+    return data["getSchemaResponses"]
+
+
 def decode_id(data: Mapping[str, Any]) -> MessageId:
     return MessageId(
         int(data["ledgerId"]),
@@ -41,11 +54,11 @@ def decode_ids(data: Mapping[str, Mapping[str, Any]]) -> dict[int, MessageId]:
     return {int(index): decode_id(each) for index, each in data.items()}
 
 
-def encode_id(id: MessageId, *, excluded: bool = False) -> dict[str, Any]:
+def encode_id(id: MessageId) -> dict[str, Any]:
     return {
         "ledgerId": id.ledger_id,
         "entryId": id.entry_id,
         "partitionIndex": id.partition,
         "batchIndex": id.batch_index,
-        "excluded": excluded,
+        "excluded": False,
     }

@@ -6,12 +6,12 @@ from collections.abc import Callable
 import pytest
 
 from magnetar.client.admin import AdminClient
-from magnetar.client.admin.blocking import ScalableAdmin
+from magnetar.client.admin.blocking import ScalableTopicAdmin
 from magnetar.client.error import AdminConflict
 from tests.unit.client.admin.web import Answer, scripted_web
 
 ROOT = "/admin/v2/scalable/t/n"
-Call = Callable[[ScalableAdmin], object]
+Call = Callable[[ScalableTopicAdmin], object]
 
 
 @pytest.mark.parametrize(
