@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from magnetar.admin.server import serving
+from magnetar.admin.server import open_socket, serving
 from tests.hostile.permission_table import Who
 from tests.hostile.test_permission_matrix import TOKENS, secure_broker
 from tests.unit.admin.assembly import admin_of_new_broker
@@ -81,7 +81,7 @@ def test_no_byte_of_a_body_becomes_a_part_of_the_next_request(body: bytes) -> No
     async def main() -> None:
         async with (
             admin_of_new_broker() as admin,
-            serving(admin.application, "127.0.0.1", 0, limit=admin.api.web) as port,
+            serving(admin.application, open_socket("127.0.0.1", 0), limit=admin.api.web) as port,
         ):
             head = b"POST /nothing HTTP/1.1\r\n" + HOST + b"content-length: %d\r\n\r\n" % len(body)
             async with line(port) as early:
@@ -104,7 +104,7 @@ def test_a_wish_for_http_2_is_passed_over_wherever_the_head_is_cut() -> None:
     async def main() -> None:
         async with (
             admin_of_new_broker() as admin,
-            serving(admin.application, "127.0.0.1", 0, limit=admin.api.web) as port,
+            serving(admin.application, open_socket("127.0.0.1", 0), limit=admin.api.web) as port,
         ):
             body = b'{"a":"\\r\\nConnection: upgrade\\r\\n"}'
             path = b"PUT /admin/v2/namespaces/public/default/properties HTTP/1.1\r\n"
@@ -145,7 +145,9 @@ def test_a_body_that_drips_keeps_no_connection_after_its_answer() -> None:
                 404: b"PUT /nothing HTTP/1.1\r\n" + HOST + key + long,
                 413: put + key + b"content-type: application/json\r\n" + long + b"x" * 2000,
             }
-            async with serving(admin.application, "127.0.0.1", 0, limit=admin.api.web) as port:
+            async with serving(
+                admin.application, open_socket("127.0.0.1", 0), limit=admin.api.web
+            ) as port:
                 for status, request in requests.items():
                     async with line(port) as slow:
                         slow.send(request)
@@ -160,7 +162,7 @@ def test_who_only_holds_http_connections_keeps_nobody_out() -> None:
     async def main() -> None:
         async with (
             secure_broker(maxHttpServerConnections="20") as admin,
-            serving(admin.application, "127.0.0.1", 0, limit=admin.api.web) as port,
+            serving(admin.application, open_socket("127.0.0.1", 0), limit=admin.api.web) as port,
         ):
             idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(15)]
             for _, writer in idle[:10]:
@@ -184,7 +186,7 @@ def test_an_answer_that_is_not_read_ends_with_its_connection() -> None:
     async def main() -> None:
         async with (
             admin_of_new_broker(httpServerIdleTimeout="300") as admin,
-            serving(admin.application, "127.0.0.1", 0, limit=admin.api.web) as port,
+            serving(admin.application, open_socket("127.0.0.1", 0), limit=admin.api.web) as port,
             line(port) as deaf,
         ):
             deaf.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -205,7 +207,7 @@ def test_answers_that_are_not_read_are_bounded_in_total() -> None:
     async def main() -> None:
         async with (
             admin_of_new_broker(maxUnreadAnswerSize="1000000") as admin,
-            serving(admin.application, "127.0.0.1", 0, limit=admin.api.web) as port,
+            serving(admin.application, open_socket("127.0.0.1", 0), limit=admin.api.web) as port,
         ):
             deaf = []
             for _ in range(8):

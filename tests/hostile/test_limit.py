@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from magnetar.admin.server import serving
+from magnetar.admin.server import open_socket, serving
 from magnetar.errors import NotAllowed
 from magnetar.testing.broker import MagnetarBroker
 from magnetar.wire import command as wire
@@ -201,7 +201,9 @@ async def talk(port: int, request: bytes) -> bytes:
 
 def test_heads_of_requests_are_bounded_whole_or_drop_by_drop() -> None:
     async def body(admin: Admin) -> None:
-        async with serving(admin.application, "127.0.0.1", 0, limit=admin.api.web) as port:
+        async with serving(
+            admin.application, open_socket("127.0.0.1", 0), limit=admin.api.web
+        ) as port:
             start = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n"
             large = b"x: " + b"y" * 9000
             assert b" 431 " in await talk(port, start + large + b"\r\n\r\n")
@@ -237,7 +239,9 @@ def test_a_body_beyond_the_configured_size_is_refused() -> None:
 
 def test_who_sends_a_request_drop_by_drop_does_not_hold_a_connection_for_long() -> None:
     async def body(admin: Admin) -> None:
-        async with serving(admin.application, "127.0.0.1", 0, limit=admin.api.web) as port:
+        async with serving(
+            admin.application, open_socket("127.0.0.1", 0), limit=admin.api.web
+        ) as port:
             head = b"PUT /admin/v2/persistent/public/default/x HTTP/1.1\r\nhost: localhost\r\n"
             assert await talk(port, head) == b"", "the head does not end: closed without a word"
             typed = b"content-type: application/json\r\n"
@@ -265,7 +269,9 @@ def test_a_page_of_another_site_changes_nothing() -> None:
 
 def test_a_site_whose_name_was_pointed_at_this_machine_reads_nothing() -> None:
     async def body(admin: Admin) -> None:
-        async with serving(admin.application, "127.0.0.1", 0, limit=admin.api.web) as port:
+        async with serving(
+            admin.application, open_socket("127.0.0.1", 0), limit=admin.api.web
+        ) as port:
 
             async def status(host: str) -> bytes:
                 head = f"GET /admin/v2/clusters HTTP/1.1\r\nhost: {host}\r\n\r\n"

@@ -28,18 +28,23 @@ _SHUTDOWN_S_MAX: Final = 5
 _POLL_S: Final = 0.005
 
 
-def open_socket(host: str, port: int) -> socket.socket:
-    """Bind and listen; port 0 takes a free one."""
+def bind_socket(host: str, port: int) -> socket.socket:
+    """Port 0 takes a free one. Until it listens, connections are refused."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(_BACKLOG)
         listener.setblocking(False)
     except OSError:
         listener.close()
         raise
+    return listener
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    listener = bind_socket(host, port)
+    listener.listen(_BACKLOG)
     return listener
 
 
@@ -82,13 +87,12 @@ class _Server(uvicorn.Server):
 @asynccontextmanager
 async def serving(
     app: Application,
-    host: str,
-    port: int,
+    listener: socket.socket,
     *,
     limit: WebLimit,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[int]:
-    """Answer requests until the end of the block; the value is the bound port.
+    """Answer requests until the end of the block, which closes the socket; the value is its port.
 
     With `tls`, over HTTPS; what the handshake verified of a client is told to the application.
     Leaving stops to accept, gives requests under way a few seconds, and closes idle connections.
@@ -113,7 +117,8 @@ async def serving(
         state = server.server_state
         return HttpProtocol(config, state, {}, limit=limit, slots=app.slots)
 
-    with open_socket(host, port) as listener:
+    with listener:
+        listener.listen(_BACKLOG)
         bound_port: int = listener.getsockname()[1]
         async with TaskScope("admin server") as tasks:
             running = tasks.start(server.serve(sockets=[]), "serve")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from magnetar.admin.server import open_socket
+from magnetar.admin.server import bind_socket, open_socket
 from magnetar.admin.server import serving as serving_http
 from magnetar.admin.table import make_application
 from magnetar.app.directory import holding
@@ -166,29 +166,29 @@ async def serving(
         for web, web_tls in ((doors.web_secure, doors.web_tls), (doors.web, None)):
             if web is not None:
                 await stack.enter_async_context(
-                    serving_http(application, host, web, limit=api.web, tls=web_tls)
+                    serving_http(application, web, limit=api.web, tls=web_tls)
                 )
-        yield Server(doors.port, doors.web or 0, service)
+        yield Server(_port_of(doors.plain) or 0, _port_of(doors.web) or 0, service)
         service.closing = True
 
 
 @dataclass(frozen=True, slots=True)
 class _Doors:
-    """The ports: sockets of the binary protocol, numbers of HTTP, each with and without TLS."""
+    """The sockets of the binary protocol and of HTTP, each with and without TLS.
+
+    Those of HTTP are bound but do not listen yet: their numbers are part of what the broker says of
+    itself, and no other process may take them meanwhile.
+    """
 
     plain: socket.socket | None
     secure: socket.socket | None
     secure_tls: ssl.SSLContext | None
-    web: int | None
-    web_secure: int | None
+    web: socket.socket | None
+    web_secure: socket.socket | None
     web_tls: ssl.SSLContext | None
 
-    @property
-    def port(self) -> int:
-        return _port_of(self.plain) or 0
-
     def close(self) -> None:
-        for listener in (self.plain, self.secure):
+        for listener in (self.plain, self.secure, self.web, self.web_secure):
             if listener is not None:
                 listener.close()
 
@@ -203,11 +203,13 @@ def _open_doors(
     web_tls = open_web_tls(settings, clock)
     web_secure = settings.webServicePortTls
     return _Doors(
-        plain=None if plain is None else _listen(host, plain),
-        secure=None if secure_tls is None else _listen(host, settings.brokerServicePortTls),
+        plain=None if plain is None else _open(open_socket, host, plain),
+        secure=None
+        if secure_tls is None
+        else _open(open_socket, host, settings.brokerServicePortTls),
         secure_tls=secure_tls,
-        web=None if web is None else _free_port(host, web),
-        web_secure=None if web_secure is None else _free_port(host, web_secure),
+        web=None if web is None else _open(bind_socket, host, web),
+        web_secure=None if web_secure is None else _open(bind_socket, host, web_secure),
         web_tls=web_tls,
     )
 
@@ -216,20 +218,11 @@ def _port_of(listener: socket.socket | None) -> int | None:
     return None if listener is None else int(listener.getsockname()[1])
 
 
-def _listen(host: str, port: int | None) -> socket.socket:
+def _open(make: Callable[[str, int], socket.socket], host: str, port: int | None) -> socket.socket:
     try:
-        return open_socket(host, port or 0)
+        return make(host, port or 0)
     except OSError as error:
         raise InvalidConfiguration(f"cannot listen on {host}:{port}: {error.strerror}") from None
-
-
-def _free_port(host: str, port: int | None) -> int:
-    """The port itself, or a free one for 0: its number is part of what the broker tells about
-    itself.
-    """
-    with _listen(host, port) as probe:
-        bound: int = probe.getsockname()[1]
-        return bound
 
 
 def _make_cache(settings: Configuration) -> EntryCache:
@@ -273,14 +266,14 @@ def _make_owner(settings: Configuration, host: str, doors: _Doors, term: int) ->
         return "" if port is None else f"{scheme}://{at}:{port}"
 
     return Owner(
-        broker_id=f"{advertised}:{doors.web if doors.web is not None else doors.web_secure}",
+        broker_id=f"{advertised}:{_port_of(doors.web or doors.web_secure)}",
         service_url=url("pulsar", _port_of(doors.plain)),
-        web_url=url("http", doors.web),
+        web_url=url("http", _port_of(doors.web)),
         term=term,  # type: ignore[arg-type]
         is_self=True,
         listeners=parse_listeners(settings.advertisedListeners),
         service_url_tls=url("pulsar+ssl", _port_of(doors.secure), named),
-        web_url_tls=url("https", doors.web_secure, named),
+        web_url_tls=url("https", _port_of(doors.web_secure), named),
     )
 
 

@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 from openapi_spec_validator import validate
 
-from magnetar.admin.server import serving
+from magnetar.admin.server import open_socket, serving
 from magnetar.admin.table import all_routes
 from magnetar.model.permission import AUTHENTICATED, SUPER_USER, TOPIC_CONSUME
 from tests.unit.admin.assembly import V2, Admin, run
@@ -108,7 +108,9 @@ def test_it_is_served_over_http_until_the_block_ends() -> None:
                 with error:
                     return error.code, error.read()
 
-        async with serving(admin.application, "127.0.0.1", 0, limit=admin.api.web) as port:
+        async with serving(
+            admin.application, open_socket("127.0.0.1", 0), limit=admin.api.web
+        ) as port:
             url = f"http://127.0.0.1:{port}"
             assert await asyncio.to_thread(fetch, f"{url}/admin/v2/clusters") == (
                 200,

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 
 from magnetar import __version__
-from magnetar.admin.server import serving
+from magnetar.admin.server import open_socket, serving
 from magnetar.broker.administration.web import make_web_limit
 from magnetar.cli.main import main
 from tests.unit.admin.assembly import Admin, admin_of_new_broker
@@ -32,7 +32,7 @@ async def cli_transcript(
             await prepare(admin)
             await settle()
         limit = make_web_limit(admin.service)
-        async with serving(admin.application, "127.0.0.1", 0, limit=limit) as port:
+        async with serving(admin.application, open_socket("127.0.0.1", 0), limit=limit) as port:
             for words in lines:
                 clock.pass_s(1)
                 texts.append(await _run(admin, f"http://127.0.0.1:{port}", words))
