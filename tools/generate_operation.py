@@ -66,6 +66,10 @@ INTERNAL = ("segments",)
 """What brokers ask of each other."""
 EXTENDED = ("tenants", "namespaces", "topics")
 """Those with methods that are written by hand, in a class below the one written here."""
+NOTES = {
+    "scalable_topics": "A topic may be named in any domain: `topic://t/n/x`, `persistent://t/n/x`"
+    " or `t/n/x`."
+}
 EMPTY = {Result.NAMES: " or []"}
 EMPTY |= dict.fromkeys((Result.PROPERTIES, Result.GRANTS, Result.TABLE), " or {}")
 """What stands for an answer without content."""
@@ -93,6 +97,7 @@ def class_name(noun: str) -> str:
 
 def write_class(noun: str, rows: Iterable[Operation]) -> str:
     lines = ["", "", f"class {class_name(noun)}:"]
+    lines += [f'    """{NOTES[noun]}"""', ""] if noun in NOTES else []
     lines += ["    def __init__(self, transport: Transport) -> None:"]
     lines += ["        self._transport = transport", ""]
     return "\n".join((*lines, *(line for row in rows for line in write_method(row))))

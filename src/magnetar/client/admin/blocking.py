@@ -643,6 +643,8 @@ class TopicAdmin:
 
 
 class ScalableTopicAdmin:
+    """A topic may be named in any domain: `topic://t/n/x`, `persistent://t/n/x` or `t/n/x`."""
+
     def __init__(self, inner: AsyncScalableTopicAdmin) -> None:
         self._inner = inner
 

@@ -980,6 +980,8 @@ class AsyncSchemaAdmin:
 
 
 class AsyncScalableTopicAdmin:
+    """A topic may be named in any domain: `topic://t/n/x`, `persistent://t/n/x` or `t/n/x`."""
+
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
