@@ -74,11 +74,26 @@ class MagnetarError(Exception):
 
     @property
     def sentence(self) -> str:
-        return shorten(str(self.args[0]), _SENTENCE) if self.args else type(self).__name__
+        text = ": ".join(map(str, self.args))
+        return shorten(text, _SENTENCE) if self.args else type(self).__name__
 
 
 class BrokerError(MagnetarError):
-    """A refusal that can cross the wire or the REST edge; each leaf has a row in FAULTS."""
+    """A refusal that can cross the wire or the REST edge; each leaf has a row in FAULTS.
+
+    It may be raised with Pulsar's own words, which tools of REST compare, and with what they are
+    about. The sentence has both.
+    """
+
+    @property
+    def reason(self) -> str:
+        """What REST answers."""
+        return shorten(str(self.args[0]), _SENTENCE) if len(self.args) > 1 else self.sentence
+
+    @property
+    def subject(self) -> str:
+        """What a reason of Pulsar's leaves out."""
+        return shorten(str(self.args[1])) if len(self.args) > 1 else ""
 
 
 # What is missing

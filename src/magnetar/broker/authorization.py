@@ -50,7 +50,7 @@ class Authorization:
     async def require_tenant(self, tenant: str) -> None:
         """Raise TenantNotFound; official clients expect to hear that first."""
         if await self._resources.tenants.get(tenant) is None:
-            raise TenantNotFound(f"Tenant does not exist: {tenant}")
+            raise TenantNotFound("Tenant does not exist", tenant)
 
     async def _grants(self, need: Need, target: Target) -> Grants:
         super_users = frozenset(self._config.superUserRoles)

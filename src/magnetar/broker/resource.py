@@ -113,7 +113,7 @@ class Tenants:
         try:
             info = await self._cache.read_modify_update(f"{POLICIES}/{name}", change)
         except RecordNotFound:
-            raise TenantNotFound(f"Tenant does not exist: {name}") from None
+            raise TenantNotFound("Tenant does not exist", name) from None
         for listener in self._written:
             await listener()
         return info
@@ -123,7 +123,7 @@ class Tenants:
         try:
             await self._cache.delete(f"{POLICIES}/{name}")
         except RecordNotFound:
-            raise TenantNotFound(f"Tenant does not exist: {name}") from None
+            raise TenantNotFound("Tenant does not exist", name) from None
 
     def close(self) -> None:
         self._cache.close()
@@ -148,7 +148,7 @@ class Namespaces:
     async def require(self, name: NamespaceName) -> Policies:
         policies = await self.get(name)
         if policies is None:
-            raise NamespaceNotFound(f"Namespace does not exist: {name}")
+            raise NamespaceNotFound("Namespace does not exist", name)
         return policies
 
     def get_if_cached(self, name: NamespaceName) -> Policies | None:
@@ -177,7 +177,7 @@ class Namespaces:
         try:
             policies = await self._cache.read_modify_update(policies_path(name), change_checked)
         except RecordNotFound:
-            raise NamespaceNotFound(f"Namespace does not exist: {name}") from None
+            raise NamespaceNotFound("Namespace does not exist", name) from None
         await self._tell_written()
         return policies
 
@@ -186,7 +186,7 @@ class Namespaces:
         try:
             await self._cache.delete(policies_path(name))
         except RecordNotFound:
-            raise NamespaceNotFound(f"Namespace does not exist: {name}") from None
+            raise NamespaceNotFound("Namespace does not exist", name) from None
         await self.delete_local(name)
         await self._tell_written()
 

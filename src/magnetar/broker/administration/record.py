@@ -18,7 +18,7 @@ Change: TypeAlias = Callable[[Policies], Policies]
 async def load_policies(service: Service, namespace: NamespaceName) -> Policies:
     policies = await service.resources.namespaces.get(namespace)
     if policies is None:
-        raise NamespaceNotFound(f"Namespace does not exist: {namespace}")
+        raise NamespaceNotFound("Namespace does not exist", namespace)
     return policies
 
 
@@ -40,4 +40,4 @@ async def find_replicated(service: Service, tenant: str, cluster: str) -> Namesp
 
 async def check_tenant(service: Service, tenant: str) -> None:
     if await service.resources.tenants.get(tenant) is None:
-        raise TenantNotFound(f"Tenant does not exist: {tenant}")
+        raise TenantNotFound("Tenant does not exist", tenant)

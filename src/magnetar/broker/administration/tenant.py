@@ -31,7 +31,7 @@ async def list_tenants(service: Service) -> Sequence[str]:
 async def get_tenant(service: Service, tenant: str) -> TenantInfo:
     info = await service.resources.tenants.get(tenant) if is_valid_part(tenant) else None
     if info is None:
-        raise TenantNotFound(f"Tenant does not exist: {tenant}")
+        raise TenantNotFound("Tenant does not exist", tenant)
     return info
 
 
