@@ -159,7 +159,7 @@ async def analyze_backlog(
     entries_max: int | None,
 ) -> Mapping[str, Any]:
     name = await _name_of(service, topic, segment)
-    return await count_backlog(service, name, subscription, entries_max)
+    return await count_backlog(service, name, subscription, entries_max=entries_max)
 
 
 # One of many

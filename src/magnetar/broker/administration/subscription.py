@@ -263,7 +263,7 @@ async def replicated_status(
 
 @carries_out("subscriptions.analyze_backlog")
 async def count_backlog(
-    service: Service, topic: TopicName, subscription: str, entries_max: int | None = None
+    service: Service, topic: TopicName, subscription: str, *, entries_max: int | None = None
 ) -> Mapping[str, Any]:
     """Read the backlog, up to so many entries of it, and count; nothing filters here, so all of
     it is accepted.
