@@ -275,14 +275,13 @@ async def count_backlog(
     entries = messages = 0
     position = cursor.first_unacked()
     aborted = False
-    while (run := await chain.read(position, _SCAN_ENTRIES, _SCAN_BYTES)) is not None:
-        aborted = entries_max is not None and entries >= entries_max
-        if aborted:
-            break
-        for index, entry in enumerate(run.data):
-            if not cursor.is_acknowledged(run.ledger_id, run.first + index):
-                entries += 1
-                messages += count_messages(entry)
+    while not aborted and (run := await chain.read(position, _SCAN_ENTRIES, _SCAN_BYTES)):
+        for index in cursor.unacked_in(run):
+            aborted = entries == entries_max
+            if aborted:
+                break
+            entries += 1
+            messages += count_messages(run.data[index])
         position = chain.next_position(Position(run.ledger_id, run.last))
     return {
         "entries": entries,
