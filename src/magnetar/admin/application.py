@@ -13,7 +13,7 @@ from magnetar.admin.gate import check_access
 from magnetar.admin.limit import check_parts, check_payload
 from magnetar.admin.origin import check_host, check_origin
 from magnetar.admin.request import Call, Request, decode_body, parse_query
-from magnetar.admin.response import NOTE, Response, Stream, json_response, refusal
+from magnetar.admin.response import SUBJECT, Response, Stream, json_response, refusal
 from magnetar.admin.route import Route
 from magnetar.admin.router import Found, Router, WrongMethod
 from magnetar.admin.slot import HttpSlots
@@ -120,8 +120,8 @@ class Application:
             _log.warning("authentication failed", path=path, reason=error.sentence)
             return refusal(HTTPStatus.UNAUTHORIZED, error.sentence, _CHALLENGE)
         except BrokerError as error:
-            note = ((NOTE, error.subject),) if error.subject else ()
-            return refusal(fault_of(error).status, error.reason, note)
+            subject = ((SUBJECT, error.subject),) if error.subject else ()
+            return refusal(fault_of(error).status, error.reason, subject)
         except BodyRefused as error:
             return refusal(error.status, str(error))
         # The edge: whatever else went wrong is a defect, told to the log whole and to the client

@@ -17,6 +17,8 @@ TEXT: Final = "text/plain; charset=utf-8"
 HTML: Final = "text/html; charset=utf-8"
 BYTES: Final = "application/octet-stream"
 NOTE: Final = "x-magnetar-note"
+SUBJECT: Final = "x-magnetar-subject"
+"""What the reason of a refusal, in Pulsar's own words, leaves out."""
 """The header of a sentence about the answer, for people."""
 
 

@@ -28,6 +28,7 @@ _REDIRECTS_MAX: Final = 5
 _REDIRECT_STATUSES: Final = (301, 302, 307, 308)
 _NO_BODY: Final = object()
 _NOTE: Final = "x-magnetar-note"
+_SUBJECT: Final = "x-magnetar-subject"
 _LINES: Final = "application/x-ndjson"
 _LINES_OR_ARRAY: Final = f"{_LINES}, application/json;q=0.5"
 _HEAD_BYTES_MAX: Final = 1 << 17
@@ -340,7 +341,8 @@ def _accept(answer: Answer) -> Answer:
     """What a broker notes about an answer is a warning, or stands with the refusal."""
     note = answer.headers.get(_NOTE)
     if not 200 <= answer.status < 300:
-        refusal = decode_status(answer.status, _reason(answer))
+        reason = ": ".join(filter(None, (_reason(answer), answer.headers.get(_SUBJECT))))
+        refusal = decode_status(answer.status, reason)
         if note:
             refusal.add_note(note)
         raise refusal
