@@ -7,6 +7,7 @@ prints; `--hypothesis-seed=N` draws the same examples again.
 from __future__ import annotations
 
 import secrets
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,11 @@ settings.register_profile(
     "magnetar", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("magnetar")
+
+# A shell starts background jobs with SIGINT ignored, and programs inherit that; the tests of Ctrl-C
+# would wait for ever. In an xdist worker the process that starts it has seen to it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
