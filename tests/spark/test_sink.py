@@ -125,6 +125,8 @@ def test_a_change_of_the_layout_in_the_middle_of_a_task_stores_nothing_twice(
         admin.topics.create_partitioned(f"persistent://{name}", 3)
     else:
         admin.scalable_topics.create(name, segments=2)
+        # A sealed segment without subscriptions goes with the broker's next round.
+        admin.scalable_topics.create_subscription(name, "keeps-what-is-sealed")
     topic = f"{'persistent' if change == 'migrate' else 'topic'}://{name}"
 
     def changing() -> Iterator[pa.RecordBatch]:
