@@ -93,6 +93,7 @@ LAZY: Mapping[str, str] = {
 # Modules loaded by name, and why.
 BY_NAME: Mapping[str, str] = {
     "__init__.py": "a public name is loaded with its first use, so that the import stays quick",
+    "broker/administration/__init__.py": "a function is registered when its module is loaded",
     "broker/topicpolicy/choice.py": "an operator names the class that keeps the topic policies",
     "cli/admin.py": "a group of verbs is loaded when it is called, so that each starts quickly",
     "cli/spark.py": "a job needs an extra, and starts a library that takes seconds to load",

@@ -1,47 +1,7 @@
 """What carries the admin operations out: one function for each row of the table."""
 
-from magnetar.broker.administration import (
-    autoscale,
-    broker,
-    bundle,
-    cluster,
-    lookup,
-    namespace,
-    namespace_property,
-    partition,
-    permission,
-    policy,
-    scalable,
-    scalable_stats,
-    scalable_subscription,
-    schema,
-    segment,
-    subscription,
-    tenant,
-    topic,
-    topic_list,
-    topic_message,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "autoscale",
-    "broker",
-    "bundle",
-    "cluster",
-    "lookup",
-    "namespace",
-    "namespace_property",
-    "partition",
-    "permission",
-    "policy",
-    "scalable",
-    "scalable_stats",
-    "scalable_subscription",
-    "schema",
-    "segment",
-    "subscription",
-    "tenant",
-    "topic",
-    "topic_list",
-    "topic_message",
-]
+for _module in iter_modules(__path__):  # each registers its functions when it is loaded
+    import_module(f"{__name__}.{_module.name}")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
 from magnetar.broker.administration.record import load_policies, store_policies
-from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.registry import Document, carries_out
 from magnetar.broker.scalable.autoscale import plan_auto_scale
+from magnetar.broker.service import Service
 from magnetar.model.autoscale import (
     FIELDS,
     AutoScaleOverride,
@@ -21,9 +20,6 @@ from magnetar.model.autoscale import (
     source_of,
 )
 from magnetar.model.name import NamespaceName, TopicName
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 
 # Of a namespace
@@ -86,7 +82,7 @@ async def _store_of_topic(service: Service, topic: TopicName, value: Override | 
     )
 
 
-async def describe_auto_scale(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def describe_auto_scale(service: Service, topic: TopicName) -> Document:
     """Every value that is in force, and where it was set."""
     own = await get_of_topic(service, topic)
     namespace = await get_of_namespace(service, topic.namespace)

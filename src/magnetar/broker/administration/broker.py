@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from magnetar.broker.administration.bundle import boundaries_of
-from magnetar.broker.administration.registry import Note, carries_out
+from magnetar.broker.administration.registry import Document, Note, carries_out
 from magnetar.broker.heartbeat import check_health
+from magnetar.broker.service import AnyTopic, Service
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import NotFound, PreconditionFailed, RecordUnreadable, ServiceNotReady
 from magnetar.model.document import decode_json
@@ -17,9 +18,6 @@ from magnetar.rules.bundle import bundle_of
 from magnetar.runtime.configuration import dynamic_names
 from magnetar.runtime.key import Use, find_key
 from magnetar.runtime.spelling import canonical_name
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import AnyTopic, Service
 
 BROKERS: Final = "/loadbalance/brokers"
 LEADER: Final = "/loadbalance/leader"
@@ -51,7 +49,7 @@ async def get_leader(service: Service) -> Mapping[str, str]:
 
 
 @carries_out("brokers.ledger_files")
-async def get_ledger_files(service: Service) -> Mapping[str, Any]:
+async def get_ledger_files(service: Service) -> Document:
     """Readers on the same machine find the same directory, by its numbers, or it is another one."""
     directory = service.ledgers.directory
     if directory is None:
@@ -132,7 +130,7 @@ async def get_internal_configuration(service: Service) -> Mapping[str, str]:
 
 # What is carried
 @carries_out("brokers.namespaces")
-async def get_owned(service: Service, cluster: str, broker: str) -> Mapping[str, Any]:
+async def get_owned(service: Service, cluster: str, broker: str) -> Document:
     if broker != service.broker_id:
         raise NotFound(f"Broker id '{broker}' not found in available brokers.")
     return {
@@ -151,7 +149,7 @@ async def check_backlog_quota(service: Service) -> None:
 
 
 @carries_out("brokers.topic_stats")
-async def get_topic_stats(service: Service) -> Mapping[str, Any]:
+async def get_topic_stats(service: Service) -> Document:
     told: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
     for topic, bundle in await _loaded(service):
         domains = told.setdefault(str(topic.name.namespace), {}).setdefault(bundle, {})
@@ -171,7 +169,7 @@ async def _loaded(service: Service) -> Sequence[tuple[AnyTopic, str]]:
 
 
 @carries_out("brokers.metrics")
-async def get_metrics(service: Service) -> Sequence[Mapping[str, Any]]:
+async def get_metrics(service: Service) -> Sequence[Document]:
     sums: dict[str, dict[str, float]] = {}
     for topic in list(service.topics.values()):
         stats = topic.stats()
@@ -189,7 +187,7 @@ async def get_metrics(service: Service) -> Sequence[Mapping[str, Any]]:
 
 
 @carries_out("brokers.load_report")
-async def get_load_report(service: Service) -> Mapping[str, Any]:
+async def get_load_report(service: Service) -> Document:
     totals: list[dict[str, float]] = [each["metrics"] for each in await get_metrics(service)]
 
     def total(name: str) -> float:

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
 from magnetar.broker.administration.record import check_tenant, load_policies
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.scalable.controller import Controller
+from magnetar.broker.service import Service
 from magnetar.errors import Conflict, PreconditionFailed, SubscriptionNotFound, TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_stored_topic
 from magnetar.model.policy import BundlesData, LocalPolicies
 from magnetar.operation.row import DOMAINS
-from magnetar.rules.bundle import (
-    bundle_of,
-    check_range,
-    make_bundles,
-    plan_boundaries,
-    split_range,
-)
-
-if TYPE_CHECKING:
-    from magnetar.broker.scalable.controller import Controller
-    from magnetar.broker.service import Service
+from magnetar.rules.bundle import bundle_of, check_range, make_bundles, plan_boundaries, split_range
 
 _ALGORITHMS: Final = (
     "range_equally_divide",
@@ -106,11 +98,7 @@ async def unload_topics(
 
 @carries_out("namespaces.split_bundle")
 async def split_bundle(
-    service: Service,
-    namespace: NamespaceName,
-    bundle: str,
-    unload: bool,
-    algorithm: str | None,
+    service: Service, namespace: NamespaceName, bundle: str, unload: bool, algorithm: str | None
 ) -> None:
     if algorithm and algorithm not in _ALGORITHMS:
         raise PreconditionFailed(

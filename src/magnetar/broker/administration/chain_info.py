@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from magnetar.broker.administration.registry import Document
+from magnetar.broker.service import Service
 from magnetar.errors import TopicNotFound
 from magnetar.metadata.store import Stat
 from magnetar.model.name import TopicName, decode_local
 from magnetar.model.position import Position
 from magnetar.wire.storage import decode_cursor, decode_log
 
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
-
-async def describe_chain(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def describe_chain(service: Service, topic: TopicName) -> Document:
     store, path = service.store, await service.tree.path_of(topic)
     record = await store.get(path) if topic.is_persistent else None
     if record is None:
@@ -46,7 +45,7 @@ async def describe_chain(service: Service, topic: TopicName) -> Mapping[str, Any
     return described
 
 
-def _describe_cursor(value: bytes, stat: Stat) -> Mapping[str, Any]:
+def _describe_cursor(value: bytes, stat: Stat) -> Document:
     cursor = decode_cursor(value)
     return {
         **_describe_stat(stat),

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from magnetar.broker.administration.record import find_replicated
 from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.service import Service
 from magnetar.errors import Conflict, InvalidName, NotFound, PreconditionFailed
 from magnetar.model.name import is_valid_part
 from magnetar.model.tenancy import ClusterData
 from magnetar.model.validation import check_cluster_urls
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 
 @carries_out("clusters.list")

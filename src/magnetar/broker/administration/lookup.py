@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from magnetar.broker.administration.bundle import boundaries_of
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.administration.topic import check_namespace
 from magnetar.broker.scalable.guard import check_regular_name
+from magnetar.broker.service import Service
 from magnetar.errors import TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.rules.bundle import bundle_of
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 
 @carries_out("topics.lookup")

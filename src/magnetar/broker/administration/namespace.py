@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -13,6 +13,7 @@ from magnetar.broker.administration.record import check_tenant, load_policies
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.administration.topic import for_each
 from magnetar.broker.default import plan_context
+from magnetar.broker.service import Service
 from magnetar.errors import (
     BadRequest,
     Conflict,
@@ -36,9 +37,6 @@ from magnetar.operation.row import DOMAINS
 from magnetar.rules.bundle import plan_bundles
 from magnetar.rules.policy_field import check_policies
 from magnetar.rules.system import SYSTEM_NAMESPACE, is_system_topic
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 _ROUNDS_MAX: Final = 5
 

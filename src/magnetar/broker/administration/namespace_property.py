@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from magnetar.broker.administration.record import check_tenant, load_policies, store_policies
-from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.registry import Document, carries_out
+from magnetar.broker.service import Service
 from magnetar.model.limit import merge_properties
 from magnetar.model.name import NamespaceName
 from magnetar.model.policy import LocalPolicies, Policies
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 
 @carries_out("namespaces.properties")
@@ -63,9 +60,7 @@ async def remove_property(service: Service, namespace: NamespaceName, key: str) 
 
 # What this cluster keeps by itself
 @carries_out("namespaces.bookie_affinity")
-async def get_bookie_affinity(
-    service: Service, namespace: NamespaceName
-) -> Mapping[str, Any] | None:
+async def get_bookie_affinity(service: Service, namespace: NamespaceName) -> Document | None:
     return (await _load_local(service, namespace)).bookieAffinityGroup
 
 

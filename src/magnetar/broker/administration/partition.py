@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from magnetar.broker.administration.record import load_policies
-from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.registry import Document, carries_out
 from magnetar.broker.administration.topic import (
     check_namespace,
     check_new,
@@ -26,6 +26,7 @@ from magnetar.broker.administration.topic import (
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.room import check_room
 from magnetar.broker.scalable.guard import check_regular, check_regular_name
+from magnetar.broker.service import Service
 from magnetar.errors import (
     BadRequest,
     Conflict,
@@ -43,9 +44,6 @@ from magnetar.model.tenancy import PartitionedTopicMetadata
 from magnetar.model.validation import check_partitions
 from magnetar.rules.partition_stats import merge_topic_stats
 from magnetar.rules.system import is_system_topic
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 # Without a configured limit, a slip of the keyboard must not make a million topics.
 PARTITIONS_MAX: Final = 10_000
@@ -220,7 +218,7 @@ async def get_partitioned_stats(
     earliest_time: bool,
     exclude_publishers: bool,
     exclude_consumers: bool,
-) -> Mapping[str, Any]:
+) -> Document:
     metadata = await _require(service, topic)
     names = await existing_parts(service, topic)
     if not names and topic.is_persistent:
@@ -234,7 +232,7 @@ async def get_partitioned_stats(
 
 
 @carries_out("topics.partitioned_internal_stats")
-async def get_partitioned_internal_stats(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def get_partitioned_internal_stats(service: Service, topic: TopicName) -> Document:
     metadata = await _require(service, topic)
     names = await existing_parts(service, topic)
     each = {name.full: await get_internal_stats(service, name) for name in names}
@@ -250,7 +248,7 @@ async def _require(service: Service, topic: TopicName) -> PartitionedTopicMetada
 
 # Acting
 @carries_out("topics.terminate_partitioned")
-async def terminate_partitioned(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def terminate_partitioned(service: Service, topic: TopicName) -> Document:
     check_persistent(topic)
     if await service.resources.partitioned.get(topic) is None:
         raise MethodNotAllowed(

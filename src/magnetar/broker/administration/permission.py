@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from magnetar.broker.administration.record import Change, load_policies, store_policies
 from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.service import Service
 from magnetar.errors import TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
 from magnetar.model.permission import AuthAction
@@ -17,9 +18,6 @@ from magnetar.model.policy import AuthPolicies
 from magnetar.model.tenancy import TopicGrant, TopicRevocation
 from magnetar.rules import grant as grant_rules
 from magnetar.rules.permission import reaching_names
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 _Actions: TypeAlias = Mapping[str, Sequence[AuthAction]]
 _Change: TypeAlias = Callable[[AuthPolicies], AuthPolicies]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from magnetar.broker.service import Service
 from magnetar.errors import NamespaceNotFound, TenantNotFound
 from magnetar.model.name import NamespaceName
 from magnetar.model.policy import Policies
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 Change: TypeAlias = Callable[[Policies], Policies]
 

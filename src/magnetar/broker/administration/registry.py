@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Concatenate, Final, TypeAlias, TypeVar
+from typing import Any, Concatenate, Final, TypeAlias, TypeVar
 
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
+from magnetar.broker.service import Service
 
+Document: TypeAlias = Mapping[str, Any]
+"""An object of JSON that no record describes."""
 Function: TypeAlias = Callable[..., Awaitable[object]]
-F = TypeVar("F", bound="Callable[Concatenate[Service, ...], Awaitable[object]]")
+F = TypeVar("F", bound=Callable[Concatenate[Service, ...], Awaitable[object]])
 
 FUNCTIONS: Final[dict[str, Function]] = {}
 """By the name of the operation."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.administration.autoscale import describe_auto_scale
 from magnetar.broker.administration.permission import forget_permissions
 from magnetar.broker.administration.record import load_policies
-from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.registry import Document, carries_out
+from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.scalable.refusal import Door
+from magnetar.broker.service import Service
 from magnetar.errors import (
     BadRequest,
     InvalidName,
@@ -22,10 +23,6 @@ from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.segment import RING, SegmentId
 from magnetar.wire.migration import format_rehearsal
 from magnetar.wire.scalable import format_topic_record
-
-if TYPE_CHECKING:
-    from magnetar.broker.scalable.controller import Controller
-    from magnetar.broker.service import Service
 
 
 # The topic
@@ -63,15 +60,13 @@ async def delete_topic(service: Service, topic: TopicName, force: bool) -> None:
 
 
 @carries_out("scalable_topics.metadata")
-async def get_metadata(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def get_metadata(service: Service, topic: TopicName) -> Document:
     return format_topic_record(await service.scalable.metadata(topic))
 
 
 @carries_out("scalable_topics.history")
-async def get_history(service: Service, topic: TopicName) -> Sequence[Mapping[str, Any]]:
-    events: Sequence[Mapping[str, Any]] = (await get_metadata(service, topic)).get(
-        "magnetarHistory", []
-    )
+async def get_history(service: Service, topic: TopicName) -> Sequence[Document]:
+    events: Sequence[Document] = (await get_metadata(service, topic)).get("magnetarHistory", [])
     return events
 
 
@@ -88,7 +83,7 @@ async def set_properties(
 
 
 @carries_out("scalable_topics.policy")
-async def get_policy(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def get_policy(service: Service, topic: TopicName) -> Document:
     """What is in force: for scaling, and for the messages of all segments."""
     await service.scalable.metadata(topic)
     return {
@@ -143,9 +138,7 @@ async def migrate(service: Service, topic: TopicName, force: bool, segments: int
 
 
 @carries_out("scalable_topics.migration_check")
-async def check_migration(
-    service: Service, topic: TopicName, segments: int | None
-) -> Mapping[str, Any]:
+async def check_migration(service: Service, topic: TopicName, segments: int | None) -> Document:
     _check_regular_name(topic)
     return format_rehearsal(await service.scalable.migrations.rehearse(topic, segments=segments))
 

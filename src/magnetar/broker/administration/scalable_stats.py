@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from magnetar.broker.administration.autoscale import describe_auto_scale
-from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.registry import Document, carries_out
 from magnetar.broker.administration.scalable_subscription import describe_subscription
 from magnetar.broker.administration.subscription import count_backlog, peek
 from magnetar.broker.administration.topic import get_stats as topic_stats
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.scalable.segment import together
+from magnetar.broker.service import Service
 from magnetar.errors import PreconditionFailed, ServiceNotReady
 from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName
@@ -22,16 +24,12 @@ from magnetar.model.segment import Segment, SegmentId
 from magnetar.rules.layout import describe
 from magnetar.wire.scalable import format_load
 
-if TYPE_CHECKING:
-    from magnetar.broker.scalable.controller import Controller
-    from magnetar.broker.service import Service
-
 _SETTLING_S: Final = 0.01
 _SETTLING_STEPS: Final = 1000
 
 
 @carries_out("scalable_topics.stats")
-async def get_stats(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def get_stats(service: Service, topic: TopicName) -> Document:
     controller = await service.scalable.controller(topic)
     known = await controller.subscriptions()
     layout = controller.layout
@@ -60,7 +58,7 @@ async def get_stats(service: Service, topic: TopicName) -> Mapping[str, Any]:
 
 
 @carries_out("scalable_topics.segments")
-async def get_segments(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def get_segments(service: Service, topic: TopicName) -> Document:
     controller = await service.scalable.controller(topic)
     segments = await _describe_segments(service, topic, controller.layout)
     for described in segments.values():
@@ -73,18 +71,14 @@ async def get_segments(service: Service, topic: TopicName) -> Mapping[str, Any]:
 
 
 @carries_out("scalable_topics.segment_stats")
-async def get_segment_stats(
-    service: Service, topic: TopicName, segment: SegmentId
-) -> Mapping[str, Any]:
+async def get_segment_stats(service: Service, topic: TopicName, segment: SegmentId) -> Document:
     found = (await service.scalable.metadata(topic)).layout.get(segment)
     stats = await topic_stats(service, found.name_in(topic))
     return {**await _describe_segment(service, topic, found), **stats}
 
 
 @carries_out("scalable_topics.segment_internal_stats")
-async def get_segment_log(
-    service: Service, topic: TopicName, segment: SegmentId
-) -> Mapping[str, Any]:
+async def get_segment_log(service: Service, topic: TopicName, segment: SegmentId) -> Document:
     return (await _load(service, topic, segment)).internal_stats()
 
 
@@ -113,7 +107,7 @@ async def _load(service: Service, topic: TopicName, segment: SegmentId) -> Persi
 
 
 @carries_out("scalable_topics.load")
-async def get_load(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def get_load(service: Service, topic: TopicName) -> Document:
     """What each active segment carries now, and what was last reported of it."""
     layout = (await service.scalable.metadata(topic)).layout
     loads: dict[str, Any] = {}
@@ -127,7 +121,7 @@ async def get_load(service: Service, topic: TopicName) -> Mapping[str, Any]:
 
 
 @carries_out("scalable_topics.explain")
-async def explain(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def explain(service: Service, topic: TopicName) -> Document:
     controller = await service.scalable.controller(topic)
     return {
         "scaling": await controller.scaler.explain(),
@@ -139,7 +133,7 @@ async def explain(service: Service, topic: TopicName) -> Mapping[str, Any]:
 
 
 @carries_out("scalable_topics.decisions")
-async def get_decisions(service: Service, topic: TopicName) -> Sequence[Mapping[str, Any]]:
+async def get_decisions(service: Service, topic: TopicName) -> Sequence[Document]:
     return (await service.scalable.controller(topic)).scaler.describe()
 
 
@@ -157,7 +151,7 @@ async def analyze_backlog(
     segment: SegmentId,
     subscription: str,
     entries_max: int | None,
-) -> Mapping[str, Any]:
+) -> Document:
     name = await _name_of(service, topic, segment)
     return await count_backlog(service, name, subscription, entries_max=entries_max)
 
@@ -198,7 +192,7 @@ async def _describe_segment(service: Service, topic: TopicName, segment: Segment
 
 async def _describe_subscription(
     service: Service, controller: Controller, name: str, record: SubscriptionRecord | None
-) -> Mapping[str, Any]:
+) -> Document:
     attached = {
         consumer.name
         for segment in controller.layout.segments
@@ -206,10 +200,7 @@ async def _describe_subscription(
         and name in live.subscriptions
         for consumer in live.subscriptions[name].consumers
     }
-    return {
-        "consumerCount": len(attached),
-        **await describe_subscription(controller, name, record),
-    }
+    return {"consumerCount": len(attached), **await describe_subscription(controller, name, record)}
 
 
 def _live(service: Service, name: TopicName) -> PersistentTopic | None:

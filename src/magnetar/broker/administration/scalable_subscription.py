@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.registry import Document, carries_out
 from magnetar.broker.administration.subscription import check_age
+from magnetar.broker.scalable.controller import Controller
+from magnetar.broker.service import Service
 from magnetar.errors import BadRequest, PreconditionFailed, SubscriptionNotFound
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import SubscriptionKind, SubscriptionRecord
 
-if TYPE_CHECKING:
-    from magnetar.broker.scalable.controller import Controller
-    from magnetar.broker.service import Service
-
 
 @carries_out("scalable_topics.subscriptions")
-async def list_subscriptions(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def list_subscriptions(service: Service, topic: TopicName) -> Document:
     controller = await service.scalable.controller(topic)
     known = await controller.subscriptions()
     return {
@@ -26,9 +23,7 @@ async def list_subscriptions(service: Service, topic: TopicName) -> Mapping[str,
 
 
 @carries_out("scalable_topics.subscription")
-async def get_subscription(
-    service: Service, topic: TopicName, subscription: str
-) -> Mapping[str, Any]:
+async def get_subscription(service: Service, topic: TopicName, subscription: str) -> Document:
     controller, record = await _find(service, topic, subscription)
     return await describe_subscription(controller, subscription, record)
 

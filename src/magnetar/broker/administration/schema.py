@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.registry import Document, carries_out
+from magnetar.broker.service import Service
 from magnetar.errors import IncompatibleSchema, SchemaNotFound
 from magnetar.model.name import TopicName
 from magnetar.model.schema import (
@@ -17,14 +15,9 @@ from magnetar.model.schema import (
 )
 from magnetar.rules.caution import check_policies_known
 
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
-
 
 @carries_out("schemas.get")
-async def get_schema(
-    service: Service, topic: TopicName, version: int | None = None
-) -> Mapping[str, Any]:
+async def get_schema(service: Service, topic: TopicName, version: int | None = None) -> Document:
     """The latest, unless a version is named."""
     if version is None:
         return _describe(await service.schemas.get_latest(topic))
@@ -32,13 +25,13 @@ async def get_schema(
 
 
 @carries_out("schemas.get_all")
-async def get_all(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def get_all(service: Service, topic: TopicName) -> Document:
     found = await service.schemas.get_all(topic)
     return {"getSchemaResponses": [_describe(each) for each in found]}
 
 
 @carries_out("schemas.metadata")
-async def get_metadata(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def get_metadata(service: Service, topic: TopicName) -> Document:
     ledgers = await service.schemas.ledgers_of(topic)
     if not ledgers:
         raise SchemaNotFound("Schema not found")
@@ -49,9 +42,7 @@ async def get_metadata(service: Service, topic: TopicName) -> Mapping[str, Any]:
 
 
 @carries_out("schemas.upload")
-async def add_schema(
-    service: Service, topic: TopicName, payload: SchemaPayload
-) -> Mapping[str, Any]:
+async def add_schema(service: Service, topic: TopicName, payload: SchemaPayload) -> Document:
     schema = payload.read(service.clock.now_ms())
     strategy = await _strategy(service, topic, is_written=True)
     version = await service.schemas.put_if_absent(topic, schema, strategy)
@@ -59,14 +50,12 @@ async def add_schema(
 
 
 @carries_out("schemas.delete")
-async def delete_schema(service: Service, topic: TopicName, force: bool) -> Mapping[str, Any]:
+async def delete_schema(service: Service, topic: TopicName, force: bool) -> Document:
     return {"version": await service.schemas.delete(topic, force=force)}
 
 
 @carries_out("schemas.check")
-async def check_schema(
-    service: Service, topic: TopicName, payload: SchemaPayload
-) -> Mapping[str, Any]:
+async def check_schema(service: Service, topic: TopicName, payload: SchemaPayload) -> Document:
     strategy = await _strategy(service, topic)
     is_compatible = True
     try:
@@ -78,9 +67,7 @@ async def check_schema(
 
 
 @carries_out("schemas.find_version")
-async def find_version(
-    service: Service, topic: TopicName, payload: SchemaPayload
-) -> Mapping[str, Any]:
+async def find_version(service: Service, topic: TopicName, payload: SchemaPayload) -> Document:
     schema = payload.read(service.clock.now_ms())
     version = await service.schemas.find_version(topic, schema)
     return {"version": -1 if version is None else version}
@@ -95,7 +82,7 @@ async def _strategy(
     return policy.schema_compatibility
 
 
-def _describe(found: StoredSchema | None) -> Mapping[str, Any]:
+def _describe(found: StoredSchema | None) -> Document:
     if found is None:
         raise SchemaNotFound("Schema not found")
     schema = found.schema

@@ -7,10 +7,11 @@ its topic, or a change of it that has begun, says.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.service import Service
+from magnetar.broker.subscription import Subscription
 from magnetar.errors import (
     Conflict,
     PreconditionFailed,
@@ -25,11 +26,6 @@ from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import SegmentName
 from magnetar.rules.layout import belongs, serves
 from magnetar.runtime.log import Log
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
-    from magnetar.broker.subscription import Subscription
-
 
 _log = Log(__name__)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.registry import Document, carries_out
 from magnetar.broker.administration.topic import (
     check_exists,
     check_namespace,
@@ -19,6 +19,7 @@ from magnetar.broker.administration.topic import (
 )
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.guard import check_regular
+from magnetar.broker.service import Service
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import (
     BadRequest,
@@ -32,9 +33,6 @@ from magnetar.model.message_id import MessageId, parse_position
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.wire.entry import count_messages
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 _SCAN_ENTRIES: Final = 500
 _SCAN_BYTES: Final = 4 * 1024 * 1024
@@ -182,9 +180,7 @@ async def expire_to(
     service: Service, topic: TopicName, subscription: str, target: MessageId
 ) -> None:
     await check_not_partitioned(
-        service,
-        topic,
-        "Expire message at position is not supported for partitioned-topic",
+        service, topic, "Expire message at position is not supported for partitioned-topic"
     )
     found = await _find(service, topic, subscription, "Expire messages")
     await found.expire_to(target.position, excluded=target.excluded)
@@ -264,7 +260,7 @@ async def replicated_status(
 @carries_out("subscriptions.analyze_backlog")
 async def count_backlog(
     service: Service, topic: TopicName, subscription: str, *, entries_max: int | None = None
-) -> Mapping[str, Any]:
+) -> Document:
     """Read the backlog, up to so many entries of it, and count; nothing filters here, so all of
     it is accepted.
     """

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from magnetar.broker.administration.namespace import remove_namespace
 from magnetar.broker.administration.record import find_replicated
 from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.service import Service
 from magnetar.errors import (
     Conflict,
     InvalidName,
@@ -17,9 +17,6 @@ from magnetar.errors import (
 )
 from magnetar.model.name import is_valid_part
 from magnetar.model.tenancy import TenantInfo
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 
 @carries_out("tenants.list")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
 from magnetar.broker.administration.chain_info import describe_chain
 from magnetar.broker.administration.permission import forget_permissions
-from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.registry import Document, carries_out
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.guard import (
     check_regular,
@@ -18,6 +18,7 @@ from magnetar.broker.scalable.guard import (
     find_successor,
     was_regular,
 )
+from magnetar.broker.service import AnyTopic, Service
 from magnetar.errors import (
     BrokerError,
     Conflict,
@@ -34,9 +35,6 @@ from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.segment import scalable_name
 from magnetar.model.tenancy import PartitionedTopicMetadata
 from magnetar.rules.system import is_system_topic
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import AnyTopic, Service
 
 _AT_ONCE: Final = 16
 
@@ -90,7 +88,7 @@ async def get_stats(
     earliest_time: bool = False,
     exclude_publishers: bool = False,
     exclude_consumers: bool = False,
-) -> Mapping[str, Any]:
+) -> Document:
     return (await find_topic(service, topic)).stats(
         precise_backlog=precise_backlog,
         subscription_backlog_size=backlog_size,
@@ -101,12 +99,12 @@ async def get_stats(
 
 
 @carries_out("topics.internal_stats")
-async def get_internal_stats(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def get_internal_stats(service: Service, topic: TopicName) -> Document:
     return (await find_topic(service, topic)).internal_stats()
 
 
 @carries_out("topics.internal_info")
-async def get_internal_info(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def get_internal_info(service: Service, topic: TopicName) -> Document:
     """What the store keeps; for a partitioned topic, of every partition."""
     metadata = await service.resources.partitioned.get(topic)
     if metadata is None:
@@ -124,7 +122,7 @@ async def unload_topic(service: Service, topic: TopicName) -> None:
 
 
 @carries_out("topics.terminate")
-async def terminate_topic(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def terminate_topic(service: Service, topic: TopicName) -> Document:
     check_persistent(topic)
     await check_not_partitioned(service, topic, "Termination of a partitioned topic is not allowed")
     if is_system_topic(topic):
@@ -139,7 +137,7 @@ async def start_compaction(service: Service, topic: TopicName) -> None:
 
 
 @carries_out("topics.compaction_status")
-async def get_compaction(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def get_compaction(service: Service, topic: TopicName) -> Document:
     return (await find_persistent(service, topic, "Compaction")).compaction_status()
 
 
@@ -150,7 +148,7 @@ async def start_offload(service: Service, topic: TopicName, until: MessageId) ->
 
 
 @carries_out("topics.offload_status")
-async def get_offload(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def get_offload(service: Service, topic: TopicName) -> Document:
     await find_persistent(service, topic, "Offload")
     return {"status": "NOT_RUN", "lastError": ""}
 

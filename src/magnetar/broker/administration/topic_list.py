@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from magnetar.broker.administration.bundle import filter_bundle
 from magnetar.broker.administration.record import load_policies
 from magnetar.broker.administration.registry import Listing, carries_out
+from magnetar.broker.service import Service
 from magnetar.broker.topic_tree import NAMES_AHEAD
 from magnetar.errors import BadRequest
 from magnetar.model.name import (
@@ -21,9 +22,6 @@ from magnetar.model.name import (
 )
 from magnetar.model.scalable import namespace_path
 from magnetar.rules.system import is_system_topic
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 PAGE_MAX: Final = 100_000
 _MODES: Final[Mapping[str, tuple[TopicDomain, ...]]] = {

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.registry import Document, carries_out
 from magnetar.broker.administration.topic import check_not_partitioned, find_persistent
+from magnetar.broker.service import Service
 from magnetar.errors import EntryNotFound, NotFound, PreconditionFailed
 from magnetar.model.message_id import MessageId, describe_position
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, Position
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 
 @carries_out("topics.backlog_size")
@@ -26,7 +21,7 @@ async def get_backlog_size(service: Service, topic: TopicName, position: Message
 
 
 @carries_out("topics.last_message_id")
-async def get_last_message_id(service: Service, topic: TopicName) -> Mapping[str, Any]:
+async def get_last_message_id(service: Service, topic: TopicName) -> Document:
     found = await find_persistent(service, topic, "GetLastMessageId")
     position, batch_index = await found.last_message_id()
     if position == EARLIEST:
@@ -37,9 +32,7 @@ async def get_last_message_id(service: Service, topic: TopicName) -> Mapping[str
 
 
 @carries_out("topics.message_id_at")
-async def get_message_id_at(
-    service: Service, topic: TopicName, timestamp_ms: int
-) -> Mapping[str, Any]:
+async def get_message_id_at(service: Service, topic: TopicName, timestamp_ms: int) -> Document:
     what = "Get message ID by timestamp"
     if topic.is_persistent:
         await check_not_partitioned(service, topic, f"{what} on a partitioned topic is not allowed")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from magnetar.broker.exposition import render_metrics
+from magnetar.broker.service import Service
 from magnetar.model.caller import Caller
 from magnetar.model.limit import Limits
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 _METRICS: Final = "/metrics"
 _BODY_BYTES_MAX: Final = 8 << 20
