@@ -21,7 +21,7 @@ UNSERVED = "unsupported"
 ROUTES = [
     route
     for route in all_routes()
-    if route.area != UNSERVED and not route.operation.endswith(".non_persistent")
+    if route.row.noun != UNSERVED and not route.row.name.endswith(".non_persistent")
 ]
 schema = schemathesis.openapi.from_dict(describe(ROUTES, version="0"))
 schema.config.generation.update(modes=[GenerationMode.POSITIVE, GenerationMode.NEGATIVE])

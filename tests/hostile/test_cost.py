@@ -48,7 +48,7 @@ LARGE = ladder(64 << 10, 4 << 20)
 SMALL = ladder(8 << 10, 64 << 10)
 KINDS = [kind for kind in HANDLERS if kind != BaseCommand.AUTH_RESPONSE]
 ROUTES = [route for route in all_routes() if route.body is not None]
-BY_OPERATION = {route.operation: route for route in ROUTES}
+BY_OPERATION = {route.row.name: route for route in ROUTES}
 _PARTS = {"tenant": "public", "namespace": "default", "topic": "x", "subscription": "s"}
 
 
@@ -103,18 +103,18 @@ def test_a_command_costs_no_more_than_its_size(kind: int) -> None:
 
 
 def path_of(route: Route) -> str:
-    return re.sub(r"\{(\w+)\}", lambda found: _PARTS.get(found[1], "1"), route.path)
+    return re.sub(r"\{(\w+)\}", lambda found: _PARTS.get(found[1], "1"), route.row.path)
 
 
 def measure_body(admin: Admin, route: Route, variant: int) -> Measure:
     assert route.body is not None
-    media_type = route.body.media_types[-1]
+    media_type = route.body.row.media_types[-1]
 
     async def measure(size: int) -> float:
-        raw = values_of(route.operation, size)[variant]
+        raw = values_of(route.row.name, size)[variant]
 
         def act() -> Awaitable[object]:
-            return admin.call(route.method, path_of(route), raw=raw, content_type=media_type)
+            return admin.call(route.row.method, path_of(route), raw=raw, content_type=media_type)
 
         return await cost_of(admin, act)
 
@@ -130,7 +130,7 @@ def values_of(route: str, size: int) -> list[bytes]:
 
 
 def variants(route: Route) -> int:
-    return len(values_of(route.operation, 16))
+    return len(values_of(route.row.name, 16))
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda each: f"{each.method}-{each.operation}")
@@ -338,7 +338,7 @@ def test_larger_inputs_and_several_fields_at_once_cost_no_more_than_their_size(
         )
         route = choose(draw, ROUTES)
         number = draw.randrange(variants(route))
-        name = f"seed {seed}: {route.method} {route.path} body {number}"
+        name = f"seed {seed}: {route.row.method} {route.row.path} body {number}"
         judge(
             [(name, lambda admin, route=route, number=number: measure_body(admin, route, number))],
             LARGE,

@@ -62,16 +62,16 @@ def test_no_route_takes_the_name_of_an_internal_cursor(name: str, spelling: str)
         "escaped twice": name.replace(first, f"%25{ord(first):02X}", 1),
     }[spelling]
     parts = {**_PARTS, "subscription": told}
-    routes = [route for route in all_routes() if "{subscription}" in route.path]
+    routes = [route for route in all_routes() if "{subscription}" in route.row.path]
     assert len(routes) > 20
 
     async def body(admin: Admin) -> None:
         refused = 0
         for route in routes:
-            path = re.sub(r"\{(\w+)\}", lambda found: parts.get(found[1], "1"), route.path)
+            path = re.sub(r"\{(\w+)\}", lambda found: parts.get(found[1], "1"), route.row.path)
             for content in (..., {}, [], "1:0:-1", {"ledgerId": 1, "entryId": 0}):
-                reply = await admin.call(route.method, path, content)
-                assert reply.status >= 400, (route.method, path, reply.body)
+                reply = await admin.call(route.row.method, path, content)
+                assert reply.status >= 400, (route.row.method, path, reply.body)
                 refused += reply.status == 412
         assert refused > len(routes)
 

@@ -98,7 +98,7 @@ _PARTS = {"tenant": "t", "namespace": "n", "topic": "x", "subscription": "s"}
 
 
 def path_of(route: Route) -> str:
-    return re.sub(r"\{(\w+)\}", lambda found: _PARTS.get(found[1], "1"), route.path)
+    return re.sub(r"\{(\w+)\}", lambda found: _PARTS.get(found[1], "1"), route.row.path)
 
 
 async def reached(api: Administration, call: Call) -> object:
@@ -109,9 +109,9 @@ def test_every_route_lets_in_whom_the_table_says_and_nobody_else() -> None:
     routes = all_routes()
     rules: dict[str, Rule] = {}
     for route in routes:
-        rule = rule_of(route.method, path_of(route))
-        assert rule is not None, f"no row for {route.method} {route.path}"
-        rules[route.operation + route.method] = rule
+        rule = rule_of(route.row.method, path_of(route))
+        assert rule is not None, f"no row for {route.row.method} {route.row.path}"
+        rules[route.row.name + route.row.method] = rule
 
     async def body() -> int:
         cells = 0
@@ -120,14 +120,14 @@ def test_every_route_lets_in_whom_the_table_says_and_nobody_else() -> None:
             harmless = [replace(route, handler=reached, body=None) for route in routes]
             behind = replace(admin, application=Application(admin.api, harmless))
             for route in routes:
-                rule, path = rules[route.operation + route.method], path_of(route)
+                rule, path = rules[route.row.name + route.row.method], path_of(route)
                 for who in Who:
                     is_allowed = who in rule.allowed
                     caller = replace(behind if is_allowed else admin, token=TOKENS[who])
-                    reply = await caller.call(route.method, path)
+                    reply = await caller.call(route.row.method, path)
                     status = rule.status if who in KNOWN else 401
                     wanted = REACHED if is_allowed else status
-                    assert reply.status == wanted, (who, route.method, path, reply.body)
+                    assert reply.status == wanted, (who, route.row.method, path, reply.body)
                     cells += 1
         return cells
 
@@ -524,7 +524,7 @@ def test_every_command_that_a_client_may_send_has_a_row() -> None:
 def test_every_route_has_a_need_and_the_table_needs_every_row() -> None:
     from tests.hostile.permission_table import REST
 
-    calls = [f"{route.method} {path_of(route)}" for route in all_routes()]
-    assert all(route.need is not None for route in all_routes())
+    calls = [f"{route.row.method} {path_of(route)}" for route in all_routes()]
+    assert all(route.row.need is not None for route in all_routes())
     for pattern, _ in REST:
         assert any(re.fullmatch(pattern, call) for call in calls), f"no route: {pattern}"

@@ -8,14 +8,12 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
-from magnetar.admin.elsewhere import find_elsewhere
-from magnetar.admin.gate import check_access
+from magnetar.admin.gate import check_access, find_elsewhere
 from magnetar.admin.limit import check_parts, check_payload
 from magnetar.admin.origin import check_host, check_origin
 from magnetar.admin.request import Call, Request, decode_body, parse_query
-from magnetar.admin.response import SUBJECT, Response, Stream, json_response, refusal
-from magnetar.admin.route import Route
-from magnetar.admin.router import Found, Router, WrongMethod
+from magnetar.admin.response import SUBJECT, Response, json_response, refusal
+from magnetar.admin.route import Found, Route, Router, WrongMethod
 from magnetar.admin.slot import HttpSlots
 from magnetar.broker.administration.scalable import on_refused
 from magnetar.broker.administration.web import Administration
@@ -29,8 +27,8 @@ from magnetar.errors import (
     fault_of,
     shorten,
 )
-from magnetar.model import permission
 from magnetar.model.caller import NOBODY, Caller
+from magnetar.model.permission import OPEN
 from magnetar.runtime.log import Log
 from magnetar.runtime.watchdog import names_work
 
@@ -49,6 +47,7 @@ _FOR_BROWSERS: Final = (
     (b"referrer-policy", b"no-referrer"),
 )
 """What is served is what it says it is, stands in nobody's frame, and tells nobody its address."""
+_NO_BODY: Final = "The request body cannot be empty"
 _CHALLENGE: Final = (("www-authenticate", 'Bearer realm="magnetar"'),)
 
 _log = Log(__name__)
@@ -73,16 +72,13 @@ class Application:
         assert scope["type"] == "http"
         self._under_way += 1
         try:
-            match await self._answer(scope, receive):
-                case Stream() as stream:
-                    await _send_stream(scope, send, stream, idle_s_max=self._api.web.idle_s_max)
-                case Response() as response:
-                    await _send(scope, send, response)
+            response = await self._answer(scope, receive)
+            await _send(scope, send, response, idle_s_max=self._api.web.idle_s_max)
         finally:
             self._under_way -= 1
 
     @names_work(lambda local: f"{local['method']} {shorten(local['path'])}")
-    async def _answer(self, scope: Scope, receive: Receive) -> Response | Stream:
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
         path = bytes(scope["raw_path"]).decode("latin-1")
         method = str(scope["method"])
         try:
@@ -141,11 +137,8 @@ class Application:
         self, found: Found | WrongMethod | None, scope: Scope, headers: Mapping[str, str]
     ) -> Caller:
         """Before anything is told, even that there is nothing; some pages are for everybody."""
-        if (
-            isinstance(found, Found)
-            and found.route.need.scope is permission.Scope.OPEN
-            and not self._api.guards(found.route.path)
-        ):
+        row = found.route.row if isinstance(found, Found) else None
+        if row is not None and row.need == OPEN and not self._api.guards(row.path):
             return NOBODY
         certificate_name = scope.get("extensions", {}).get("tls", {}).get(CERTIFICATE_NAME)
         host = str((scope.get("client") or ("",))[0])
@@ -171,26 +164,27 @@ class Application:
             raise BodyRefused(HTTPStatus.REQUEST_TIMEOUT, reason) from None
         return bytes(body)
 
-    async def _call(
-        self, found: Found, request: Request, receive: Receive, query: str
-    ) -> Response | Stream:
+    async def _call(self, found: Found, request: Request, receive: Receive, query: str) -> Response:
         """Whoever may not make the call, or asks the wrong broker, is told so before the body is
         read.
         """
         route, call, limits = found.route, Call(request, found.parts), self._api.web.limits
+        row, body = route.row, route.body
         check_parts(limits, found.parts)
-        await check_access(self._api, route.need, call)
-        elsewhere = await find_elsewhere(self._api, route, call, query)
-        if elsewhere is not None:
-            return elsewhere
-        body = await self._read_body(receive)
-        if route.body is not None:
-            policy = route.body.policy
+        assert row.need is not None, f"{row.name} is for nobody"
+        await check_access(self._api, row.need, call)
+        if row.for_owner and self._api.service.ownership.is_shared:
+            elsewhere = await find_elsewhere(self._api, call, query)
+            if elsewhere is not None:
+                return elsewhere
+        content = await self._read_body(receive)
+        if body is not None:
+            policy = body.row.policy
             strict = self._api.web.fails_on_unknown_field()
-            payload = decode_body(body, route.body.schema, policy=policy, strict=strict)
-            check_payload(limits, payload, route.body.text_limit)
-            if payload is None and route.body.required:
-                raise (PreconditionFailed if policy else BadRequest)(route.body.missing)
+            payload = decode_body(content, body.schema, policy=policy, strict=strict)
+            check_payload(limits, payload, body.row.text_limit)
+            if payload is None and body.is_required:
+                raise (PreconditionFailed if policy else BadRequest)(body.row.missing or _NO_BODY)
             call = replace(call, payload=payload)
         try:
             answer = await route.handler(self._api, call)
@@ -204,12 +198,12 @@ class Application:
                 caller=request.caller,
             )
             raise
-        if isinstance(answer, Response | Stream):
+        if isinstance(answer, Response):
             return answer
         if answer is None:
-            is_read = route.method == "GET"
-            return Response(HTTPStatus.NO_CONTENT if is_read else route.status)
-        return json_response(answer, route.status)
+            is_read = row.method == "GET"
+            return Response(HTTPStatus.NO_CONTENT if is_read else row.answer_status)
+        return json_response(answer, row.answer_status)
 
 
 def _common_headers(scope: Scope) -> list[tuple[bytes, bytes]]:
@@ -222,32 +216,29 @@ def _common_headers(scope: Scope) -> list[tuple[bytes, bytes]]:
     return [*_FOR_BROWSERS, (b"connection", b"close")]
 
 
-async def _send(scope: Scope, send: Send, response: Response) -> None:
-    headers = [(name.encode("latin-1"), _header(value)) for name, value in response.headers]
-    headers += _common_headers(scope)
-    if response.content_type is not None:
-        headers.append((b"content-type", response.content_type.encode("latin-1")))
-    if response.status != HTTPStatus.NO_CONTENT:
-        headers.append((b"content-length", str(len(response.body)).encode("latin-1")))
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    await send({"type": "http.response.body", "body": response.body})
-
-
-async def _send_stream(scope: Scope, send: Send, stream: Stream, *, idle_s_max: float) -> None:
+async def _send(scope: Scope, send: Send, response: Response, *, idle_s_max: float) -> None:
     """A failure on the way leaves the answer without its end: the reader sees that it is not whole.
 
     So does a reader that takes nothing for a long time.
     """
-    headers = [*_common_headers(scope), (b"content-type", stream.content_type.encode("latin-1"))]
-    await send({"type": "http.response.start", "status": int(HTTPStatus.OK), "headers": headers})
-    try:
-        async for chunk in stream.chunks:
-            async with asyncio.timeout(idle_s_max):
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    except (BrokerError, TimeoutError) as failure:
-        _log.warning("answer cut short", path=str(scope["path"]), reason=str(failure))
-        return
-    await send({"type": "http.response.body", "body": b""})
+    headers = [(name.encode("latin-1"), _header(value)) for name, value in response.headers]
+    headers += _common_headers(scope)
+    if response.content_type is not None:
+        headers.append((b"content-type", response.content_type.encode("latin-1")))
+    body = response.body
+    if isinstance(body, bytes) and response.status != HTTPStatus.NO_CONTENT:
+        headers.append((b"content-length", str(len(body)).encode("latin-1")))
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    if not isinstance(body, bytes):
+        try:
+            async for chunk in body:
+                async with asyncio.timeout(idle_s_max):
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except (BrokerError, TimeoutError) as failure:
+            _log.warning("answer cut short", path=str(scope["path"]), reason=str(failure))
+            return
+        body = b""
+    await send({"type": "http.response.body", "body": body})
 
 
 def _header(value: str) -> bytes:

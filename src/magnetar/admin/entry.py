@@ -7,10 +7,11 @@ import json
 from http import HTTPStatus
 from typing import Final
 
-from magnetar.admin.response import BYTES, Response
+from magnetar.admin.response import Response
 from magnetar.broker.administration.chain_info import format_time
 from magnetar.errors import NotFound, ProtocolViolation
 from magnetar.model.position import Position
+from magnetar.operation.row import BYTES
 from magnetar.wire.command import CompressionType, MessageMetadata
 from magnetar.wire.compression import decompress
 from magnetar.wire.entry import decode_broker_block, decode_entry

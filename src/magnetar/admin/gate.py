@@ -1,10 +1,13 @@
-"""What stands between a request and its handler: may this caller do this here?"""
+"""What stands between a request and its handler: may this caller do this, and is it done here?"""
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import assert_never
 
 from magnetar.admin.request import Call
+from magnetar.admin.response import Response
+from magnetar.broker.administration import lookup
 from magnetar.broker.administration.web import Administration
 from magnetar.errors import Forbidden, Unauthorized
 from magnetar.model.permission import Need, Scope, Target
@@ -40,3 +43,12 @@ def target_of(need: Need, call: Call) -> Target:
 
 def _subscription(call: Call) -> str | None:
     return call.subscription if "subscription" in call.parts else None
+
+
+async def find_elsewhere(api: Administration, call: Call, query: str) -> Response | None:
+    """A redirect to the broker that owns the namespace, unless it is this one."""
+    web_url = await lookup.find_elsewhere(api.service, call.namespace, tls=call.request.is_tls)
+    if web_url is None:
+        return None
+    place = f"{web_url}{call.request.path}" + (f"?{query}" if query else "")
+    return Response(HTTPStatus.TEMPORARY_REDIRECT, headers=(("location", place),))

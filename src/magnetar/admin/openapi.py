@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from magnetar.admin.response import JSON
-from magnetar.admin.route import Body, Query, Route
+from magnetar.admin.bind import default_of, query_kind
+from magnetar.admin.response import FORMAT
+from magnetar.admin.route import Route
 from magnetar.model.document import decode_json
-from magnetar.operation.row import Kind, Place
-from magnetar.operation.table import all_operations
+from magnetar.operation.row import JSON, NDJSON, Default, Kind, Operation, Place
 
-_INTEGER_PARTS: Final = frozenset(
-    each.wire_name
-    for operation in all_operations()
-    for each in operation.parameters
-    if each.place is Place.PATH and each.kind is Kind.NUMBER
-)
 _EXAMPLES: Final[Mapping[str, str | int]] = {
     "tenant": "public",
     "namespace": "default",
@@ -30,7 +25,7 @@ _EXAMPLES: Final[Mapping[str, str | int]] = {
     "segment": 0,
     "key": "maxConnections",
 }
-_REFUSAL: Final = "Refusal"
+_KINDS: Final = {bool: "boolean", int: "integer", str: "string"}
 _REF: Final = "#/components/schemas/{name}"
 
 
@@ -42,15 +37,15 @@ class Refusal(msgspec.Struct):
 
 def describe(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
     """The whole document, OpenAPI 3.1."""
-    rows = list(routes)
-    bodies = [row.body.schema for row in rows if row.body is not None]
-    results = [row.result for row in rows if row.result is not None]
+    routes = list(routes)
+    bodies = [route.body.schema for route in routes if route.body is not None]
+    results = [route.result for route in routes if route.result is not None]
     types = list({str(each): each for each in (Refusal, *bodies, *results)}.values())
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     by_type = {str(each): schema for each, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, by_type)
+    for route in routes:
+        paths.setdefault(route.row.path, {})[route.row.method.lower()] = _operation(route, by_type)
     document = {
         "openapi": "3.1.0",
         "info": {"title": "Magnetar admin", "version": version, "license": {"name": "Apache-2.0"}},
@@ -63,60 +58,63 @@ def describe(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
 
 
 def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    row = route.row
+    summary, _, description = row.doc.partition("\n")
     operation: dict[str, Any] = {
-        "operationId": route.operation,
-        "summary": route.summary,
-        "tags": [route.area],
-        "x-permission": str(route.need),
-        "parameters": [
-            *(_path_parameter(name) for name in route.part_names()),
-            *(_query_parameter(query) for query in route.query),
-        ],
-        "responses": _responses(route, schemas.get(str(route.result), {})),
+        "operationId": row.name,
+        "summary": summary,
+        "tags": [row.noun],
+        "x-permission": str(row.need),
+        "parameters": [*_path_parameters(row), *_query_parameters(route)],
+        "responses": _responses(row, schemas.get(str(route.result), {})),
     }
-    if route.description:
-        operation["description"] = route.description
+    if description:
+        operation["description"] = description.strip()
     if route.body is not None:
-        operation["requestBody"] = _request_body(route.body, schemas[str(route.body.schema)])
+        schema = schemas[str(route.body.schema)]
+        content = {name: {"schema": schema} for name in route.body.row.media_types}
+        operation["requestBody"] = {"required": route.body.is_required, "content": content}
     return operation
 
 
-def _path_parameter(name: str) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "string", "minLength": 1}
-    if name in _INTEGER_PARTS:
-        schema = {"type": "integer", "format": "int64"}
-    described = {"name": name, "in": "path", "required": True, "schema": schema}
-    return described | ({"example": _EXAMPLES[name]} if name in _EXAMPLES else {})
+def _path_parameters(row: Operation) -> Iterator[dict[str, Any]]:
+    numbers = [each.wire_name for each in row.parameters if each.kind is Kind.NUMBER]
+    for name in re.findall(r"\{(\w+)\}", row.path):
+        schema: dict[str, Any] = {"type": "string", "minLength": 1}
+        if name in numbers:
+            schema = {"type": "integer", "format": "int64"}
+        described = {"name": name, "in": "path", "required": True, "schema": schema}
+        yield described | ({"example": _EXAMPLES[name]} if name in _EXAMPLES else {})
 
 
-def _query_parameter(query: Query) -> dict[str, Any]:
-    kinds = {bool: "boolean", int: "integer", str: "string"}
-    schema: dict[str, Any] = {"type": kinds[query.kind]}
-    if query.default is not None:
-        schema["default"] = query.default
-    return {"name": query.name, "in": "query", "required": False, "schema": schema}
+def _query_parameters(route: Route) -> Iterator[dict[str, Any]]:
+    for each in route.row.parameters:
+        if each.place is Place.QUERY:
+            kind = query_kind(each, route.types.get(each.name))
+            yield _query_parameter(each.wire_name, kind, default_of(each))
+    if NDJSON in route.row.produces:
+        yield _query_parameter(FORMAT, str, None)
 
 
-def _request_body(body: Body, schema: Any) -> dict[str, Any]:
-    content = {name: {"schema": schema} for name in body.media_types}
-    return {"required": body.required, "content": content}
+def _query_parameter(name: str, kind: type, default: Default) -> dict[str, Any]:
+    schema = {"type": _KINDS[kind]} | ({} if default is None else {"default": default})
+    return {"name": name, "in": "query", "required": False, "schema": schema}
 
 
-def _responses(route: Route, schema: Mapping[str, Any]) -> dict[str, Any]:
-    refusal = {"$ref": _REF.format(name=_REFUSAL)}
-    responses: dict[str, Any] = {
-        "default": {"description": "Refused", "content": {JSON: {"schema": refusal}}}
-    }
-    if route.status == 204:
-        responses["204"] = {"description": "Done"}
-    elif route.method == "GET" or route.produces != JSON:
-        media_types = (route.produces.partition(";")[0], *route.or_produces)
-        content: dict[str, Any] = {each: {} for each in media_types}
-        responses[str(route.status)] = {"description": "Found", "content": content}
+def _responses(row: Operation, schema: Mapping[str, Any]) -> dict[str, Any]:
+    refusal = {"schema": {"$ref": _REF.format(name=Refusal.__name__)}}
+    responses: dict[str, Any] = {"default": {"description": "Refused", "content": {JSON: refusal}}}
+    first, *others = row.produces
+    is_read, status = row.method == "GET", str(row.answer_status)
+    if status == "204":
+        responses[status] = {"description": "Done"}
     else:
-        responses[str(route.status)] = {"description": "Done", "content": {JSON: {}}}
-    if schema and route.status != 204:
-        responses[str(route.status)]["content"][JSON] = {"schema": schema}
-    if route.method == "GET" and route.produces == JSON:
+        media_types = (first.partition(";")[0], *others)
+        content: dict[str, Any] = {each: {} for each in media_types}
+        told = "Found" if is_read or first != JSON else "Done"
+        responses[status] = {"description": told, "content": content}
+        if schema:
+            content[JSON] = {"schema": schema}
+    if is_read and first == JSON:
         responses["204"] = {"description": "Nothing is set"}
     return responses

@@ -1,21 +1,80 @@
-"""All routes of the REST interface."""
+"""All routes of the REST interface: those of the operations, and the pages that stand beside."""
 
 from __future__ import annotations
 
+from html import escape
+from typing import Final
+
 from magnetar.admin.application import Application
 from magnetar.admin.bind import make_routes
-from magnetar.admin.route import Route
-from magnetar.admin.site import site_routes
+from magnetar.admin.openapi import describe
+from magnetar.admin.request import Call
+from magnetar.admin.response import text_response
+from magnetar.admin.route import Handler, Route
 from magnetar.admin.unsupported import unsupported_routes
 from magnetar.broker.administration.web import Administration
+from magnetar.errors import ServiceNotReady
+from magnetar.model.permission import OPEN
+from magnetar.operation.row import JSON, TEXT_PLAIN, Operation
 from magnetar.operation.table import all_operations
+from magnetar.runtime.metric import CONTENT_TYPE
 
-
-def all_routes() -> list[Route]:
-    routes = [*unsupported_routes(), *make_routes(all_operations())]
-    return [*routes, *site_routes(routes)]
+_HTML: Final = "text/html; charset=utf-8"
+_PAGE: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Magnetar</title></head>
+<body><h1>Magnetar {version}</h1>
+<p>Broker {broker}.</p>
+<ul>
+<li><a href="/admin/v2/clusters">/admin/v2</a>: administration</li>
+<li><a href="/openapi.json">/openapi.json</a>: its description</li>
+<li><a href="/metrics">/metrics</a>: numbers for Prometheus</li>
+</ul></body></html>
+"""
 
 
 def make_application(api: Administration) -> Application:
     """The whole interface, ready to be served."""
     return Application(api, all_routes())
+
+
+def all_routes() -> list[Route]:
+    routes = [
+        *unsupported_routes(),
+        *make_routes(all_operations()),
+        _page("/", get_landing_page, _HTML),
+        _page("/metrics", get_metrics, TEXT_PLAIN),
+        _page("/status.html", get_status, TEXT_PLAIN),
+    ]
+    document: dict[str, object] = {}
+
+    async def get_description(api: Administration, call: Call) -> object:
+        """This interface, as OpenAPI."""
+        if not document:
+            document.update(describe(routes, version=api.service.version))
+        return document
+
+    routes.append(_page("/openapi.json", get_description, JSON))
+    return routes
+
+
+def _page(path: str, handler: Handler, produces: str) -> Route:
+    name, doc = f"site.{handler.__name__}", handler.__doc__ or ""
+    return Route(Operation(name, doc, "GET", path, OPEN, produces=(produces,)), handler)
+
+
+async def get_landing_page(api: Administration, call: Call) -> object:
+    """A page that says what runs here."""
+    version, broker = api.service.version, api.service.broker_id
+    return text_response(_PAGE.format(version=escape(version), broker=escape(broker)), _HTML)
+
+
+async def get_metrics(api: Administration, call: Call) -> object:
+    """Numbers for Prometheus."""
+    return text_response(await api.render_metrics(), CONTENT_TYPE)
+
+
+async def get_status(api: Administration, call: Call) -> object:
+    """Whether a load balancer should send anybody here."""
+    if api.service.closing:
+        raise ServiceNotReady("The broker is closing")
+    return text_response("OK")

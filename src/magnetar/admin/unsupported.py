@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 
 from magnetar.admin.request import Call
 from magnetar.admin.response import NOTE, Response, refusal
-from magnetar.admin.route import Route, expand
+from magnetar.admin.route import Route, spread
 from magnetar.broker.administration.web import Administration
 from magnetar.model import permission
+from magnetar.operation.row import Operation
 
 _NEEDS: Final = {
     str(need): need for need in vars(permission).values() if isinstance(need, permission.Need)
@@ -40,18 +41,10 @@ def unsupported_routes() -> Iterator[Route]:
     """A path that ends in `/**` stands for all below it, as deep as calls of Pulsar are."""
     for row in load_rows():
         root, tree, _ = row.path.partition("/**")
+        doc, need = f"{row.feature}: not supported.\n{row.sentence}", _NEEDS[row.need]
         for depth in range(_DEPTH_MAX if tree else 1):
             path = root + "".join(f"/{{part{index}}}" for index in range(depth))
             for method in row.methods.split():
-                yield from expand(
-                    Route(
-                        method=method,
-                        path=path,
-                        operation=f"unsupported.{method.lower()}{path}",
-                        handler=row.refuse,
-                        need=_NEEDS[row.need],
-                        status=HTTPStatus.NOT_IMPLEMENTED,
-                        summary=f"{row.feature}: not supported.",
-                        description=row.sentence,
-                    )
-                )
+                name = f"unsupported.{method.lower()}{path}"
+                operation = Operation(name, doc, method, path, need, status=501)
+                yield from (Route(each, row.refuse) for each in spread(operation))

@@ -71,10 +71,14 @@ def test_what_is_known_and_not_served_says_so(method: str, path: str) -> None:
 
 
 def test_a_call_that_is_not_served_needs_what_it_needs_elsewhere() -> None:
-    rows = {f"{each.method} {each.path}": each for each in all_routes() if each.status == 501}
-    assert rows["GET /admin/v3/functions/{part0}/{part1}"].need == AUTHENTICATED
-    assert rows["POST /admin/v2/brokers/shutdown"].need == SUPER_USER
-    assert rows["GET /admin/v2/non-persistent/{tenant}/{namespace}/{topic}/backlog"].need == (
+    rows = {
+        f"{each.row.method} {each.row.path}": each
+        for each in all_routes()
+        if each.row.status == 501
+    }
+    assert rows["GET /admin/v3/functions/{part0}/{part1}"].row.need == AUTHENTICATED
+    assert rows["POST /admin/v2/brokers/shutdown"].row.need == SUPER_USER
+    assert rows["GET /admin/v2/non-persistent/{tenant}/{namespace}/{topic}/backlog"].row.need == (
         TOPIC_CONSUME
     )
 

@@ -5,11 +5,11 @@ from collections import Counter
 import pytest
 
 from magnetar.admin.request import Call
-from magnetar.admin.route import Route, expand
-from magnetar.admin.router import Found, Router, WrongMethod
+from magnetar.admin.route import Found, Route, Router, WrongMethod, spread
 from magnetar.admin.table import all_routes
 from magnetar.broker.administration.web import Administration
 from magnetar.model.permission import OPEN
+from magnetar.operation.row import Operation
 
 
 async def answer(api: Administration, call: Call) -> object:
@@ -17,11 +17,8 @@ async def answer(api: Administration, call: Call) -> object:
 
 
 def router(*rows: tuple[str, str]) -> Router:
-    routes = (
-        Route(method=method, path=path, operation=f"t.{method} {path}", handler=answer, need=OPEN)
-        for method, path in rows
-    )
-    return Router(each for route in routes for each in expand(route))
+    operations = (Operation(f"t.{method} {path}", "", method, path, OPEN) for method, path in rows)
+    return Router(Route(row, answer) for each in operations for row in spread(each))
 
 
 ROUTER = router(
@@ -70,7 +67,7 @@ def test_a_path_finds_the_most_literal_route_that_has_the_method(
 ) -> None:
     found = ROUTER.find(method, path)
     assert isinstance(found, Found)
-    assert found.route.operation == operation
+    assert found.route.row.name == operation
     assert dict(found.parts) == parts
 
 
@@ -85,15 +82,15 @@ def test_a_wrong_method_is_told_the_right_ones() -> None:
 
 def test_every_operation_has_a_name_of_its_own_and_a_summary() -> None:
     routes = all_routes()
-    twice = [name for name, count in Counter(r.operation for r in routes).items() if count > 1]
+    twice = [name for name, count in Counter(r.row.name for r in routes).items() if count > 1]
     assert not twice
-    assert not [route.operation for route in routes if route.summary == route.operation]
+    assert not [route.row.name for route in routes if not route.row.doc]
 
 
 def test_the_whole_table_fits_one_router_and_finds_itself() -> None:
     routes = all_routes()
     whole = Router(routes)
     for route in routes:
-        path = route.path.replace("{", "").replace("}", "")
-        found = whole.find(route.method, path)
-        assert isinstance(found, Found), route.path
+        path = route.row.path.replace("{", "").replace("}", "")
+        found = whole.find(route.row.method, path)
+        assert isinstance(found, Found), route.row.path

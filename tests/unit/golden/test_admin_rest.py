@@ -21,7 +21,7 @@ def served() -> list[tuple[str, str]]:
     """The method and the path of every route."""
     from magnetar.admin.table import all_routes
 
-    return [(route.method, route.path) for route in all_routes()]
+    return [(route.row.method, route.row.path) for route in all_routes()]
 
 
 def test_no_route_is_left_out() -> None:
