@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final
 
 import uvicorn
 
@@ -19,13 +19,11 @@ from magnetar.broker.administration.web import WebLimit
 from magnetar.errors import ServiceNotReady
 from magnetar.runtime.accept import accepting, attach
 from magnetar.runtime.log import Log, PacedLog
-from magnetar.runtime.task import TaskScope
 
 _log = Log(__name__)
 
 _BACKLOG: Final = 1024
 _SHUTDOWN_S_MAX: Final = 5
-_POLL_S: Final = 0.005
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
@@ -52,15 +50,16 @@ def open_socket(host: str, port: int) -> socket.socket:
 class HttpDoor:
     """Makes a protocol of each connection that comes to one port."""
 
-    make_protocol: Callable[[], HttpProtocol]
+    server: uvicorn.Server
     slots: HttpSlots
+    limit: WebLimit
     tls: ssl.SSLContext | None
-    handshake_s_max: float
     refused: PacedLog = field(default_factory=lambda: PacedLog(_log))
 
     async def serve(self, accepted: socket.socket, host: str) -> None:
         """A TLS handshake takes a place, and may lose it, like any connection without a request."""
-        protocol = self.make_protocol()
+        config, state = self.server.config, self.server.server_state
+        protocol = HttpProtocol(config, state, {}, limit=self.limit, slots=self.slots)
         try:
             self.slots.enter(protocol)
         except ServiceNotReady as refusal:
@@ -71,17 +70,10 @@ class HttpDoor:
         assert task is not None
         protocol.give_up = task.cancel
         try:
-            await attach(accepted, protocol, self.tls, handshake_s_max=self.handshake_s_max)
+            await attach(accepted, protocol, self.tls, handshake_s_max=self.limit.handshake_s_max)
         finally:
             if not protocol.is_connected:
                 self.slots.leave(protocol)
-
-
-class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Take none: signals belong to whoever runs the process."""
-        yield
 
 
 @asynccontextmanager
@@ -102,7 +94,6 @@ async def serving(
         lifespan="off",
         access_log=False,
         log_config=None,
-        http=cast(type[asyncio.Protocol], HttpProtocol),
         ws="none",
         server_header=False,
         date_header=False,
@@ -111,25 +102,14 @@ async def serving(
         timeout_graceful_shutdown=_SHUTDOWN_S_MAX,
     )
     config.load()
-    server = _Server(config)
-
-    def make_protocol() -> HttpProtocol:
-        state = server.server_state
-        return HttpProtocol(config, state, {}, limit=limit, slots=app.slots)
-
+    # Of the server, only what ends connections is used: sockets and signals belong to the process.
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
     with listener:
         listener.listen(_BACKLOG)
-        bound_port: int = listener.getsockname()[1]
-        async with TaskScope("admin server") as tasks:
-            running = tasks.start(server.serve(sockets=[]), "serve")
-            while not server.started:
-                if running.done():
-                    raise ServiceNotReady(f"the web port {bound_port} could not be served")
-                await asyncio.sleep(_POLL_S)
-            door = HttpDoor(make_protocol, app.slots, tls, limit.handshake_s_max)
-            try:
-                async with accepting(listener, door.serve):
-                    yield bound_port
-            finally:
-                server.should_exit = True
-                await running
+        await server.startup(sockets=[])
+        try:
+            async with accepting(listener, HttpDoor(server, app.slots, limit, tls).serve):
+                yield int(listener.getsockname()[1])
+        finally:
+            await server.shutdown()
