@@ -6,26 +6,13 @@ import importlib
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from magnetar.cli.command import (
-    Argument,
-    Flag,
-    Switch,
-    Verb,
-    build_parser,
-    choose,
-    format_rows,
-    unknown,
-)
+from magnetar.cli.command import Verb, build_parser, choose, format_rows, unknown
 from magnetar.cli.derive import derive_verbs
 from magnetar.cli.output import format_lines, format_result
-from magnetar.cli.security import make_authentication, make_tls
 from magnetar.cli.table import ADMIN_PARTS
 from magnetar.operation.row import Table
-
-if TYPE_CHECKING:
-    from magnetar.client.admin import AdminClient
 
 
 class Group(NamedTuple):
@@ -34,60 +21,43 @@ class Group(NamedTuple):
     name: str
     help: str
     tables: str
-    """Where the verbs are, as module:name below the package, searched in this order. A table of
-    operations may be followed by a + and the module of the commands written by hand.
+    """Where the verbs are, searched in this order: modules of `operation/`, with the name of the
+    table where it is another, or one of commands in the whole.
     """
     aliases: tuple[str, ...] = ()
+    written: str = "written"
+    """The module of what its commands do beside a single call."""
 
 
 _GROUPS: Final = (
-    Group(
-        "clusters", "clusters and their peers", "operation.cluster:TABLE+cli.cluster", ("cluster",)
-    ),
-    Group(
-        "brokers",
-        "brokers, their health and configuration",
-        "operation.broker:TABLE",
-        ("broker",),
-    ),
-    Group("broker-stats", "what a broker counts", "operation.broker:STATS_TABLE"),
-    Group("tenants", "tenants", "operation.tenant:TABLE", ("tenant", "properties")),
+    Group("clusters", "clusters and their peers", "cluster", ("cluster",)),
+    Group("brokers", "brokers, their health and configuration", "broker", ("broker",)),
+    Group("broker-stats", "what a broker counts", "broker:STATS_TABLE"),
+    Group("tenants", "tenants", "tenant", ("tenant", "properties")),
     Group(
         "namespaces",
         "namespaces, their policies and bundles",
-        "operation.namespace:ROOT operation.namespace:TABLE operation.namespace_property:TABLE"
-        " cli.policy:NAMESPACE_VERBS",
+        "namespace:ROOT namespace namespace_property cli.policy:NAMESPACE_VERBS",
         ("namespace",),
     ),
     Group(
         "topics",
         "topics, their subscriptions, stats and policies",
-        "operation.topic:LISTS operation.topic:TABLE operation.lookup:TABLE+cli.topic"
-        " operation.topic:ACCESS+cli.topic operation.topic_message:TABLE+cli.topic"
-        " operation.subscription:TABLE+cli.subscription cli.policy:TOPIC_VERBS",
+        "topic:LISTS topic lookup topic:ACCESS topic_message subscription cli.policy:TOPIC_VERBS",
         ("topic", "persistent", "non-persistent"),
     ),
     Group(
         "scalable-topics",
         "topics of segments that split and merge",
-        "operation.scalable:NAMESPACE_TABLE operation.scalable:TABLE+cli.scalable"
-        " operation.scalable_subscription:TABLE+cli.scalable"
-        " operation.scalable:MIGRATION_TABLE+cli.migration",
+        "scalable:NAMESPACE_TABLE scalable scalable_subscription scalable:MIGRATION_TABLE",
         ("scalable-topic", "scalable"),
+        "scalable",
     ),
+    Group("subscriptions", "subscriptions of a topic", "subscription", ("subscription",)),
     Group(
-        "subscriptions",
-        "subscriptions of a topic",
-        "operation.subscription:TABLE+cli.subscription",
-        ("subscription",),
+        "topicPolicies", "policies set on a topic itself", "cli.policy:VERBS", ("topic-policies",)
     ),
-    Group(
-        "topicPolicies",
-        "policies set on a topic itself",
-        "cli.policy:VERBS",
-        ("topic-policies",),
-    ),
-    Group("schemas", "schemas of topics", "operation.schema:TABLE+cli.schema", ("schema",)),
+    Group("schemas", "schemas of topics", "schema", ("schema",)),
 )
 
 
@@ -99,34 +69,46 @@ def load_verbs(name: str) -> Iterator[Verb]:
     """The tables are read one by one, as their verbs are asked for."""
     group = next(each for each in _GROUPS if each.name == name)
     for place in group.tables.split():
-        place, _, own = place.partition("+")
-        table: Table | tuple[Verb, ...] = _load(place)
-        if isinstance(table, Table):
-            yield from derive_verbs(table.rows, name, _load(f"{own}:OWN") if own else {})
+        module, _, table = place.partition(":")
+        found = _load(module if "." in module else f"operation.{module}", table or "TABLE")
+        if isinstance(found, Table):
+            own = _load(f"cli.{group.written}", "OWN")
+            yield from derive_verbs(found.rows, name, own)
         else:
-            yield from table
+            yield from found
 
 
-def _load(place: str) -> Any:
-    module, _, name = place.partition(":")
+def _load(module: str, name: str) -> Any:
     return getattr(importlib.import_module(f"magnetar.{module}"), name)
 
 
 def run(words: list[str]) -> int:
     leading, rest = _split_options(words)
-    group = choose("magnetar admin", "group", rest, _GROUPS, _overview)
+    common = format_rows((", ".join(part.names), part.help) for part in ADMIN_PARTS)
+    group = choose(
+        "magnetar admin",
+        "group",
+        rest,
+        _GROUPS,
+        usage="usage: magnetar admin [OPTIONS] GROUP VERB [ARGUMENTS]",
+        more=f"options, before the group or after the verb:\n{common}\n\n"
+        "The verbs of a group: magnetar admin GROUP --help",
+    )
     between, rest = _split_options(rest[1:])
     program = f"magnetar admin {group.name}"
-    verb = choose(program, "verb", rest, load_verbs(group.name), lambda: _describe(group.name))
+    more = f"The arguments of a verb: {program} VERB --help"
+    verb = choose(program, "verb", rest, load_verbs(group.name), more=more)
     return _call(f"{program} {verb.name}", verb, [*leading, *between, *rest[1:]])
 
 
 def _call(program: str, verb: Verb, words: list[str]) -> int:
     options = build_parser(program, verb.help, verb.parts, ADMIN_PARTS).parse_args(words)
-    make_client: type[AdminClient] = _load("client.admin:AdminClient")
+    from magnetar.cli.security import make_authentication, make_tls
+    from magnetar.client.admin import AdminClient
+
     with (
         warnings.catch_warnings(record=True, action="always", category=UserWarning) as notes,
-        make_client(
+        AdminClient(
             options.admin_url,
             authentication=make_authentication(options),
             tls=make_tls(options),
@@ -149,40 +131,13 @@ def _call(program: str, verb: Verb, words: list[str]) -> int:
 
 def _split_options(words: list[str]) -> tuple[list[str], list[str]]:
     """Take the common options that stand before the next word."""
-    flags = {name for part in ADMIN_PARTS if isinstance(part, Flag) for name in part.names}
-    switches = {name for part in ADMIN_PARTS if isinstance(part, Switch) for name in part.names}
+    takes_value = {name: part.parse is not None for part in ADMIN_PARTS for name in part.names}
     place = 0
     while place < len(words) and words[place].startswith("-"):
         name, separator, _ = words[place].partition("=")
         if name in ("-h", "--help"):
             break
-        if name not in flags and name not in switches:
-            raise unknown("magnetar admin", "option", name, flags | switches)
-        place += 1 if separator or name in switches else 2
+        if name not in takes_value:
+            raise unknown("magnetar admin", "option", name, takes_value)
+        place += 2 if takes_value[name] and not separator else 1
     return words[:place], words[place:]
-
-
-def _overview() -> str:
-    return "\n\n".join(
-        (
-            "usage: magnetar admin [OPTIONS] GROUP VERB [ARGUMENTS]",
-            format_rows((group.name, group.help) for group in _GROUPS),
-            "options, before the group or after the verb:\n"
-            + format_rows(
-                (", ".join(part.names), part.help)
-                for part in ADMIN_PARTS
-                if not isinstance(part, Argument)
-            ),
-            "The verbs of a group: magnetar admin GROUP --help",
-        )
-    )
-
-
-def _describe(group: str) -> str:
-    return "\n\n".join(
-        (
-            f"usage: magnetar admin {group} VERB [ARGUMENTS]",
-            format_rows((verb.name, verb.help) for verb in load_verbs(group)),
-            f"The arguments of a verb: magnetar admin {group} VERB --help",
-        )
-    )

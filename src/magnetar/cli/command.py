@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 from magnetar.errors import nearest
 
 Options: TypeAlias = argparse.Namespace
+_HELP: Final = ("-h", "--help")
 
 
 class UsageError(Exception):
@@ -19,85 +21,61 @@ class UsageError(Exception):
         self.hint = hint
 
 
-def _target(names: tuple[str, ...]) -> str:
-    """What the parsed value is called: the first long name, as Python spells it."""
-    long = next((name for name in names if name.startswith("--")), names[0])
-    return long.lstrip("-").replace("-", "_")
+class Part(NamedTuple):
+    """An option, or a word that stands by its place if its name has no dash."""
 
-
-class Argument(NamedTuple):
-    """A word that stands by its place."""
-
-    name: str
+    spelling: str
+    """Its names, with spaces between them."""
     help: str
-    parse: Callable[[str], Any] = str
-    optional: bool = False
+    parse: Callable[[str], Any] | None = str
+    """None for an option without a value."""
     default: Any = None
-
-
-NAMESPACE = Argument("namespace", "tenant/namespace")
-TOPIC = Argument("topic", "full name, tenant/namespace/topic, or a topic of public/default")
-
-
-class Flag(NamedTuple):
-    """An option with a value."""
-
-    names: tuple[str, ...]
-    help: str
-    parse: Callable[[str], Any] = str
+    """A text is parsed like one that was given."""
     required: bool = False
-    default: Any = None
     choices: tuple[str, ...] = ()
     many: bool = False
-    variable: str | None = None
+    variable: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        return self.spelling.split()
+
+    @property
+    def is_option(self) -> bool:
+        return self.spelling.startswith("-")
 
     @property
     def target(self) -> str:
-        return _target(self.names)
+        """What the parsed value is called: the first long name, as Python spells it."""
+        names = self.names
+        long = next((name for name in names if name.startswith("--")), names[0])
+        return long.lstrip("-").replace("-", "_")
 
 
-class Switch(NamedTuple):
-    """An option without a value; `keyword` renames the result where the name is taken."""
-
-    names: tuple[str, ...]
-    help: str
-    keyword: str = ""
-
-    @property
-    def target(self) -> str:
-        return self.keyword or _target(self.names)
+def word(name: str, help: str) -> Part:
+    return Part(name, help, required=True)
 
 
-Part: TypeAlias = Argument | Flag | Switch
+def switch(names: str, help: str) -> Part:
+    return Part(names, help, None)
 
 
-def flag(
-    names: str,
-    help: str,
-    parse: Callable[[str], Any] = str,
-    default: Any = None,
-    *,
-    required: bool = False,
-    choices: tuple[str, ...] = (),
-    many: bool = False,
-    variable: str | None = None,
-) -> Flag:
-    """Its names are one text, with spaces between them."""
-    return Flag(tuple(names.split()), help, parse, required, default, choices, many, variable)
+def choice(names: str, help: str, *choices: str, default: str = "") -> Part:
+    """The first unless another is the default or given."""
+    return Part(names, help, default=default or choices[0], choices=choices)
 
 
-def switch(names: str, help: str) -> Switch:
-    return Switch(tuple(names.split()), help)
+def pairs(names: str, help: str, parse: Callable[[str], Any] = str, of: str = "KEY=VALUE") -> Part:
+    """May be given again."""
+    return Part(names, help, parse, many=True, variable=of)
 
 
-def choose_enabled(options: Options) -> bool:
-    if options.enable == options.disable:
-        raise UsageError("magnetar: give one of --enable and --disable")
-    return bool(options.enable)
+NAMESPACE: Final = word("namespace", "tenant/namespace")
+TOPIC: Final = word("topic", "full name, tenant/namespace/topic, or a topic of public/default")
 
 
 class Verb(NamedTuple):
-    """One command of a group: `run` gets the parsed options, in `admin` after the client."""
+    """One command: `run` gets the parsed options, in `admin` after the client."""
 
     name: str
     help: str
@@ -106,11 +84,15 @@ class Verb(NamedTuple):
     aliases: tuple[str, ...] = ()
     shows: bool = True
     """Whether the result is printed; a verb that changes something prints nothing."""
+    is_group: bool = False
+    """Whether `run` gets the rest of the line, which names one of its own commands."""
 
 
 class _Row(Protocol):
     @property
     def name(self) -> str: ...
+    @property
+    def help(self) -> str: ...
     @property
     def aliases(self) -> tuple[str, ...]: ...
 
@@ -123,55 +105,63 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{self.prog}: {message}", hint=f"Try: {self.prog} --help")
 
 
-def _add(parser: argparse._ActionsContainer, part: Part) -> None:
-    match part:
-        case Argument(name, help, parse, optional, default):
-            extra: dict[str, Any] = {"nargs": "?", "default": default} if optional else {}
-            metavar = name.upper().replace("_", "-")
-            parser.add_argument(name, help=_escape(help), type=parse, metavar=metavar, **extra)
-        case Switch(names, help, _):
-            parser.add_argument(*names, help=_escape(help), action="store_true", dest=part.target)
-        case Flag(names, help, parse, required, default, choices, many, variable):
-            parser.add_argument(
-                *names,
-                help=_escape(help),
-                dest=part.target,
-                type=parse,
-                required=required,
-                default=default,
-                choices=choices or None,
-                action="append" if many else "store",
-                metavar=variable or (None if choices else part.target.upper().replace("_", "-")),
-            )
-
-
-def _escape(help: str) -> str:
-    return help.replace("%", "%%")
-
-
 def build_parser(
     program: str, help: str, parts: Iterable[Part], shared: Iterable[Part] = ()
 ) -> argparse.ArgumentParser:
-    """Parser of one command alone: the table is large and start-up must stay short."""
-    parser = _Parser(prog=program, description=help, allow_abbrev=False)
+    """Parser of one command alone: the table is large and start-up must stay short.
+
+    All stand in groups, to which argparse adds without measuring the terminal each time.
+    """
+    parser = _Parser(prog=program, description=help, allow_abbrev=False, add_help=False)
+    words = parser.add_argument_group("positional arguments")
+    options = parser.add_argument_group("options")
+    options.add_argument(*_HELP, action="help", help="show this help message and exit")
     for part in parts:
-        _add(parser, part)
-    group = parser.add_argument_group("common options")
+        _add(options if part.is_option else words, part)
+    common = parser.add_argument_group("common options")
     for part in shared:
-        _add(group, part)
+        _add(common, part)
     return parser
 
 
+def _add(parser: argparse._ArgumentGroup, part: Part) -> None:
+    named: dict[str, Any] = {"dest": part.target} if part.is_option else {}
+    if part.parse is None:
+        named["action"] = "store_true"
+    else:
+        shown = None if part.choices else part.target.upper().replace("_", "-")
+        named |= {
+            "type": part.parse,
+            "default": part.default,
+            "choices": part.choices or None,
+            "metavar": part.variable or shown,
+        }
+        if part.is_option:
+            named |= {"action": "append" if part.many else "store", "required": part.required}
+        else:
+            named["nargs"] = None if part.required else "?"
+    parser.add_argument(*part.names, help=part.help.replace("%", "%%"), **named)
+
+
 def choose(
-    program: str, kind: str, words: list[str], rows: Iterable[R], overview: Callable[[], str]
+    program: str,
+    kind: str,
+    words: list[str],
+    rows: Iterable[R],
+    *,
+    usage: str = "",
+    about: str = "",
+    more: str = "",
 ) -> R:
     """The row that the first word names.
 
-    Without a word, or with --help, the overview is printed, and the program ends as it does after
-    the help of a parser.
+    Without a word, or with --help, all rows are printed, with what is said before and after them,
+    and the program ends as it does after the help of a parser.
     """
-    if not words or words[0] in ("-h", "--help"):
-        print(overview())
+    if not words or words[0] in _HELP:
+        usage = usage or f"usage: {program} {kind.upper()} [ARGUMENTS]"
+        listed = format_rows((row.name, row.help) for row in rows)
+        print("\n\n".join(filter(None, (usage, about, listed, more))))
         raise SystemExit(0 if words else 2)
     known = []
     for row in rows:
@@ -179,6 +169,14 @@ def choose(
             return row
         known.append(row.name)
     raise unknown(program, kind, words[0], known)
+
+
+def call(program: str, verb: Verb, words: list[str], shared: Iterable[Part] = ()) -> int:
+    """Run a verb with the words that follow it; what it returns is the exit code."""
+    if verb.is_group:
+        return verb.run(words) or 0
+    parser = build_parser(f"{program} {verb.name}", verb.help, verb.parts, shared)
+    return verb.run(parser.parse_args(words)) or 0
 
 
 def unknown(
@@ -190,6 +188,13 @@ def unknown(
     return UsageError(
         f"{program}: no {kind} is called {word!r}.{suggestion}", hint=f"Try: {program} {hint}"
     )
+
+
+def read_file(path: Path, program: str = "magnetar") -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{program}: cannot read {path}: {error.strerror}") from None
 
 
 def format_rows(rows: Iterable[tuple[str, str]]) -> str:

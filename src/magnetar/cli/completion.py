@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from magnetar.cli.admin import group_names, load_verbs
-from magnetar.cli.command import Argument, Options, Part, Verb, unknown
+from magnetar.cli.command import Options, Part, Verb, unknown
 from magnetar.cli.spark import JOBS, SHARED
 from magnetar.cli.table import ADMIN_PARTS, COMMANDS
 from magnetar.cli.token import VERBS as TOKEN_VERBS
@@ -20,13 +20,7 @@ def run(options: Options) -> int:
 
 
 def _flags(parts: Iterable[Part]) -> list[str]:
-    return [
-        name
-        for part in parts
-        if not isinstance(part, Argument)
-        for name in part.names
-        if name.startswith("--")
-    ]
+    return [name for part in parts for name in part.names if name.startswith("--")]
 
 
 def _cases() -> list[tuple[str, list[str]]]:
@@ -35,7 +29,7 @@ def _cases() -> list[tuple[str, list[str]]]:
     for command in COMMANDS:
         if command.name == "completion":
             cases.append((command.name, [*_SCRIPTS]))
-        elif command.parts is not None:
+        elif not command.is_group:
             cases.append((command.name, [*_flags(command.parts), "--help"]))
     cases += complete_rows("spark", JOBS, _flags(SHARED))
     cases += complete_rows("tokens", TOKEN_VERBS, [])

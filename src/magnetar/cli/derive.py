@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from magnetar.cli.command import Argument, Flag, Options, Part, Switch, Verb
+from magnetar.cli.command import Options, Part, Verb
+from magnetar.cli.moment import parse_moment_ms
 from magnetar.cli.value import (
     join,
     parse_datetime_ms,
@@ -19,10 +21,13 @@ from magnetar.cli.value import (
     parse_pairs,
     parse_size,
 )
-from magnetar.client.admin.value import StoredEntry
 from magnetar.client.error import AdminNotFound, ConfigurationError
 from magnetar.client.message_id import MessageId, parse_message_id
-from magnetar.operation.row import Kind, Operation, Parameter, Place, Reader, Result
+from magnetar.operation.row import COUNT, Kind, Operation, Parameter, Place, Reader, Result
+from magnetar.runtime.clock import SystemClock
+
+if TYPE_CHECKING:
+    from magnetar.client.admin.value import StoredEntry
 
 
 def _parse_id(text: str) -> MessageId:
@@ -45,14 +50,17 @@ _READERS: Final[Mapping[Reader, Callable[[str], Any]]] = {
     Reader.HASH: parse_hash,
     Reader.PAIRS: parse_pairs,
     Reader.DATETIME_MS: parse_datetime_ms,
+    Reader.AGO_MS: lambda text: SystemClock().now_ms() - parse_duration_ms(text),
+    Reader.MOMENT_MS: parse_moment_ms,
     Reader.DURATION_MIN: lambda text: _whole(parse_duration_s(text), 60),
     Reader.SIZE_MB: lambda text: _whole(parse_size(text), 2**20),
     Reader.FRACTION: float,
     Reader.CONSTANT: str,
     Reader.FILE: Path,
 }
-_KINDS: Final[Mapping[Kind, Callable[[str], Any]]] = {
+_KINDS: Final[Mapping[Kind, Callable[[str], Any] | None]] = {
     Kind.NUMBER: int,
+    Kind.FLAG: None,
     Kind.NAMES: parse_list,
     Kind.PROPERTIES: parse_pair,
     Kind.MESSAGE_ID: _parse_id,
@@ -66,7 +74,14 @@ class Form(NamedTuple):
     build: Callable[[Options], Any]
 
 
-Own: TypeAlias = Mapping[str, Callable[[Any, Options], Any] | Form]
+class View(NamedTuple):
+    """How a table is made of what the client's method returns; JSON shows it as it is."""
+
+    show: Callable[[Any], Any]
+
+
+Run: TypeAlias = Callable[[Any, Options], Any]
+Own: TypeAlias = Mapping[str, Run | Form | View]
 """By the name of an operation, what its command does if that is more than to call the client's
 method, or prints what it gets in another form.
 """
@@ -77,68 +92,78 @@ def derive_verbs(operations: Iterable[Operation], group: str, own: Own) -> Itera
     for operation in operations:
         for verb in operation.verbs:
             if (verb.group or operation.noun.replace("_", "-")) == group:
-                parts = tuple(derive_part(each) for each in operation.parameters if each.help)
-                run = own.get(operation.name) or _caller(operation)
-                if isinstance(run, Form):
-                    parts, run = (*parts, *run.parts), _caller(operation, run)
-                yield Verb(
-                    verb.name,
-                    verb.help,
-                    parts,
-                    run,
-                    verb.aliases,
-                    shows=operation.result is not Result.NOTHING and not verb.is_silent,
-                )
+                parts = [derive_part(each) for each in operation.parameters if each.help]
+                written = own.get(operation.name)
+                run = _caller(operation)
+                match written:
+                    case Form(more, build):
+                        parts += more
+                        run = _caller(operation, build)
+                    case View(show):
+                        run = _shown(run, show)
+                    case None:
+                        pass
+                    case _:
+                        run = written
+                shows = operation.result is not Result.NOTHING and not verb.is_silent
+                yield Verb(verb.name, verb.help, tuple(parts), run, verb.aliases, shows)
 
 
 def derive_part(parameter: Parameter) -> Part:
-    if parameter.kind is Kind.FLAG:
-        return Switch(parameter.flags, parameter.help)
-    parse = _READERS[parameter.reader] if parameter.reader else _KINDS.get(parameter.kind, str)
-    if not parameter.flags:
-        optional = not parameter.is_required
-        return Argument(parameter.name, parameter.help, parse, optional)
-    return Flag(
-        parameter.flags,
+    reader = parameter.reader
+    return Part(
+        " ".join(parameter.flags) or parameter.name,
         parameter.help,
-        parse,
-        required=parameter.is_required and not parameter.preset,
-        default=parameter.preset or None,
-        choices=parameter.choices,
-        many=parameter.many,
-        variable=parameter.variable or None,
+        _READERS[reader] if reader else _KINDS.get(parameter.kind, str),
+        parameter.preset or None,
+        parameter.is_required and not parameter.preset,
+        parameter.choices,
+        parameter.many,
+        parameter.variable,
     )
 
 
-def _caller(operation: Operation, form: Form | None = None) -> Callable[[Any, Options], Any]:
+def _shown(run: Run, show: Callable[[Any], Any]) -> Run:
+    def show_found(admin: Any, options: Options) -> Any:
+        found = run(admin, options)
+        return found if options.output == "json" else show(found)
+
+    return show_found
+
+
+def _caller(operation: Operation, build: Callable[[Options], Any] | None = None) -> Run:
     """Calls the client's method of the same name; what is not given is left to its defaults."""
+    is_peek = COUNT in operation.parameters
+    asked = [
+        each
+        for each in operation.parameters
+        if each.help and not (each.place is Place.LOCAL and (build or is_peek or each.is_ignored))
+    ]
 
     def run(admin: Any, options: Options) -> Any:
-        given = {
-            each.name: _value(each, getattr(options, each.option))
-            for each in operation.parameters
-            if each.help and not (each.is_ignored and each.place is Place.LOCAL)
-        }
-        if form is not None:
+        found = {each.name: _value(each, getattr(options, each.option)) for each in asked}
+        given = {name: value for name, value in found.items() if value is not None}
+        if build is not None:
             (body,) = (each for each in operation.parameters if each.place is Place.BODY)
-            given[body.name] = form.build(options)
-        method = getattr(getattr(admin, operation.noun), operation.verb)
-        found = method(**{name: value for name, value in given.items() if value is not None})
-        return show_entry(found) if operation.result is Result.ENTRY else found
+            given[body.name] = build(options)
+        method = partial(getattr(getattr(admin, operation.noun), operation.verb), **given)
+        if is_peek:
+            return _peek(method, options.count)
+        return _show_entry(method()) if operation.result is Result.ENTRY else method()
 
     return run
 
 
-def show_entry(entry: StoredEntry) -> dict[str, Any]:
+def _show_entry(entry: StoredEntry) -> dict[str, Any]:
     return {"id": entry.id, **entry.headers, "data": entry.data}
 
 
-def peek(fetch: Callable[[int], StoredEntry], count: int) -> list[dict[str, Any]]:
+def _peek(fetch: Callable[..., StoredEntry], count: int) -> list[dict[str, Any]]:
     """So many entries of a backlog, or as many as it has."""
     found: list[dict[str, Any]] = []
     for place in range(1, count + 1):
         try:
-            found.append(show_entry(fetch(place)))
+            found.append(_show_entry(fetch(place=place)))
         except AdminNotFound as error:
             if not error.reason.startswith("Message not found"):
                 raise
@@ -151,7 +176,6 @@ def _value(parameter: Parameter, given: Any) -> Any:
         return given or None
     if given is None or not parameter.many:
         return given
-    joined = (
-        given if parameter.reader is None and parameter.kind is Kind.PROPERTIES else join(given)
-    )
-    return dict(joined) if parameter.kind is Kind.PROPERTIES else joined
+    is_pair = parameter.kind is Kind.PROPERTIES
+    joined = given if is_pair and parameter.reader is None else join(given)
+    return dict(joined) if is_pair else joined

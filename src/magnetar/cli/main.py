@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
 from typing import Final
 
 from magnetar import __version__
-from magnetar.cli.command import Options, UsageError, build_parser, format_rows, unknown
+from magnetar.cli.command import Options, UsageError, call, choose
 from magnetar.cli.table import COMMANDS
 from magnetar.errors import MagnetarError
 
@@ -41,43 +40,26 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help", "help"):
-        print(_overview())
-        return 0 if words else EXIT_USAGE
-    if words[0] in ("-V", "--version"):
+    if words and words[0] in ("-V", "--version"):
         print(f"magnetar {__version__}")
         return 0
-    command = next((each for each in COMMANDS if each.name == words[0]), None)
-    if command is None:
-        raise unknown("magnetar", "command", words[0], [each.name for each in COMMANDS])
-    module, _, name = command.place.partition(":")
-    handler = getattr(importlib.import_module(f"magnetar.cli.{module}"), name)
-    code: int
     try:
-        if command.parts is None:
-            code = handler(words[1:])
-        else:
-            parser = build_parser(f"magnetar {command.name}", command.help, command.parts)
-            code = handler(parser.parse_args(words[1:]))
+        command = choose(
+            "magnetar",
+            "command",
+            ["--help"] if words[:1] == ["help"] else words,
+            COMMANDS,
+            about="A Pulsar-protocol messaging system whose topics scale themselves.",
+            more="Each command explains itself: magnetar COMMAND --help",
+        )
+        return call("magnetar", command, words[1:])
     except SystemExit as end:  # --help printed its text
         return int(end.code or 0)
-    return code
 
 
 def show_version(options: Options) -> int:
     print(f"magnetar {__version__} (Python {sys.version.split()[0]})")
     return 0
-
-
-def _overview() -> str:
-    return "\n\n".join(
-        (
-            "usage: magnetar COMMAND [ARGUMENTS]",
-            "A Pulsar-protocol messaging system whose topics scale themselves.",
-            format_rows((command.name, command.help) for command in COMMANDS),
-            "Each command explains itself: magnetar COMMAND --help",
-        )
-    )
 
 
 def _complain(sentence: str, hint: str = "") -> None:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from magnetar.cli.command import Options, UsageError, format_rows
-from magnetar.cli.derive import Own
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
 
@@ -19,13 +18,14 @@ _LISTED_MAX: Final = 8
 _PATIENCE_LOOKS: Final = 6
 
 
-def _migrate(admin: Any, options: Options) -> Any:
+def migrate(admin: Any, options: Options) -> Any:
     if options.dry_run:
         if options.wait:
             raise UsageError(
                 "magnetar: --dry-run changes nothing, so there is nothing to --wait for"
             )
-        return _rehearse(admin, options)
+        found = admin.scalable_topics.migration_check(options.topic, segments=options.segments)
+        return found if options.output == "json" else format_rehearsal(found)
     admin.scalable_topics.migrate_to_scalable(
         options.topic, force=options.force, segments=options.segments
     )
@@ -91,11 +91,6 @@ def format_progress(done: int, total: int, unread: Sequence[str] = ()) -> str:
     return f"[{bar}] {int(share * 100):3}%  {total - done:,} to read{waits}"
 
 
-def _rehearse(admin: Any, options: Options) -> Any:
-    found = admin.scalable_topics.migration_check(options.topic, segments=options.segments)
-    return found if options.output == "json" else format_rehearsal(found)
-
-
 def format_rehearsal(found: Mapping[str, Any]) -> str:
     parts = []
     if found["segments"]:
@@ -150,9 +145,3 @@ def _format_time(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} h"
-
-
-OWN: Final[Own] = {
-    "scalable_topics.migrate": _migrate,
-    "scalable_topics.migration_check": _rehearse,
-}

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from magnetar.cli.command import NAMESPACE, TOPIC, Flag, Options, Part, Switch, UsageError, Verb
+from magnetar.cli.command import NAMESPACE, TOPIC, Options, Part, UsageError, Verb, switch
 from magnetar.cli.derive import derive_part
 from magnetar.operation.policy import AnyPolicy, At, Level, Toggle
 from magnetar.operation.policy_table import POLICIES, SUBSCRIPTION_RATE
 from magnetar.operation.row import Parameter, Reader
 
 _SENTENCES: Final = {"get": "show", "set": "set", "remove": "unset"}
-_APPLIED: Final = Switch(("-ap", "--applied"), "what holds, be it set here, above or by default")
-_SUBSCRIPTION: Final = Flag(("-s", "--subscription"), "of this subscription alone", default="")
-_GLOBAL: Final = Switch(("-g", "--global"), "the setting for all clusters", "is_global")
+_APPLIED: Final = switch("-ap --applied", "what holds, be it set here, above or by default")
+_SUBSCRIPTION: Final = Part("-s --subscription", "of this subscription alone", default="")
+_GLOBAL: Final = switch("-g --global", "the setting for all clusters")
 _NOWHERE: Final = At("")
 
 
@@ -96,7 +96,7 @@ def _verbs(policy: AnyPolicy, at: At, level: Level) -> Iterator[Verb]:
         if whose:
             query["subscription"] = options.subscription
         if is_topic:
-            query["is_global"] = options.is_global
+            query["is_global"] = vars(options)["global"]
             method = getattr(admin.topic_policies, action)
             return method(options.topic, at.name, *value, **query)
         method = getattr(admin.namespaces, f"{action}_policy".removeprefix("get_"))

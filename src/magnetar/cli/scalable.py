@@ -7,16 +7,16 @@ from functools import partial
 from typing import Any, Final
 
 from magnetar.cli.command import Options, UsageError
-from magnetar.cli.derive import Form, Own, peek
+from magnetar.cli.derive import Form, Own, View
 from magnetar.cli.lineage import format_lineage
-from magnetar.cli.moment import format_time, parse_moment_ms
+from magnetar.cli.migration import format_rehearsal, migrate
+from magnetar.cli.moment import format_time
 from magnetar.cli.policy import build_value, policy_parts
 from magnetar.cli.value import join
 from magnetar.client.error import AdminError
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
 from magnetar.operation.policy_table import AUTO_SCALE
-from magnetar.runtime.clock import SystemClock
 
 _READ_MAX: Final = 2000
 """Entries of one segment that are read to count their messages."""
@@ -29,10 +29,7 @@ def _describe(admin: Any, options: Options) -> Any:
     return format_lineage(scalable_name(parse_topic(options.topic)).full, metadata)
 
 
-def _segments(admin: Any, options: Options) -> Any:
-    found = admin.scalable_topics.segments(options.topic)
-    if options.output == "json":
-        return found
+def _show_segments(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "segment": int(number),
@@ -49,18 +46,11 @@ def _segments(admin: Any, options: Options) -> Any:
     ]
 
 
-def _load(admin: Any, options: Options) -> Any:
-    """As a table, one line for each segment."""
-    found = admin.scalable_topics.load(options.topic)
-    if options.output == "json":
-        return found
+def _show_load(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"segment": int(number), **each} for number, each in found.items()]
 
 
-def _explain(admin: Any, options: Options) -> Any:
-    found = admin.scalable_topics.explain(options.topic)
-    if options.output == "json":
-        return found
+def _show_reasons(found: Mapping[str, Any]) -> str:
     waiting = [
         f"{name}: {sentence}"
         for name, sentences in found["subscriptions"].items()
@@ -69,10 +59,7 @@ def _explain(admin: Any, options: Options) -> Any:
     return "\n".join([*found["scaling"], *waiting])
 
 
-def _decisions(admin: Any, options: Options) -> Any:
-    found = admin.scalable_topics.decisions(options.topic)
-    if options.output == "json":
-        return found
+def _show_decisions(found: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "time": format_time(each["atMs"]),
@@ -86,11 +73,6 @@ def _decisions(admin: Any, options: Options) -> Any:
         }
         for each in found
     ]
-
-
-def _scale(admin: Any, options: Options) -> None:
-    until_ms = parse_moment_ms(options.hold_until) if options.hold_until else None
-    admin.scalable_topics.scale(options.topic, options.segments, hold_until_ms=until_ms)
 
 
 def _update_properties(admin: Any, options: Options) -> None:
@@ -137,28 +119,17 @@ def _count_messages(admin: Any, topic: str, name: str, entries: Mapping[str, int
     return f"{'about ' if is_estimate else ''}{round(count)}"
 
 
-def _seek(admin: Any, options: Options) -> None:
-    timestamp_ms = SystemClock().now_ms() - options.time
-    admin.scalable_topics.seek(options.topic, options.subscription, timestamp_ms)
-
-
-def _peek(admin: Any, options: Options) -> list[dict[str, Any]]:
-    place = (options.topic, options.segment_id, options.subscription)
-    return peek(partial(admin.scalable_topics.peek, *place), options.count)
-
-
 OWN: Final[Own] = {
     "scalable_topics.describe": _describe,
-    "scalable_topics.segments": _segments,
-    "scalable_topics.load": _load,
-    "scalable_topics.explain": _explain,
-    "scalable_topics.decisions": _decisions,
-    "scalable_topics.scale": _scale,
+    "scalable_topics.segments": View(_show_segments),
+    "scalable_topics.load": View(_show_load),
+    "scalable_topics.explain": View(_show_reasons),
+    "scalable_topics.decisions": View(_show_decisions),
     "scalable_topics.update_properties": _update_properties,
     "scalable_topics.set_auto_scale_policy": Form(
         tuple(policy_parts(AUTO_SCALE)), partial(build_value, AUTO_SCALE)
     ),
     "scalable_topics.subscriptions": _subscriptions,
-    "scalable_topics.seek": _seek,
-    "scalable_topics.peek": _peek,
+    "scalable_topics.migrate": migrate,
+    "scalable_topics.migration_check": View(format_rehearsal),
 }

@@ -7,28 +7,19 @@ import sys
 from functools import partial
 from typing import Final
 
-from magnetar.cli.command import (
-    TOPIC,
-    Argument,
-    Options,
-    Part,
-    Verb,
-    build_parser,
-    choose,
-    flag,
-    format_rows,
-    switch,
-)
+from magnetar.cli.command import TOPIC, Options, Part, Verb, call, choose, pairs, switch, word
 from magnetar.cli.table import ADMIN_URL, SECURITY, SERVICE_URL
 from magnetar.cli.value import parse_duration_ms, parse_duration_s
 from magnetar.client.error import ConfigurationError
 
 
 def run(words: list[str]) -> int:
-    job = choose("magnetar spark", "job", words, JOBS, _overview)
-    parser = build_parser(f"magnetar spark {job.name}", job.help, job.parts, SHARED)
-    code: int = job.run(parser.parse_args(words[1:]))
-    return code
+    more = (
+        "On this machine unless --master names a cluster.\n"
+        "Each explains itself: magnetar spark JOB --help"
+    )
+    job = choose("magnetar spark", "job", words, JOBS, more=more)
+    return call("magnetar spark", job, words[1:], SHARED)
 
 
 def _start(name: str, options: Options) -> int:
@@ -48,90 +39,67 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _overview() -> str:
-    return "\n\n".join(
-        (
-            "usage: magnetar spark JOB [ARGUMENTS]",
-            format_rows((job.name, job.help) for job in JOBS),
-            "On this machine unless --master names a cluster.\n"
-            "Each explains itself: magnetar spark JOB --help",
-        )
-    )
-
-
 def _job(name: str, help: str, *parts: Part) -> Verb:
     return Verb(name, help, parts, partial(_start, name))
 
 
-SHARED: Final[tuple[Part, ...]] = (
-    flag("--master", "Spark to run on, such as spark://host:7077 (local[*])"),
-    flag("--conf", "a setting of Spark; may be given again", many=True, variable="KEY=VALUE"),
+_MS: Final = parse_duration_ms
+SHARED: Final = (
+    Part("--master", "Spark to run on, such as spark://host:7077 (local[*])"),
+    pairs("--conf", "a setting of Spark; may be given again"),
     switch("-q --quiet", "do not print how far it has come"),
 )
-_OUTPUT: Final = flag("--output", "folder for the results", required=True, variable="DIR")
-_NAMESPACES: Final = flag(
+_OUTPUT: Final = Part("--output", "folder for the results", required=True, variable="DIR")
+_NAMESPACES: Final = Part(
     "--namespace", "only topics of this namespace; may be given again (all)", many=True
 )
-_CLUSTER: Final[tuple[Part, ...]] = (ADMIN_URL, *SECURITY)
+_CLUSTER: Final = (ADMIN_URL, *SECURITY)
 
-JOBS: Final[tuple[Verb, ...]] = (
+JOBS: Final = (
     _job(
         "load-history",
         "sample the load of all segments and the changes of layouts into Parquet",
         _OUTPUT,
-        flag("--interval", "time between two looks (60s)", parse_duration_ms, 60_000),
-        flag(
-            "--flush",
-            "what is sampled in this time goes into one file (10m)",
-            parse_duration_ms,
-            600_000,
-        ),
-        flag("--for", "stop after this time (never)", parse_duration_s, variable="TIME"),
+        Part("--interval", "time between two looks (60s)", _MS, "60s"),
+        Part("--flush", "what is sampled in this time goes into one file (10m)", _MS, "10m"),
+        Part("--for", "stop after this time (never)", parse_duration_s, variable="TIME"),
         _NAMESPACES,
         *_CLUSTER,
     ),
     _job(
         "what-if",
         "replay load history under many auto-scale policies and recommend one",
-        Argument("history", "folder that load-history wrote, or Parquet like it"),
+        word("history", "folder that load-history wrote, or Parquet like it"),
         _OUTPUT,
-        flag(
+        pairs(
             "--grid",
             "values to try: a policy's field, scale or mergeRatio; may be given again"
             " (scale, mergeRatio and mergeWindowSeconds: 100 policies)",
-            many=True,
-            variable="NAME=VALUE,…",
+            of="NAME=VALUE,…",
         ),
-        flag("--base", "JSON file with the policy in force (defaults)", variable="FILE"),
-        flag(
+        Part("--base", "JSON file with the policy in force (defaults)", variable="FILE"),
+        pairs(
             "--overload",
             "what a segment can carry, such as msgRateIn=10000; may be given again"
             " (where the policy in force splits)",
-            many=True,
-            variable="RATE=LIMIT",
+            of="RATE=LIMIT",
         ),
-        flag(
+        pairs(
             "--price",
             "hours of a segment that an overloadedHour, a change or a flap is worth"
             " (10, 0.1, 1); may be given again",
-            many=True,
-            variable="NAME=HOURS",
+            of="NAME=HOURS",
         ),
-        flag("--tick", "time between two looks (that between samples)", parse_duration_ms),
-        flag("--flap", "a change undone sooner is a flap (1h)", parse_duration_ms, 3_600_000),
+        Part("--tick", "time between two looks (that between samples)", _MS),
+        Part("--flap", "a change undone sooner is a flap (1h)", _MS, "1h"),
     ),
     _job(
         "migration-plan",
         "say which regular topics can become scalable, what is in the way, in which waves to go",
         _OUTPUT,
-        flag("--wave-topics", "topics of a wave at most (50)", int, 50),
-        flag(
-            "--wave-backlog",
-            "entries that a wave leaves to read at most (10000000)",
-            int,
-            10_000_000,
-        ),
-        flag("--topic-seconds", "what migrating one topic takes (1)", float, 1.0),
+        Part("--wave-topics", "topics of a wave at most (50)", int, 50),
+        Part("--wave-backlog", "entries that a wave leaves to read at most (10000000)", int, 10**7),
+        Part("--topic-seconds", "what migrating one topic takes (1)", float, 1.0),
         _NAMESPACES,
         *_CLUSTER,
     ),
@@ -139,20 +107,18 @@ JOBS: Final[tuple[Verb, ...]] = (
         "order-audit",
         "check a topic's whole history for lost, repeated and reordered messages",
         TOPIC,
-        flag("--output", "folder for all faults, as Parquet", variable="DIR"),
-        flag(
+        Part("--output", "folder for all faults, as Parquet", variable="DIR"),
+        Part(
             "--counter",
             "what numbers the messages of a key: property:NAME, value or value:FIELD;"
             " or sequence: what producers number themselves (sequence)",
             default="sequence",
         ),
-        flag("--first", "the number of the first message of every key", int),
-        flag(
-            "--expected",
-            "Parquet with how many messages each key has: key, count",
-            variable="PATH",
+        Part("--first", "the number of the first message of every key", int),
+        Part(
+            "--expected", "Parquet with how many messages each key has: key, count", variable="PATH"
         ),
-        flag("--show", "faults to print at most (20)", int, 20),
+        Part("--show", "faults to print at most (20)", int, 20),
         SERVICE_URL,
         *_CLUSTER,
     ),

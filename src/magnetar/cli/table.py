@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final
 
-from magnetar.cli.command import Argument, Part, flag, switch
+from magnetar.cli.command import Part, Verb, choice, pairs, switch, word
 from magnetar.cli.value import parse_pair
 
-_SERVICE: Final = "pulsar://127.0.0.1:6650"
-_ADMIN: Final = "http://127.0.0.1:8080"
 _DATA: Final = Path(os.environ.get("MAGNETAR_DATA", "data"))
 
 
 def _from_environment(name: str, help: str, variable: str, default: str | None = None) -> Part:
     key = "MAGNETAR_" + name.lstrip("-").replace("-", "_").upper()
     place = f"{key}, else {default}" if default else key
-    return flag(name, f"{help} ({place})", default=os.environ.get(key, default), variable=variable)
+    return Part(name, f"{help} ({place})", default=os.environ.get(key, default), variable=variable)
 
 
-SERVICE_URL: Final = _from_environment("--url", "broker to connect to", "URL", _SERVICE)
-ADMIN_URL: Final = _from_environment("--admin-url", "admin service to call", "URL", _ADMIN)
-SECURITY: Final[tuple[Part, ...]] = (
+SERVICE_URL: Final = _from_environment(
+    "--url", "broker to connect to", "URL", "pulsar://127.0.0.1:6650"
+)
+ADMIN_URL: Final = _from_environment(
+    "--admin-url", "admin service to call", "URL", "http://127.0.0.1:8080"
+)
+SECURITY: Final = (
     _from_environment("--token", "token, or where it is: file:PATH, env:NAME", "TOKEN"),
     _from_environment("--basic", "user:password, or where it is: file:PATH", "USER:PASSWORD"),
     _from_environment("--tls-trust", "PEM file of who signs brokers' certificates", "FILE"),
@@ -31,211 +34,183 @@ SECURITY: Final[tuple[Part, ...]] = (
     switch("--tls-insecure", "take any certificate of anybody"),
     switch("--tls-any-host", "take a certificate that is of another host"),
 )
-_OUTPUT: Final = flag(
-    "-o --output", "how to print the result (table)", default="table", choices=("table", "json")
-)
-ADMIN_PARTS: Final[tuple[Part, ...]] = (
+_OUTPUT: Final = choice("-o --output", "how to print the result (table)", "table", "json")
+ADMIN_PARTS: Final = (
     ADMIN_URL,
     *SECURITY,
     _OUTPUT,
-    flag("--timeout", "seconds to wait for an answer (30)", float, 30.0),
+    Part("--timeout", "seconds to wait for an answer (30)", float, 30.0),
 )
-_SERVER: Final[tuple[Part, ...]] = (
-    flag(
+_SERVER: Final = (
+    Part(
         "--data", "directory of all data (MAGNETAR_DATA, else ./data)", Path, _DATA, variable="DIR"
     ),
-    flag("--port", "port of the binary protocol (6650)", int),
-    flag("--web-port", "port of the admin service (8080)", int),
-    flag("--bind", "address to listen on (bindAddress if configured, else 127.0.0.1)"),
-    flag("--config", "configuration file", Path, variable="FILE"),
-    flag("--set", "one configuration key; may be given again", many=True, variable="KEY=VALUE"),
-    flag(
+    Part("--port", "port of the binary protocol (6650)", int),
+    Part("--web-port", "port of the admin service (8080)", int),
+    Part("--bind", "address to listen on (bindAddress if configured, else 127.0.0.1)"),
+    Part("--config", "configuration file", Path, variable="FILE"),
+    pairs("--set", "one configuration key; may be given again"),
+    Part(
         "--metadata",
         "where metadata is kept: zk://host:port[,…]/chroot (metadataStoreUrl if configured)",
         variable="URL",
     ),
-    flag("--log-format", "shape of log lines", default="text", choices=("text", "json")),
-    flag(
+    choice("--log-format", "shape of log lines", "text", "json"),
+    choice(
         "--log-level",
         "least important level to log",
+        *("debug", "info", "warning", "error"),
         default="info",
-        choices=("debug", "info", "warning", "error"),
     ),
 )
-_RATE: Final = flag("-r --rate", "messages per second, 0 for no limit (0)", float, 0.0)
-_PAYLOADS: Final[tuple[Part, ...]] = (
-    flag(
-        "--compression",
-        "compression of payloads",
-        default="none",
-        choices=("none", "lz4", "zlib", "zstd", "snappy"),
-    ),
-    flag("--batching", "join messages", default="on", choices=("on", "off")),
+_RATE: Final = Part("-r --rate", "messages per second, 0 for no limit (0)", float, 0.0)
+_PAYLOADS: Final = (
+    choice("--compression", "compression of payloads", "none", "lz4", "zlib", "zstd", "snappy"),
+    choice("--batching", "join messages", "on", "off"),
 )
 _CONNECTION: Final = (SERVICE_URL, *SECURITY)
 
 
-class Command(NamedTuple):
-    name: str
-    help: str
-    place: str
-    """The function that carries it out, as module:name below `magnetar.cli`."""
-    parts: tuple[Part, ...] | None = ()
-    """None where the command reads the rest of the line itself."""
+def _command(place: str, name: str, help: str, *parts: Part, is_group: bool = False) -> Verb:
+    """`place` is the function that carries it out, as module:name below `magnetar.cli`; that of a
+    group of commands reads the rest of the line itself.
+    """
+
+    def run(given: Any) -> int:
+        module, _, name = place.partition(":")
+        code: int = getattr(importlib.import_module(f"magnetar.cli.{module}"), name)(given)
+        return code
+
+    return Verb(name, help, parts, run, is_group=is_group)
 
 
-COMMANDS: Final[tuple[Command, ...]] = (
-    Command(
+COMMANDS: Final = (
+    _command(
+        "server:run_standalone",
         "standalone",
         "run a broker with everything it needs in one process",
-        "server:run_standalone",
-        _SERVER,
+        *_SERVER,
     ),
-    Command(
+    _command(
+        "server:run_broker",
         "broker",
         "run a broker that shares its metadata store with others",
-        "server:run_broker",
-        _SERVER,
+        *_SERVER,
     ),
-    Command(
+    _command(
+        "admin:run",
         "admin",
         "ask or change clusters, tenants, namespaces, topics, subscriptions, schemas",
-        "admin:run",
-        None,
+        is_group=True,
     ),
-    Command(
+    _command(
+        "produce:run",
         "produce",
         "publish messages from arguments or from standard input",
-        "produce:run",
-        (
-            Argument("topic", "topic to publish to"),
-            flag(
-                "-m --message",
-                "a message; may be given again; without it every line of standard input is one",
-                many=True,
-            ),
-            flag("-f --file", "send a whole file as one message", Path, many=True),
-            flag("-k --key", "key of every message"),
-            flag("--key-separator", "the part of each line before this text is its key"),
-            flag(
-                "-p --properties",
-                "a property of every message; may be given again",
-                parse_pair,
-                many=True,
-                variable="KEY=VALUE",
-            ),
-            flag("-s --separator", "also cut each -m or line at this text"),
-            _RATE,
-            flag("-n --times", "how often to send everything (1)", int, 1),
-            *_PAYLOADS,
-            flag(
-                "--schema",
-                "what the values are: bytes; string; topic (JSON, written by the topic's newest"
-                " schema); json:FILE or avro:FILE (JSON, by the Avro definition in a file) (bytes)",
-            ),
-            flag("--event-time", "event time in ms since 1970, or 'now'"),
-            flag("--producer-name", "name of the producer"),
-            switch("-q --quiet", "do not print how many messages were sent"),
-            *_CONNECTION,
+        word("topic", "topic to publish to"),
+        Part(
+            "-m --message",
+            "a message; may be given again; without it every line of standard input is one",
+            many=True,
         ),
+        Part("-f --file", "send a whole file as one message", Path, many=True),
+        Part("-k --key", "key of every message"),
+        Part("--key-separator", "the part of each line before this text is its key"),
+        pairs("-p --properties", "a property of every message; may be given again", parse_pair),
+        Part("-s --separator", "also cut each -m or line at this text"),
+        _RATE,
+        Part("-n --times", "how often to send everything (1)", int, 1),
+        *_PAYLOADS,
+        Part(
+            "--schema",
+            "what the values are: bytes; string; topic (JSON, written by the topic's newest"
+            " schema); json:FILE or avro:FILE (JSON, by the Avro definition in a file) (bytes)",
+        ),
+        Part("--event-time", "event time in ms since 1970, or 'now'"),
+        Part("--producer-name", "name of the producer"),
+        switch("-q --quiet", "do not print how many messages were sent"),
+        *_CONNECTION,
     ),
-    Command(
+    _command(
+        "consume:run",
         "consume",
         "print the messages of a topic as they come",
-        "consume:run",
-        (
-            Argument("topic", "topic to read"),
-            flag("-s --subscription", "subscription to consume from"),
-            switch("--reader", "read without a subscription: nothing is acknowledged"),
-            flag("-n --num", "stop after this many messages, 0 for no end (0)", int, 0),
-            flag(
-                "-p --position",
-                "where a new subscription or a reader starts: earliest, latest or a message id",
-                default="latest",
-            ),
-            flag(
-                "-t --type",
-                "type of the subscription",
-                default="exclusive",
-                choices=("exclusive", "shared", "failover", "key_shared"),
-            ),
-            flag(
-                "--format",
-                "line to print, with {value} {key} {properties} {id} {publish_time} {event_time}"
-                " {topic} ({value})",
-                default="{value}",
-            ),
-            flag(
-                "-o --output",
-                "text, or one JSON object per message",
-                default="text",
-                choices=("text", "json"),
-            ),
-            switch("--raw", "print values as they are stored, not by the topic's schema"),
-            flag("--timeout", "stop when nothing came for this many seconds", float),
-            switch("--follow", "keep waiting for messages (the default without --timeout)"),
-            switch("--no-ack", "leave the messages unacknowledged"),
-            flag("--queue-size", "messages to hold in advance (1000)", int, 1000),
-            *_CONNECTION,
+        word("topic", "topic to read"),
+        Part("-s --subscription", "subscription to consume from"),
+        switch("--reader", "read without a subscription: nothing is acknowledged"),
+        Part("-n --num", "stop after this many messages, 0 for no end (0)", int, 0),
+        Part(
+            "-p --position",
+            "where a new subscription or a reader starts: earliest, latest or a message id",
+            default="latest",
         ),
+        choice(
+            "-t --type",
+            "type of the subscription",
+            *("exclusive", "shared", "failover", "key_shared"),
+        ),
+        Part(
+            "--format",
+            "line to print, with {value} {key} {properties} {id} {publish_time} {event_time}"
+            " {topic} ({value})",
+            default="{value}",
+        ),
+        choice("-o --output", "text, or one JSON object per message", "text", "json"),
+        switch("--raw", "print values as they are stored, not by the topic's schema"),
+        Part("--timeout", "stop when nothing came for this many seconds", float),
+        switch("--follow", "keep waiting for messages (the default without --timeout)"),
+        switch("--no-ack", "leave the messages unacknowledged"),
+        Part("--queue-size", "messages to hold in advance (1000)", int, 1000),
+        *_CONNECTION,
     ),
-    Command(
+    _command(
+        "bench:run",
         "bench",
         "send messages as fast as they go, and tell how fast that is",
-        "bench:run",
-        (
-            Argument("topic", "topic to load; topic://… for a scalable one"),
-            flag("-n --messages", "how many messages (100000)", int, 100_000),
-            flag("-s --size", "bytes of each message (1024)", int, 1024),
-            _RATE,
-            flag("--producers", "producers at once (1)", int, 1),
-            flag("--consumers", "consumers at once, 0 for none (0)", int, 0),
-            flag("--keys", "how many different keys, 0 for none (0)", int, 0),
-            flag("--pending", "sends on their way at once (1000)", int, 1000),
-            *_PAYLOADS,
-            _OUTPUT,
-            *_CONNECTION,
-        ),
+        word("topic", "topic to load; topic://… for a scalable one"),
+        Part("-n --messages", "how many messages (100000)", int, 100_000),
+        Part("-s --size", "bytes of each message (1024)", int, 1024),
+        _RATE,
+        Part("--producers", "producers at once (1)", int, 1),
+        Part("--consumers", "consumers at once, 0 for none (0)", int, 0),
+        Part("--keys", "how many different keys, 0 for none (0)", int, 0),
+        Part("--pending", "sends on their way at once (1000)", int, 1000),
+        *_PAYLOADS,
+        _OUTPUT,
+        *_CONNECTION,
     ),
-    Command(
+    _command(
+        "configuration:run",
         "configuration",
         "the keys of a broker: which do something, their defaults and what they mean",
-        "configuration:run",
-        (
-            Argument("key", "one key; without it all", optional=True),
-            switch("--acting", "only those that do something"),
-            _OUTPUT,
-        ),
+        Part("key", "one key; without it all"),
+        switch("--acting", "only those that do something"),
+        _OUTPUT,
     ),
-    Command(
-        "spark", "jobs over many topics on Spark: what-if, load-history and more", "spark:run", None
+    _command(
+        "spark:run",
+        "spark",
+        "jobs over many topics on Spark: what-if, load-history and more",
+        is_group=True,
     ),
-    Command("tokens", "keys, and the tokens that prove a role", "token:run", None),
-    Command(
+    _command("token:run", "tokens", "keys, and the tokens that prove a role", is_group=True),
+    _command(
+        "server:run_demo",
         "demo",
         "tell the whole story in a minute: v4, V5, migration, splits, merges, Spark, audit",
-        "server:run_demo",
     ),
-    Command(
+    _command(
+        "server:run_doctor",
         "doctor",
         "check the data directory of a broker; all of it when the broker does not run",
-        "server:run_doctor",
-        (
-            Argument(
-                "directory",
-                "data directory (MAGNETAR_DATA, else ./data)",
-                parse=Path,
-                optional=True,
-                default=_DATA,
-            ),
-            switch("--repair", "first build a damaged catalogue anew; damaged files are kept"),
-        ),
+        Part("directory", "data directory (MAGNETAR_DATA, else ./data)", Path, _DATA),
+        switch("--repair", "first build a damaged catalogue anew; damaged files are kept"),
     ),
-    Command(
+    _command(
+        "completion:run",
         "completion",
         "print a completion script for a shell",
-        "completion:run",
-        (Argument("shell", "bash, zsh or fish"),),
+        word("shell", "bash, zsh or fish"),
     ),
-    Command("version", "print the version", "main:show_version"),
+    _command("main:show_version", "version", "print the version"),
 )

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from magnetar.cli.command import (
-    Argument,
     Options,
     Part,
     UsageError,
     Verb,
-    build_parser,
+    call,
+    choice,
     choose,
-    flag,
-    format_rows,
+    pairs,
     switch,
 )
 from magnetar.cli.output import format_result
@@ -132,43 +131,37 @@ def _parse_expiry(text: str) -> int:
 
 _ALGORITHM: Final = "-a --signature-algorithm"
 _PLACE: Final = "a file, a file: or data: URL, env:NAME, or base64"
-_SECRET: Final = flag("-sk --secret-key", f"secret key: {_PLACE}")
+_SECRET: Final = Part("-sk --secret-key", f"secret key: {_PLACE}")
 _FORCE: Final = switch("--force", "replace a file that is there; tokens of its key are void")
-_TOKEN: Final[tuple[Part, ...]] = (
-    Argument("token", "the token; without it, standard input", optional=True),
-    flag("-f --token-file", "read the token from a file", Path),
+_TOKEN: Final = (
+    Part("token", "the token; without it, standard input"),
+    Part("-f --token-file", "read the token from a file", Path),
     switch("-i --stdin", "read the token from standard input"),
 )
-VERBS: Final[tuple[Verb, ...]] = (
+VERBS: Final = (
     Verb(
         "create",
         "a token for a role, signed with a secret or a private key",
         (
-            flag("-s --subject", "the role that the token proves", required=True),
+            Part("-s --subject", "the role that the token proves", required=True),
             _SECRET,
-            flag("-pk --private-key", f"private key: {_PLACE}"),
-            flag(
+            Part("-pk --private-key", f"private key: {_PLACE}"),
+            Part(
                 "-e --expiry-time",
                 "when it ends, from now: 30s, 10m, 5h, 1d, 2w, 1y; without it never",
                 _parse_expiry,
                 variable="DURATION",
             ),
-            flag("--audience", "for whom it is (claim aud)"),
-            flag(_ALGORITHM, "what signs it; the key decides without it", choices=ALGORITHMS),
-            flag(
-                "--headers",
-                "a header of the token; may be given again",
-                parse_pair,
-                many=True,
-                variable="KEY=VALUE",
-            ),
+            Part("--audience", "for whom it is (claim aud)"),
+            Part(_ALGORITHM, "what signs it; the key decides without it", choices=ALGORITHMS),
+            pairs("--headers", "a header of the token; may be given again", parse_pair),
         ),
         _create,
     ),
     Verb(
         "validate",
         "whether a broker with this key would take a token; prints its claims",
-        (*_TOKEN, _SECRET, flag("-pk --public-key", f"public key: {_PLACE}")),
+        (*_TOKEN, _SECRET, Part("-pk --public-key", f"public key: {_PLACE}")),
         _validate,
     ),
     Verb("show", "what a token says, proven by nothing", _TOKEN, _show),
@@ -176,8 +169,8 @@ VERBS: Final[tuple[Verb, ...]] = (
         "create-secret-key",
         "a key that signs and verifies",
         (
-            flag(_ALGORITHM, "what it is for (HS256)", default="HS256", choices=ALGORITHMS[:3]),
-            flag("-o --output", "file to write, readable by its owner only", Path),
+            choice(_ALGORITHM, "what it is for (HS256)", *ALGORITHMS[:3]),
+            Part("-o --output", "file to write, readable by its owner only", Path),
             switch("-b --base64", "write it as base64"),
             _FORCE,
         ),
@@ -187,9 +180,9 @@ VERBS: Final[tuple[Verb, ...]] = (
         "create-key-pair",
         "a private key that signs, and a public one that verifies",
         (
-            flag(_ALGORITHM, "what they are for (RS256)", default="RS256", choices=ALGORITHMS[3:]),
-            flag("--output-private-key", "file to write", Path, required=True),
-            flag("--output-public-key", "file to write", Path, required=True),
+            choice(_ALGORITHM, "what they are for (RS256)", *ALGORITHMS[3:]),
+            Part("--output-private-key", "file to write", Path, required=True),
+            Part("--output-public-key", "file to write", Path, required=True),
             _FORCE,
         ),
         _create_key_pair,
@@ -198,12 +191,4 @@ VERBS: Final[tuple[Verb, ...]] = (
 
 
 def run(words: list[str]) -> int:
-    verb = choose("magnetar tokens", "verb", words, VERBS, _overview)
-    parser = build_parser(f"magnetar tokens {verb.name}", verb.help, verb.parts)
-    verb.run(parser.parse_args(words[1:]))
-    return 0
-
-
-def _overview() -> str:
-    rows = format_rows((verb.name, verb.help) for verb in VERBS)
-    return f"usage: magnetar tokens VERB [ARGUMENTS]\n\n{rows}"
+    return call("magnetar tokens", choose("magnetar tokens", "verb", words, VERBS), words[1:])

@@ -42,6 +42,10 @@ class Reader(Enum):
     PAIRS = "pairs"
     """Several pairs in one word."""
     DATETIME_MS = "datetime_ms"
+    AGO_MS = "ago_ms"
+    """A time, written as how far it is back from now."""
+    MOMENT_MS = "moment_ms"
+    """A time to come: of the day, with its date, or how far it is ahead."""
     DURATION_MIN = "duration_min"
     """Whole minutes; a negative number stands for no limit and stays."""
     SIZE_MB = "size_mb"
@@ -217,6 +221,8 @@ NAMESPACE: Final = path("namespace", "tenant/namespace")
 TOPIC: Final = path("topic", "full name, tenant/namespace/topic, or a topic of public/default")
 SUBSCRIPTION: Final = path("subscription", "name of the subscription", "-s", "--subscription")
 FORCE: Final = flag("force")
+COUNT: Final = local("count", Kind.NUMBER).asked("how many (1)", "-n", "--count", preset="1")
+"""The command reads so many entries, from the first place on."""
 
 
 class Verb(NamedTuple):

@@ -272,10 +272,10 @@ TABLE.add(
         default=REQUIRED,
         missing="segments is needed: how many active segments there shall be",
     ).asked("how many", "-s", "--segments"),
-    Parameter("hold_until_ms", Kind.NUMBER, wire="holdUntil"),
-    local("hold_until").asked(
+    Parameter("hold_until_ms", Kind.NUMBER, wire="holdUntil").asked(
         "have no fewer till then: 18:00, 2027-01-31T18:00, or for a time such as +3h",
         "--hold-until",
+        reader=Reader.MOMENT_MS,
         variable="TIME",
     ),
     cli=Verb("scale", "split or merge until there are so many active segments"),

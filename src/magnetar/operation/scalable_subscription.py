@@ -7,6 +7,7 @@ from typing import Final
 from magnetar.model.permission import TOPIC_CONSUME
 from magnetar.operation.row import (
     BYTES,
+    COUNT,
     FORCE,
     SUBSCRIPTION,
     Kind,
@@ -14,7 +15,6 @@ from magnetar.operation.row import (
     Reader,
     Result,
     Verb,
-    local,
     path,
     query,
 )
@@ -77,7 +77,7 @@ TABLE.add(
     "Move a subscription to what was published at or after a time.",
     SUBSCRIPTION,
     TIMESTAMP.asked(
-        "how far back from now, such as 90s or 1h", "-t", "--time", reader=Reader.DURATION_MS
+        "how far back from now, such as 90s or 1h", "-t", "--time", reader=Reader.AGO_MS
     ),
     cli=Verb("seek", "move a subscription back in time, in every segment"),
 )
@@ -111,7 +111,7 @@ TABLE.add(
     SEGMENT.asked("id of the segment", "-i", "--segment-id"),
     SUBSCRIPTION,
     path("place", kind=Kind.NUMBER, wire="number"),
-    local("count", Kind.NUMBER).asked("how many (1)", "-n", "--count", preset="1"),
+    COUNT,
     result=Result.ENTRY,
     produces=(BYTES,),
     cli=Verb("peek-messages", "show the next messages of one segment without acknowledging them"),

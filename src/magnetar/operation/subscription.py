@@ -7,6 +7,7 @@ from typing import Final
 from magnetar.model.permission import TOPIC_CONSUME
 from magnetar.operation.row import (
     BYTES,
+    COUNT,
     FORCE,
     REQUIRED,
     SUBSCRIPTION,
@@ -88,7 +89,7 @@ TABLE.compose(
     "Move a subscription to a message or a time.",
     SUBSCRIPTION,
     local("time", Kind.NUMBER).asked(
-        "how far back from now, such as 90s or 3h", "-t", "--time", reader=Reader.DURATION_MS
+        "how far back from now, such as 90s or 3h", "-t", "--time", reader=Reader.AGO_MS
     ),
     _AT.asked("earliest, latest or ledger:entry", "-m", "--messageId"),
     _NOT_AT_IT,
@@ -177,14 +178,6 @@ TABLE.add(
         "expire-all",
     ),
 )
-TABLE.compose(
-    "peek_all",
-    "The next messages, without acknowledging them.",
-    SUBSCRIPTION,
-    local("count", Kind.NUMBER, 1).asked("how many (1)", "-n", "--count"),
-    result=Result.DOCUMENTS,
-    cli=_verbs("peek-messages", "show the next messages without acknowledging them", "peek"),
-)
 TABLE.add(
     "peek",
     "GET",
@@ -193,8 +186,10 @@ TABLE.add(
     "The entry `place` entries ahead, from 1; nothing is acknowledged.",
     SUBSCRIPTION,
     path("place", kind=Kind.NUMBER, wire="number"),
+    COUNT,
     result=Result.ENTRY,
     produces=(BYTES,),
+    cli=_verbs("peek-messages", "show the next messages without acknowledging them", "peek"),
 )
 TABLE.add(
     "properties",

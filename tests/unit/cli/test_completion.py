@@ -52,7 +52,7 @@ def test_a_script_is_valid_in_its_shell(shell: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", [each.name for each in COMMANDS if each.parts is None])
+@pytest.mark.parametrize("command", [each.name for each in COMMANDS if each.is_group])
 def test_a_command_with_commands_of_its_own_offers_those_alone(command: str) -> None:
     offered = complete(command, "")
     assert offered > {"--help"}

@@ -13,7 +13,7 @@ import pytest
 
 from magnetar.cli import __path__ as PATH
 from magnetar.cli.admin import group_names, load_verbs
-from magnetar.cli.command import Argument, Flag, Switch, Verb, build_parser
+from magnetar.cli.command import Verb, build_parser
 from magnetar.cli.main import main
 from magnetar.cli.table import ADMIN_PARTS, COMMANDS
 from magnetar.client.admin import AdminClient
@@ -39,8 +39,7 @@ def test_every_verb_explains_itself(
     shown = parser.format_help()
     assert verb.help.split()[0] in shown
     for part in verb.parts:
-        name = part.name.upper() if isinstance(part, Argument) else part.names[0]
-        assert name in shown
+        assert (part.names[0] if part.is_option else part.spelling.upper()) in shown
 
 
 def test_a_command_is_written_by_hand_or_calls_a_method_of_the_client() -> None:
@@ -245,13 +244,13 @@ def _words_of(verb: Verb) -> list[str]:
     """The verb with as little as it takes."""
     words = [verb.name]
     for part in verb.parts:
-        match part:
-            case Argument(name):
-                words.append("t/n/x" if name == "topic" else "t/n")
-            case Switch(names) if names[-1].startswith("--enable"):
-                words.append(names[-1])
-            case Flag() if part.required:
-                words += [part.names[-1], part.choices[0] if part.choices else "1"]
+        name = part.names[-1]
+        if not part.is_option:
+            words.append("t/n/x" if name == "topic" else "t/n")
+        elif part.parse is None and name.startswith("--enable"):
+            words.append(name)
+        elif part.required:
+            words += [name, part.choices[0] if part.choices else "1"]
     return words
 
 
@@ -261,7 +260,7 @@ def test_every_policy_of_a_topic_that_rest_knows_has_its_verbs() -> None:
     with scripted_web() as web:
         for verb in verbs:
             for more in [], ["--subscription", "{subscription}"]:
-                if more and not any("--subscription" in part[0] for part in verb.parts):
+                if more and not any("--subscription" in part.names for part in verb.parts):
                     continue
                 words = ["topicPolicies", *_words_of(verb), *more]
                 assert main(["admin", "--admin-url", web.url, *words]) == 0, words

@@ -1,0 +1,141 @@
+"""The commands of `magnetar admin` that do more than call one method of the client."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from magnetar.cli.command import Options, UsageError, read_file
+from magnetar.cli.derive import Form, Own, Run
+from magnetar.client.message_id import MessageId
+
+
+# Clusters
+def _cluster_data(options: Options) -> dict[str, Any]:
+    data = {
+        "serviceUrl": options.url,
+        "serviceUrlTls": options.url_secure,
+        "brokerServiceUrl": options.broker_url,
+        "brokerServiceUrlTls": options.broker_url_secure,
+        "proxyServiceUrl": options.proxy_url,
+    }
+    return {key: value for key, value in data.items() if value is not None}
+
+
+def _list_clusters(admin: Any, options: Options) -> list[str]:
+    names: list[str] = admin.clusters.list()
+    if not options.current:
+        return names
+    current = admin.brokers.runtime_configuration().get("clusterName")
+    return [f"{name}(*)" if name == current else name for name in names]
+
+
+def _update_cluster(admin: Any, options: Options) -> None:
+    known = admin.clusters.get(options.cluster)
+    admin.clusters.update(options.cluster, known | _cluster_data(options))
+
+
+def _delete_cluster(admin: Any, options: Options) -> None:
+    if options.all:
+        admin.clusters.get(options.cluster)  # refused before anything of another one is deleted
+        for tenant in admin.tenants.list():
+            for namespace in admin.namespaces.list(tenant):
+                for topic in admin.topics.list_partitioned(namespace):
+                    admin.topics.delete_partitioned(topic, force=True)
+                for topic in admin.topics.list(namespace):
+                    admin.topics.delete(topic, force=True)
+                admin.namespaces.delete(namespace)
+            admin.tenants.delete(tenant)
+    admin.clusters.delete(options.cluster)
+
+
+# Topics
+def _offload(admin: Any, options: Options) -> str:
+    """Move whole ledgers until what stays is below the size."""
+    stats = admin.topics.internal_stats(options.topic)
+    ledgers = stats["ledgers"]
+    if ledgers:
+        ledgers[-1]["size"] = stats["currentLedgerSize"]
+    kept = 0
+    for place in range(len(ledgers) - 1, -1, -1):
+        kept += ledgers[place]["size"]
+        if kept > options.size_threshold and place < len(ledgers) - 1:
+            admin.topics.offload(options.topic, MessageId(ledgers[place + 1]["ledgerId"], 0))
+            return f"moving everything before ledger {ledgers[place + 1]['ledgerId']}"
+    return "nothing to move"
+
+
+def _set_deduplication(enabled: bool) -> Run:
+    return lambda a, o: a.topic_policies.set(o.topic, "deduplication", enabled)
+
+
+# Subscriptions
+def _move(to_id: str, id: str, to_time: str, time: str) -> Run:
+    """By a message or a time: the two methods, and the options that ask for them."""
+
+    def run(admin: Any, options: Options) -> None:
+        given, place = vars(options), (options.topic, options.subscription)
+        if given[id] is not None:
+            move = getattr(admin.subscriptions, to_id)
+            move(*place, given[id], excluded=options.exclude_reset_position)
+        elif given[time] is not None:
+            getattr(admin.subscriptions, to_time)(*place, given[time])
+        else:
+            raise UsageError(f"magnetar: give one of --{id} and --{time}")
+
+    return run
+
+
+def _set_properties(admin: Any, options: Options) -> None:
+    if not options.property and not options.clear:
+        raise UsageError("magnetar: give --property, or --clear to remove all")
+    properties = {} if options.clear else dict(options.property)
+    admin.subscriptions.set_properties(options.topic, options.subscription, properties)
+
+
+def _choose_enabled(options: Options) -> bool:
+    if options.enable == options.disable:
+        raise UsageError("magnetar: give one of --enable and --disable")
+    return bool(options.enable)
+
+
+# Schemas
+def _schema(options: Options) -> dict[str, Any]:
+    path = Path(options.filename)
+    try:
+        document = json.loads(read_file(path))
+        return {
+            "type": document["type"],
+            "definition": document["schema"],
+            "properties": document.get("properties", {}),
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UsageError(f'magnetar: {path} is not JSON with "type" and "schema"') from None
+
+
+def _get_schema(admin: Any, options: Options) -> Any:
+    if options.version is not None and options.all_version:
+        raise UsageError("magnetar: give one of --version and --all-version")
+    if options.all_version:
+        return admin.schemas.get_all(options.topic)
+    return admin.schemas.get(options.topic, version=options.version)
+
+
+OWN: Final[Own] = {
+    "clusters.list": _list_clusters,
+    "clusters.create": Form((), _cluster_data),
+    "clusters.update": _update_cluster,
+    "clusters.delete": _delete_cluster,
+    "topics.lookup": lambda a, o: a.topics.lookup(o.topic)["brokerUrl"],
+    "topics.enable_deduplication": _set_deduplication(True),
+    "topics.disable_deduplication": _set_deduplication(False),
+    "topics.offload_beyond": _offload,
+    "subscriptions.reset": _move("reset_to_id", "messageId", "reset_to_time", "time"),
+    "subscriptions.expire_by": _move("expire_to", "position", "expire", "expireTime"),
+    "subscriptions.set_properties": _set_properties,
+    "subscriptions.set_replicated_status": Form((), _choose_enabled),
+    "schemas.get": _get_schema,
+    "schemas.upload": lambda a, o: {"version": a.schemas.upload(o.topic, **_schema(o))},
+    "schemas.check": lambda a, o: a.schemas.check(o.topic, **_schema(o)),
+}
