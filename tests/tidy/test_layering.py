@@ -76,7 +76,6 @@ LAZY: Mapping[str, str] = {
     "broker/authentication/authenticator.py": "most brokers need no provider, or one",
     "app/metadata.py": "kazoo comes with an extra",
     "cli/admin.py": "the help of a verb needs no client",
-    "cli/value.py": "one command reads a date, and every command starts with this module",
     "client/admin/network.py": "only a supplier of tokens that is a coroutine needs a loop",
     "client/admin/policy.py": "most commands are about no policy, and the table takes its time",
     "client/admin/service.py": "the blocking client, and with it a command, needs no event loop",

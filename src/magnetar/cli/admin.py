@@ -6,7 +6,8 @@ import importlib
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final
 
 from magnetar.cli.command import Verb, build_parser, choose, format_rows, unknown
 from magnetar.cli.derive import derive_verbs
@@ -15,71 +16,68 @@ from magnetar.cli.table import ADMIN_PARTS
 from magnetar.operation.row import Table
 
 
-class Group(NamedTuple):
-    """A group's verbs stand in tables of their own, so that one call reads one table."""
+def _group(name: str, help: str, tables: str, *aliases: str, written: str = "written") -> Verb:
+    """A group's verbs stand in tables of their own, so that one call reads one table.
 
-    name: str
-    help: str
-    tables: str
-    """Where the verbs are, searched in this order: modules of `operation/`, with the name of the
-    table where it is another, or one of commands in the whole.
+    They are searched in the order of `tables`: modules of `operation/`, with the table's name if it
+    is another, or whole commands. What they do beside a single call is in the module `written`.
     """
-    aliases: tuple[str, ...] = ()
-    written: str = "written"
-    """The module of what its commands do beside a single call."""
+    load = partial(_load_verbs, name, tables.split(), written)
+    return Verb(name, help, (), load, aliases, is_group=True)
 
 
-_GROUPS: Final = (
-    Group("clusters", "clusters and their peers", "cluster", ("cluster",)),
-    Group("brokers", "brokers, their health and configuration", "broker", ("broker",)),
-    Group("broker-stats", "what a broker counts", "broker:STATS_TABLE"),
-    Group("tenants", "tenants", "tenant", ("tenant", "properties")),
-    Group(
-        "namespaces",
-        "namespaces, their policies and bundles",
-        "namespace:ROOT namespace namespace_property cli.policy:NAMESPACE_VERBS",
-        ("namespace",),
-    ),
-    Group(
-        "topics",
-        "topics, their subscriptions, stats and policies",
-        "topic:LISTS topic lookup topic:ACCESS topic_message subscription cli.policy:TOPIC_VERBS",
-        ("topic", "persistent", "non-persistent"),
-    ),
-    Group(
-        "scalable-topics",
-        "topics of segments that split and merge",
-        "scalable:NAMESPACE_TABLE scalable scalable_subscription scalable:MIGRATION_TABLE",
-        ("scalable-topic", "scalable"),
-        "scalable",
-    ),
-    Group("subscriptions", "subscriptions of a topic", "subscription", ("subscription",)),
-    Group(
-        "topicPolicies", "policies set on a topic itself", "cli.policy:VERBS", ("topic-policies",)
-    ),
-    Group("schemas", "schemas of topics", "schema", ("schema",)),
-)
-
-
-def group_names() -> tuple[str, ...]:
-    return tuple(group.name for group in _GROUPS)
-
-
-def load_verbs(name: str) -> Iterator[Verb]:
-    """The tables are read one by one, as their verbs are asked for."""
-    group = next(each for each in _GROUPS if each.name == name)
-    for place in group.tables.split():
+def _load_verbs(group: str, places: list[str], written: str) -> Iterator[Verb]:
+    for place in places:
         module, _, table = place.partition(":")
         found = _load(module if "." in module else f"operation.{module}", table or "TABLE")
         if isinstance(found, Table):
-            own = _load(f"cli.{group.written}", "OWN")
-            yield from derive_verbs(found.rows, name, own)
+            yield from derive_verbs(found.rows, group, _load(f"cli.{written}", "OWN"))
         else:
             yield from found
 
 
 def _load(module: str, name: str) -> Any:
     return getattr(importlib.import_module(f"magnetar.{module}"), name)
+
+
+GROUPS: Final = (
+    _group("clusters", "clusters and their peers", "cluster", "cluster"),
+    _group("brokers", "brokers, their health and configuration", "broker", "broker"),
+    _group("broker-stats", "what a broker counts", "broker:STATS_TABLE"),
+    _group("tenants", "tenants", "tenant", "tenant", "properties"),
+    _group(
+        "namespaces",
+        "namespaces, their policies and bundles",
+        "namespace:ROOT namespace namespace_property cli.policy:NAMESPACE_VERBS",
+        "namespace",
+    ),
+    _group(
+        "topics",
+        "topics, their subscriptions, stats and policies",
+        "topic:LISTS topic lookup topic:ACCESS topic_message subscription cli.policy:TOPIC_VERBS",
+        *("topic", "persistent", "non-persistent"),
+    ),
+    _group(
+        "scalable-topics",
+        "topics of segments that split and merge",
+        "scalable:NAMESPACE_TABLE scalable scalable_subscription scalable:MIGRATION_TABLE",
+        *("scalable-topic", "scalable"),
+        written="scalable",
+    ),
+    _group("subscriptions", "subscriptions of a topic", "subscription", "subscription"),
+    _group("topicPolicies", "policies set on a topic itself", "cli.policy:VERBS", "topic-policies"),
+    _group("schemas", "schemas of topics", "schema", "schema"),
+)
+
+
+def group_names() -> list[str]:
+    return [group.name for group in GROUPS]
+
+
+def load_verbs(name: str) -> Iterator[Verb]:
+    """The tables are read one by one, as their verbs are asked for."""
+    verbs: Iterator[Verb] = next(group for group in GROUPS if group.name == name).run()
+    return verbs
 
 
 def run(words: list[str]) -> int:
@@ -89,7 +87,7 @@ def run(words: list[str]) -> int:
         "magnetar admin",
         "group",
         rest,
-        _GROUPS,
+        GROUPS,
         usage="usage: magnetar admin [OPTIONS] GROUP VERB [ARGUMENTS]",
         more=f"options, before the group or after the verb:\n{common}\n\n"
         "The verbs of a group: magnetar admin GROUP --help",
@@ -97,7 +95,7 @@ def run(words: list[str]) -> int:
     between, rest = _split_options(rest[1:])
     program = f"magnetar admin {group.name}"
     more = f"The arguments of a verb: {program} VERB --help"
-    verb = choose(program, "verb", rest, load_verbs(group.name), more=more)
+    verb = choose(program, "verb", rest, group.run(), more=more)
     return _call(f"{program} {verb.name}", verb, [*leading, *between, *rest[1:]])
 
 

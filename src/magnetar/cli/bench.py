@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from magnetar.cli.command import Options, UsageError
 from magnetar.cli.output import format_result
-from magnetar.cli.source import Producer, Source, connect, flush, open_producer, open_source
+from magnetar.cli.source import Producer, Source, connect, open_producer, open_source, send_all
+from magnetar.client.send_option import SendOptions
 from magnetar.runtime.clock import Clock, SystemClock
 
 _SAMPLES_MAX: Final = 1_000_000
@@ -29,11 +30,11 @@ class Tally:
     ended: float = 0.0
     seconds: list[float] = field(default_factory=list)
 
-    def add(self, now: float, took: float) -> None:
+    def add(self, began: float, ended: float) -> None:
         self.count += 1
-        self.ended = now
+        self.ended = ended
         if len(self.seconds) < _SAMPLES_MAX:
-            self.seconds.append(took)
+            self.seconds.append(max(0.0, ended - began))
 
     def report(self, size: int) -> dict[str, Any]:
         elapsed = max(self.ended - self.started, 1e-9)
@@ -101,34 +102,18 @@ async def _send(
     producer: Producer, count: int, tally: Tally, options: Options, clock: Clock
 ) -> None:
     filling = os.urandom(options.size - _MARK_BYTES)
-    rate = options.rate / options.producers
-    started = clock.monotonic()
-    failures: list[BaseException] = []
 
-    def note(began: float) -> Callable[[asyncio.Future[Any]], None]:
-        def on_done(sent: asyncio.Future[Any]) -> None:
-            error = None if sent.cancelled() else sent.exception()
-            if error is not None:
-                failures.append(error)
-            else:
-                now = clock.monotonic()
-                tally.add(now, now - began)
+    async def numbers() -> AsyncIterator[int]:
+        for number in range(count):
+            yield number
 
-        return on_done
-
-    for number in range(count):
-        if rate:
-            wait = started + number / rate - clock.monotonic()
-            if wait > 0:
-                await asyncio.sleep(wait)
-        began = clock.monotonic()
-        mark = int(began * 1e6).to_bytes(_MARK_BYTES, "big")
+    def encode(number: int) -> tuple[bytes, SendOptions]:
+        mark = int(clock.monotonic() * 1e6).to_bytes(_MARK_BYTES, "big")
         key = f"key-{number % options.keys}" if options.keys else None
-        sent = await producer.submit(mark + filling, key=key)
-        sent.add_done_callback(note(began))
-        if failures:
-            break
-    await flush(producer)
+        return mark + filling, SendOptions(key=key)
+
+    rate = options.rate / options.producers
+    await send_all(producer, numbers(), encode, rate=rate, clock=clock, on_stored=tally.add)
 
 
 async def _receive(
@@ -141,7 +126,6 @@ async def _receive(
             if finished.is_set() and clock.monotonic() - tally.ended > _SILENCE_S:
                 return
             continue
-        now = clock.monotonic()
         sent_at = int.from_bytes((message.data or b"")[:_MARK_BYTES], "big") / 1e6
-        tally.add(now, max(0.0, now - sent_at))
+        tally.add(sent_at, clock.monotonic())
         await source.acknowledge([message])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from magnetar.errors import nearest
 
@@ -85,19 +85,7 @@ class Verb(NamedTuple):
     shows: bool = True
     """Whether the result is printed; a verb that changes something prints nothing."""
     is_group: bool = False
-    """Whether `run` gets the rest of the line, which names one of its own commands."""
-
-
-class _Row(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def help(self) -> str: ...
-    @property
-    def aliases(self) -> tuple[str, ...]: ...
-
-
-R = TypeVar("R", bound=_Row)
+    """Whether it has commands of its own, and the rest of the line names one of them."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -147,27 +135,27 @@ def choose(
     program: str,
     kind: str,
     words: list[str],
-    rows: Iterable[R],
+    verbs: Iterable[Verb],
     *,
     usage: str = "",
     about: str = "",
     more: str = "",
-) -> R:
-    """The row that the first word names.
+) -> Verb:
+    """The verb that the first word names.
 
-    Without a word, or with --help, all rows are printed, with what is said before and after them,
+    Without a word, or with --help, all verbs are printed, with what is said before and after them,
     and the program ends as it does after the help of a parser.
     """
     if not words or words[0] in _HELP:
         usage = usage or f"usage: {program} {kind.upper()} [ARGUMENTS]"
-        listed = format_rows((row.name, row.help) for row in rows)
+        listed = format_rows((verb.name, verb.help) for verb in verbs)
         print("\n\n".join(filter(None, (usage, about, listed, more))))
         raise SystemExit(0 if words else 2)
     known = []
-    for row in rows:
-        if words[0] == row.name or words[0] in row.aliases:
-            return row
-        known.append(row.name)
+    for verb in verbs:
+        if words[0] == verb.name or words[0] in verb.aliases:
+            return verb
+        known.append(verb.name)
     raise unknown(program, kind, words[0], known)
 
 

@@ -15,8 +15,14 @@ from magnetar.cli.token import VERBS as TOKEN_VERBS
 def run(options: Options) -> int:
     if options.shell not in _SCRIPTS:
         raise unknown("magnetar completion", "shell", options.shell, _SCRIPTS, "bash")
-    print(_SCRIPTS[options.shell]())
+    print(format_script(options.shell))
     return 0
+
+
+def format_script(shell: str) -> str:
+    script, case = _SCRIPTS[shell]
+    cases = [case.format(path=path or "/", words=" ".join(words)) for path, words in _cases()]
+    return script.replace("@CASES@", "\n".join(cases))
 
 
 def _flags(parts: Iterable[Part]) -> list[str]:
@@ -51,13 +57,12 @@ def complete_rows(
     ]
 
 
-def _shell_function(name: str) -> str:
-    rows = "\n".join(f"    {path or '/'}) echo '{' '.join(words)}' ;;" for path, words in _cases())
-    return f'{name}() {{\n  case "$1" in\n{rows}\n  esac\n}}'
-
-
 # Words before the cursor that are options, or values of options, are no part of the path.
-_BASH = r"""
+_BASH = r"""_magnetar_words() {
+  case "$1" in
+@CASES@
+  esac
+}
 _magnetar() {
   local word path=""
   COMPREPLY=()
@@ -70,7 +75,12 @@ _magnetar() {
 }
 complete -o default -F _magnetar magnetar"""
 
-_ZSH = r"""
+_ZSH = r"""#compdef magnetar
+_magnetar_words() {
+  case "$1" in
+@CASES@
+  esac
+}
 _magnetar() {
   local word p=""
   for word in "${(@)words[2,CURRENT-1]}"; do
@@ -82,7 +92,11 @@ _magnetar() {
 }
 compdef _magnetar magnetar"""
 
-_FISH = r"""
+_FISH = r"""function _magnetar_words
+    switch $argv[1]
+@CASES@
+    end
+end
 function _magnetar_complete
     set -l path ""
     for word in (commandline -opc)[2..-1]
@@ -96,22 +110,9 @@ function _magnetar_complete
 end
 complete -c magnetar -f -a '(_magnetar_complete)'"""
 
-
-def format_bash() -> str:
-    return _shell_function("_magnetar_words") + _BASH
-
-
-def format_zsh() -> str:
-    return "#compdef magnetar\n" + _shell_function("_magnetar_words") + _ZSH
-
-
-def format_fish() -> str:
-    rows = "\n".join(
-        f"        case '{path or '/'}'\n            echo '{' '.join(words)}'"
-        for path, words in _cases()
-    )
-    head = f"function _magnetar_words\n    switch $argv[1]\n{rows}\n    end\nend"
-    return head + _FISH
-
-
-_SCRIPTS: Final = {"bash": format_bash, "zsh": format_zsh, "fish": format_fish}
+_CASE: Final = "    {path}) echo '{words}' ;;"
+_SCRIPTS: Final = {
+    "bash": (_BASH, _CASE),
+    "zsh": (_ZSH, _CASE),
+    "fish": (_FISH, "        case '{path}'\n            echo '{words}'"),
+}

@@ -18,7 +18,8 @@ from magnetar.client.message_id import parse_message_id
 from magnetar.client.schema.schema import Schema
 
 _UNFLUSHED_MAX: Final = 100
-_RAW: Final = "{value}"
+_FIELDS: Final = ("value", "key", "properties", "id", "publish_time", "event_time", "topic")
+"""What a line may show of a message."""
 
 Format = Callable[[Received], bytes]
 
@@ -81,7 +82,7 @@ async def _flush(source: Source, options: Options, written: list[Received]) -> N
 
 
 def _choose_format(text: str) -> Format:
-    if text == _RAW:
+    if text == "{value}":
         return format_value
     pattern = text.replace("\\t", "\t").replace("\\n", "\n")
     try:
@@ -91,14 +92,16 @@ def _choose_format(text: str) -> Format:
         raise UsageError(f"magnetar consume: --format knows {known}") from None
 
     def form(message: Received) -> bytes:
-        fields = {name: field(message) for name, field in _FIELDS.items()}
+        fields = {name: text or "" for name, text in _describe(message).items()}
+        fields["properties"] = json.dumps(fields["properties"] or {}, ensure_ascii=False)
+        fields["value"] = format_value(message).decode("utf-8", errors="surrogateescape")
         return pattern.format(**fields).encode("utf-8", errors="surrogateescape")
 
     return form
 
 
-def _format_json(message: Received) -> bytes:
-    document: dict[str, Any] = {
+def _describe(message: Received) -> dict[str, Any]:
+    return {
         "id": str(message.id),
         "topic": message.topic,
         "key": message.key,
@@ -109,6 +112,10 @@ def _format_json(message: Received) -> bytes:
         "sequence_id": message.sequence_id,
         "redelivery_count": message.redelivery_count,
     }
+
+
+def _format_json(message: Received) -> bytes:
+    document = _describe(message)
     value = value_of(message)
     try:
         document["value"] = value.decode() if isinstance(value, bytes) else plain(value)
@@ -121,14 +128,3 @@ def _format_time(moment: datetime | None) -> str:
     if moment is None:
         return ""
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-_FIELDS: Final[dict[str, Callable[[Received], str]]] = {
-    "value": lambda message: format_value(message).decode("utf-8", errors="surrogateescape"),
-    "key": lambda message: message.key or "",
-    "properties": lambda message: json.dumps(dict(message.properties), ensure_ascii=False),
-    "id": lambda message: str(message.id),
-    "publish_time": lambda message: _format_time(message.publish_time),
-    "event_time": lambda message: _format_time(message.event_time),
-    "topic": lambda message: message.topic,
-}

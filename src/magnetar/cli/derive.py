@@ -5,26 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from magnetar.cli import moment, value
 from magnetar.cli.command import Options, Part, Verb
-from magnetar.cli.moment import parse_moment_ms
-from magnetar.cli.value import (
-    join,
-    parse_datetime_ms,
-    parse_duration_ms,
-    parse_duration_s,
-    parse_hash,
-    parse_list,
-    parse_pair,
-    parse_pairs,
-    parse_size,
-)
+from magnetar.cli.value import join, parse_list, parse_pair
 from magnetar.client.error import AdminNotFound, ConfigurationError
 from magnetar.client.message_id import MessageId, parse_message_id
 from magnetar.operation.row import COUNT, Kind, Operation, Parameter, Place, Reader, Result
-from magnetar.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from magnetar.client.admin.value import StoredEntry
@@ -39,24 +27,9 @@ def _parse_id(text: str) -> MessageId:
         ) from None
 
 
-def _whole(value: int, unit: int) -> int:
-    return value if value < 0 else value // unit
-
-
+_PARSERS: Final = vars(value) | vars(moment)
 _READERS: Final[Mapping[Reader, Callable[[str], Any]]] = {
-    Reader.SIZE: parse_size,
-    Reader.DURATION_S: parse_duration_s,
-    Reader.DURATION_MS: parse_duration_ms,
-    Reader.HASH: parse_hash,
-    Reader.PAIRS: parse_pairs,
-    Reader.DATETIME_MS: parse_datetime_ms,
-    Reader.AGO_MS: lambda text: SystemClock().now_ms() - parse_duration_ms(text),
-    Reader.MOMENT_MS: parse_moment_ms,
-    Reader.DURATION_MIN: lambda text: _whole(parse_duration_s(text), 60),
-    Reader.SIZE_MB: lambda text: _whole(parse_size(text), 2**20),
-    Reader.FRACTION: float,
-    Reader.CONSTANT: str,
-    Reader.FILE: Path,
+    each: _PARSERS[f"parse_{each.value}"] for each in Reader
 }
 _KINDS: Final[Mapping[Kind, Callable[[str], Any] | None]] = {
     Kind.NUMBER: int,
@@ -67,11 +40,14 @@ _KINDS: Final[Mapping[Kind, Callable[[str], Any] | None]] = {
 }
 
 
-class Form(NamedTuple):
-    """The flags of a command from which the body of its call is built."""
+Run: TypeAlias = Callable[[Any, Options], Any]
 
-    parts: tuple[Part, ...]
-    build: Callable[[Options], Any]
+
+class Form(NamedTuple):
+    """How the body of its call is built, and from which flags beside those of the row."""
+
+    build: Run
+    parts: tuple[Part, ...] = ()
 
 
 class View(NamedTuple):
@@ -80,7 +56,6 @@ class View(NamedTuple):
     show: Callable[[Any], Any]
 
 
-Run: TypeAlias = Callable[[Any, Options], Any]
 Own: TypeAlias = Mapping[str, Run | Form | View]
 """By the name of an operation, what its command does if that is more than to call the client's
 method, or prints what it gets in another form.
@@ -96,7 +71,7 @@ def derive_verbs(operations: Iterable[Operation], group: str, own: Own) -> Itera
                 written = own.get(operation.name)
                 run = _caller(operation)
                 match written:
-                    case Form(more, build):
+                    case Form(build, more):
                         parts += more
                         run = _caller(operation, build)
                     case View(show):
@@ -131,7 +106,7 @@ def _shown(run: Run, show: Callable[[Any], Any]) -> Run:
     return show_found
 
 
-def _caller(operation: Operation, build: Callable[[Options], Any] | None = None) -> Run:
+def _caller(operation: Operation, build: Run | None = None) -> Run:
     """Calls the client's method of the same name; what is not given is left to its defaults."""
     is_peek = COUNT in operation.parameters
     asked = [
@@ -142,10 +117,10 @@ def _caller(operation: Operation, build: Callable[[Options], Any] | None = None)
 
     def run(admin: Any, options: Options) -> Any:
         found = {each.name: _value(each, getattr(options, each.option)) for each in asked}
-        given = {name: value for name, value in found.items() if value is not None}
+        given = {name: each for name, each in found.items() if each is not None}
         if build is not None:
             (body,) = (each for each in operation.parameters if each.place is Place.BODY)
-            given[body.name] = build(options)
+            given[body.name] = build(admin, options)
         method = partial(getattr(getattr(admin, operation.noun), operation.verb), **given)
         if is_peek:
             return _peek(method, options.count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -27,6 +28,22 @@ def parse_moment_ms(text: str, clock: Clock | None = None) -> int:
         raise UsageError(
             f"magnetar: {text!r} is not a time such as 18:00, 2027-01-31T18:00 or +3h"
         ) from None
+
+
+def parse_ago_ms(text: str) -> int:
+    """How far back from now, as `90s` or `3h`."""
+    return SystemClock().now_ms() - parse_duration_s(text) * 1000
+
+
+def parse_datetime_ms(text: str) -> int:
+    """ISO 8601; a time without zone is UTC."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time such as 2024-01-31T12:00:00Z"
+        ) from None
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def format_time(at_ms: int) -> str:

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
-from datetime import date, datetime, time
+from collections.abc import Callable, Mapping
+from datetime import date, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from magnetar.cli.command import UsageError
+from magnetar.cli.command import UsageError, read_file
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.error import NotFoundError, SchemaError
 from magnetar.client.message import Message
 from magnetar.client.scalable.message import Message as ScalableMessage
 from magnetar.client.schema.key_value import KeyValue
+from magnetar.client.schema.primitive import BY_TYPE
 from magnetar.client.schema.schema import Schema
 from magnetar.model.schema import SchemaData, SchemaType
 
 KINDS: Final = "topic, string, json:FILE, avro:FILE or bytes"
-_NUMBERS: Final[Mapping[SchemaType, Schema[Any]]] = {
-    SchemaType.BOOLEAN: Schema.BOOL,
-    SchemaType.INT8: Schema.INT8,
-    SchemaType.INT16: Schema.INT16,
-    SchemaType.INT32: Schema.INT32,
-    SchemaType.INT64: Schema.INT64,
-    SchemaType.FLOAT: Schema.FLOAT32,
-    SchemaType.DOUBLE: Schema.FLOAT64,
+_RECORDS: Final[Mapping[str, Callable[[str], Schema[Any]]]] = {
+    "json": Schema.json,
+    "avro": Schema.avro,
 }
 
 
@@ -65,7 +61,7 @@ def plain(value: Any) -> Any:
             return [plain(each) for each in value]
         case bytes():
             return _text_of(value)
-        case datetime() | date() | time():
+        case date() | time():
             return value.isoformat()
         case Decimal() | UUID():
             return str(value)
@@ -90,8 +86,7 @@ async def find_schema(client: AsyncPulsarClient, topic: str, kind: str | None) -
         case "string":
             return Schema.STRING
         case "json" | "avro" if path:
-            text = _read_definition(Path(path))
-            return Schema.json(text) if name == "json" else Schema.avro(text)
+            return _RECORDS[name](_read_definition(Path(path)))
         case "topic":
             try:
                 return _schema_of(await client.bulk.newest_schema(topic))
@@ -104,27 +99,21 @@ async def find_schema(client: AsyncPulsarClient, topic: str, kind: str | None) -
 
 def _read_definition(path: Path) -> str:
     try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not text"
-        raise UsageError(f"magnetar produce: cannot read {path}: {reason}") from None
+        return read_file(path, "magnetar produce").decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"magnetar produce: cannot read {path}: not text") from None
 
 
 def _schema_of(data: SchemaData) -> Schema[Any]:
-    match data.type:
-        case SchemaType.JSON:
-            return Schema.json(data.definition.decode())
-        case SchemaType.AVRO:
-            return Schema.avro(data.definition.decode())
-        case SchemaType.STRING:
-            return Schema.STRING
-        case kind if kind in _NUMBERS:
-            return _NUMBERS[kind]
-        case kind:
-            raise UsageError(
-                f"magnetar produce: values of a schema of type {kind.name} cannot be written as"
-                " JSON; --schema bytes sends them as they are"
-            )
+    kind = data.type
+    if kind.name.lower() in _RECORDS:
+        return _RECORDS[kind.name.lower()](data.definition.decode())
+    if kind is SchemaType.STRING or SchemaType.BOOLEAN <= kind <= SchemaType.DOUBLE:
+        return Schema(BY_TYPE[kind])
+    raise UsageError(
+        f"magnetar produce: values of a schema of type {kind.name} cannot be written as"
+        " JSON; --schema bytes sends them as they are"
+    )
 
 
 def parse_value(data: bytes, schema: Schema[Any]) -> Any:
@@ -133,7 +122,7 @@ def parse_value(data: bytes, schema: Schema[Any]) -> Any:
         return data
     try:
         text = data.decode()
-        return text if schema is Schema.STRING else json.loads(text)
+        return text if schema.schema_type is SchemaType.STRING else json.loads(text)
     except ValueError as error:
         raise UsageError(
             f"magnetar produce: {_text_of(data[:80])!r} is not JSON: {error}"

@@ -6,16 +6,14 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from magnetar.cli.command import Options, UsageError
+from magnetar.cli.command import Options, UsageError, read_file
 from magnetar.cli.input import read_lines
 from magnetar.cli.payload import find_schema, parse_value
-from magnetar.cli.source import Producer, connect, flush, open_producer
-from magnetar.client.schema.schema import Schema
+from magnetar.cli.source import connect, open_producer, send_all
 from magnetar.client.send_option import SendOptions
-from magnetar.runtime.clock import SystemClock
+from magnetar.runtime.clock import Clock, SystemClock
 
 
 class Line(NamedTuple):
@@ -30,46 +28,27 @@ def run(options: Options) -> int:
         raise UsageError("magnetar: --times must be above 0 and --rate not below 0")
     if options.event_time not in (None, "now") and not options.event_time.isdigit():
         raise UsageError("magnetar: --event-time is milliseconds since 1970, or 'now'")
-    count = asyncio.run(_produce(options))
+    count = asyncio.run(_produce(options, SystemClock()))
     if not options.quiet:
         print(f"{count} message{'' if count == 1 else 's'} sent", file=sys.stderr)
     return 0
 
 
-async def _produce(options: Options) -> int:
+async def _produce(options: Options, clock: Clock) -> int:
     async with connect(options) as client:
         schema = await find_schema(client, options.topic, options.schema)
+
+        def encode(line: Line) -> tuple[Any, SendOptions]:
+            described = SendOptions(key=line.key, properties=dict(options.properties or []))
+            if options.event_time is not None:
+                is_now = options.event_time == "now"
+                event_time_ms = clock.now_ms() if is_now else int(options.event_time)
+                described["event_time"] = datetime.fromtimestamp(event_time_ms / 1000, UTC)
+            return parse_value(line.data, schema), described
+
         producer = await open_producer(client, options, schema=schema, name=options.producer_name)
         async with producer:
-            return await _send_all(producer, options, schema)
-
-
-async def _send_all(producer: Producer, options: Options, schema: Schema[Any]) -> int:
-    clock = SystemClock()
-    count = 0
-    failures: list[BaseException] = []
-
-    def on_sent(sent: asyncio.Future[Any]) -> None:
-        error = None if sent.cancelled() else sent.exception()
-        if error is not None:
-            failures.append(error)
-
-    started = clock.monotonic()
-    async for line in _lines(options):
-        if options.rate:
-            await asyncio.sleep(max(0.0, started + count / options.rate - clock.monotonic()))
-        described = SendOptions(key=line.key, properties=dict(options.properties or []))
-        if options.event_time is not None:
-            is_now = options.event_time == "now"
-            event_time_ms = clock.now_ms() if is_now else int(options.event_time)
-            described["event_time"] = datetime.fromtimestamp(event_time_ms / 1000, UTC)
-        sent = await producer.submit(parse_value(line.data, schema), **described)
-        sent.add_done_callback(on_sent)
-        count += 1
-        if failures:
-            break
-    await flush(producer)
-    return count
+            return await send_all(producer, _lines(options), encode, rate=options.rate, clock=clock)
 
 
 async def _lines(options: Options) -> AsyncIterator[Line]:
@@ -78,20 +57,13 @@ async def _lines(options: Options) -> AsyncIterator[Line]:
             for line in _cut(data, options):
                 yield line
         return
-    files = [_read_file(path) for path in options.file or ()]
+    files = [read_file(path) for path in options.file or ()]
     for _ in range(options.times):
         for text in options.message or ():
             for line in _cut(text.encode("utf-8", errors="surrogateescape"), options):
                 yield line
         for data in files:
             yield Line(options.key, data)
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"magnetar: cannot read {path}: {error.strerror}") from None
 
 
 def _cut(data: bytes, options: Options) -> list[Line]:

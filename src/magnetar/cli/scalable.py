@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
 
 from magnetar.cli.command import Options, UsageError
@@ -75,11 +74,11 @@ def _show_decisions(found: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _update_properties(admin: Any, options: Options) -> None:
+def _properties(admin: Any, options: Options) -> dict[str, str]:
     if not options.property and not options.clear:
         raise UsageError("magnetar: give --property, or --clear to remove all")
     kept = {} if options.clear else admin.scalable_topics.properties(options.topic)
-    admin.scalable_topics.set_properties(options.topic, {**kept, **dict(join(options.property))})
+    return {**kept, **dict(join(options.property))}
 
 
 # Subscriptions
@@ -125,9 +124,9 @@ OWN: Final[Own] = {
     "scalable_topics.load": View(_show_load),
     "scalable_topics.explain": View(_show_reasons),
     "scalable_topics.decisions": View(_show_decisions),
-    "scalable_topics.update_properties": _update_properties,
+    "scalable_topics.set_properties": Form(_properties),
     "scalable_topics.set_auto_scale_policy": Form(
-        tuple(policy_parts(AUTO_SCALE)), partial(build_value, AUTO_SCALE)
+        lambda a, o: build_value(AUTO_SCALE, o), tuple(policy_parts(AUTO_SCALE))
     ),
     "scalable_topics.subscriptions": _subscriptions,
     "scalable_topics.migrate": migrate,

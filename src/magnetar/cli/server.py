@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import importlib
 import sys
+from typing import Any
 
 from magnetar.cli.command import Options
 
 
+def _run(module: str, *given: Any, **named: Any) -> int:
+    code: int = importlib.import_module(f"magnetar.app.{module}").run(*given, **named)
+    return code
+
+
 def run_standalone(options: Options, *, standalone: bool = True) -> int:
-    code: int = importlib.import_module("magnetar.app.standalone").run(
-        data=options.data,
-        port=options.port,
-        web_port=options.web_port,
+    names = ("data", "port", "web_port", "config", "log_format", "log_level")
+    return _run(
+        "standalone",
         bind=_bind(options),
-        config=options.config,
         overrides=_overrides(options),
         standalone=standalone,
-        log_format=options.log_format,
-        log_level=options.log_level,
+        **{name: getattr(options, name) for name in names},
     )
-    return code
 
 
 def run_broker(options: Options) -> int:
@@ -41,14 +43,11 @@ def run_broker(options: Options) -> int:
 
 
 def run_doctor(options: Options) -> int:
-    doctor = importlib.import_module("magnetar.app.doctor")
-    code: int = doctor.run(options.directory, repair=options.repair)
-    return code
+    return _run("doctor", options.directory, repair=options.repair)
 
 
 def run_demo(options: Options) -> int:
-    code: int = importlib.import_module("magnetar.app.demo").run()
-    return code
+    return _run("demo")
 
 
 def _bind(options: Options) -> str | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, TypeAlias
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from magnetar.cli.command import Options, UsageError
 from magnetar.cli.security import make_authentication, make_tls
@@ -19,7 +21,11 @@ from magnetar.client.scalable.message import Message as ScalableMessage
 from magnetar.client.scalable.producer import AsyncScalableProducer
 from magnetar.client.scalable.queue import AsyncQueueConsumer
 from magnetar.client.schema.schema import Schema
+from magnetar.client.send_option import SendOptions
 from magnetar.model.name import TopicDomain, parse_topic
+from magnetar.runtime.clock import Clock
+
+T = TypeVar("T")
 
 Received: TypeAlias = Message[Any] | ScalableMessage[Any]
 Producer: TypeAlias = AsyncProducer[Any] | AsyncScalableProducer[Any]
@@ -47,12 +53,39 @@ async def open_producer(client: AsyncPulsarClient, options: Options, **more: Any
     return producer
 
 
-async def flush(producer: Producer) -> None:
-    """Raise why the first message failed, if any did."""
+async def send_all(
+    producer: Producer,
+    items: AsyncIterator[T],
+    encode: Callable[[T], tuple[Any, SendOptions]],
+    *,
+    rate: float,
+    clock: Clock,
+    on_stored: Callable[[float, float], None] = lambda began, ended: None,
+) -> int:
+    """How many were sent, not faster than `rate`; raise why the first one failed, if any did."""
+    started, count, failures = clock.monotonic(), 0, []
+
+    def on_done(began: float, sent: asyncio.Future[Any]) -> None:
+        if not sent.cancelled() and sent.exception() is not None:
+            failures.append(sent)
+        else:
+            on_stored(began, clock.monotonic())
+
+    async for item in items:
+        if rate:
+            await asyncio.sleep(max(0.0, started + count / rate - clock.monotonic()))
+        value, described = encode(item)
+        began = clock.monotonic()
+        sent = await producer.submit(value, **described)
+        sent.add_done_callback(partial(on_done, began))
+        count += 1
+        if failures:
+            break
     try:
         await producer.flush()
     except SendFailedError as error:
         raise error.first from None
+    return count
 
 
 class Source(NamedTuple):

@@ -71,14 +71,14 @@ _PAYLOADS: Final = (
 _CONNECTION: Final = (SERVICE_URL, *SECURITY)
 
 
-def _command(place: str, name: str, help: str, *parts: Part, is_group: bool = False) -> Verb:
-    """`place` is the function that carries it out, as module:name below `magnetar.cli`; that of a
-    group of commands reads the rest of the line itself.
+def _command(name: str, help: str, *parts: Part, at: str = "", is_group: bool = False) -> Verb:
+    """`at` is where the function that carries it out stands, as module:name below `magnetar.cli`,
+    if not `run` in the module of the same name.
     """
+    module, _, function = (at or f"{name}:run").partition(":")
 
     def run(given: Any) -> int:
-        module, _, name = place.partition(":")
-        code: int = getattr(importlib.import_module(f"magnetar.cli.{module}"), name)(given)
+        code: int = getattr(importlib.import_module(f"magnetar.cli.{module}"), function)(given)
         return code
 
     return Verb(name, help, parts, run, is_group=is_group)
@@ -86,25 +86,23 @@ def _command(place: str, name: str, help: str, *parts: Part, is_group: bool = Fa
 
 COMMANDS: Final = (
     _command(
-        "server:run_standalone",
         "standalone",
         "run a broker with everything it needs in one process",
         *_SERVER,
+        at="server:run_standalone",
     ),
     _command(
-        "server:run_broker",
         "broker",
         "run a broker that shares its metadata store with others",
         *_SERVER,
+        at="server:run_broker",
     ),
     _command(
-        "admin:run",
         "admin",
         "ask or change clusters, tenants, namespaces, topics, subscriptions, schemas",
         is_group=True,
     ),
     _command(
-        "produce:run",
         "produce",
         "publish messages from arguments or from standard input",
         word("topic", "topic to publish to"),
@@ -132,7 +130,6 @@ COMMANDS: Final = (
         *_CONNECTION,
     ),
     _command(
-        "consume:run",
         "consume",
         "print the messages of a topic as they come",
         word("topic", "topic to read"),
@@ -164,7 +161,6 @@ COMMANDS: Final = (
         *_CONNECTION,
     ),
     _command(
-        "bench:run",
         "bench",
         "send messages as fast as they go, and tell how fast that is",
         word("topic", "topic to load; topic://… for a scalable one"),
@@ -180,7 +176,6 @@ COMMANDS: Final = (
         *_CONNECTION,
     ),
     _command(
-        "configuration:run",
         "configuration",
         "the keys of a broker: which do something, their defaults and what they mean",
         Part("key", "one key; without it all"),
@@ -188,29 +183,36 @@ COMMANDS: Final = (
         _OUTPUT,
     ),
     _command(
-        "spark:run",
         "spark",
         "jobs over many topics on Spark: what-if, load-history and more",
         is_group=True,
     ),
-    _command("token:run", "tokens", "keys, and the tokens that prove a role", is_group=True),
     _command(
-        "server:run_demo",
-        "demo",
-        "tell the whole story in a minute: v4, V5, migration, splits, merges, Spark, audit",
+        "tokens",
+        "keys, and the tokens that prove a role",
+        is_group=True,
+        at="token:run",
     ),
     _command(
-        "server:run_doctor",
+        "demo",
+        "tell the whole story in a minute: v4, V5, migration, splits, merges, Spark, audit",
+        at="server:run_demo",
+    ),
+    _command(
         "doctor",
         "check the data directory of a broker; all of it when the broker does not run",
         Part("directory", "data directory (MAGNETAR_DATA, else ./data)", Path, _DATA),
         switch("--repair", "first build a damaged catalogue anew; damaged files are kept"),
+        at="server:run_doctor",
     ),
     _command(
-        "completion:run",
         "completion",
         "print a completion script for a shell",
         word("shell", "bash, zsh or fish"),
     ),
-    _command("main:show_version", "version", "print the version"),
+    _command(
+        "version",
+        "print the version",
+        at="main:show_version",
+    ),
 )

@@ -21,7 +21,7 @@ from magnetar.cli.command import (
     switch,
 )
 from magnetar.cli.output import format_result
-from magnetar.cli.value import parse_pair
+from magnetar.cli.value import parse_duration_s, parse_pair
 from magnetar.client.token import (
     ALGORITHMS,
     create_token,
@@ -35,7 +35,6 @@ from magnetar.client.token import (
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.credential import load_text
 
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
 _OWNER_ONLY: Final = 0o600
 
 
@@ -45,7 +44,7 @@ def _create_secret_key(options: Options) -> None:
     if options.output is None:
         sys.stdout.buffer.write(data + (b"\n" if options.base64 else b""))
         return
-    _make_room(options, options.output)
+    _check_free(options, options.output)
     _write_key(options.output, data, _OWNER_ONLY)
 
 
@@ -53,13 +52,13 @@ def _create_key_pair(options: Options) -> None:
     private, public = options.output_private_key, options.output_public_key
     if private == public:
         raise UsageError("magnetar tokens: the private and the public key need a file each")
-    _make_room(options, private, public)
+    _check_free(options, private, public)
     pair = make_key_pair(options.signature_algorithm)
     _write_key(private, pair.private, _OWNER_ONLY)
     _write_key(public, pair.public, 0o666)
 
 
-def _make_room(options: Options, *paths: Path) -> None:
+def _check_free(options: Options, *paths: Path) -> None:
     """A key that is overwritten takes every token that it signed with it."""
     for path in paths:
         if not options.force and os.path.lexists(path):
@@ -68,16 +67,12 @@ def _make_room(options: Options, *paths: Path) -> None:
                 " would be void",
                 hint="Choose another file, or replace it with --force",
             )
-    for path in paths:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise UsageError(f"magnetar tokens: {path}: {error.strerror}") from None
 
 
 def _write_key(path: Path, data: bytes, mode: int) -> None:
-    """Readable by those whom `mode` names only, from the first byte on."""
+    """In a new file, readable by those whom `mode` names only, from the first byte on."""
     try:
+        path.unlink(missing_ok=True)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -123,10 +118,10 @@ def _token_of(options: Options) -> str:
 
 
 def _parse_expiry(text: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,9})([smhdwy]?)", text)
-    if found is None:
+    """From now on, hence without a sign."""
+    if not re.fullmatch(r"[0-9]{1,9}[smhdwy]?", text):
         raise ValueError(text)
-    return int(found[1]) * _UNITS[found[2] or "s"]
+    return parse_duration_s(text)
 
 
 _ALGORITHM: Final = "-a --signature-algorithm"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -16,6 +17,7 @@ _SECONDS: Final[Mapping[str, int]] = {
     "w": 7 * 86_400,
     "y": 365 * 86_400,
 }
+parse_fraction, parse_constant, parse_file = float, str, Path
 _BYTES: Final[Mapping[str, int]] = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
@@ -38,24 +40,21 @@ def parse_duration_ms(text: str) -> int:
     return parse_duration_s(text) * 1000
 
 
-def parse_datetime_ms(text: str) -> int:
-    """ISO 8601; a time without zone is UTC."""
-    from datetime import UTC, datetime
-
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time such as 2024-01-31T12:00:00Z"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
+def parse_duration_min(text: str) -> int:
+    return _whole(parse_duration_s(text), 60)
 
 
 def parse_size(text: str) -> int:
     """`4096`, `10M`, `16G`, `3T`."""
     return _scaled(text, _BYTES, "a size such as 4096, 10M or 16G")
+
+
+def parse_size_mb(text: str) -> int:
+    return _whole(parse_size(text), 2**20)
+
+
+def _whole(value: int, unit: int) -> int:
+    return value if value < 0 else value // unit
 
 
 def parse_list(text: str) -> list[str]:

@@ -31,11 +31,6 @@ def _list_clusters(admin: Any, options: Options) -> list[str]:
     return [f"{name}(*)" if name == current else name for name in names]
 
 
-def _update_cluster(admin: Any, options: Options) -> None:
-    known = admin.clusters.get(options.cluster)
-    admin.clusters.update(options.cluster, known | _cluster_data(options))
-
-
 def _delete_cluster(admin: Any, options: Options) -> None:
     if options.all:
         admin.clusters.get(options.cluster)  # refused before anything of another one is deleted
@@ -87,14 +82,13 @@ def _move(to_id: str, id: str, to_time: str, time: str) -> Run:
     return run
 
 
-def _set_properties(admin: Any, options: Options) -> None:
+def _properties(admin: Any, options: Options) -> dict[str, str]:
     if not options.property and not options.clear:
         raise UsageError("magnetar: give --property, or --clear to remove all")
-    properties = {} if options.clear else dict(options.property)
-    admin.subscriptions.set_properties(options.topic, options.subscription, properties)
+    return {} if options.clear else dict(options.property)
 
 
-def _choose_enabled(options: Options) -> bool:
+def _choose_enabled(admin: Any, options: Options) -> bool:
     if options.enable == options.disable:
         raise UsageError("magnetar: give one of --enable and --disable")
     return bool(options.enable)
@@ -124,8 +118,8 @@ def _get_schema(admin: Any, options: Options) -> Any:
 
 OWN: Final[Own] = {
     "clusters.list": _list_clusters,
-    "clusters.create": Form((), _cluster_data),
-    "clusters.update": _update_cluster,
+    "clusters.create": Form(lambda a, o: _cluster_data(o)),
+    "clusters.update": Form(lambda a, o: a.clusters.get(o.cluster) | _cluster_data(o)),
     "clusters.delete": _delete_cluster,
     "topics.lookup": lambda a, o: a.topics.lookup(o.topic)["brokerUrl"],
     "topics.enable_deduplication": _set_deduplication(True),
@@ -133,8 +127,8 @@ OWN: Final[Own] = {
     "topics.offload_beyond": _offload,
     "subscriptions.reset": _move("reset_to_id", "messageId", "reset_to_time", "time"),
     "subscriptions.expire_by": _move("expire_to", "position", "expire", "expireTime"),
-    "subscriptions.set_properties": _set_properties,
-    "subscriptions.set_replicated_status": Form((), _choose_enabled),
+    "subscriptions.set_properties": Form(_properties),
+    "subscriptions.set_replicated_status": Form(_choose_enabled),
     "schemas.get": _get_schema,
     "schemas.upload": lambda a, o: {"version": a.schemas.upload(o.topic, **_schema(o))},
     "schemas.check": lambda a, o: a.schemas.check(o.topic, **_schema(o)),

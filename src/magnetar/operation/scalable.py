@@ -310,11 +310,7 @@ TABLE.add(
     TOPIC_ADMIN,
     "Replace the topic's properties: what is not named goes.",
     body("properties", Kind.PROPERTIES),
-)
-TABLE.compose(
-    "update_properties",
-    "Set some properties of the topic.",
-    _properties(local("properties", Kind.PROPERTIES)),
+    _properties(local("property", Kind.PROPERTIES)),
     local("clear", Kind.FLAG).asked("remove those that are not given", "-c", "--clear"),
     cli=Verb("update-properties", "set properties of a topic"),
 )

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from magnetar.cli.completion import format_bash, format_fish, format_zsh
+from magnetar.cli.completion import format_script
 from magnetar.cli.table import COMMANDS
 
 
@@ -14,7 +14,7 @@ def complete(*words: str) -> set[str]:
     """What bash offers for the last of these words."""
     quoted = " ".join(f"'{word}'" for word in ("magnetar", *words))
     script = (
-        f"{format_bash()}\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words)}; _magnetar\n"
+        f"{format_script('bash')}\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words)}; _magnetar\n"
         'printf "%s\\n" "${COMPREPLY[@]}"'
     )
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
@@ -47,7 +47,7 @@ def test_bash_offers_what_can_follow(words: tuple[str, ...], expected: set[str])
 def test_a_script_is_valid_in_its_shell(shell: str) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    script = {"bash": format_bash, "zsh": format_zsh, "fish": format_fish}[shell]()
+    script = format_script(shell)
     done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
@@ -59,7 +59,7 @@ def test_a_command_with_commands_of_its_own_offers_those_alone(command: str) -> 
     assert not offered & {each.name for each in COMMANDS}
 
 
-@pytest.mark.parametrize("script", [format_bash(), format_zsh(), format_fish()])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 @pytest.mark.parametrize(
     ("path", "word"),
     [
@@ -69,5 +69,6 @@ def test_a_command_with_commands_of_its_own_offers_those_alone(command: str) -> 
         ("tokens/create-key-pair", "--force"),
     ],
 )
-def test_every_script_knows_every_level(script: str, path: str, word: str) -> None:
+def test_every_script_knows_every_level(shell: str, path: str, word: str) -> None:
+    script = format_script(shell)
     assert re.search(rf"\s'?{path}[')].*\s*echo '[^']*(?<![\w-]){word}(?![\w-])", script)

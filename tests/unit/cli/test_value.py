@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from magnetar.cli.moment import parse_datetime_ms
 from magnetar.cli.value import (
     join,
-    parse_datetime_ms,
     parse_duration_ms,
     parse_duration_s,
     parse_list,
