@@ -106,7 +106,7 @@ async def render_metrics(service: Service) -> str:
         if number % _TOPICS_A_TURN == 0:
             await asyncio.sleep(0)
         stats = topic.stats()
-        samples = dict(_topic_samples(stats))
+        samples = dict(topic_samples(stats))
         namespace = str(topic.name.namespace)
         total = sums.setdefault(namespace, defaultdict(float))
         for name, value in samples.items():
@@ -127,7 +127,8 @@ async def render_metrics(service: Service) -> str:
     return text.render()
 
 
-def _topic_samples(stats: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def topic_samples(stats: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """What is measured of a topic, by the names that Prometheus has for it."""
     subscriptions = stats["subscriptions"].values()
     yield "pulsar_subscriptions_count", len(subscriptions)
     yield "pulsar_producers_count", len(stats["publishers"])

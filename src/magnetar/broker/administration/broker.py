@@ -9,6 +9,7 @@ import msgspec
 
 from magnetar.broker.administration.bundle import boundaries_of
 from magnetar.broker.administration.registry import Document, Note, carries_out
+from magnetar.broker.exposition import topic_samples
 from magnetar.broker.heartbeat import check_health
 from magnetar.broker.service import AnyTopic, Service
 from magnetar.broker.upkeep import Upkeep
@@ -22,13 +23,18 @@ from magnetar.runtime.spelling import canonical_name
 BROKERS: Final = "/loadbalance/brokers"
 LEADER: Final = "/loadbalance/leader"
 _SUMMED: Final = {
-    "brk_in_rate": "msgRateIn",
-    "brk_in_tp_rate": "msgThroughputIn",
-    "brk_out_rate": "msgRateOut",
-    "brk_out_tp_rate": "msgThroughputOut",
-    "brk_storage_size": "storageSize",
-    "brk_storage_backlog_size": "backlogSize",
+    "brk_in_rate": "pulsar_rate_in",
+    "brk_in_tp_rate": "pulsar_throughput_in",
+    "brk_out_rate": "pulsar_rate_out",
+    "brk_out_tp_rate": "pulsar_throughput_out",
+    "brk_storage_size": "pulsar_storage_size",
+    "brk_storage_backlog_size": "pulsar_storage_backlog_size",
+    "brk_no_of_producers": "pulsar_producers_count",
+    "brk_no_of_subscriptions": "pulsar_subscriptions_count",
+    "brk_no_of_consumers": "pulsar_consumers_count",
+    "brk_msg_backlog": "pulsar_msg_backlog",
 }
+"""Under the names of the samples that Prometheus gets."""
 
 
 @carries_out("brokers.list")
@@ -172,17 +178,10 @@ async def _loaded(service: Service) -> Sequence[tuple[AnyTopic, str]]:
 async def get_metrics(service: Service) -> Sequence[Document]:
     sums: dict[str, dict[str, float]] = {}
     for topic in list(service.topics.values()):
-        stats = topic.stats()
-        names = (*_SUMMED, "brk_no_of_producers", "brk_no_of_subscriptions")
-        names += ("brk_no_of_consumers", "brk_msg_backlog")
-        total = sums.setdefault(str(topic.name.namespace), dict.fromkeys(names, 0.0))
-        for name, key in _SUMMED.items():
-            total[name] += stats.get(key, 0)
-        subscriptions = stats["subscriptions"].values()
-        total["brk_no_of_producers"] += len(stats["publishers"])
-        total["brk_no_of_subscriptions"] += len(subscriptions)
-        total["brk_no_of_consumers"] += sum(len(each["consumers"]) for each in subscriptions)
-        total["brk_msg_backlog"] += sum(each.get("msgBacklog", 0) for each in subscriptions)
+        samples = dict(topic_samples(topic.stats()))
+        total = sums.setdefault(str(topic.name.namespace), dict.fromkeys(_SUMMED, 0.0))
+        for name, sample in _SUMMED.items():
+            total[name] += samples[sample]
     return [{"metrics": total, "dimensions": {"namespace": name}} for name, total in sums.items()]
 
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from magnetar.broker.administration.record import check_tenant, load_policies
-from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.registry import carries_out, finds
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.service import Service
 from magnetar.errors import Conflict, PreconditionFailed, SubscriptionNotFound, TopicNotFound
-from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_stored_topic
+from magnetar.model.name import NamespaceName, TopicName, parse_stored_topic
 from magnetar.model.policy import BundlesData, LocalPolicies
 from magnetar.operation.row import DOMAINS
 from magnetar.rules.bundle import bundle_of, check_range, make_bundles, plan_boundaries, split_range
 
+Regular: TypeAlias = tuple[TopicName, ...]
+"""The regular topics of a namespace, or of one bundle."""
+Controllers: TypeAlias = tuple[Controller, ...]
 _ALGORITHMS: Final = (
     "range_equally_divide",
     "topic_count_equally_divide",
@@ -65,11 +68,19 @@ async def filter_bundle(
     return lambda topic: bundle_of(topic, boundaries) == wanted
 
 
-async def _topics(
-    service: Service, namespace: NamespaceName, bundle: str | None
-) -> Sequence[TopicName]:
+@finds(Regular)
+async def find_regular(service: Service, namespace: NamespaceName, bundle: str | None) -> Regular:
     is_wanted = await filter_bundle(service, namespace, bundle)
-    return [name for name in await regular_topics(service, namespace) if is_wanted(name)]
+    return tuple(name for name in await regular_topics(service, namespace) if is_wanted(name))
+
+
+@finds(Controllers)
+async def find_controllers(
+    service: Service, namespace: NamespaceName, bundle: str | None
+) -> Controllers:
+    """Of all scalable topics. The segments of one lie in many bundles: it belongs to none."""
+    topics = [] if bundle is not None else await service.scalable.list(namespace)
+    return tuple([await service.scalable.controller(topic) for topic in topics])
 
 
 @carries_out("namespaces.unload", "namespaces.unload_bundle")
@@ -79,21 +90,15 @@ async def unload_topics(
     bundle: str | None = None,
     destination: str | None = None,
 ) -> None:
+    """Those that are loaded, segments too."""
     await check_tenant(service, namespace.tenant)
     if destination not in (None, service.broker_id):
         raise PreconditionFailed(f"There is no broker {destination} to move the bundle to")
     is_wanted = await filter_bundle(service, namespace, bundle)
-    segments = [
-        topic.name
-        for topic in service.topics.values()
-        if topic.name.domain is TopicDomain.SEGMENT
-        and topic.name.namespace == namespace
-        and is_wanted(topic.name)
-    ]
-    for name in [*await _topics(service, namespace, bundle), *segments]:
-        if name.full in service.topics:
-            with suppress(TopicNotFound):
-                await service.unload_topic(name)
+    loaded = [topic.name for topic in service.topics.values() if topic.name.namespace == namespace]
+    for name in filter(is_wanted, loaded):
+        with suppress(TopicNotFound):
+            await service.unload_topic(name)
 
 
 @carries_out("namespaces.split_bundle")
@@ -121,10 +126,7 @@ async def split_bundle(
 
 
 @carries_out("namespaces.delete_bundle")
-async def delete_bundle(
-    service: Service, namespace: NamespaceName, bundle: str, force: bool
-) -> None:
-    topics = await _topics(service, namespace, bundle)
+async def delete_bundle(service: Service, topics: Regular, force: bool) -> None:
     if topics and not force:
         raise Conflict("Cannot delete non empty bundle")
     for name in topics:
@@ -134,17 +136,15 @@ async def delete_bundle(
 
 @carries_out("namespaces.clear_backlog")
 async def clear_backlog(
-    service: Service, namespace: NamespaceName, subscription: str | None, bundle: str | None
+    service: Service, subscription: str | None, topics: Regular, controllers: Controllers
 ) -> None:
-    for name in await _topics(service, namespace, bundle):
-        if not name.is_persistent:
-            continue
-        topic = await service.load_topic(name)
-        assert isinstance(topic, PersistentTopic), "the domain says so"
-        for each in list(topic.subscriptions.values()):
-            if subscription in (None, each.name):
-                await each.skip_all()
-    for controller in await _controllers(service, namespace, bundle):
+    for name in topics:
+        topic = await service.load_topic(name) if name.is_persistent else None
+        if isinstance(topic, PersistentTopic):
+            for each in list(topic.subscriptions.values()):
+                if subscription in (None, each.name):
+                    await each.skip_all()
+    for controller in controllers:
         for known in await controller.subscriptions():
             if subscription in (None, known):
                 await controller.clear_backlog(known)
@@ -155,21 +155,11 @@ async def unsubscribe(
     service: Service, namespace: NamespaceName, subscription: str, bundle: str | None
 ) -> None:
     await check_tenant(service, namespace.tenant)
-    for name in await _topics(service, namespace, bundle):
+    for name in await find_regular(service, namespace, bundle):
         topic = await service.load_topic(name)
         if subscription in topic.subscriptions:
             with suppress(SubscriptionNotFound):
                 await topic.delete_subscription(subscription)
-    for controller in await _controllers(service, namespace, bundle):
+    for controller in await find_controllers(service, namespace, bundle):
         if subscription in await controller.subscriptions():
             await controller.delete_subscription(subscription)
-
-
-async def _controllers(
-    service: Service, namespace: NamespaceName, bundle: str | None
-) -> Sequence[Controller]:
-    """Of all scalable topics. The segments of one lie in many bundles: it belongs to none."""
-    if bundle is not None:
-        return ()
-    topics = await service.scalable.list(namespace)
-    return [await service.scalable.controller(topic) for topic in topics]

@@ -1,18 +1,20 @@
-"""Namespaces: made, listed and removed with all they hold."""
+"""Namespaces: made, listed and removed with all they hold; their properties, and what one cluster
+keeps of them by itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 from msgspec.structs import replace
 
 from magnetar.broker.administration.bundle import regular_topics
-from magnetar.broker.administration.record import check_tenant, load_policies
-from magnetar.broker.administration.registry import carries_out
-from magnetar.broker.administration.topic import for_each
+from magnetar.broker.administration.record import check_tenant, load_policies, store_policies
+from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.default import plan_context
+from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import Service
 from magnetar.errors import (
     BadRequest,
@@ -24,6 +26,7 @@ from magnetar.errors import (
     TenantNotFound,
     TopicNotFound,
 )
+from magnetar.model.limit import merge_properties
 from magnetar.model.name import (
     NamespaceName,
     TopicDomain,
@@ -31,7 +34,7 @@ from magnetar.model.name import (
     is_valid_part,
     parse_stored_topic,
 )
-from magnetar.model.policy import Policies
+from magnetar.model.policy import LocalPolicies, Policies
 from magnetar.model.validation import check_topic_buckets, check_topic_buckets_kept
 from magnetar.operation.row import DOMAINS
 from magnetar.rules.bundle import plan_bundles
@@ -39,6 +42,13 @@ from magnetar.rules.policy_field import check_policies
 from magnetar.rules.system import SYSTEM_NAMESPACE, is_system_topic
 
 _ROUNDS_MAX: Final = 5
+
+
+@finds(LocalPolicies)
+async def load_local(service: Service, namespace: NamespaceName) -> LocalPolicies:
+    """What this cluster keeps of a namespace by itself."""
+    await load_policies(service, namespace)
+    return await service.resources.namespaces.get_local(namespace) or LocalPolicies()
 
 
 @carries_out("namespaces.list")
@@ -49,13 +59,9 @@ async def list_namespaces(service: Service, tenant: str) -> Sequence[str]:
 
 
 @carries_out("namespaces.get")
-async def get_namespace(service: Service, namespace: NamespaceName) -> Policies:
+async def get_namespace(policies: Policies, local: LocalPolicies) -> Policies:
     """With the bundles that are in use here."""
-    policies = await load_policies(service, namespace)
-    local = await service.resources.namespaces.get_local(namespace)
-    if local is not None and local.bundles is not None:
-        policies = replace(policies, bundles=local.bundles)
-    return policies
+    return policies if local.bundles is None else replace(policies, bundles=local.bundles)
 
 
 @carries_out("namespaces.create")
@@ -108,16 +114,15 @@ async def _check_clusters(
 
 
 @carries_out("namespaces.topic_buckets")
-async def get_topic_buckets(service: Service, namespace: NamespaceName) -> int:
-    return (await load_policies(service, namespace)).numberOfTopicBuckets or 1
+async def get_topic_buckets(policies: Policies) -> int:
+    return policies.numberOfTopicBuckets or 1
 
 
 @carries_out("namespaces.rebucket")
-async def rebucket(service: Service, namespace: NamespaceName, topic_buckets: int) -> None:
+async def rebucket(policies: Policies, topic_buckets: int) -> None:
     """Only what is true already may be set."""
     check_topic_buckets(topic_buckets)
-    present = await load_policies(service, namespace)
-    check_topic_buckets_kept(present, Policies(numberOfTopicBuckets=topic_buckets))
+    check_topic_buckets_kept(policies, Policies(numberOfTopicBuckets=topic_buckets))
 
 
 @carries_out("namespaces.delete")
@@ -180,6 +185,92 @@ async def _delete_topics(service: Service, topics: Sequence[TopicName]) -> None:
         with suppress(TopicNotFound):
             await owner.delete_topic(topic, force=True)
 
-    await for_each(topics, delete_one)
+    await together(map(delete_one, topics))
     for base in sorted({topic.base.full for topic in topics}):
         await service.schemas.delete_storage(parse_stored_topic(base))
+
+
+# Properties
+@carries_out("namespaces.properties")
+async def get_properties(policies: Policies) -> Mapping[str, str]:
+    return policies.properties
+
+
+@carries_out("namespaces.property")
+async def get_property(policies: Policies, key: str) -> str | None:
+    return policies.properties.get(key)
+
+
+@carries_out("namespaces.set_properties")
+async def set_properties(
+    service: Service, namespace: NamespaceName, properties: dict[str, str]
+) -> None:
+    def change(policies: Policies) -> Policies:
+        merged = merge_properties(service.limits, policies.properties, properties)
+        return replace(policies, properties=merged)
+
+    await store_policies(service, namespace, change)
+
+
+@carries_out("namespaces.set_property")
+async def set_property(service: Service, namespace: NamespaceName, key: str, value: str) -> None:
+    await set_properties(service, namespace, {key: value})
+
+
+@carries_out("namespaces.clear_properties")
+async def clear_properties(service: Service, namespace: NamespaceName) -> None:
+    await store_policies(service, namespace, lambda policies: replace(policies, properties={}))
+
+
+@carries_out("namespaces.remove_property")
+async def remove_property(
+    service: Service, namespace: NamespaceName, policies: Policies, key: str
+) -> str | None:
+    """What it was, if it was set."""
+
+    def change(present: Policies) -> Policies:
+        kept = {name: each for name, each in present.properties.items() if name != key}
+        return replace(present, properties=kept)
+
+    await store_policies(service, namespace, change)
+    return policies.properties.get(key)
+
+
+# What this cluster keeps by itself
+@carries_out("namespaces.bookie_affinity")
+async def get_bookie_affinity(local: LocalPolicies) -> Document | None:
+    return local.bookieAffinityGroup
+
+
+@carries_out("namespaces.set_bookie_affinity")
+async def set_bookie_affinity(
+    service: Service, namespace: NamespaceName, group: dict[str, str]
+) -> None:
+    await _store_local(service, namespace, bookieAffinityGroup=group)
+
+
+@carries_out("namespaces.remove_bookie_affinity")
+async def remove_bookie_affinity(service: Service, namespace: NamespaceName) -> None:
+    await _store_local(service, namespace, bookieAffinityGroup=None)
+
+
+@carries_out("namespaces.anti_affinity")
+async def get_anti_affinity(local: LocalPolicies) -> str | None:
+    return local.namespaceAntiAffinityGroup
+
+
+@carries_out("namespaces.set_anti_affinity")
+async def set_anti_affinity(service: Service, namespace: NamespaceName, group: str) -> None:
+    await _store_local(service, namespace, namespaceAntiAffinityGroup=group)
+
+
+@carries_out("namespaces.remove_anti_affinity")
+async def remove_anti_affinity(service: Service, namespace: NamespaceName) -> None:
+    await _store_local(service, namespace, namespaceAntiAffinityGroup=None)
+
+
+async def _store_local(service: Service, namespace: NamespaceName, **fields: object) -> None:
+    await check_tenant(service, namespace.tenant)
+    await load_policies(service, namespace)
+    await service.resources.namespaces.get_or_create_local(namespace)
+    await service.resources.namespaces.update_local(namespace, lambda each: replace(each, **fields))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -13,22 +12,23 @@ from msgspec.structs import replace
 from magnetar.broker.administration.record import load_policies
 from magnetar.broker.administration.registry import Document, carries_out
 from magnetar.broker.administration.topic import (
+    StatsOptions,
     check_namespace,
     check_new,
     check_persistent,
     existing_parts,
-    for_each,
+    find_topic,
     forget_topic,
-    get_internal_stats,
-    get_stats,
     partitions_of,
 )
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.room import check_room
 from magnetar.broker.scalable.guard import check_regular, check_regular_name
+from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import Service
 from magnetar.errors import (
     BadRequest,
+    BrokerError,
     Conflict,
     InvalidName,
     MethodNotAllowed,
@@ -39,7 +39,7 @@ from magnetar.errors import (
 from magnetar.model.message_id import describe_position
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.policy import Int32
-from magnetar.model.position import EARLIEST, Position
+from magnetar.model.position import EARLIEST
 from magnetar.model.tenancy import PartitionedTopicMetadata
 from magnetar.model.validation import check_partitions
 from magnetar.rules.partition_stats import merge_topic_stats
@@ -99,15 +99,13 @@ async def _check_room(service: Service, topic: TopicName, count: int) -> None:
 async def _create_missing(service: Service, partitions: Sequence[TopicName]) -> None:
     """Persistent ones exist from the start; the others come to be with their clients."""
     persistent = [name for name in partitions if name.is_persistent]
-    await for_each(persistent, partial(service.load_topic, create=True))
+    await together(service.load_topic(name, create=True) for name in persistent)
 
 
 @carries_out("topics.create_missed_partitions")
 async def create_missed_partitions(service: Service, topic: TopicName) -> None:
     await check_regular(service, topic)
-    metadata = await service.resources.partitioned.get(topic)
-    if metadata is None:
-        raise TopicNotFound(f"Topic {topic} does not exist")
+    metadata = await _require(service, topic, TopicNotFound(f"Topic {topic} does not exist"))
     await _create_missing(service, partitions_of(topic, metadata))
 
 
@@ -123,9 +121,8 @@ async def update_partitioned(
     _check_base(topic)
     await check_regular(service, topic)
     count = _read_count(partitions).partitions
-    metadata = await service.resources.partitioned.get(topic)
-    if metadata is None:
-        raise Conflict(f"Topic {topic} is not the partitioned topic.")
+    refusal = Conflict(f"Topic {topic} is not the partitioned topic.")
+    metadata = await _require(service, topic, refusal)
     if count < metadata.partitions:
         raise Unprocessable(
             f"Desired partitions {count} can't be less than the current partitions"
@@ -167,7 +164,7 @@ async def _make_new(
                     subscription, position=EARLIEST, properties=properties
                 )
 
-    await for_each(new, make)
+    await together(map(make, new))
 
 
 @carries_out("topics.partitioned_metadata")
@@ -202,7 +199,7 @@ async def delete_partitioned(service: Service, topic: TopicName, force: bool = F
         with suppress(TopicNotFound):
             await service.delete_topic(name, force=force)
 
-    await for_each(names, delete_one)
+    await together(map(delete_one, names))
     await service.resources.partitioned.delete(topic)
     await forget_topic(service, topic)
 
@@ -210,61 +207,51 @@ async def delete_partitioned(service: Service, topic: TopicName, force: bool = F
 # Looking
 @carries_out("topics.partitioned_stats")
 async def get_partitioned_stats(
-    service: Service,
-    topic: TopicName,
-    per_partition: bool,
-    precise_backlog: bool,
-    backlog_size: bool,
-    earliest_time: bool,
-    exclude_publishers: bool,
-    exclude_consumers: bool,
+    service: Service, topic: TopicName, per_partition: bool, options: StatsOptions
 ) -> Document:
-    metadata = await _require(service, topic)
+    metadata = await _require(service, topic, TopicNotFound(f"Partitioned Topic {topic} not found"))
     names = await existing_parts(service, topic)
     if not names and topic.is_persistent:
         raise NotFound("Internal topics have not been generated yet")
-    options = (precise_backlog, backlog_size, earliest_time, exclude_publishers, exclude_consumers)
-    each = {name.full: await get_stats(service, name, *options) for name in names}
+    each = {name.full: (await find_topic(service, name)).stats(**options) for name in names}
     merged = merge_topic_stats(list(each.values()))
-    merged["metadata"] = metadata
-    merged["partitions"] = each if per_partition else {}
-    return merged
+    return {**merged, "metadata": metadata, "partitions": each if per_partition else {}}
 
 
 @carries_out("topics.partitioned_internal_stats")
 async def get_partitioned_internal_stats(service: Service, topic: TopicName) -> Document:
-    metadata = await _require(service, topic)
+    metadata = await _require(service, topic, TopicNotFound(f"Partitioned Topic {topic} not found"))
     names = await existing_parts(service, topic)
-    each = {name.full: await get_internal_stats(service, name) for name in names}
+    each = {name.full: (await find_topic(service, name)).internal_stats() for name in names}
     return {"metadata": metadata, "partitions": each}
-
-
-async def _require(service: Service, topic: TopicName) -> PartitionedTopicMetadata:
-    metadata = await service.resources.partitioned.get(topic)
-    if metadata is None:
-        raise TopicNotFound(f"Partitioned Topic {topic} not found")
-    return metadata
 
 
 # Acting
 @carries_out("topics.terminate_partitioned")
 async def terminate_partitioned(service: Service, topic: TopicName) -> Document:
     check_persistent(topic)
-    if await service.resources.partitioned.get(topic) is None:
-        raise MethodNotAllowed(
-            "Termination of a non-partitioned topic is not allowed using"
-            " partitioned-terminate, please use terminate commands"
-        )
+    refusal = MethodNotAllowed(
+        "Termination of a non-partitioned topic is not allowed using"
+        " partitioned-terminate, please use terminate commands"
+    )
+    await _require(service, topic, refusal)
     await check_regular(service, topic)
-    last: dict[str, Position] = {}
+    names = await existing_parts(service, topic)
 
-    async def terminate_one(name: TopicName) -> None:
-        partition = await service.load_topic(name)
-        assert isinstance(partition, PersistentTopic)
-        last[str(name.partition_index)] = await partition.terminate()
+    async def terminate_one(name: TopicName) -> Document:
+        return describe_position(await (await service.load_topic(name)).terminate())
 
-    await for_each(await existing_parts(service, topic), terminate_one)
-    return {index: describe_position(last[index]) for index in sorted(last, key=int)}
+    last = await together(map(terminate_one, names))
+    return {str(name.partition_index): each for name, each in zip(names, last, strict=True)}
+
+
+async def _require(
+    service: Service, topic: TopicName, refusal: BrokerError
+) -> PartitionedTopicMetadata:
+    metadata = await service.resources.partitioned.get(topic)
+    if metadata is None:
+        raise refusal
+    return metadata
 
 
 def _check_base(topic: TopicName) -> None:

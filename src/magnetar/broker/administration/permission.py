@@ -14,7 +14,7 @@ from magnetar.broker.service import Service
 from magnetar.errors import TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
 from magnetar.model.permission import AuthAction
-from magnetar.model.policy import AuthPolicies
+from magnetar.model.policy import AuthPolicies, Policies
 from magnetar.model.tenancy import TopicGrant, TopicRevocation
 from magnetar.rules import grant as grant_rules
 from magnetar.rules.permission import reaching_names
@@ -25,8 +25,8 @@ _Change: TypeAlias = Callable[[AuthPolicies], AuthPolicies]
 
 # A namespace
 @carries_out("namespaces.permissions")
-async def namespace_permissions(service: Service, namespace: NamespaceName) -> _Actions:
-    return (await load_policies(service, namespace)).auth_policies.namespace_auth
+async def namespace_permissions(policies: Policies) -> _Actions:
+    return policies.auth_policies.namespace_auth
 
 
 @carries_out("namespaces.grant")
@@ -106,10 +106,8 @@ async def forget_permissions(service: Service, topic: TopicName) -> None:
 
 # One subscription
 @carries_out("namespaces.subscription_permissions")
-async def subscription_permissions(
-    service: Service, namespace: NamespaceName
-) -> Mapping[str, Sequence[str]]:
-    return (await load_policies(service, namespace)).auth_policies.subscription_auth_roles
+async def subscription_permissions(policies: Policies) -> Mapping[str, Sequence[str]]:
+    return policies.auth_policies.subscription_auth_roles
 
 
 @carries_out("namespaces.grant_subscription")

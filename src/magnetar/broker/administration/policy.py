@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -11,6 +11,7 @@ from magnetar.broker.administration.record import check_tenant, load_policies, s
 from magnetar.broker.administration.registry import FUNCTIONS, Function, carries_out
 from magnetar.broker.administration.topic import check_exists
 from magnetar.broker.default import plan_context, read_broker_value
+from magnetar.broker.service import Service
 from magnetar.errors import Forbidden, MethodNotAllowed, PreconditionFailed
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import DispatchRate, Policies, SubscriptionPolicies, TopicPolicies
@@ -18,9 +19,6 @@ from magnetar.operation.policy import ACTIONS, AnyPolicy, At, Level
 from magnetar.operation.policy_table import CLUSTERS, POLICIES, SUBSCRIPTION_RATE
 from magnetar.operation.policy_type import value_type
 from magnetar.rules.policy_field import apply_value, check_value, parse_key, read_value
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 
 def policy_functions(policies: Iterable[AnyPolicy] = POLICIES) -> Mapping[str, Function]:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from magnetar.broker.administration.registry import finds
 from magnetar.broker.service import Service
-from magnetar.errors import NamespaceNotFound, TenantNotFound
+from magnetar.errors import TenantNotFound
 from magnetar.model.name import NamespaceName
 from magnetar.model.policy import Policies
 
 Change: TypeAlias = Callable[[Policies], Policies]
 
 
+@finds(Policies)
 async def load_policies(service: Service, namespace: NamespaceName) -> Policies:
-    policies = await service.resources.namespaces.get(namespace)
-    if policies is None:
-        raise NamespaceNotFound("Namespace does not exist", namespace)
-    return policies
+    return await service.resources.namespaces.require(namespace)
 
 
 async def store_policies(service: Service, namespace: NamespaceName, change: Change) -> None:

@@ -1,13 +1,24 @@
-"""Scalable topics: made, changed and removed as a whole; their layout split, merged and scaled."""
+"""Scalable topics: made, changed and removed; their layout split, merged and scaled; how they may
+scale themselves; and their subscriptions, which act on every segment of the layout.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NewType
 
-from magnetar.broker.administration.autoscale import describe_auto_scale
+from msgspec import structs
+
 from magnetar.broker.administration.permission import forget_permissions
-from magnetar.broker.administration.record import load_policies
-from magnetar.broker.administration.registry import Document, carries_out
+from magnetar.broker.administration.record import load_policies, store_policies
+from magnetar.broker.administration.registry import Document, carries_out, finds
+from magnetar.broker.administration.subscription import Age
+from magnetar.broker.scalable.autoscale import (
+    load_auto_scale,
+    load_namespace_override,
+    plan_auto_scale,
+)
 from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.scalable.refusal import Door
 from magnetar.broker.service import Service
@@ -15,14 +26,54 @@ from magnetar.errors import (
     BadRequest,
     InvalidName,
     PreconditionFailed,
+    SubscriptionNotFound,
     TopicMigrated,
     TopicNotFound,
 )
+from magnetar.model.autoscale import (
+    FIELDS,
+    AutoScaleOverride,
+    Override,
+    apply_override,
+    check_auto_scale,
+    format_override,
+    source_of,
+)
 from magnetar.model.caller import Caller
 from magnetar.model.name import NamespaceName, TopicName
+from magnetar.model.policy import Policies
+from magnetar.model.scalable import ScalableTopicMetadata, SubscriptionKind
 from magnetar.model.segment import RING, SegmentId
 from magnetar.wire.migration import format_rehearsal
 from magnetar.wire.scalable import format_topic_record
+
+Known = NewType("Known", str)
+"""The name of a subscription that the scalable topic has."""
+_LAYOUT: Final = "segments to split and merge"
+
+
+# Finding
+@finds(ScalableTopicMetadata)
+async def find_metadata(service: Service, topic: TopicName) -> ScalableTopicMetadata:
+    return await service.scalable.metadata(topic)
+
+
+@finds(Controller)
+async def find_controller(service: Service, topic: TopicName, what: str = "") -> Controller:
+    """`what` is something that a regular topic does not have."""
+    try:
+        return await service.scalable.controller(topic)
+    except TopicNotFound:
+        if what:
+            await service.scalable.regular.check_scalable(topic, what)
+        raise
+
+
+@finds(Known)
+async def find_known(service: Service, topic: TopicName, subscription: str) -> Known:
+    if subscription not in await (await service.scalable.controller(topic)).subscriptions():
+        raise SubscriptionNotFound(f"Subscription {subscription} not found for topic {topic}")
+    return Known(subscription)
 
 
 # The topic
@@ -60,19 +111,19 @@ async def delete_topic(service: Service, topic: TopicName, force: bool) -> None:
 
 
 @carries_out("scalable_topics.metadata")
-async def get_metadata(service: Service, topic: TopicName) -> Document:
-    return format_topic_record(await service.scalable.metadata(topic))
+async def get_metadata(record: ScalableTopicMetadata) -> Document:
+    return format_topic_record(record)
 
 
 @carries_out("scalable_topics.history")
-async def get_history(service: Service, topic: TopicName) -> Sequence[Document]:
-    events: Sequence[Document] = (await get_metadata(service, topic)).get("magnetarHistory", [])
+async def get_history(record: ScalableTopicMetadata) -> Sequence[Document]:
+    events: Sequence[Document] = format_topic_record(record).get("magnetarHistory", [])
     return events
 
 
 @carries_out("scalable_topics.properties")
-async def get_properties(service: Service, topic: TopicName) -> Mapping[str, str]:
-    return (await service.scalable.metadata(topic)).properties
+async def get_properties(record: ScalableTopicMetadata) -> Mapping[str, str]:
+    return record.properties
 
 
 @carries_out("scalable_topics.set_properties")
@@ -85,22 +136,11 @@ async def set_properties(
 @carries_out("scalable_topics.policy")
 async def get_policy(service: Service, topic: TopicName) -> Document:
     """What is in force: for scaling, and for the messages of all segments."""
-    await service.scalable.metadata(topic)
-    return {
-        "autoScale": await describe_auto_scale(service, topic),
-        "topic": await service.policies.get_applied(topic),
-    }
+    scaling = await describe_auto_scale(service, topic)
+    return {"autoScale": scaling, "topic": await service.policies.get_applied(topic)}
 
 
 # The layout
-async def _controller(service: Service, topic: TopicName) -> Controller:
-    try:
-        return await service.scalable.controller(topic)
-    except TopicNotFound:
-        await service.scalable.regular.check_scalable(topic, "segments to split and merge")
-        raise
-
-
 @carries_out("scalable_topics.split")
 async def split(service: Service, topic: TopicName, segment: SegmentId, at: str | None) -> None:
     """`at` is decimal, or hexadecimal after 0x."""
@@ -108,12 +148,12 @@ async def split(service: Service, topic: TopicName, segment: SegmentId, at: str 
         first = None if at is None else int(at, 16 if at[:2].lower() == "0x" else 10)
     except ValueError:
         raise BadRequest(f"at is a hash from 0 to 65535, not {at!r}") from None
-    await (await _controller(service, topic)).split(segment, at=first)
+    await (await find_controller(service, topic, _LAYOUT)).split(segment, at=first)
 
 
-@carries_out("scalable_topics.merge")
-async def merge(service: Service, topic: TopicName, left: SegmentId, right: SegmentId) -> None:
-    await (await _controller(service, topic)).merge(left, right)
+@carries_out("scalable_topics.merge", what=_LAYOUT)
+async def merge(controller: Controller, left: SegmentId, right: SegmentId) -> None:
+    await controller.merge(left, right)
 
 
 @carries_out("scalable_topics.scale")
@@ -122,12 +162,145 @@ async def scale(
 ) -> None:
     if not 1 <= segments <= RING:
         raise PreconditionFailed(f"segments must be from 1 to {RING}, not {segments}")
-    await (await _controller(service, topic)).scale_to(segments, hold_until_ms=hold_until_ms)
+    controller = await find_controller(service, topic, _LAYOUT)
+    await controller.scale_to(segments, hold_until_ms=hold_until_ms)
 
 
 @carries_out("scalable_topics.prune")
-async def prune(service: Service, topic: TopicName) -> Sequence[SegmentId]:
-    return list(await (await service.scalable.controller(topic)).prune())
+async def prune(controller: Controller) -> Sequence[SegmentId]:
+    return await controller.prune()
+
+
+# Subscriptions
+@carries_out("scalable_topics.subscriptions")
+async def list_subscriptions(controller: Controller) -> Document:
+    names = sorted(await controller.subscriptions())
+    return {name: await describe_subscription(controller, name) for name in names}
+
+
+@carries_out("scalable_topics.subscription")
+async def get_subscription(controller: Controller, subscription: Known) -> Document:
+    return await describe_subscription(controller, subscription)
+
+
+@carries_out("scalable_topics.create_subscription")
+async def create_subscription(
+    service: Service, topic: TopicName, subscription: str, kind: str
+) -> None:
+    """One that exists keeps its kind."""
+    try:
+        wanted = SubscriptionKind(kind.upper())
+    except ValueError:
+        known = " or ".join(each.value for each in SubscriptionKind)
+        raise BadRequest(f"type is {known}, not {kind!r}") from None
+    if not subscription.strip():
+        raise PreconditionFailed("Subscription name is not valid")
+    controller = await service.scalable.controller(topic)
+    await controller.create_subscription(subscription, wanted)
+
+
+@carries_out("scalable_topics.delete_subscription")
+async def delete_subscription(controller: Controller, subscription: Known, force: bool) -> None:
+    await controller.delete_subscription(subscription, force=force)
+
+
+@carries_out("scalable_topics.seek")
+async def seek(controller: Controller, subscription: Known, timestamp_ms: int) -> None:
+    await controller.seek(subscription, timestamp_ms)
+
+
+@carries_out("scalable_topics.clear_backlog")
+async def clear_backlog(controller: Controller, subscription: Known) -> None:
+    await controller.clear_backlog(subscription)
+
+
+@carries_out("scalable_topics.expire")
+async def expire(seconds: Age, controller: Controller, subscription: Known) -> None:
+    await controller.expire(subscription, seconds)
+
+
+async def describe_subscription(controller: Controller, name: str) -> dict[str, Any]:
+    """Its kind, how far it is segment by segment, what its consumers read and wait for.
+
+    A group of CHECKPOINT consumers keeps its place itself: it has no record and no backlog.
+    """
+    coordinator = controller.coordinators.get(name)
+    described: dict[str, Any] = {} if coordinator is None else coordinator.stats()
+    record = (await controller.subscriptions()).get(name)
+    if record is not None:
+        backlog = await controller.backlog(name)
+        described |= {
+            "type": record.kind.value,
+            "msgBacklog": sum(backlog.values()),
+            "backlog": {str(number): backlog[number] for number in sorted(backlog)},
+        }
+    return described
+
+
+# How topics may scale themselves
+@carries_out("scalable_topics.namespace_auto_scale_policy")
+async def get_scaling_of_namespace(policies: Policies) -> Override | None:
+    return policies.scalableTopicAutoScalePolicy
+
+
+@carries_out("scalable_topics.set_namespace_auto_scale_policy")
+async def set_scaling_of_namespace(
+    service: Service, namespace: NamespaceName, override: AutoScaleOverride
+) -> None:
+    """What contradicts the broker's own values is refused."""
+    await _scale_namespace(service, namespace, format_override(override))
+
+
+@carries_out("scalable_topics.remove_namespace_auto_scale_policy")
+async def remove_scaling_of_namespace(service: Service, namespace: NamespaceName) -> None:
+    await _scale_namespace(service, namespace, None)
+
+
+async def _scale_namespace(
+    service: Service, namespace: NamespaceName, value: Override | None
+) -> None:
+    check_auto_scale(apply_override(plan_auto_scale(service.config), value))
+    await store_policies(
+        service,
+        namespace,
+        lambda policies: structs.replace(policies, scalableTopicAutoScalePolicy=value),
+    )
+
+
+@carries_out("scalable_topics.auto_scale_policy")
+async def get_scaling_of_topic(record: ScalableTopicMetadata) -> Override | None:
+    return record.auto_scale_policy
+
+
+@carries_out("scalable_topics.set_auto_scale_policy")
+async def set_scaling_of_topic(
+    service: Service, topic: TopicName, record: ScalableTopicMetadata, override: AutoScaleOverride
+) -> None:
+    """What contradicts the broker's or the namespace's values is refused."""
+    value = format_override(override)
+    wanted = replace(record, auto_scale_policy=value)
+    check_auto_scale(await load_auto_scale(service, topic.namespace, wanted))
+    await service.scalable.records.update(
+        topic, lambda present: replace(present, auto_scale_policy=value)
+    )
+
+
+@carries_out("scalable_topics.remove_auto_scale_policy")
+async def remove_scaling_of_topic(service: Service, topic: TopicName) -> None:
+    await service.scalable.records.update(
+        topic, lambda present: replace(present, auto_scale_policy=None)
+    )
+
+
+async def describe_auto_scale(service: Service, topic: TopicName) -> Document:
+    """Every value that is in force, and where it was set."""
+    record = await service.scalable.metadata(topic)
+    policy = await load_auto_scale(service, topic.namespace, record)
+    layers = await load_namespace_override(service, topic.namespace), record.auto_scale_policy
+    return {
+        name: {"value": getattr(policy, name), "source": source_of(name, *layers).value}
+        for name in FIELDS
+    }
 
 
 # What a regular topic becomes

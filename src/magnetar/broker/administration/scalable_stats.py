@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from magnetar.broker.administration.autoscale import describe_auto_scale
-from magnetar.broker.administration.registry import Document, carries_out
-from magnetar.broker.administration.scalable_subscription import describe_subscription
-from magnetar.broker.administration.subscription import count_backlog, peek
-from magnetar.broker.administration.topic import get_stats as topic_stats
+from magnetar.broker.administration.registry import Document, carries_out, finds
+from magnetar.broker.administration.scalable import describe_auto_scale, describe_subscription
+from magnetar.broker.administration.subscription import count_backlog, find_subscription, peek
+from magnetar.broker.administration.topic import find_topic
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.scalable.segment import together
@@ -19,7 +18,7 @@ from magnetar.errors import PreconditionFailed, ServiceNotReady
 from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName
 from magnetar.model.position import Position
-from magnetar.model.scalable import SegmentLoad, SubscriptionRecord
+from magnetar.model.scalable import ScalableTopicMetadata, SegmentLoad
 from magnetar.model.segment import Segment, SegmentId
 from magnetar.rules.layout import describe
 from magnetar.wire.scalable import format_load
@@ -29,10 +28,9 @@ _SETTLING_STEPS: Final = 1000
 
 
 @carries_out("scalable_topics.stats")
-async def get_stats(service: Service, topic: TopicName) -> Document:
-    controller = await service.scalable.controller(topic)
+async def get_stats(service: Service, controller: Controller) -> Document:
+    topic, layout = controller.topic, controller.layout
     known = await controller.subscriptions()
-    layout = controller.layout
     stats: dict[str, Any] = {
         "epoch": layout.epoch,
         "totalSegments": len(layout.segments),
@@ -40,15 +38,19 @@ async def get_stats(service: Service, topic: TopicName) -> Document:
         "sealedSegments": len(layout.sealed),
         "segments": await _describe_segments(service, topic, layout),
         "subscriptions": {
-            name: await _describe_subscription(service, controller, name, known.get(name))
+            name: {
+                "consumerCount": _count_consumers(service, controller, name),
+                **await describe_subscription(controller, name),
+            }
             for name in sorted(known.keys() | controller.coordinators.keys())
         },
     }
     if controller.metadata.intent is not None:
         stats["change"] = describe(controller.metadata.intent)
-    for number, load in (await get_load(service, topic)).items():
-        if "reported" in load:
-            stats["segments"][number]["reportedLoad"] = load["reported"]
+    for segment in layout.active:
+        reported = await _reported(service, topic, segment)
+        if reported is not None:
+            stats["segments"][str(segment.id)]["reportedLoad"] = reported
     decisions = controller.scaler.describe()
     stats["autoScale"] = {
         "policy": await describe_auto_scale(service, topic),
@@ -58,9 +60,8 @@ async def get_stats(service: Service, topic: TopicName) -> Document:
 
 
 @carries_out("scalable_topics.segments")
-async def get_segments(service: Service, topic: TopicName) -> Document:
-    controller = await service.scalable.controller(topic)
-    segments = await _describe_segments(service, topic, controller.layout)
+async def get_segments(service: Service, controller: Controller) -> Document:
+    segments = await _describe_segments(service, controller.topic, controller.layout)
     for described in segments.values():
         described["subscriptions"] = {}
     for name in sorted(await controller.subscriptions()):
@@ -70,21 +71,59 @@ async def get_segments(service: Service, topic: TopicName) -> Document:
     return segments
 
 
+@carries_out("scalable_topics.load")
+async def get_load(service: Service, topic: TopicName, record: ScalableTopicMetadata) -> Document:
+    """What each active segment carries now, and what was last reported of it."""
+    loads: dict[str, Any] = {}
+    for segment in record.layout.active:
+        live = _live(service, segment.name_in(topic))
+        load = loads[str(segment.id)] = dict[str, Any](format_load(_measure(live)))
+        reported = await _reported(service, topic, segment)
+        if reported is not None:
+            load["reported"] = reported
+    return loads
+
+
+@carries_out("scalable_topics.explain")
+async def explain(controller: Controller) -> Document:
+    coordinators = sorted(controller.coordinators.items())
+    return {
+        "scaling": await controller.scaler.explain(),
+        "subscriptions": {name: each.explain() for name, each in coordinators},
+    }
+
+
+@carries_out("scalable_topics.decisions")
+async def get_decisions(controller: Controller) -> Sequence[Document]:
+    return controller.scaler.describe()
+
+
+# One segment
+@finds(Segment)
+async def find_segment(service: Service, topic: TopicName, segment: SegmentId) -> Segment:
+    return (await service.scalable.metadata(topic)).layout.get(segment)
+
+
+async def _load(service: Service, topic: TopicName, segment: Segment) -> PersistentTopic:
+    live = await find_topic(service, segment.name_in(topic))
+    assert isinstance(live, PersistentTopic), "segments keep what they are sent"
+    return live
+
+
 @carries_out("scalable_topics.segment_stats")
-async def get_segment_stats(service: Service, topic: TopicName, segment: SegmentId) -> Document:
-    found = (await service.scalable.metadata(topic)).layout.get(segment)
-    stats = await topic_stats(service, found.name_in(topic))
-    return {**await _describe_segment(service, topic, found), **stats}
+async def get_segment_stats(service: Service, topic: TopicName, segment: Segment) -> Document:
+    stats = (await _load(service, topic, segment)).stats()
+    return {**await _describe_segment(service, topic, segment), **stats}
 
 
 @carries_out("scalable_topics.segment_internal_stats")
-async def get_segment_log(service: Service, topic: TopicName, segment: SegmentId) -> Document:
+async def get_segment_log(service: Service, topic: TopicName, segment: Segment) -> Document:
     return (await _load(service, topic, segment)).internal_stats()
 
 
 @carries_out("scalable_topics.last_sequence_id")
 async def get_last_sequence_id(
-    service: Service, topic: TopicName, segment: SegmentId, producer: str
+    service: Service, topic: TopicName, segment: Segment, producer: str
 ) -> int:
     live = await _load(service, topic, segment)
     for _ in range(_SETTLING_STEPS):
@@ -96,64 +135,23 @@ async def get_last_sequence_id(
     raise ServiceNotReady(f"{live.name} is still storing what {producer} sent")
 
 
-async def _name_of(service: Service, topic: TopicName, segment: SegmentId) -> TopicName:
-    return (await service.scalable.metadata(topic)).layout.get(segment).name_in(topic)
-
-
-async def _load(service: Service, topic: TopicName, segment: SegmentId) -> PersistentTopic:
-    live = await service.load_topic(await _name_of(service, topic, segment))
-    assert isinstance(live, PersistentTopic), "segments keep what they are sent"
-    return live
-
-
-@carries_out("scalable_topics.load")
-async def get_load(service: Service, topic: TopicName) -> Document:
-    """What each active segment carries now, and what was last reported of it."""
-    layout = (await service.scalable.metadata(topic)).layout
-    loads: dict[str, Any] = {}
-    for segment in layout.active:
-        load: dict[str, Any] = dict(format_load(_measure(service, segment.name_in(topic))))
-        reported = await service.scalable.records.get_load(topic, segment.id)
-        if reported is not None:
-            load["reported"] = {**format_load(reported[0]), "atMs": reported[1]}
-        loads[str(segment.id)] = load
-    return loads
-
-
-@carries_out("scalable_topics.explain")
-async def explain(service: Service, topic: TopicName) -> Document:
-    controller = await service.scalable.controller(topic)
-    return {
-        "scaling": await controller.scaler.explain(),
-        "subscriptions": {
-            name: controller.coordinators[name].explain()
-            for name in sorted(controller.coordinators)
-        },
-    }
-
-
-@carries_out("scalable_topics.decisions")
-async def get_decisions(service: Service, topic: TopicName) -> Sequence[Document]:
-    return (await service.scalable.controller(topic)).scaler.describe()
-
-
 @carries_out("scalable_topics.peek")
 async def peek_segment(
-    service: Service, topic: TopicName, segment: SegmentId, subscription: str, place: int
+    service: Service, topic: TopicName, segment: Segment, subscription: str, place: int
 ) -> tuple[Position, bytes]:
-    return await peek(service, await _name_of(service, topic, segment), subscription, place)
+    return await peek(service, segment.name_in(topic), subscription, place)
 
 
 @carries_out("scalable_topics.analyze_backlog")
 async def analyze_backlog(
     service: Service,
     topic: TopicName,
-    segment: SegmentId,
+    segment: Segment,
     subscription: str,
     entries_max: int | None,
 ) -> Document:
-    name = await _name_of(service, topic, segment)
-    return await count_backlog(service, name, subscription, entries_max=entries_max)
+    found = await find_subscription(service, segment.name_in(topic), subscription)
+    return await count_backlog(found, entries_max=entries_max)
 
 
 # One of many
@@ -161,8 +159,7 @@ async def _describe_segments(service: Service, topic: TopicName, layout: Layout)
     described = await together(
         _describe_segment(service, topic, segment) for segment in layout.segments
     )
-    numbers = (str(segment.id) for segment in layout.segments)
-    return dict(zip(numbers, described, strict=True))
+    return {str(each.id): told for each, told in zip(layout.segments, described, strict=True)}
 
 
 async def _describe_segment(service: Service, topic: TopicName, segment: Segment) -> dict[str, Any]:
@@ -175,7 +172,7 @@ async def _describe_segment(service: Service, topic: TopicName, segment: Segment
         "hashRange": str(segment.range),
         "parentIds": list(segment.parents),
         "childIds": list(segment.children),
-        **format_load(_measure(service, name)),
+        **format_load(_measure(live)),
         "isLoaded": live is not None,
         "isMissing": not await service.topic_exists(name),
     }
@@ -190,17 +187,18 @@ async def _describe_segment(service: Service, topic: TopicName, segment: Segment
     return described
 
 
-async def _describe_subscription(
-    service: Service, controller: Controller, name: str, record: SubscriptionRecord | None
-) -> Document:
-    attached = {
-        consumer.name
-        for segment in controller.layout.segments
-        if (live := _live(service, segment.name_in(controller.topic))) is not None
-        and name in live.subscriptions
-        for consumer in live.subscriptions[name].consumers
-    }
-    return {"consumerCount": len(attached), **await describe_subscription(controller, name, record)}
+def _count_consumers(service: Service, controller: Controller, name: str) -> int:
+    """One that is attached to several segments counts once."""
+    segments = (
+        _live(service, each.name_in(controller.topic)) for each in controller.layout.segments
+    )
+    found = (each.subscriptions.get(name) for each in segments if each is not None)
+    return len({consumer.name for each in found if each for consumer in each.consumers})
+
+
+async def _reported(service: Service, topic: TopicName, segment: Segment) -> Document | None:
+    found = await service.scalable.records.get_load(topic, segment.id)
+    return None if found is None else {**format_load(found[0]), "atMs": found[1]}
 
 
 def _live(service: Service, name: TopicName) -> PersistentTopic | None:
@@ -208,9 +206,8 @@ def _live(service: Service, name: TopicName) -> PersistentTopic | None:
     return live if isinstance(live, PersistentTopic) and not live.closed else None
 
 
-def _measure(service: Service, name: TopicName) -> SegmentLoad:
+def _measure(live: PersistentTopic | None) -> SegmentLoad:
     """A segment that is not loaded carries nothing."""
-    live = _live(service, name)
     if live is None:
         return SegmentLoad()
     out = [each.rate for each in live.subscriptions.values()]

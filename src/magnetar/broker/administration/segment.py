@@ -7,8 +7,9 @@ its topic, or a change of it that has begun, says.
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import NewType
 
-from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.registry import carries_out, finds
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.service import Service
 from magnetar.broker.subscription import Subscription
@@ -27,7 +28,42 @@ from magnetar.model.segment import SegmentName
 from magnetar.rules.layout import belongs, serves
 from magnetar.runtime.log import Log
 
+SegmentTopic = NewType("SegmentTopic", PersistentTopic)
+Cursor = NewType("Cursor", Subscription)
+"""A subscription of one segment."""
 _log = Log(__name__)
+
+
+# Finding
+@finds(SegmentTopic)
+async def find_segment(service: Service, segment: SegmentName) -> SegmentTopic:
+    try:
+        live = await service.load_topic(segment.name)
+    except TopicNotFound:
+        raise SegmentNotFound(f"Segment not found: {segment}") from None
+    assert isinstance(live, PersistentTopic)
+    return SegmentTopic(live)
+
+
+@finds(Cursor)
+async def find_cursor(
+    service: Service, segment: SegmentName, subscription: str, is_moved: bool = False
+) -> Cursor:
+    """To be moved, a segment that is not there may be on its way: the controller asks again."""
+    try:
+        found = (await find_segment(service, segment)).subscriptions.get(subscription)
+    except SegmentNotFound as error:
+        raise (ServiceNotReady(error.sentence) if is_moved else error) from None
+    if found is None:
+        raise SubscriptionNotFound(f"Subscription {subscription} not found for segment {segment}")
+    return Cursor(found)
+
+
+async def _record_of(service: Service, segment: SegmentName) -> ScalableTopicMetadata | None:
+    try:
+        return await service.scalable.metadata(segment.topic)
+    except TopicNotFound:
+        return None
 
 
 @carries_out("segments.create")
@@ -52,9 +88,8 @@ async def create_segment(
 
 
 @carries_out("segments.terminate")
-async def terminate_segment(service: Service, segment: SegmentName) -> None:
+async def terminate_segment(service: Service, segment: SegmentName, live: SegmentTopic) -> None:
     """Let it take no more messages. One that serves hashes is split: they stay served."""
-    live = await _find(service, segment)
     record = await _record_of(service, segment)
     if record is not None and serves(record, segment):
         controller = await service.scalable.controller(segment.topic)
@@ -93,65 +128,31 @@ async def _wipe(service: Service, segment: SegmentName, *, force: bool, caller: 
 
 # Subscriptions of one segment
 @carries_out("segments.create_subscription")
-async def create_subscription(service: Service, segment: SegmentName, subscription: str) -> None:
-    await _subscribe(await _find(service, segment), subscription)
+async def create_subscription(live: SegmentTopic, subscription: str) -> None:
+    await _subscribe(live, subscription)
 
 
 @carries_out("segments.delete_subscription")
 async def delete_subscription(service: Service, segment: SegmentName, subscription: str) -> None:
     """Also when it, or the segment, is gone already."""
     with suppress(SegmentNotFound, SubscriptionNotFound):
-        await (await _find(service, segment)).delete_subscription(subscription, force=True)
+        live = await find_segment(service, segment)
+        await live.delete_subscription(subscription, force=True)
 
 
 @carries_out("segments.backlog")
-async def get_backlog(service: Service, segment: SegmentName, subscription: str) -> int:
-    return (await _find_subscription(service, segment, subscription)).backlog
+async def get_backlog(cursor: Cursor) -> int:
+    return cursor.backlog
 
 
-@carries_out("segments.seek")
-async def seek(
-    service: Service, segment: SegmentName, subscription: str, timestamp_ms: int
-) -> None:
-    found = await _find_to_move(service, segment, subscription)
-    await found.reset_to_time(timestamp_ms)
+@carries_out("segments.seek", is_moved=True)
+async def seek(cursor: Cursor, timestamp_ms: int) -> None:
+    await cursor.reset_to_time(timestamp_ms)
 
 
-@carries_out("segments.clear_backlog")
-async def clear_backlog(service: Service, segment: SegmentName, subscription: str) -> None:
-    await (await _find_to_move(service, segment, subscription)).skip_all()
-
-
-# Finding
-async def _record_of(service: Service, segment: SegmentName) -> ScalableTopicMetadata | None:
-    try:
-        return await service.scalable.metadata(segment.topic)
-    except TopicNotFound:
-        return None
-
-
-async def _find(service: Service, segment: SegmentName) -> PersistentTopic:
-    try:
-        live = await service.load_topic(segment.name)
-    except TopicNotFound:
-        raise SegmentNotFound(f"Segment not found: {segment}") from None
-    assert isinstance(live, PersistentTopic)
-    return live
-
-
-async def _find_subscription(service: Service, segment: SegmentName, name: str) -> Subscription:
-    found = (await _find(service, segment)).subscriptions.get(name)
-    if found is None:
-        raise SubscriptionNotFound(f"Subscription {name} not found for segment {segment}")
-    return found
-
-
-async def _find_to_move(service: Service, segment: SegmentName, name: str) -> Subscription:
-    """A segment that is not there may be on its way: the controller asks again."""
-    try:
-        return await _find_subscription(service, segment, name)
-    except SegmentNotFound as error:
-        raise ServiceNotReady(error.sentence) from None
+@carries_out("segments.clear_backlog", is_moved=True)
+async def clear_backlog(cursor: Cursor) -> None:
+    await cursor.skip_all()
 
 
 async def _subscribe(live: PersistentTopic, name: str) -> None:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NewType, TypeAlias
 
-from magnetar.broker.administration.registry import Document, carries_out
+from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.administration.topic import (
+    NOT_PARTITIONED,
     check_exists,
     check_namespace,
-    check_not_partitioned,
+    check_stored,
     existing_parts,
     find_persistent,
     find_topic,
-    for_each,
-    not_allowed,
     parts_of,
+    read_nth,
 )
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.guard import check_regular
-from magnetar.broker.service import Service
+from magnetar.broker.scalable.segment import together
+from magnetar.broker.service import AnyTopic, Service
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import (
     BadRequest,
@@ -37,15 +38,59 @@ from magnetar.wire.entry import count_messages
 _SCAN_ENTRIES: Final = 500
 _SCAN_BYTES: Final = 4 * 1024 * 1024
 
+Age = NewType("Age", int)
+"""Seconds."""
+Parts: TypeAlias = tuple[AnyTopic, ...]
+Everywhere: TypeAlias = tuple[Subscription, ...]
+"""A subscription of each partition."""
+
+
+# Finding
+@finds(Age)
+async def check_age(seconds: int) -> Age:
+    if seconds < 0:
+        raise PreconditionFailed(f"An age in seconds is not negative: {seconds}")
+    return Age(seconds)
+
+
+@finds(Parts)
+async def find_parts(service: Service, topic: TopicName) -> Parts:
+    """The topic, or those of its partitions that exist."""
+    await check_exists(service, topic)
+    names = await existing_parts(service, topic)
+    return tuple(await together(find_topic(service, name) for name in names))
+
+
+@finds(Subscription)
+async def find_subscription(
+    service: Service, topic: TopicName, subscription: str, what: str = "", partitioned: str = ""
+) -> Subscription:
+    live = await find_persistent(service, topic, what, partitioned)
+    if subscription not in live.subscriptions:
+        raise _missing(topic, subscription)
+    return live.subscriptions[subscription]
+
+
+@finds(Everywhere)
+async def find_everywhere(
+    service: Service, topic: TopicName, subscription: str, what: str
+) -> Everywhere:
+    check_stored(topic, what)
+    await check_exists(service, topic)
+    names = await existing_parts(service, topic)
+    return tuple(await together(find_subscription(service, each, subscription) for each in names))
+
+
+def _missing(topic: TopicName, name: str) -> BrokerError:
+    return SubscriptionNotFound(f"Subscription {name} not found for topic {topic}")
+
 
 @carries_out("subscriptions.list")
-async def list_subscriptions(service: Service, topic: TopicName) -> Sequence[str]:
-    names: dict[str, None] = {}
-    for name in await _live_names(service, topic):
-        names.update(dict.fromkeys((await find_topic(service, name)).subscriptions))
-    return list(names)
+async def list_subscriptions(parts: Parts) -> Sequence[str]:
+    return list(dict.fromkeys(name for part in parts for name in part.subscriptions))
 
 
+# Making and removing
 @carries_out("subscriptions.create")
 async def create_subscription(
     service: Service,
@@ -63,20 +108,16 @@ async def create_subscription(
     if not subscription.strip():
         raise PreconditionFailed("Subscription subscription is not valid")
     await check_regular(service, topic)
-    names = await _names_to_subscribe(service, topic)
-    existing = 0
 
-    async def create_one(each: TopicName) -> None:
-        nonlocal existing
+    async def create_one(each: TopicName) -> bool:
         live = await service.load_topic(each, create=each.is_partition)
         assert isinstance(live, PersistentTopic)
         if subscription in live.subscriptions:
-            existing += 1
-            return
+            return False
         await _create_on(live, subscription, position, replicated=replicated)
+        return True
 
-    await for_each(names, create_one)
-    if existing == len(names):
+    if not any(await together(map(create_one, await _names_to_subscribe(service, topic)))):
         raise Conflict("Subscription already exists for topic")
 
 
@@ -92,13 +133,7 @@ async def _create_on(
         replicated=replicated,
     )
     if not is_end:
-        await _reset(made, start)
-
-
-async def _reset(subscription: Subscription, to: MessageId) -> None:
-    await subscription.reset_to_position(
-        to.position, excluded=to.excluded, batch_index=to.batchIndex
-    )
+        await reset_to_id(made, start)
 
 
 async def _names_to_subscribe(service: Service, topic: TopicName) -> Sequence[TopicName]:
@@ -108,11 +143,9 @@ async def _names_to_subscribe(service: Service, topic: TopicName) -> Sequence[To
     await check_namespace(service, topic.namespace)
     if topic.is_partition or not await service.may_create(topic):
         raise PreconditionFailed(f"Topic {topic} does not exist and may not be created")
-    count = await service.partitions_of(topic, may_create=True)
-    if count > 0:
-        return [topic.partition(index) for index in range(count)]
-    await service.load_topic(topic, create=True)
-    return [topic]
+    if await service.partitions_of(topic, may_create=True) == 0:
+        await service.load_topic(topic, create=True)
+    return await parts_of(service, topic)
 
 
 @carries_out("subscriptions.delete")
@@ -121,153 +154,107 @@ async def delete_subscription(
 ) -> None:
     """From every partition that has it."""
     await check_regular(service, topic)
-    names = await _live_names(service, topic)
-    found = False
-
-    async def delete_one(each: TopicName) -> None:
-        nonlocal found
-        live = await find_topic(service, each)
-        if subscription in live.subscriptions:
-            found = True
-            await live.delete_subscription(subscription, force=force)
-
-    await for_each(names, delete_one)
-    if not found:
+    parts = [
+        each for each in await find_parts(service, topic) if subscription in each.subscriptions
+    ]
+    await together(each.delete_subscription(subscription, force=force) for each in parts)
+    if not parts:
         raise _missing(topic, subscription)
 
 
-@carries_out("subscriptions.skip_all")
-async def skip_all(service: Service, topic: TopicName, subscription: str) -> None:
-    await _each(service, topic, subscription, "Skip all messages", lambda each: each.skip_all())
+# Moving
+@carries_out("subscriptions.skip_all", what="Skip all messages")
+async def skip_all(everywhere: Everywhere) -> None:
+    await together(each.skip_all() for each in everywhere)
 
 
 @carries_out("subscriptions.skip")
 async def skip(service: Service, topic: TopicName, subscription: str, count: int) -> None:
-    what = "Skip messages"
-    await check_not_partitioned(service, topic, f"{what} on a partitioned topic is not allowed")
     if count < 0:
         raise PreconditionFailed(f"The number of messages to skip is not negative: {count}")
-    await (await _find(service, topic, subscription, what)).skip(count)
+    found = await find_subscription(service, topic, subscription, "Skip messages", NOT_PARTITIONED)
+    await found.skip(count)
 
 
-@carries_out("subscriptions.reset_to_time")
-async def reset_to_time(
-    service: Service, topic: TopicName, subscription: str, timestamp_ms: int
-) -> None:
-    await _each(
-        service, topic, subscription, "Reset-cursor", lambda each: each.reset_to_time(timestamp_ms)
+@carries_out("subscriptions.reset_to_time", what="Reset-cursor")
+async def reset_to_time(everywhere: Everywhere, timestamp_ms: int) -> None:
+    await together(each.reset_to_time(timestamp_ms) for each in everywhere)
+
+
+@carries_out(
+    "subscriptions.reset_to_id",
+    what="Reset-cursor",
+    partitioned="{what} at position is not allowed for partitioned-topic",
+)
+async def reset_to_id(subscription: Subscription, target: MessageId) -> None:
+    await subscription.reset_to_position(
+        target.position, excluded=target.excluded, batch_index=target.batchIndex
     )
 
 
-@carries_out("subscriptions.reset_to_id")
-async def reset_to_id(
-    service: Service, topic: TopicName, subscription: str, target: MessageId
-) -> None:
-    await check_not_partitioned(
-        service, topic, "Reset-cursor at position is not allowed for partitioned-topic"
-    )
-    await _reset(await _find(service, topic, subscription, "Reset-cursor"), target)
+@carries_out("subscriptions.expire", what="Expire messages")
+async def expire(seconds: Age, everywhere: Everywhere) -> None:
+    await together(each.expire(seconds) for each in everywhere)
 
 
-@carries_out("subscriptions.expire")
-async def expire(service: Service, topic: TopicName, subscription: str, seconds: int) -> None:
-    check_age(seconds)
-    await _each(service, topic, subscription, "Expire messages", lambda each: each.expire(seconds))
-
-
-@carries_out("subscriptions.expire_to")
-async def expire_to(
-    service: Service, topic: TopicName, subscription: str, target: MessageId
-) -> None:
-    await check_not_partitioned(
-        service, topic, "Expire message at position is not supported for partitioned-topic"
-    )
-    found = await _find(service, topic, subscription, "Expire messages")
-    await found.expire_to(target.position, excluded=target.excluded)
+@carries_out(
+    "subscriptions.expire_to",
+    what="Expire messages",
+    partitioned="Expire message at position is not supported for partitioned-topic",
+)
+async def expire_to(subscription: Subscription, target: MessageId) -> None:
+    await subscription.expire_to(target.position, excluded=target.excluded)
 
 
 @carries_out("subscriptions.expire_all")
-async def expire_all(service: Service, topic: TopicName, seconds: int) -> None:
-    check_age(seconds)
-    what = "Expire messages"
-
-    async def expire_one(name: TopicName) -> None:
-        live = await find_persistent(service, name, what)
-        for subscription in list(live.subscriptions.values()):
-            await subscription.expire(seconds)
-
-    if not topic.is_persistent:
-        raise not_allowed(what)
-    await for_each(await _live_names(service, topic), expire_one)
+async def expire_all(service: Service, topic: TopicName, seconds: Age) -> None:
+    check_stored(topic, "Expire messages")
+    parts = await find_parts(service, topic)
+    kept = [part for part in parts if isinstance(part, PersistentTopic)]
+    await together(each.expire(seconds) for part in kept for each in part.subscriptions.values())
 
 
+# Looking
 @carries_out("subscriptions.peek")
 async def peek(
     service: Service, topic: TopicName, subscription: str, place: int
 ) -> tuple[Position, bytes]:
-    what = "Peek messages"
-    await check_not_partitioned(service, topic, f"{what} on a partitioned topic is not allowed")
     if place < 1:
         raise PreconditionFailed(f"Messages are counted from 1, not {place}")
-    live = await find_persistent(service, topic, what)
+    live = await find_persistent(service, topic, "Peek messages", NOT_PARTITIONED)
     found = live.subscriptions.get(subscription)
     if found is not None:
         return await found.peek(place)
     # Tools peek before anybody subscribed: they see the topic from its start.
     if place > live.chain.total_entries:
         raise NotFound("Message not found")
-    position = live.chain.position_after(live.chain.first_position, place - 1)
-    return position, await live.read_entry(position)
+    return await read_nth(live, place)
 
 
 @carries_out("subscriptions.properties")
-async def get_properties(
-    service: Service, topic: TopicName, subscription: str
-) -> Mapping[str, str]:
-    for each in await _live_names(service, topic):
-        found = (await find_topic(service, each)).subscriptions.get(subscription)
-        if found is not None:
-            return found.properties
+async def get_properties(topic: TopicName, subscription: str, parts: Parts) -> Mapping[str, str]:
+    for each in parts:
+        if subscription in each.subscriptions:
+            return each.subscriptions[subscription].properties
     raise _missing(topic, subscription)
 
 
-@carries_out("subscriptions.set_properties")
-async def set_properties(
-    service: Service, topic: TopicName, subscription: str, properties: dict[str, str] | None
-) -> None:
-    await _each(
-        service,
-        topic,
-        subscription,
-        "Update properties",
-        lambda each: each.set_properties(properties or {}),
-    )
+@carries_out("subscriptions.set_properties", what="Update properties")
+async def set_properties(everywhere: Everywhere, properties: dict[str, str] | None) -> None:
+    await together(each.set_properties(properties or {}) for each in everywhere)
 
 
-@carries_out("subscriptions.replicated_status")
-async def replicated_status(
-    service: Service, topic: TopicName, subscription: str
-) -> Mapping[str, bool]:
-    told: dict[str, bool] = {}
-
-    async def tell(each: Subscription) -> None:
-        told[each.topic.name.full] = each.replicated
-
-    await _each(service, topic, subscription, "GetReplicatedSubscriptionStatus", tell)
-    return told
+@carries_out("subscriptions.replicated_status", what="GetReplicatedSubscriptionStatus")
+async def replicated_status(everywhere: Everywhere) -> Mapping[str, bool]:
+    return {each.topic.name.full: each.replicated for each in everywhere}
 
 
-@carries_out("subscriptions.analyze_backlog")
-async def count_backlog(
-    service: Service, topic: TopicName, subscription: str, *, entries_max: int | None = None
-) -> Document:
+@carries_out("subscriptions.analyze_backlog", what="Analyze backlog", partitioned=NOT_PARTITIONED)
+async def count_backlog(subscription: Subscription, *, entries_max: int | None = None) -> Document:
     """Read the backlog, up to so many entries of it, and count; nothing filters here, so all of
     it is accepted.
     """
-    what = "Analyze backlog"
-    await check_not_partitioned(service, topic, f"{what} on a partitioned topic is not allowed")
-    found = await _find(service, topic, subscription, what)
-    cursor, chain = found.cursor, found.topic.chain
+    cursor, chain = subscription.cursor, subscription.topic.chain
     entries = messages = 0
     position = cursor.first_unacked()
     aborted = False
@@ -291,42 +278,3 @@ async def count_backlog(
         "filterRescheduledMessages": 0,
         "aborted": aborted,
     }
-
-
-# Finding
-async def _live_names(service: Service, topic: TopicName) -> Sequence[TopicName]:
-    await check_exists(service, topic)
-    return await existing_parts(service, topic)
-
-
-async def _find(service: Service, topic: TopicName, name: str, what: str) -> Subscription:
-    live = await find_persistent(service, topic, what)
-    subscription = live.subscriptions.get(name)
-    if subscription is None:
-        raise _missing(topic, name)
-    return subscription
-
-
-async def _each(
-    service: Service,
-    topic: TopicName,
-    name: str,
-    what: str,
-    act: Callable[[Subscription], Awaitable[object]],
-) -> None:
-    if not topic.is_persistent:
-        raise not_allowed(what)
-
-    async def act_on(each: TopicName) -> None:
-        await act(await _find(service, each, name, what))
-
-    await for_each(await _live_names(service, topic), act_on)
-
-
-def _missing(topic: TopicName, name: str) -> BrokerError:
-    return SubscriptionNotFound(f"Subscription {name} not found for topic {topic}")
-
-
-def check_age(seconds: int) -> None:
-    if seconds < 0:
-        raise PreconditionFailed(f"An age in seconds is not negative: {seconds}")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NewType
 
 from msgspec.structs import replace
 
 from magnetar.broker.administration.chain_info import describe_chain
 from magnetar.broker.administration.permission import forget_permissions
-from magnetar.broker.administration.registry import Document, carries_out
+from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.guard import (
     check_regular,
@@ -18,25 +17,117 @@ from magnetar.broker.scalable.guard import (
     find_successor,
     was_regular,
 )
+from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import AnyTopic, Service
 from magnetar.errors import (
-    BrokerError,
     Conflict,
+    EntryNotFound,
     FeatureNotSupported,
     MethodNotAllowed,
     NamespaceNotFound,
     NotAcceptable,
+    NotFound,
     PreconditionFailed,
     TopicNotFound,
 )
 from magnetar.model.limit import merge_properties
 from magnetar.model.message_id import MessageId, describe_position
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
+from magnetar.model.position import EARLIEST, Position
 from magnetar.model.segment import scalable_name
 from magnetar.model.tenancy import PartitionedTopicMetadata
 from magnetar.rules.system import is_system_topic
 
-_AT_ONCE: Final = 16
+StatsOptions = NewType("StatsOptions", dict[str, bool])
+NOT_PARTITIONED: Final = "{what} on a partitioned topic is not allowed"
+
+
+# Finding and checking
+@finds(AnyTopic)
+async def find_topic(service: Service, topic: TopicName) -> AnyTopic:
+    """The live topic; a partitioned topic's own name is not one."""
+    try:
+        return await service.load_topic(topic)
+    except TopicNotFound as missing:
+        successor = await find_successor(service, topic)
+        if successor is None:
+            raise
+        if was_regular(await service.scalable.metadata(successor)):
+            await check_regular_name(service, topic)
+        raise TopicNotFound(f"{missing.sentence}: it is scalable, {successor}") from None
+
+
+@finds(PersistentTopic)
+async def find_persistent(
+    service: Service, topic: TopicName, what: str, partitioned: str = ""
+) -> PersistentTopic:
+    """`what` is not done to others, nor to a partitioned topic where that is a refusal."""
+    if partitioned and await service.resources.partitioned.get(topic) is not None:
+        raise MethodNotAllowed(partitioned.format(what=what))
+    check_stored(topic, what)
+    found = await find_topic(service, topic)
+    assert isinstance(found, PersistentTopic), "the domain says so"
+    return found
+
+
+def check_stored(topic: TopicName, what: str) -> None:
+    if not topic.is_persistent:
+        raise MethodNotAllowed(f"{what} on a non-persistent topic is not allowed")
+
+
+def check_persistent(topic: TopicName) -> None:
+    if not topic.is_persistent:
+        raise NotAcceptable("Need to provide a persistent topic name")
+
+
+def partitions_of(topic: TopicName, metadata: PartitionedTopicMetadata) -> Sequence[TopicName]:
+    return [topic.partition(index) for index in range(metadata.partitions)]
+
+
+async def parts_of(service: Service, topic: TopicName) -> Sequence[TopicName]:
+    """The topic, or all its partitions."""
+    metadata = await service.resources.partitioned.get(topic)
+    return [topic] if metadata is None else partitions_of(topic, metadata)
+
+
+async def existing_parts(service: Service, topic: TopicName) -> Sequence[TopicName]:
+    """The topic, or those of its partitions that exist."""
+    parts = await parts_of(service, topic)
+    return [each for each in parts if each is topic or await service.topic_exists(each)]
+
+
+async def check_namespace(service: Service, namespace: NamespaceName) -> None:
+    policies = await service.resources.namespaces.get(namespace)
+    if policies is None or policies.deleted:
+        raise NamespaceNotFound(f"Namespace not found: {namespace}")
+
+
+async def check_new(service: Service, topic: TopicName) -> None:
+    """Neither a topic nor a partitioned or scalable topic of this name may exist."""
+    record = await service.scalable.records.get(topic.base) if topic.is_persistent else None
+    if record is not None and not was_regular(record):
+        raise Conflict(f"This topic already exists as a scalable topic: {scalable_name(topic)}")
+    await check_regular(service, topic)
+    is_partitioned = await service.resources.partitioned.get(topic) is not None
+    if is_partitioned or await service.topic_exists(topic):
+        raise Conflict("This topic already exists")
+
+
+async def check_exists(service: Service, topic: TopicName) -> None:
+    if topic.domain is TopicDomain.TOPIC:
+        await service.scalable.metadata(topic)
+        return
+    if await service.resources.partitioned.get(topic) is not None:
+        return
+    if not await service.topic_exists(topic):
+        raise TopicNotFound(f"Topic {topic} not found")
+
+
+async def forget_topic(service: Service, topic: TopicName) -> None:
+    """What outlives a topic's log: its schemas, its policies and the permissions on it."""
+    await service.schemas.delete_storage(topic)
+    await service.policies.delete(topic)
+    await forget_permissions(service, topic)
 
 
 # Making and removing
@@ -79,28 +170,33 @@ async def delete_topic(service: Service, topic: TopicName, force: bool = False) 
 
 
 # Looking
-@carries_out("topics.stats")
-async def get_stats(
-    service: Service,
-    topic: TopicName,
-    precise_backlog: bool = False,
-    backlog_size: bool = True,
-    earliest_time: bool = False,
-    exclude_publishers: bool = False,
-    exclude_consumers: bool = False,
-) -> Document:
-    return (await find_topic(service, topic)).stats(
-        precise_backlog=precise_backlog,
-        subscription_backlog_size=backlog_size,
-        earliest_in_backlog=earliest_time,
-        exclude_publishers=exclude_publishers,
-        exclude_consumers=exclude_consumers,
+@finds(StatsOptions)
+async def read_options(
+    precise_backlog: bool,
+    backlog_size: bool,
+    earliest_time: bool,
+    exclude_publishers: bool,
+    exclude_consumers: bool,
+) -> StatsOptions:
+    return StatsOptions(
+        {
+            "precise_backlog": precise_backlog,
+            "subscription_backlog_size": backlog_size,
+            "earliest_in_backlog": earliest_time,
+            "exclude_publishers": exclude_publishers,
+            "exclude_consumers": exclude_consumers,
+        }
     )
 
 
+@carries_out("topics.stats")
+async def get_stats(live: AnyTopic, options: StatsOptions) -> Document:
+    return live.stats(**options)
+
+
 @carries_out("topics.internal_stats")
-async def get_internal_stats(service: Service, topic: TopicName) -> Document:
-    return (await find_topic(service, topic)).internal_stats()
+async def get_internal_stats(live: AnyTopic) -> Document:
+    return live.internal_stats()
 
 
 @carries_out("topics.internal_info")
@@ -118,13 +214,14 @@ async def get_internal_info(service: Service, topic: TopicName) -> Document:
 # Acting
 @carries_out("topics.unload")
 async def unload_topic(service: Service, topic: TopicName) -> None:
-    await for_each(await parts_of(service, topic), service.unload_topic)
+    await together(map(service.unload_topic, await parts_of(service, topic)))
 
 
 @carries_out("topics.terminate")
 async def terminate_topic(service: Service, topic: TopicName) -> Document:
     check_persistent(topic)
-    await check_not_partitioned(service, topic, "Termination of a partitioned topic is not allowed")
+    if await service.resources.partitioned.get(topic) is not None:
+        raise MethodNotAllowed("Termination of a partitioned topic is not allowed")
     if is_system_topic(topic):
         raise MethodNotAllowed("Termination of a system topic is not allowed")
     await check_regular(service, topic)
@@ -136,20 +233,18 @@ async def start_compaction(service: Service, topic: TopicName) -> None:
     await _for_parts(service, topic, "Compaction", lambda part: part.start_compaction())
 
 
-@carries_out("topics.compaction_status")
-async def get_compaction(service: Service, topic: TopicName) -> Document:
-    return (await find_persistent(service, topic, "Compaction")).compaction_status()
+@carries_out("topics.compaction_status", what="Compaction")
+async def get_compaction(live: PersistentTopic) -> Document:
+    return live.compaction_status()
 
 
-@carries_out("topics.offload")
-async def start_offload(service: Service, topic: TopicName, until: MessageId) -> None:
-    await find_persistent(service, topic, "Offload")
+@carries_out("topics.offload", what="Offload")
+async def start_offload(live: PersistentTopic, until: MessageId) -> None:
     raise FeatureNotSupported("There is no long-term storage to offload to")
 
 
-@carries_out("topics.offload_status")
-async def get_offload(service: Service, topic: TopicName) -> Document:
-    await find_persistent(service, topic, "Offload")
+@carries_out("topics.offload_status", what="Offload")
+async def get_offload(live: PersistentTopic) -> Document:
     return {"status": "NOT_RUN", "lastError": ""}
 
 
@@ -175,7 +270,7 @@ async def _for_parts(
     async def act_on(name: TopicName) -> None:
         await act(await find_persistent(service, name, what))
 
-    await for_each(await parts_of(service, topic), act_on)
+    await together(map(act_on, await parts_of(service, topic)))
 
 
 # Properties
@@ -225,101 +320,66 @@ def _present(properties: Mapping[str, str | None] | None) -> dict[str, str]:
     return {key: value for key, value in (properties or {}).items() if value is not None}
 
 
-# Finding and checking
-async def find_topic(service: Service, topic: TopicName) -> AnyTopic:
-    """The live topic; a partitioned topic's own name is not one."""
+# Messages
+@carries_out("topics.backlog_size", what="Backlog size")
+async def get_backlog_size(live: PersistentTopic, position: MessageId) -> int:
+    chain = live.chain
+    after, end = position.position, chain.next_position(chain.last_position)
+    if after == EARLIEST:
+        return chain.total_bytes
+    return 0 if after >= end else chain.bytes_between(chain.next_position(after), end)
+
+
+@carries_out("topics.last_message_id", what="GetLastMessageId")
+async def get_last_message_id(live: PersistentTopic) -> Document:
+    position, batch_index = await live.last_message_id()
+    if position == EARLIEST:
+        position = live.chain.last_position
+    partition = live.name.partition_index
+    return describe_position(position, partition_index=partition, batch_index=batch_index)
+
+
+@carries_out("topics.message_id_at")
+async def get_message_id_at(service: Service, topic: TopicName, timestamp_ms: int) -> Document:
+    what = "Get message ID by timestamp"
+    check_stored(topic, what)
+    live = await find_persistent(service, topic, what, NOT_PARTITIONED)
+    position = await live.position_at(timestamp_ms) if live.chain.total_entries else EARLIEST
+    return describe_position(position, partition_index=topic.partition_index)
+
+
+@carries_out(
+    "topics.read_entry",
+    what="GetMessageById",
+    partitioned="{what} is not allowed on partitioned-topic",
+)
+async def read_entry(
+    live: PersistentTopic, ledger_id: int, entry_id: int
+) -> tuple[Position, bytes]:
+    position = Position(ledger_id, entry_id)
     try:
-        return await service.load_topic(topic)
-    except TopicNotFound as missing:
-        successor = await find_successor(service, topic)
-        if successor is None:
-            raise
-        if was_regular(await service.scalable.metadata(successor)):
-            await check_regular_name(service, topic)
-        raise TopicNotFound(f"{missing.sentence}: it is scalable, {successor}") from None
+        return position, await live.read_entry(position)
+    except EntryNotFound:
+        raise NotFound("Message id not found") from None
 
 
-async def find_persistent(service: Service, topic: TopicName, what: str) -> PersistentTopic:
-    """`what` is not done to others."""
-    if not topic.is_persistent:
-        raise not_allowed(what)
-    found = await find_topic(service, topic)
-    assert isinstance(found, PersistentTopic), "the domain says so"
-    return found
+@carries_out("topics.examine")
+async def examine(
+    service: Service, topic: TopicName, initial_position: str, message_position: int
+) -> tuple[Position, bytes]:
+    """The nth entry from the start, or from the end; beyond the other end counts as the end."""
+    check_stored(topic, "Examine messages")
+    live = await find_persistent(service, topic, "Examine messages", NOT_PARTITIONED)
+    total = live.chain.total_entries
+    if total == 0:
+        raise PreconditionFailed("Could not examine messages due to the total message is zero")
+    if initial_position not in ("earliest", "latest"):
+        raise PreconditionFailed(f"initialPosition is earliest or latest, not {initial_position!r}")
+    number = min(max(message_position, 1), total)
+    return await read_nth(live, number if initial_position == "earliest" else total - number + 1)
 
 
-def not_allowed(what: str) -> BrokerError:
-    return MethodNotAllowed(f"{what} on a non-persistent topic is not allowed")
-
-
-def check_persistent(topic: TopicName) -> None:
-    if not topic.is_persistent:
-        raise NotAcceptable("Need to provide a persistent topic name")
-
-
-async def check_not_partitioned(service: Service, topic: TopicName, sentence: str) -> None:
-    if await service.resources.partitioned.get(topic) is not None:
-        raise MethodNotAllowed(sentence)
-
-
-def partitions_of(topic: TopicName, metadata: PartitionedTopicMetadata) -> Sequence[TopicName]:
-    return [topic.partition(index) for index in range(metadata.partitions)]
-
-
-async def parts_of(service: Service, topic: TopicName) -> Sequence[TopicName]:
-    """The topic, or all its partitions."""
-    metadata = await service.resources.partitioned.get(topic)
-    return [topic] if metadata is None else partitions_of(topic, metadata)
-
-
-async def existing_parts(service: Service, topic: TopicName) -> Sequence[TopicName]:
-    """The topic, or those of its partitions that exist."""
-    parts = await parts_of(service, topic)
-    return [each for each in parts if each is topic or await service.topic_exists(each)]
-
-
-async def for_each(
-    topics: Sequence[TopicName], act: Callable[[TopicName], Awaitable[object]]
-) -> None:
-    """Several at once, but not all of a large topic."""
-    gate = asyncio.Semaphore(_AT_ONCE)
-
-    async def act_on(topic: TopicName) -> None:
-        async with gate:
-            await act(topic)
-
-    await asyncio.gather(*(act_on(topic) for topic in topics))
-
-
-async def check_namespace(service: Service, namespace: NamespaceName) -> None:
-    policies = await service.resources.namespaces.get(namespace)
-    if policies is None or policies.deleted:
-        raise NamespaceNotFound(f"Namespace not found: {namespace}")
-
-
-async def check_new(service: Service, topic: TopicName) -> None:
-    """Neither a topic nor a partitioned or scalable topic of this name may exist."""
-    record = await service.scalable.records.get(topic.base) if topic.is_persistent else None
-    if record is not None and not was_regular(record):
-        raise Conflict(f"This topic already exists as a scalable topic: {scalable_name(topic)}")
-    await check_regular(service, topic)
-    is_partitioned = await service.resources.partitioned.get(topic) is not None
-    if is_partitioned or await service.topic_exists(topic):
-        raise Conflict("This topic already exists")
-
-
-async def check_exists(service: Service, topic: TopicName) -> None:
-    if topic.domain is TopicDomain.TOPIC:
-        await service.scalable.metadata(topic)
-        return
-    if await service.resources.partitioned.get(topic) is not None:
-        return
-    if not await service.topic_exists(topic):
-        raise TopicNotFound(f"Topic {topic} not found")
-
-
-async def forget_topic(service: Service, topic: TopicName) -> None:
-    """What outlives a topic's log: its schemas, its policies and the permissions on it."""
-    await service.schemas.delete_storage(topic)
-    await service.policies.delete(topic)
-    await forget_permissions(service, topic)
+async def read_nth(live: PersistentTopic, number: int) -> tuple[Position, bytes]:
+    """From the start of the topic, from 1."""
+    position = live.chain.position_after(live.chain.first_position, number - 1)
+    return position, await live.read_entry(position)

@@ -305,7 +305,7 @@ def test_the_name_of_a_topic_that_was_never_regular_is_refused_with_its_address(
                 for answer in answers:
                     assert (answer.error.error, str(TOPIC) in answer.error.message) == (11, True)
             with pytest.raises(TopicNotFound, match=re.escape(str(TOPIC))):
-                await topic.get_stats(place.service, parse_topic(name))
+                await topic.find_topic(place.service, parse_topic(name))
             calls = (
                 lookup.find_broker(place.service, parse_topic(name)),
                 partition.get_partitioned_metadata(place.service, parse_topic(name), True),
@@ -336,13 +336,13 @@ def test_administrators_cannot_bring_the_old_names_back_or_take_them_away() -> N
             "unsubscribe": delete_subscription(service, NAME, "s", force=True),
             "look up": lookup.find_broker(service, NAME),
             "count partitions": partition.get_partitioned_metadata(service, NAME, True),
-            "stats": topic.get_stats(service, NAME),
+            "stats": topic.find_topic(service, NAME),
         }
         for what, call in calls.items():
             with pytest.raises(TopicMigrated, match=re.escape(str(TOPIC))) as refused:
                 await call
             assert (what, fault_of(refused.value).status) == (what, 410)
-        stats = await topic.get_internal_stats(service, part)
+        stats = (await topic.find_topic(service, part)).internal_stats()
         assert stats["state"] == "Terminated"
 
     run(body)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from magnetar.broker.administration.scalable import merge, scale, split
+from magnetar.broker.administration.registry import FUNCTIONS
 from magnetar.errors import NotScalable, fault_of
 from magnetar.model.position import EARLIEST
 from magnetar.model.scalable import SubscriptionKind
@@ -106,13 +106,13 @@ def test_groups_that_everyone_has_left_are_forgotten() -> None:
 def test_split_merge_and_scale_need_a_scalable_topic_and_say_how_to_get_one() -> None:
     async def body(place: Place) -> None:
         await make_regular(place, 2)
-        for call in (
-            split(place.service, TOPIC, SegmentId(0), None),
-            merge(place.service, TOPIC, SegmentId(0), SegmentId(1)),
-            scale(place.service, TOPIC, 3, None),
+        for name, given in (
+            ("split", {"segment": 0, "at": None}),
+            ("merge", {"left": 0, "right": 1}),
+            ("scale", {"segments": 3, "hold_until_ms": None}),
         ):
             with pytest.raises(NotScalable, match=f"migrate-to-scalable {REGULAR}") as refused:
-                await call
+                await FUNCTIONS[f"scalable_topics.{name}"](place.service, topic=TOPIC, **given)
             assert fault_of(refused.value).status == 412
 
     run(body)
