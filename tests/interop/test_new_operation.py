@@ -15,8 +15,7 @@ ROOT = Path(__file__).parent.parent.parent
 ROW = """
 TABLE.add(
     "greet",
-    "GET",
-    "/{tenant}/greeting",
+    "GET /{tenant}/greeting",
     TENANT_ADMIN,
     "A word of welcome for a tenant.",
     TENANT,

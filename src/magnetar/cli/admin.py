@@ -48,7 +48,7 @@ GROUPS: Final = (
     _group(
         "namespaces",
         "namespaces, their policies and bundles",
-        "namespace:ROOT namespace namespace_property cli.policy:NAMESPACE_VERBS",
+        "namespace:ROOT namespace cli.policy:NAMESPACE_VERBS",
         "namespace",
     ),
     _group(

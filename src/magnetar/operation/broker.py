@@ -30,7 +30,6 @@ _INDENT: Final = (
 TABLE.add(
     "list",
     "GET",
-    "",
     SUPER_USER,
     "Addresses of the brokers that serve.",
     path("cluster", "name of the cluster", default=None),
@@ -40,8 +39,7 @@ TABLE.add(
 )
 TABLE.add(
     "leader",
-    "GET",
-    "/leaderBroker",
+    "GET /leaderBroker",
     SUPER_USER,
     "The broker that leads the cluster.",
     result=Result.DOCUMENT,
@@ -49,8 +47,7 @@ TABLE.add(
 )
 TABLE.add(
     "namespaces",
-    "GET",
-    "/{cluster}/{broker}/ownedNamespaces",
+    "GET /{cluster}/{broker}/ownedNamespaces",
     SUPER_USER,
     "The bundles a broker owns.",
     _CLUSTER,
@@ -61,16 +58,14 @@ TABLE.add(
 # Who reads the files reads every topic.
 TABLE.add(
     "ledger_files",
-    "GET",
-    "/ledger-files",
+    "GET /ledger-files",
     SUPER_USER,
     "The directory of the ledgers, for readers on the same machine.",
     result=Result.DOCUMENT,
 )
 TABLE.add(
     "health",
-    "GET",
-    "/health",
+    "GET /health",
     SUPER_USER,
     "Let the broker publish and read a message on its heartbeat topic: `ok`, or a refusal.",
     query("broker_id"),
@@ -81,8 +76,7 @@ TABLE.add(
 )
 TABLE.add(
     "version",
-    "GET",
-    "/version",
+    "GET /version",
     AUTHENTICATED,
     "The version this broker runs.",
     result=Result.TEXT,
@@ -91,8 +85,7 @@ TABLE.add(
 )
 TABLE.add(
     "is_ready",
-    "GET",
-    "/ready",
+    "GET /ready",
     AUTHENTICATED,
     "Whether the broker serves, messages that come in too: `ok`, or a refusal.",
     result=Result.TEXT,
@@ -100,8 +93,7 @@ TABLE.add(
 )
 TABLE.add(
     "dynamic_keys",
-    "GET",
-    "/configuration",
+    "GET /configuration",
     SUPER_USER,
     "Configuration keys that can change at run time.",
     result=Result.NAMES,
@@ -109,8 +101,7 @@ TABLE.add(
 )
 TABLE.add(
     "dynamic_values",
-    "GET",
-    "/configuration/values",
+    "GET /configuration/values",
     SUPER_USER,
     "Configuration values that were changed at run time.",
     result=Result.PROPERTIES,
@@ -118,8 +109,7 @@ TABLE.add(
 )
 TABLE.add(
     "set_dynamic",
-    "POST",
-    "/configuration/{key}/{value}",
+    "POST /configuration/{key}/{value}",
     SUPER_USER,
     "Change a configuration value of all brokers.",
     _KEY,
@@ -129,8 +119,7 @@ TABLE.add(
 )
 TABLE.add(
     "delete_dynamic",
-    "DELETE",
-    "/configuration/{key}",
+    "DELETE /configuration/{key}",
     SUPER_USER,
     "Go back to the configured value.",
     _KEY,
@@ -139,8 +128,7 @@ TABLE.add(
 )
 TABLE.add(
     "runtime_configuration",
-    "GET",
-    "/configuration/runtime",
+    "GET /configuration/runtime",
     SUPER_USER,
     "Every configuration value in force.",
     result=Result.PROPERTIES,
@@ -148,8 +136,7 @@ TABLE.add(
 )
 TABLE.add(
     "internal_configuration",
-    "GET",
-    "/internal-configuration",
+    "GET /internal-configuration",
     SUPER_USER,
     "Where metadata is kept.",
     result=Result.DOCUMENT,
@@ -157,8 +144,7 @@ TABLE.add(
 )
 TABLE.add(
     "check_backlog_quota",
-    "GET",
-    "/backlog-quota-check",
+    "GET /backlog-quota-check",
     SUPER_USER,
     "Apply the backlog quotas now.",
     cli=Verb("backlog-quota-check", "check every backlog now"),
@@ -175,16 +161,14 @@ TABLE.compose(
     flag("forced", "forcedTerminateTopic", default=True).asked(
         "do not wait for topics", "-f", "--forced-terminate-topic"
     ),
-    method="POST",
-    path="/shutdown",
+    call="POST /shutdown",
     cli=Verb("shutdown", "stop the broker"),
 )
 
 STATS_TABLE: Final = Table("brokers", "/admin/v2/broker-stats")
 STATS_TABLE.add(
     "topic_stats",
-    "GET",
-    "/topics",
+    "GET /topics",
     SUPER_USER,
     "Stats of all loaded topics, by namespace, bundle and domain.",
     _INDENT,
@@ -193,8 +177,7 @@ STATS_TABLE.add(
 )
 STATS_TABLE.add(
     "metrics",
-    "GET",
-    "/metrics",
+    "GET /metrics",
     SUPER_USER,
     "Sums over the topics of each namespace.",
     _INDENT,
@@ -203,8 +186,7 @@ STATS_TABLE.add(
 )
 STATS_TABLE.add(
     "load_report",
-    "GET",
-    "/load-report",
+    "GET /load-report",
     SUPER_USER,
     "What the broker carries.",
     result=Result.ANY,

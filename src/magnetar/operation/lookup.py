@@ -18,7 +18,6 @@ TABLE: Final = Table(
 TABLE.add(
     "lookup",
     "GET",
-    "",
     TOPIC_READ,
     "The addresses of the broker that serves a topic.",
     flag("authoritative")._replace(is_ignored=True),
@@ -34,8 +33,7 @@ TABLE.compose(
 )
 TABLE.add(
     "bundle_range",
-    "GET",
-    "/bundle",
+    "GET /bundle",
     NAMESPACE_READ,
     "The hash range of its namespace that holds a topic.",
     result=Result.TEXT,

@@ -1,4 +1,4 @@
-"""Namespaces: their life, topics, permissions and bundles."""
+"""Namespaces: their life, topics, permissions, bundles and properties."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from magnetar.operation.row import (
     NDJSON,
     SUBSCRIPTION,
     TENANT,
+    TEXT_PLAIN,
     Kind,
     Place,
     Result,
@@ -33,14 +34,15 @@ from magnetar.operation.row import (
 ROOT: Final = Table("namespaces", "/admin/v2/namespaces")
 TABLE: Final = Table("namespaces", "/admin/v2/namespaces/{tenant}/{namespace}", NAMESPACE)
 _ROLE: Final = path("role", "name of the role", "-r", "--role")
+_KEY: Final = path("key", "name of the property", "-k", "--key")
+_AFFINITY: Final = "/persistence/bookieAffinity"
 _BUNDLE: Final = path(
     "bundle", "one bundle, as 0x00000000_0x40000000", "-b", "--bundle", default=None
 )
 
 ROOT.add(
     "list",
-    "GET",
-    "/{tenant}",
+    "GET /{tenant}",
     TENANT_ADMIN,
     "Namespaces of a tenant.",
     TENANT,
@@ -49,8 +51,7 @@ ROOT.add(
 )
 ROOT.add(
     "grant_on_topics",
-    "POST",
-    "/grantPermissionsOnTopics",
+    "POST /grantPermissionsOnTopics",
     SUPER_USER,
     "Let roles do things with topics, many at once; all of them exist or nothing changes.\n\n"
     "A grant has `topic`, `role` and `actions`.",
@@ -58,8 +59,7 @@ ROOT.add(
 )
 ROOT.add(
     "revoke_on_topics",
-    "POST",
-    "/revokePermissionsOnTopics",
+    "POST /revokePermissionsOnTopics",
     SUPER_USER,
     "Take permissions on topics away from roles, many at once.\n\n"
     "A revocation has `topic` and `role`.",
@@ -68,8 +68,7 @@ ROOT.add(
 
 TABLE.add(
     "topics",
-    "GET",
-    "/topics",
+    "GET /topics",
     NAMESPACE_READ,
     "Topics of a namespace: persistent ones, the others, or all; whole, by page or by line.",
     query("mode")
@@ -87,7 +86,6 @@ TABLE.add(
 TABLE.add(
     "get",
     "GET",
-    "",
     NAMESPACE_ADMIN,
     "All policies of a namespace.",
     result=Result.DOCUMENT,
@@ -96,7 +94,6 @@ TABLE.add(
 TABLE.add(
     "create",
     "PUT",
-    "",
     TENANT_ADMIN,
     "Create a namespace.",
     body("policies", Kind.DOCUMENT, None, policy="the namespace's policies"),
@@ -112,8 +109,7 @@ TABLE.add(
 )
 TABLE.add(
     "topic_buckets",
-    "GET",
-    "/numberOfTopicBuckets",
+    "GET /numberOfTopicBuckets",
     NAMESPACE_ADMIN,
     "In how many buckets the metadata of a namespace's topics is kept.",
     result=Result.NUMBER,
@@ -121,8 +117,7 @@ TABLE.add(
 )
 TABLE.add(
     "rebucket",
-    "POST",
-    "/numberOfTopicBuckets",
+    "POST /numberOfTopicBuckets",
     NAMESPACE_ADMIN,
     "Refused unless it is the number the namespace was created with.",
     body("topic_buckets", Kind.NUMBER, policy="numberOfTopicBuckets").asked(
@@ -136,7 +131,6 @@ TABLE.add(
 TABLE.add(
     "delete",
     "DELETE",
-    "",
     TENANT_ADMIN,
     "Delete a namespace without topics, or with them when forced.",
     FORCE.asked("with its topics", "-f", "--force"),
@@ -146,8 +140,7 @@ TABLE.add(
 # Permissions
 TABLE.add(
     "permissions",
-    "GET",
-    "/permissions",
+    "GET /permissions",
     NAMESPACE_ADMIN,
     "What roles may do in a namespace.",
     result=Result.GRANTS,
@@ -155,8 +148,7 @@ TABLE.add(
 )
 TABLE.add(
     "grant",
-    "POST",
-    "/permissions/{role}",
+    "POST /permissions/{role}",
     NAMESPACE_ADMIN,
     "Let a role do things in a namespace.",
     _ROLE,
@@ -167,8 +159,7 @@ TABLE.add(
 )
 TABLE.add(
     "revoke",
-    "DELETE",
-    "/permissions/{role}",
+    "DELETE /permissions/{role}",
     NAMESPACE_ADMIN,
     "Take a role's permissions in a namespace away.",
     _ROLE,
@@ -176,8 +167,7 @@ TABLE.add(
 )
 TABLE.add(
     "subscription_permissions",
-    "GET",
-    "/permissions/subscription",
+    "GET /permissions/subscription",
     NAMESPACE_ADMIN,
     "Which roles may use which subscriptions.\n\n"
     "A subscription that is not named may be used by everybody.",
@@ -186,8 +176,7 @@ TABLE.add(
 )
 TABLE.add(
     "grant_subscription",
-    "POST",
-    "/permissions/subscription/{subscription}",
+    "POST /permissions/subscription/{subscription}",
     NAMESPACE_ADMIN,
     "Let roles use a subscription.",
     SUBSCRIPTION,
@@ -198,8 +187,7 @@ TABLE.add(
 )
 TABLE.add(
     "revoke_subscription",
-    "DELETE",
-    "/permissions/{subscription}/{role}",
+    "DELETE /permissions/{subscription}/{role}",
     NAMESPACE_ADMIN,
     "Take a subscription away from a role.",
     SUBSCRIPTION,
@@ -209,8 +197,7 @@ TABLE.add(
 # Bundles
 TABLE.add(
     "bundles",
-    "GET",
-    "/bundles",
+    "GET /bundles",
     NAMESPACE_READ,
     "The hash ranges of a namespace.",
     result=Result.DOCUMENT,
@@ -218,8 +205,7 @@ TABLE.add(
 )
 TABLE.add(
     "unload",
-    "PUT",
-    "/unload",
+    "PUT /unload",
     SUPER_USER,
     "Close all topics of a namespace, so that their clients connect again.",
     _BUNDLE._replace(place=Place.LOCAL),
@@ -230,8 +216,7 @@ TABLE.add(
 )
 TABLE.add(
     "unload_bundle",
-    "PUT",
-    "/{bundle}/unload",
+    "PUT /{bundle}/unload",
     SUPER_USER,
     "Close all topics of a bundle.",
     path("bundle"),
@@ -240,8 +225,7 @@ TABLE.add(
 )
 TABLE.add(
     "split_bundle",
-    "PUT",
-    "/{bundle}/split",
+    "PUT /{bundle}/split",
     SUPER_USER,
     "Cut a bundle in two.",
     path("bundle", "bundle, as 0x00000000_0x40000000, or LARGEST", "-b", "--bundle"),
@@ -254,8 +238,7 @@ TABLE.add(
 )
 TABLE.add(
     "delete_bundle",
-    "DELETE",
-    "/{bundle}",
+    "DELETE /{bundle}",
     NAMESPACE_ADMIN,
     "Delete the topics of a bundle; refused while there are any unless forced.",
     path("bundle"),
@@ -264,8 +247,7 @@ TABLE.add(
 )
 TABLE.add(
     "clear_backlog",
-    "POST",
-    "/clearBacklog",
+    "POST /clearBacklog",
     NAMESPACE_CONSUME,
     "Acknowledge everything in all subscriptions or one, of a namespace or a bundle.",
     path("subscription", "of one subscription only", "-s", "--sub", default=None),
@@ -283,8 +265,7 @@ TABLE.add(
 )
 TABLE.add(
     "unsubscribe",
-    "POST",
-    "/unsubscribe/{subscription}",
+    "POST /unsubscribe/{subscription}",
     NAMESPACE_CONSUME,
     "Delete a subscription from every topic of a namespace or a bundle.",
     path("subscription", "name of the subscription", "-s", "--sub"),
@@ -292,4 +273,96 @@ TABLE.add(
     for_owner=True,
     also=("/{bundle}/unsubscribe/{subscription}",),
     cli=Verb("unsubscribe", "delete a subscription from every topic"),
+)
+# Properties, and what one cluster keeps by itself
+TABLE.add(
+    "properties",
+    "GET /properties",
+    TENANT_ADMIN,
+    "The namespace's properties.",
+    result=Result.PROPERTIES,
+    cli=Verb("get-properties", "show all properties"),
+)
+TABLE.add(
+    "set_properties",
+    "PUT /properties",
+    TENANT_ADMIN,
+    "Add properties, or replace those of the same name.",
+    body("properties", Kind.PROPERTIES).asked(
+        "a property; may be given again", "-p", "--properties", many=True, variable="KEY=VALUE"
+    ),
+    cli=Verb("set-properties", "set properties"),
+)
+TABLE.add(
+    "clear_properties",
+    "DELETE /properties",
+    TENANT_ADMIN,
+    "Remove all properties.",
+    cli=Verb("clear-properties", "remove all properties"),
+)
+TABLE.add(
+    "property",
+    "GET /property/{key}",
+    TENANT_ADMIN,
+    "One property.",
+    _KEY,
+    result=Result.MAYBE_TEXT,
+    produces=(TEXT_PLAIN,),
+    cli=Verb("get-property", "show a property"),
+)
+TABLE.add(
+    "set_property",
+    "PUT /property/{key}/{value}",
+    TENANT_ADMIN,
+    "Set one property.",
+    _KEY,
+    path("value", "its value", "-v", "--value"),
+    cli=Verb("set-property", "set a property"),
+)
+TABLE.add(
+    "remove_property",
+    "DELETE /property/{key}",
+    TENANT_ADMIN,
+    "Remove one property; the answer is what it was.",
+    _KEY,
+    result=Result.MAYBE_TEXT,
+    status=200,
+    produces=(TEXT_PLAIN,),
+    cli=Verb("remove-property", "remove a property", is_silent=True),
+)
+TABLE.add(
+    "bookie_affinity",
+    f"GET {_AFFINITY}",
+    SUPER_USER,
+    "The groups of storage nodes the namespace prefers.",
+    result=Result.MAYBE_DOCUMENT,
+)
+TABLE.add(
+    "set_bookie_affinity",
+    f"POST {_AFFINITY}",
+    SUPER_USER,
+    "Set the groups of storage nodes the namespace prefers.",
+    body("group", Kind.PROPERTIES),
+)
+TABLE.add("remove_bookie_affinity", f"DELETE {_AFFINITY}", SUPER_USER, "Prefer no storage nodes.")
+TABLE.add(
+    "anti_affinity",
+    "GET /antiAffinity",
+    NAMESPACE_ADMIN,
+    "The group of namespaces that are kept apart.",
+    result=Result.MAYBE_TEXT,
+    produces=(TEXT_PLAIN,),
+)
+TABLE.add(
+    "set_anti_affinity",
+    "POST /antiAffinity",
+    NAMESPACE_ADMIN,
+    "Put the namespace into a group of namespaces that are kept apart.",
+    body("group", Kind.TEXT),
+)
+TABLE.add(
+    "remove_anti_affinity",
+    "DELETE /antiAffinity",
+    NAMESPACE_ADMIN,
+    "Take the namespace out of its group.",
 )

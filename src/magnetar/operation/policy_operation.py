@@ -55,8 +55,7 @@ def policy_table(level: Level, policies: Iterable[AnyPolicy] = POLICIES) -> Tabl
             if action != "remove" or method == "DELETE":
                 table.add(
                     at.operation(action),
-                    method,
-                    f"/{path}",
+                    f"{method} /{path}",
                     TOPIC_POLICY if is_topic else NAMESPACE_ADMIN,
                     ACTIONS[action].format(level=level, path=at.path),
                     *parameters,
@@ -81,8 +80,7 @@ def _key(key: Parameter) -> Parameter:
 NAMESPACE_TABLE: Final = policy_table(Level.NAMESPACE)
 NAMESPACE_TABLE.add(
     "get_topic_policies_backend",
-    "GET",
-    "/topicPoliciesBackend",
+    "GET /topicPoliciesBackend",
     NAMESPACE_ADMIN,
     "What keeps the policies of the namespace's topics, and why.",
     result=Result.PROPERTIES,
@@ -109,8 +107,7 @@ for _verb, _method, _doc, _parameters in (
 ):
     TOPIC_TABLE.add(
         f"{_verb}_subscription_rate",
-        _method,
-        "/{subscription}/dispatchRate",
+        f"{_method} /{{subscription}}/dispatchRate",
         TOPIC_POLICY,
         _doc,
         SUBSCRIPTION,
@@ -120,8 +117,7 @@ for _verb, _method, _doc, _parameters in (
     )
 TOPIC_TABLE.add(
     "delete_policies",
-    "DELETE",
-    "/policies",
+    "DELETE /policies",
     TOPIC_POLICY,
     "Remove all policies of the topic, also after it is gone.",
     is_written=True,

@@ -7,6 +7,7 @@ is the function of the same name in `broker/administration`.
 
 from __future__ import annotations
 
+from copy import copy
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
@@ -305,11 +306,18 @@ class Table:
         self._roots = roots
         self.rows: list[Operation] = []
 
+    def below(self, path: str, *shared: Parameter) -> Table:
+        """Of the same rows, with paths and parameters that go on from those of this one."""
+        table = copy(self)
+        table._root += path
+        table._roots = tuple(root + path for root in self._roots)
+        table._shared += shared
+        return table
+
     def add(
         self,
         verb: str,
-        method: str,
-        path: str,
+        call: str,
         need: Need,
         doc: str,
         *parameters: Parameter,
@@ -323,7 +331,10 @@ class Table:
         sends: tuple[tuple[str, Default], ...] = (),
         is_written: bool = False,
     ) -> None:
-        """`also` are other paths below the same roots."""
+        """`call` is the method and the path, as `GET /stats`; `also` are other paths below the same
+        roots.
+        """
+        method, _, path = call.partition(" ")
         roots = (self._root, *self._roots)
         first, *others = (root + each for each in (path, *also) for root in roots)
         self.rows.append(
@@ -352,12 +363,12 @@ class Table:
         verb: str,
         doc: str,
         *parameters: Parameter,
-        method: str = "",
-        path: str = "",
+        call: str = "",
         result: Result = Result.NOTHING,
         cli: Verb | tuple[Verb, ...] = (),
     ) -> None:
         """What has no route of its own, or one that only other brokers have."""
+        method, _, path = call.partition(" ")
         self.rows.append(
             Operation(
                 f"{self._noun}.{verb}",

@@ -65,8 +65,8 @@ NAMESPACE_TABLE: Final = Table("scalable_topics", "/admin/v2", NAMESPACE)
 TABLE: Final = make_table(TOPIC)
 MIGRATION_TABLE: Final = make_table("persistent://tenant/namespace/topic, or without persistent://")
 
-ONE_SEGMENT: Final = "/segments/{segment}"
 SEGMENT: Final = path("segment", "id of the segment", "-s", "--segment-id", kind=Kind.NUMBER)
+_ONE_SEGMENT: Final = TABLE.below("/segments/{segment}", SEGMENT)
 _OVERRIDE: Final = body("override", Kind.DOCUMENT, missing="An auto-scale policy is needed")
 
 # Of a namespace
@@ -75,8 +75,7 @@ _NAMESPACE_POLICY: Final = f"/namespaces{_NAMESPACE}/scalableTopicAutoScalePolic
 
 NAMESPACE_TABLE.add(
     "list",
-    "GET",
-    f"/scalable{_NAMESPACE}",
+    f"GET /scalable{_NAMESPACE}",
     NAMESPACE_READ,
     "Scalable topics of a namespace, or those that have all the given properties.",
     _properties(Parameter("properties", Kind.PROPERTIES, wire="property")),
@@ -86,8 +85,7 @@ NAMESPACE_TABLE.add(
 )
 NAMESPACE_TABLE.add(
     "namespace_auto_scale_policy",
-    "GET",
-    _NAMESPACE_POLICY,
+    f"GET {_NAMESPACE_POLICY}",
     NAMESPACE_ADMIN,
     "What a namespace sets about topics that scale themselves; None when nothing.",
     result=Result.MAYBE_DOCUMENT,
@@ -95,8 +93,7 @@ NAMESPACE_TABLE.add(
 )
 NAMESPACE_TABLE.add(
     "set_namespace_auto_scale_policy",
-    "POST",
-    _NAMESPACE_POLICY,
+    f"POST {_NAMESPACE_POLICY}",
     NAMESPACE_ADMIN,
     "Replace what a namespace sets about topics that scale themselves.",
     _OVERRIDE,
@@ -104,8 +101,7 @@ NAMESPACE_TABLE.add(
 )
 NAMESPACE_TABLE.add(
     "remove_namespace_auto_scale_policy",
-    "DELETE",
-    _NAMESPACE_POLICY,
+    f"DELETE {_NAMESPACE_POLICY}",
     NAMESPACE_ADMIN,
     "Let topics of a namespace scale themselves as the broker's configuration says.",
     is_written=True,
@@ -115,7 +111,6 @@ NAMESPACE_TABLE.add(
 TABLE.add(
     "create",
     "PUT",
-    "",
     NAMESPACE_ADMIN,
     "Make a scalable topic of some segments, with properties.",
     Parameter("segments", Kind.NUMBER, wire="numInitialSegments", default=1).asked(
@@ -133,7 +128,6 @@ TABLE.compose(
 TABLE.add(
     "metadata",
     "GET",
-    "",
     TOPIC_READ,
     "The stored record: layout, properties, policy, the change under way and the past ones.",
     result=Result.DOCUMENT,
@@ -143,8 +137,7 @@ TABLE.add(
 # Numbers
 TABLE.add(
     "stats",
-    "GET",
-    "/stats",
+    "GET /stats",
     TOPIC_READ,
     "What the topic does: segments with rates, subscriptions with backlog and consumers.",
     result=Result.DOCUMENT,
@@ -152,46 +145,38 @@ TABLE.add(
 )
 TABLE.add(
     "segments",
-    "GET",
-    "/segments",
+    "GET /segments",
     TOPIC_READ,
     "Every segment with its rates and the backlog of each subscription, by id.",
     result=Result.TABLE,
     cli=Verb("segments", "list the segments with rates and backlog"),
 )
-TABLE.add(
+_ONE_SEGMENT.add(
     "segment_stats",
     "GET",
-    ONE_SEGMENT,
     TOPIC_READ,
     "One segment, with all that a regular topic's stats tell.",
-    SEGMENT,
     result=Result.DOCUMENT,
     cli=Verb("segment-stats", "show what one segment does"),
 )
-TABLE.add(
+_ONE_SEGMENT.add(
     "segment_internal_stats",
-    "GET",
-    f"{ONE_SEGMENT}/internalStats",
+    "GET /internalStats",
     TOPIC_READ,
     "The log behind one segment: ledgers and cursors.",
-    SEGMENT,
     result=Result.DOCUMENT,
 )
-TABLE.add(
+_ONE_SEGMENT.add(
     "last_sequence_id",
-    "GET",
-    f"{ONE_SEGMENT}/lastSequenceId",
+    "GET /lastSequenceId",
     TOPIC_PRODUCE,
     "The highest sequence id that a segment, sealed or not, has of a producer; -1 for none.",
-    SEGMENT,
     Parameter("producer", default=REQUIRED, missing="producer is needed: its name"),
     result=Result.NUMBER,
 )
 TABLE.add(
     "load",
-    "GET",
-    "/load",
+    "GET /load",
     TOPIC_READ,
     "What each active segment carries.",
     result=Result.TABLE,
@@ -199,8 +184,7 @@ TABLE.add(
 )
 TABLE.add(
     "history",
-    "GET",
-    "/history",
+    "GET /history",
     TOPIC_READ,
     "The latest changes of the layout, oldest first.",
     result=Result.DOCUMENTS,
@@ -208,8 +192,7 @@ TABLE.add(
 )
 TABLE.add(
     "explain",
-    "GET",
-    "/explain",
+    "GET /explain",
     TOPIC_READ,
     "Why the topic splits, merges or stays; for each subscription, what waits for what.",
     result=Result.DOCUMENT,
@@ -220,8 +203,7 @@ TABLE.add(
 )
 TABLE.add(
     "decisions",
-    "GET",
-    "/decisions",
+    "GET /decisions",
     TOPIC_READ,
     "What the topic decided about scaling itself, lately; oldest first.",
     result=Result.DOCUMENTS,
@@ -232,7 +214,6 @@ TABLE.add(
 TABLE.add(
     "delete",
     "DELETE",
-    "",
     NAMESPACE_ADMIN,
     "Delete a topic with all its segments; one that is in use only when forced.",
     FORCE.asked("even with subscriptions or clients", "-f", "--force"),
@@ -240,8 +221,7 @@ TABLE.add(
 )
 TABLE.add(
     "split",
-    "POST",
-    "/split/{segment}",
+    "POST /split/{segment}",
     SUPER_USER,
     "Split a segment in its middle, or so that `at` is the first hash of the upper half.",
     SEGMENT,
@@ -252,8 +232,7 @@ TABLE.add(
 )
 TABLE.add(
     "merge",
-    "POST",
-    "/merge/{left}/{right}",
+    "POST /merge/{left}/{right}",
     SUPER_USER,
     "Merge two neighbours, in either order.",
     path("left", "id of one", "--segment-id-1", kind=Kind.NUMBER),
@@ -262,8 +241,7 @@ TABLE.add(
 )
 TABLE.add(
     "scale",
-    "POST",
-    "/scale",
+    "POST /scale",
     SUPER_USER,
     "Split or merge until there are so many active segments, and no fewer till some time.",
     Parameter(
@@ -282,8 +260,7 @@ TABLE.add(
 )
 TABLE.add(
     "prune",
-    "POST",
-    "/prune",
+    "POST /prune",
     SUPER_USER,
     "Remove sealed segments that are drained and no longer retained; their ids.",
     result=Result.IDS,
@@ -296,8 +273,7 @@ TABLE.add(
 # What is set
 TABLE.add(
     "properties",
-    "GET",
-    "/properties",
+    "GET /properties",
     TOPIC_READ,
     "The topic's properties.",
     result=Result.PROPERTIES,
@@ -305,8 +281,7 @@ TABLE.add(
 )
 TABLE.add(
     "set_properties",
-    "PUT",
-    "/properties",
+    "PUT /properties",
     TOPIC_ADMIN,
     "Replace the topic's properties: what is not named goes.",
     body("properties", Kind.PROPERTIES),
@@ -316,8 +291,7 @@ TABLE.add(
 )
 TABLE.add(
     "policy",
-    "GET",
-    "/policy",
+    "GET /policy",
     TOPIC_READ,
     "What is in force for the topic, and where each value of its scaling was set.",
     result=Result.DOCUMENT,
@@ -325,8 +299,7 @@ TABLE.add(
 )
 TABLE.add(
     "auto_scale_policy",
-    "GET",
-    "/autoScalePolicy",
+    "GET /autoScalePolicy",
     TOPIC_POLICY,
     "What the topic sets about scaling itself; None when nothing.",
     result=Result.MAYBE_DOCUMENT,
@@ -334,8 +307,7 @@ TABLE.add(
 )
 TABLE.add(
     "set_auto_scale_policy",
-    "POST",
-    "/autoScalePolicy",
+    "POST /autoScalePolicy",
     TOPIC_POLICY,
     "Replace what the topic sets about scaling itself.",
     _OVERRIDE,
@@ -343,8 +315,7 @@ TABLE.add(
 )
 TABLE.add(
     "remove_auto_scale_policy",
-    "DELETE",
-    "/autoScalePolicy",
+    "DELETE /autoScalePolicy",
     TOPIC_POLICY,
     "Let the topic scale itself as its namespace says.",
     cli=Verb("remove-auto-scale-policy", "let the topic scale itself as its namespace says"),
@@ -360,8 +331,7 @@ _FORCE: Final = FORCE.asked("even with v4 clients attached, which are locked out
 
 MIGRATION_TABLE.add(
     "migrate_to_scalable",
-    "POST",
-    "/migrate",
+    "POST /migrate",
     TOPIC_PRODUCE,
     "Make a regular topic scalable, for ever; `force` locks out clients that cannot follow.\n\n"
     "It gets as many segments as it has partitions, or as a client can take, or `segments`.",
@@ -387,8 +357,7 @@ MIGRATION_TABLE.compose(
 )
 MIGRATION_TABLE.add(
     "migration_check",
-    "GET",
-    "/migration-check",
+    "GET /migration-check",
     TOPIC_PRODUCE,
     "What making a regular topic scalable would do, and what is in its way.",
     _SEGMENTS,

@@ -18,85 +18,72 @@ from magnetar.operation.row import (
     path,
     query,
 )
-from magnetar.operation.scalable import ONE_SEGMENT, SEGMENT, TOPIC, make_table
+from magnetar.operation.scalable import SEGMENT, TOPIC, make_table
 from magnetar.operation.segment import TIMESTAMP
 
 TABLE: Final = make_table(TOPIC)
-_ONE_SUBSCRIPTION: Final = "/subscriptions/{subscription}"
-_OF_SEGMENT: Final = f"{ONE_SEGMENT}{_ONE_SUBSCRIPTION}"
+_ONE: Final = TABLE.below("/subscriptions/{subscription}", SUBSCRIPTION)
+_OF_SEGMENT: Final = "/segments/{segment}/subscriptions/{subscription}"
 
 TABLE.add(
     "subscriptions",
-    "GET",
-    "/subscriptions",
+    "GET /subscriptions",
     TOPIC_CONSUME,
     "Subscriptions with kind and backlog, by name.",
     result=Result.TABLE,
     cli=Verb("subscriptions", "list the subscriptions of a topic"),
 )
-TABLE.add(
+_ONE.add(
     "subscription",
     "GET",
-    _ONE_SUBSCRIPTION,
     TOPIC_CONSUME,
     "One subscription: kind, backlog of each segment, what its consumers read and wait for.",
-    SUBSCRIPTION,
     result=Result.DOCUMENT,
     cli=Verb(
         "get-subscription", "show a subscription: its backlog by segment, its consumers, what waits"
     ),
 )
-TABLE.add(
+_ONE.add(
     "create_subscription",
     "PUT",
-    _ONE_SUBSCRIPTION,
     TOPIC_CONSUME,
     "Make a subscription that gets all messages from now on; one that exists stays as it is.\n\n"
     "`kind` is STREAM or QUEUE.",
-    SUBSCRIPTION,
     Parameter("kind", wire="type", default="STREAM").asked(
         "how its consumers share messages (STREAM)", "-t", "--type", choices=("STREAM", "QUEUE")
     ),
     cli=Verb("create-subscription", "add a subscription"),
 )
-TABLE.add(
+_ONE.add(
     "delete_subscription",
     "DELETE",
-    _ONE_SUBSCRIPTION,
     TOPIC_CONSUME,
     "Delete a subscription from every segment; one with consumers only when forced.",
-    SUBSCRIPTION,
     FORCE.asked("even while consumers are connected", "-f", "--force"),
     cli=Verb("delete-subscription", "delete a subscription from every segment"),
 )
-TABLE.add(
+_ONE.add(
     "seek",
-    "POST",
-    f"{_ONE_SUBSCRIPTION}/seek",
+    "POST /seek",
     TOPIC_CONSUME,
     "Move a subscription to what was published at or after a time.",
-    SUBSCRIPTION,
     TIMESTAMP.asked(
         "how far back from now, such as 90s or 1h", "-t", "--time", reader=Reader.AGO_MS
     ),
     cli=Verb("seek", "move a subscription back in time, in every segment"),
 )
-TABLE.add(
+_ONE.add(
     "clear_backlog",
-    "POST",
-    f"{_ONE_SUBSCRIPTION}/skip-all",
+    "POST /skip-all",
     TOPIC_CONSUME,
     "Acknowledge everything in every segment.",
-    SUBSCRIPTION,
     cli=Verb("clear-backlog", "acknowledge everything that waits"),
 )
-TABLE.add(
+_ONE.add(
     "expire",
-    "POST",
-    f"{_ONE_SUBSCRIPTION}/expireMessages/{{seconds}}",
+    "POST /expireMessages/{seconds}",
     TOPIC_CONSUME,
     "Acknowledge what is older than some seconds, in every segment.",
-    SUBSCRIPTION,
     path("seconds", kind=Kind.NUMBER).asked(
         "age, such as 90s", "-t", "--expireTime", reader=Reader.DURATION_S
     ),
@@ -104,8 +91,7 @@ TABLE.add(
 )
 TABLE.add(
     "peek",
-    "GET",
-    f"{_OF_SEGMENT}/position/{{number}}",
+    f"GET {_OF_SEGMENT}/position/{{number}}",
     TOPIC_CONSUME,
     "The nth unacknowledged entry of one segment, counted from 1; nothing is acknowledged.",
     SEGMENT.asked("id of the segment", "-i", "--segment-id"),
@@ -118,8 +104,7 @@ TABLE.add(
 )
 TABLE.add(
     "analyze_backlog",
-    "POST",
-    f"{_OF_SEGMENT}/analyzeBacklog",
+    f"POST {_OF_SEGMENT}/analyzeBacklog",
     TOPIC_CONSUME,
     "Count the entries and messages that a subscription has not acknowledged of one segment.\n\n"
     "Up to so many entries are read; `aborted` tells that there are more.",

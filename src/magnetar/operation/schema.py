@@ -36,8 +36,7 @@ _FILE: Final = local("filename", default=REQUIRED).asked(
 
 TABLE.add(
     "get",
-    "GET",
-    "/schema",
+    "GET /schema",
     TOPIC_READ,
     "The topic's latest schema, or one of its versions.",
     path("version", "an older version", "-v", "--version", kind=Kind.NUMBER, default=None),
@@ -48,16 +47,14 @@ TABLE.add(
 )
 TABLE.add(
     "get_all",
-    "GET",
-    "/schemas",
+    "GET /schemas",
     TOPIC_READ,
     "All versions of the topic's schema.",
     result=Result.VERSIONS,
 )
 TABLE.add(
     "upload",
-    "POST",
-    "/schema",
+    "POST /schema",
     TOPIC_PRODUCE,
     "Add a schema if it is compatible.",
     _PAYLOAD,
@@ -69,8 +66,7 @@ TABLE.add(
 )
 TABLE.add(
     "delete",
-    "DELETE",
-    "/schema",
+    "DELETE /schema",
     TOPIC_ADMIN,
     "Mark the topic's schema as deleted, or remove it when forced.",
     FORCE.asked("and forget all versions", "-f", "--force"),
@@ -80,8 +76,7 @@ TABLE.add(
 )
 TABLE.add(
     "check",
-    "POST",
-    "/compatibility",
+    "POST /compatibility",
     TOPIC_ADMIN,
     "Whether a schema could be added.",
     _PAYLOAD,
@@ -93,8 +88,7 @@ TABLE.add(
 )
 TABLE.add(
     "find_version",
-    "POST",
-    "/version",
+    "POST /version",
     TOPIC_READ,
     "The version a schema is stored under, or -1.",
     _PAYLOAD,
@@ -104,8 +98,7 @@ TABLE.add(
 )
 TABLE.add(
     "metadata",
-    "GET",
-    "/metadata",
+    "GET /metadata",
     TOPIC_READ,
     "Where the versions of the topic's schema are stored.",
     result=Result.DOCUMENT,

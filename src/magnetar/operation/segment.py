@@ -36,70 +36,57 @@ TABLE: Final = Table(
     for_owner=True,
     domain=TopicDomain.TOPIC,
 )
-_ONE: Final = "/subscription/{subscription}"
+ONE: Final = TABLE.below("/subscription/{subscription}", SUBSCRIPTION)
 
 TABLE.add(
     "create",
     "PUT",
-    "",
     SUPER_USER,
     "Make a segment of the layout, with subscriptions that begin at its first message.",
     body("subscriptions", Kind.NAMES, None),
 )
 TABLE.add(
     "terminate",
-    "POST",
-    "/terminate",
+    "POST /terminate",
     SUPER_USER,
     "Let a segment take no more messages; one that serves hashes is split.",
 )
 TABLE.add(
     "delete",
     "DELETE",
-    "",
     SUPER_USER,
     "Delete a segment that no layout names any more; by force, the data of one that stays.",
     FORCE,
 )
-TABLE.add(
+ONE.add(
     "create_subscription",
     "PUT",
-    _ONE,
     SUPER_USER,
     "Make a subscription of one segment, at its first message.",
-    SUBSCRIPTION,
 )
-TABLE.add(
+ONE.add(
     "delete_subscription",
     "DELETE",
-    _ONE,
     SUPER_USER,
     "Delete a subscription of one segment; also one that is gone.",
-    SUBSCRIPTION,
 )
-TABLE.add(
+ONE.add(
     "backlog",
-    "GET",
-    f"{_ONE}/backlog",
+    "GET /backlog",
     SUPER_USER,
     "How many entries of a segment a subscription has left.",
-    SUBSCRIPTION,
     result=Result.NUMBER,
 )
-TABLE.add(
+ONE.add(
     "seek",
-    "POST",
-    f"{_ONE}/seek",
+    "POST /seek",
     SUPER_USER,
     "Move a subscription of one segment to a time.",
-    SUBSCRIPTION,
     TIMESTAMP,
 )
-TABLE.add(
+ONE.add(
     "clear_backlog",
-    "POST",
-    f"{_ONE}/skip-all",
+    "POST /skip-all",
     SUPER_USER,
     "Acknowledge everything in one segment.",
-    SUBSCRIPTION,
 )

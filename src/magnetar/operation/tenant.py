@@ -8,6 +8,7 @@ from magnetar.model.permission import SUPER_USER, TENANT_ADMIN
 from magnetar.operation.row import FORCE, TENANT, Kind, Result, Table, Verb, body, local
 
 TABLE: Final = Table("tenants", "/admin/v2/tenants")
+ONE: Final = TABLE.below("/{tenant}", TENANT)
 _INFO: Final = body("info", Kind.DOCUMENT, None)
 _ROLES: Final = local("admin_roles", Kind.NAMES).asked(
     "roles that administrate it, with commas", "-r", "--admin-roles", many=True
@@ -19,55 +20,46 @@ _CLUSTERS: Final = local("allowed_clusters", Kind.NAMES).asked(
 TABLE.add(
     "list",
     "GET",
-    "",
     SUPER_USER,
     "Names of all tenants, sorted.",
     result=Result.NAMES,
     cli=Verb("list", "list tenants"),
 )
-TABLE.add(
+ONE.add(
     "get",
     "GET",
-    "/{tenant}",
     TENANT_ADMIN,
     "A tenant's admin roles and clusters.",
-    TENANT,
     result=Result.DOCUMENT,
     cli=Verb("get", "show a tenant"),
 )
-TABLE.add(
+ONE.add(
     "create",
     "PUT",
-    "/{tenant}",
     SUPER_USER,
     "Create a tenant.",
-    TENANT,
     _INFO,
     _ROLES,
     _CLUSTERS,
     cli=Verb("create", "add a tenant"),
     is_written=True,
 )
-TABLE.add(
+ONE.add(
     "update",
     "POST",
-    "/{tenant}",
     TENANT_ADMIN,
     "Change a tenant's admin roles and clusters.",
-    TENANT,
     _INFO,
     _ROLES,
     _CLUSTERS,
     cli=Verb("update", "change a tenant"),
     is_written=True,
 )
-TABLE.add(
+ONE.add(
     "delete",
     "DELETE",
-    "/{tenant}",
     TENANT_ADMIN,
     "Delete a tenant without namespaces, or with them when forced.",
-    TENANT,
     FORCE.asked("with its namespaces and topics", "-f", "--force"),
     cli=Verb("delete", "remove a tenant"),
 )

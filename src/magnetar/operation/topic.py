@@ -64,8 +64,7 @@ _STATS: Final = (
 
 LISTS.add(
     "list",
-    "GET",
-    "/{domain}/{tenant}/{namespace}",
+    "GET /{domain}/{tenant}/{namespace}",
     NAMESPACE_READ,
     "Topics of a namespace, partitions singly: all, a page after a name, or a line for each.",
     _DOMAIN,
@@ -105,8 +104,7 @@ LISTS.compose(
 )
 LISTS.add(
     "count",
-    "GET",
-    "/namespaces/{tenant}/{namespace}/topics/count",
+    "GET /namespaces/{tenant}/{namespace}/topics/count",
     NAMESPACE_READ,
     "How many topics a namespace has, by domain; partitions and system topics count too.",
     result=Result.COUNTS,
@@ -114,8 +112,7 @@ LISTS.add(
 )
 LISTS.add(
     "list_partitioned",
-    "GET",
-    "/{domain}/{tenant}/{namespace}/partitioned",
+    "GET /{domain}/{tenant}/{namespace}/partitioned",
     NAMESPACE_READ,
     "Partitioned topics of a namespace.",
     _DOMAIN,
@@ -128,7 +125,6 @@ LISTS.add(
 TABLE.add(
     "create",
     "PUT",
-    "",
     NAMESPACE_ADMIN,
     "Create a topic without partitions.",
     body("properties", Kind.PROPERTIES, None).asked(*_METADATA, many=True, variable="KEY=VALUE"),
@@ -137,7 +133,6 @@ TABLE.add(
 TABLE.add(
     "delete",
     "DELETE",
-    "",
     NAMESPACE_ADMIN,
     "Delete a topic without partitions, or one partition.",
     _FORCE,
@@ -147,8 +142,7 @@ TABLE.add(
 )
 TABLE.add(
     "create_partitioned",
-    "PUT",
-    "/partitions",
+    "PUT /partitions",
     NAMESPACE_ADMIN,
     "Create a topic with partitions; the body is their number, or number and properties.",
     _COUNT,
@@ -158,16 +152,14 @@ TABLE.add(
 )
 TABLE.add(
     "create_missed_partitions",
-    "POST",
-    "/createMissedPartitions",
+    "POST /createMissedPartitions",
     NAMESPACE_ADMIN,
     "Create the partitions that do not exist yet.",
     cli=Verb("create-missed-partitions", "add the partitions that are missing"),
 )
 TABLE.add(
     "update_partitioned",
-    "POST",
-    "/partitions",
+    "POST /partitions",
     NAMESPACE_ADMIN,
     "Add partitions up to a new number.",
     _COUNT,
@@ -179,8 +171,7 @@ TABLE.add(
 )
 TABLE.add(
     "partitioned_metadata",
-    "GET",
-    "/partitions",
+    "GET /partitions",
     TOPIC_READ,
     "How many partitions a topic has; 0 for one without.",
     flag("may_create", "checkAllowAutoCreation"),
@@ -189,8 +180,7 @@ TABLE.add(
 )
 TABLE.add(
     "delete_partitioned",
-    "DELETE",
-    "/partitions",
+    "DELETE /partitions",
     NAMESPACE_ADMIN,
     "Delete a topic with all its partitions.",
     _FORCE,
@@ -200,8 +190,7 @@ TABLE.add(
 )
 TABLE.add(
     "properties",
-    "GET",
-    "/properties",
+    "GET /properties",
     TOPIC_READ,
     "A topic's properties.",
     result=Result.PROPERTIES,
@@ -209,8 +198,7 @@ TABLE.add(
 )
 TABLE.add(
     "update_properties",
-    "PUT",
-    "/properties",
+    "PUT /properties",
     TOPIC_ADMIN,
     "Add properties, or replace those of the same name.",
     body("properties", Kind.PROPERTIES).asked(
@@ -220,8 +208,7 @@ TABLE.add(
 )
 TABLE.add(
     "remove_property",
-    "DELETE",
-    "/properties",
+    "DELETE /properties",
     TOPIC_ADMIN,
     "Remove one property.",
     query("key", default=REQUIRED).asked("name of the property", "-k", "--key"),
@@ -229,8 +216,7 @@ TABLE.add(
 )
 TABLE.add(
     "stats",
-    "GET",
-    "/stats",
+    "GET /stats",
     TOPIC_READ,
     "Stats of a topic without partitions, or of one partition.",
     *_STATS,
@@ -239,8 +225,7 @@ TABLE.add(
 )
 TABLE.add(
     "partitioned_stats",
-    "GET",
-    "/partitioned-stats",
+    "GET /partitioned-stats",
     TOPIC_READ,
     "Stats over all partitions.",
     flag("per_partition")
@@ -252,8 +237,7 @@ TABLE.add(
 )
 TABLE.add(
     "internal_stats",
-    "GET",
-    "/internalStats",
+    "GET /internalStats",
     TOPIC_READ,
     "The log behind a topic: ledgers and cursors.",
     flag("metadata")
@@ -264,8 +248,7 @@ TABLE.add(
 )
 TABLE.add(
     "partitioned_internal_stats",
-    "GET",
-    "/partitioned-internalStats",
+    "GET /partitioned-internalStats",
     TOPIC_READ,
     "The logs behind all partitions.",
     result=Result.DOCUMENT,
@@ -273,8 +256,7 @@ TABLE.add(
 )
 TABLE.add(
     "internal_info",
-    "GET",
-    "/internal-info",
+    "GET /internal-info",
     TOPIC_READ,
     "What the metadata store keeps of a topic's log.",
     result=Result.DOCUMENT,
@@ -285,8 +267,7 @@ _ROLE: Final = path("role", "name of the role", "-r", "--role")
 
 ACCESS.add(
     "unload",
-    "PUT",
-    "/unload",
+    "PUT /unload",
     TOPIC_ADMIN,
     "Close a topic, so that its clients connect again.",
     cli=Verb("unload", "let the broker go of a topic"),
@@ -294,8 +275,7 @@ ACCESS.add(
 )
 ACCESS.add(
     "permissions",
-    "GET",
-    "/permissions",
+    "GET /permissions",
     TOPIC_ADMIN,
     "What roles may do with a topic.",
     result=Result.GRANTS,
@@ -303,8 +283,7 @@ ACCESS.add(
 )
 ACCESS.add(
     "grant",
-    "POST",
-    "/permissions/{role}",
+    "POST /permissions/{role}",
     TOPIC_ADMIN,
     "Let a role do things with a topic.",
     _ROLE,
@@ -315,8 +294,7 @@ ACCESS.add(
 )
 ACCESS.add(
     "revoke",
-    "DELETE",
-    "/permissions/{role}",
+    "DELETE /permissions/{role}",
     TOPIC_ADMIN,
     "Take a role's permissions on a topic away.",
     _ROLE,

@@ -25,8 +25,7 @@ TABLE: Final = Table("topics", ROOT, TOPIC, for_owner=True)
 
 TABLE.add(
     "last_message_id",
-    "GET",
-    "/lastMessageId",
+    "GET /lastMessageId",
     TOPIC_CONSUME,
     "The id of the last message.",
     result=Result.MESSAGE_ID,
@@ -34,8 +33,7 @@ TABLE.add(
 )
 TABLE.add(
     "message_id_at",
-    "GET",
-    "/messageid/{timestamp}",
+    "GET /messageid/{timestamp}",
     TOPIC_CONSUME,
     "The id of the first message published at or after a time.",
     path("timestamp_ms", kind=Kind.NUMBER, wire="timestamp").asked(
@@ -48,15 +46,13 @@ TABLE.compose(
     "message_id_by_index",
     "The id of a message by its index, where brokers count messages.",
     query("index", Kind.NUMBER, REQUIRED).asked("index of the message", "-i", "--index"),
-    method="GET",
-    path="/getMessageIdByIndex",
+    call="GET /getMessageIdByIndex",
     result=Result.MESSAGE_ID,
     cli=Verb("get-message-id-by-index", "show the id of a message by its index"),
 )
 TABLE.add(
     "read_entry",
-    "GET",
-    "/ledger/{ledger}/entry/{entry}",
+    "GET /ledger/{ledger}/entry/{entry}",
     TOPIC_CONSUME,
     "One entry.",
     path("ledger_id", "its ledger", "-l", "--ledgerId", kind=Kind.NUMBER, wire="ledger"),
@@ -67,8 +63,7 @@ TABLE.add(
 )
 TABLE.add(
     "examine",
-    "GET",
-    "/examinemessage",
+    "GET /examinemessage",
     TOPIC_CONSUME,
     "The nth entry from the start or the end.",
     query("initial_position", default="latest").asked(
@@ -83,8 +78,7 @@ TABLE.add(
 )
 TABLE.add(
     "backlog_size",
-    "PUT",
-    "/backlogSize",
+    "PUT /backlogSize",
     TOPIC_CONSUME,
     "How many bytes were published after a message id.",
     body("position", Kind.MESSAGE_ID).asked(
@@ -96,8 +90,7 @@ TABLE.add(
 )
 TABLE.add(
     "terminate",
-    "POST",
-    "/terminate",
+    "POST /terminate",
     TOPIC_ADMIN,
     "Let nothing more be published; the answer is the last message id.",
     result=Result.MESSAGE_ID,
@@ -106,8 +99,7 @@ TABLE.add(
 )
 TABLE.add(
     "terminate_partitioned",
-    "POST",
-    "/terminate/partitions",
+    "POST /terminate/partitions",
     TOPIC_ADMIN,
     "Let nothing more be published to any partition.",
     result=Result.MESSAGE_IDS,
@@ -116,16 +108,14 @@ TABLE.add(
 )
 TABLE.add(
     "compact",
-    "PUT",
-    "/compaction",
+    "PUT /compaction",
     TOPIC_ADMIN,
     "Start to compact a topic.",
     cli=Verb("compact", "start a compaction"),
 )
 TABLE.add(
     "compaction_status",
-    "GET",
-    "/compaction",
+    "GET /compaction",
     TOPIC_ADMIN,
     "How the last compaction went.",
     result=Result.DOCUMENT,
@@ -133,8 +123,7 @@ TABLE.add(
 )
 TABLE.add(
     "offload",
-    "PUT",
-    "/offload",
+    "PUT /offload",
     TOPIC_ADMIN,
     "Move old data to long-term storage; there is none yet.",
     body("until", Kind.MESSAGE_ID)._replace(missing="messageId is null"),
@@ -150,8 +139,7 @@ TABLE.compose(
 )
 TABLE.add(
     "offload_status",
-    "GET",
-    "/offload",
+    "GET /offload",
     TOPIC_ADMIN,
     "How the last offload went.",
     result=Result.DOCUMENT,
@@ -159,16 +147,14 @@ TABLE.add(
 )
 TABLE.add(
     "trim",
-    "POST",
-    "/trim",
+    "POST /trim",
     TOPIC_ADMIN,
     "Remove what nobody needs any more.",
     cli=Verb("trim-topic", "drop what nobody needs"),
 )
 TABLE.add(
     "truncate",
-    "DELETE",
-    "/truncate",
+    "DELETE /truncate",
     TOPIC_ADMIN,
     "Acknowledge and remove everything.",
     cli=Verb("truncate", "drop everything stored"),
