@@ -8,13 +8,13 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
+from magnetar.admin.connection import HttpSlots
 from magnetar.admin.gate import check_access, find_elsewhere
 from magnetar.admin.limit import check_parts, check_payload
 from magnetar.admin.origin import check_host, check_origin
-from magnetar.admin.request import Call, Request, decode_body, parse_query
+from magnetar.admin.request import Call, decode_body, parse_query
 from magnetar.admin.response import SUBJECT, Response, json_response, refusal
 from magnetar.admin.route import Found, Route, Router, WrongMethod
-from magnetar.admin.slot import HttpSlots
 from magnetar.broker.administration.scalable import on_refused
 from magnetar.broker.administration.web import Administration
 from magnetar.errors import (
@@ -102,16 +102,17 @@ class Application:
                     return refusal(HTTPStatus.METHOD_NOT_ALLOWED, reason, (("allow", names),))
                 case Found():
                     query = bytes(scope["query_string"]).decode("latin-1")
-                    request = Request(
-                        method=method,
+                    call = Call(
                         path=path,
-                        query=parse_query(query),
+                        query_text=query,
+                        parts=found.parts,
+                        queries=parse_query(query),
                         headers=headers,
                         caller=caller,
                         is_tls=scope.get("scheme") == "https",
                         address="/{}:{}".format(*scope.get("client") or ("unknown", 0)),
                     )
-                    return await self._call(found, request, receive, query)
+                    return await self._call(found.route, call, receive)
         except Unauthenticated as error:
             _log.warning("authentication failed", path=path, reason=error.sentence)
             return refusal(HTTPStatus.UNAUTHORIZED, error.sentence, _CHALLENGE)
@@ -164,17 +165,16 @@ class Application:
             raise BodyRefused(HTTPStatus.REQUEST_TIMEOUT, reason) from None
         return bytes(body)
 
-    async def _call(self, found: Found, request: Request, receive: Receive, query: str) -> Response:
+    async def _call(self, route: Route, call: Call, receive: Receive) -> Response:
         """Whoever may not make the call, or asks the wrong broker, is told so before the body is
         read.
         """
-        route, call, limits = found.route, Call(request, found.parts), self._api.web.limits
-        row, body = route.row, route.body
-        check_parts(limits, found.parts)
+        row, body, limits = route.row, route.body, self._api.web.limits
+        check_parts(limits, call.parts)
         assert row.need is not None, f"{row.name} is for nobody"
         await check_access(self._api, row.need, call)
         if row.for_owner and self._api.service.ownership.is_shared:
-            elsewhere = await find_elsewhere(self._api, call, query)
+            elsewhere = await find_elsewhere(self._api, call)
             if elsewhere is not None:
                 return elsewhere
         content = await self._read_body(receive)
@@ -192,10 +192,10 @@ class Application:
             on_refused(
                 self._api.service,
                 refused,
-                path=request.path,
-                address=request.address,
-                version=request.headers.get("user-agent", ""),
-                caller=request.caller,
+                path=call.path,
+                address=call.address,
+                version=call.headers.get("user-agent", ""),
+                caller=call.caller,
             )
             raise
         if isinstance(answer, Response):

@@ -46,7 +46,7 @@ _QUERY_KINDS: Final[Mapping[Kind, type[bool] | type[int] | type[str]]] = {
     Kind.NUMBER: int,
 }
 _BY_TYPE: Final[Mapping[object, Read]] = {
-    Caller: lambda call: call.request.caller,
+    Caller: lambda call: call.caller,
     TopicName: lambda call: call.topic,
     TopicDomain: lambda call: call.domain,
     NamespaceName: lambda call: call.namespace,
@@ -157,7 +157,7 @@ def _query_reader(parameter: Parameter, kind: object) -> Read:
         if found == "" and not parameter.is_required:
             found = None
         if found is None and header:
-            found = call.request.headers.get(header)
+            found = call.headers.get(header)
         if missing and found in (None, ""):
             raise BadRequest(missing)
         return default if found is None else found

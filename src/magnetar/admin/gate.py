@@ -19,7 +19,7 @@ async def check_access(api: Administration, need: Need, call: Call) -> None:
         return
     target = target_of(need, call)
     try:
-        await api.access.check(call.request.caller, need, target)
+        await api.access.check(call.caller, need, target)
     except (Forbidden, Unauthorized):
         if target.tenant_name is not None and need.scope is not Scope.SUPER_USER:
             await api.access.require_tenant(target.tenant_name)
@@ -45,10 +45,10 @@ def _subscription(call: Call) -> str | None:
     return call.subscription if "subscription" in call.parts else None
 
 
-async def find_elsewhere(api: Administration, call: Call, query: str) -> Response | None:
+async def find_elsewhere(api: Administration, call: Call) -> Response | None:
     """A redirect to the broker that owns the namespace, unless it is this one."""
-    web_url = await lookup.find_elsewhere(api.service, call.namespace, tls=call.request.is_tls)
+    web_url = await lookup.find_elsewhere(api.service, call.namespace, tls=call.is_tls)
     if web_url is None:
         return None
-    place = f"{web_url}{call.request.path}" + (f"?{query}" if query else "")
+    place = f"{web_url}{call.path}" + (f"?{call.query_text}" if call.query_text else "")
     return Response(HTTPStatus.TEMPORARY_REDIRECT, headers=(("location", place),))

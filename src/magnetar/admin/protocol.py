@@ -10,8 +10,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from magnetar.admin.application import CERTIFICATE_NAME, IS_BODY_WHOLE
-from magnetar.admin.linger import LingeringTransport
-from magnetar.admin.slot import HttpSlots
+from magnetar.admin.connection import HttpSlots, LingeringTransport
 from magnetar.broker.administration.web import WebLimit
 from magnetar.model.certificate import common_name
 
@@ -33,28 +32,26 @@ class HttpProtocol(HttpToolsProtocol):
         """Ends a TLS handshake that is under way."""
         self._limit = limit
         self._slots = slots
-        self.is_connected = False
-        """Whether the connection was made, be it gone by now."""
         self._linger: LingeringTransport
         self._head_bytes = 0
         self._is_in_head = True
-        self._is_too_large = False
-        self._has_wish = False
         self._too_slow: asyncio.TimerHandle | None = None
-        self._too_deaf: asyncio.TimerHandle | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the connection was made, be it gone by now."""
+        return self.transport is not None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        idle_s = self._limit.idle_s_max
-        self._linger = LingeringTransport(transport, self.loop, linger_s=idle_s)
-        self.is_connected = True
+        self._linger = LingeringTransport(transport, self.loop, idle_s_max=self._limit.idle_s_max)
         super().connection_made(cast(asyncio.Transport, self._linger))
         self._watch_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._unwatch_head()
-        self._unwatch_reader()
         super().connection_lost(exc)
         self._linger.on_lost()
+        self._slots.unread.forget(self._linger)
         self._slots.leave(self)
 
     def evict(self) -> None:
@@ -70,8 +67,11 @@ class HttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         try:
             self._feed(data)
-        except httptools.HttpParserError:
-            self.send_400_response("Invalid HTTP request received.")
+        except httptools.HttpParserError as error:
+            if isinstance(error.__context__, HeadTooLarge):
+                self._refuse()
+            else:
+                self.send_400_response("Invalid HTTP request received.")
             return
         if self._is_in_head:
             self._head_bytes += len(data)
@@ -90,7 +90,6 @@ class HttpProtocol(HttpToolsProtocol):
                 head = self._head_without_wish()
                 data = head + data[wish.args[0] :]
                 self.parser = httptools.HttpRequestParser(self)
-                self._has_wish = False
 
     def _head_without_wish(self) -> bytes:
         method, version = self.parser.get_method(), self.parser.get_http_version()
@@ -121,10 +120,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._unwatch_head()
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if size > self._limit.header_bytes_max:
-            self._is_too_large = True
             raise HeadTooLarge
-        self._has_wish = self.parser.should_upgrade()
-        if self._has_wish:
+        if self.parser.should_upgrade():
             return
         self._slots.on_request(self)
         super().on_headers_complete()
@@ -132,7 +129,7 @@ class HttpProtocol(HttpToolsProtocol):
         extensions[IS_BODY_WHOLE] = lambda: not cycle.more_body
 
     def on_message_complete(self) -> None:
-        if not self._has_wish:
+        if not self.parser.should_upgrade():
             self._linger.is_request_whole = True
             super().on_message_complete()
 
@@ -141,52 +138,25 @@ class HttpProtocol(HttpToolsProtocol):
         if not self.pipeline:
             self._slots.on_answer(self)
 
-    def send_400_response(self, msg: str) -> None:
-        """What the parser does not understand; or what it was not allowed to take."""
-        if self._is_too_large:
-            self._refuse()
-        else:
-            super().send_400_response(msg)
-
     def _refuse(self) -> None:
         self.transport.write(_TOO_LARGE)
         self.transport.close()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._watch_reader()
+        self._linger.watch_reader()
         self._slots.unread.check_total(self._linger)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._unwatch_reader()
-
-    def _watch_reader(self) -> None:
-        """A peer that reads nothing at all for long is not waited for."""
-        unread = self._linger.unread_bytes
-        self._too_deaf = self.loop.call_later(self._limit.idle_s_max, self._on_too_deaf, unread)
-
-    def _unwatch_reader(self) -> None:
-        if self._too_deaf is not None:
-            self._too_deaf.cancel()
-            self._too_deaf = None
-            self._slots.unread.forget(self._linger)
-
-    def _on_too_deaf(self, unread_before: int) -> None:
-        if self._linger.unread_bytes < unread_before:
-            self._watch_reader()
-        else:
-            self.evict()
+        self._linger.unwatch_reader()
+        self._slots.unread.forget(self._linger)
 
     def _watch_head(self) -> None:
         """From the connection on, for the first request."""
-        self._too_slow = self.loop.call_later(self._limit.idle_s_max, self._on_too_slow)
+        self._too_slow = self.loop.call_later(self._limit.idle_s_max, self.evict)
 
     def _unwatch_head(self) -> None:
         if self._too_slow is not None:
             self._too_slow.cancel()
             self._too_slow = None
-
-    def _on_too_slow(self) -> None:
-        self._too_slow = None
-        self.evict()

@@ -26,32 +26,20 @@ _LONG_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """One request; `path` is still percent-encoded, header names are in lower case."""
+class Call:
+    """A request that found its route: what its path, query, headers and body say.
 
-    method: str
+    `path` and `parts` are still percent-encoded, header names are in lower case.
+    """
+
     path: str
-    query: Mapping[str, tuple[str, ...]]
+    query_text: str
+    parts: Mapping[str, str]
+    queries: Mapping[str, tuple[str, ...]]
     headers: Mapping[str, str]
     caller: Caller = NOBODY
     is_tls: bool = False
     address: str = ""
-
-
-def parse_query(text: str) -> dict[str, tuple[str, ...]]:
-    try:
-        found = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=1000)
-    except ValueError as error:  # bytes that are no UTF-8, or too many fields
-        raise BadRequest(f"the query cannot be read: {error}") from None
-    return {name: tuple(values) for name, values in found.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request that found its route: what the path named, and the decoded body."""
-
-    request: Request
-    parts: Mapping[str, str]
     payload: Any = None
 
     # What the path says
@@ -112,7 +100,7 @@ class Call:
 
     # What the query says
     def values(self, name: str) -> tuple[str, ...]:
-        return self.request.query.get(name, ())
+        return self.queries.get(name, ())
 
     def query(self, name: str) -> str | None:
         values = self.values(name)
@@ -141,6 +129,14 @@ class Call:
             return msgspec.convert(text, schema, strict=False)
         except msgspec.ValidationError as error:
             raise _unfit(name, str(error)) from None
+
+
+def parse_query(text: str) -> dict[str, tuple[str, ...]]:
+    try:
+        found = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=1000)
+    except ValueError as error:  # bytes that are no UTF-8, or too many fields
+        raise BadRequest(f"the query cannot be read: {error}") from None
+    return {name: tuple(values) for name, values in found.items()}
 
 
 def _parse_integer(name: str, text: str) -> int:

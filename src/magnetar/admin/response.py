@@ -65,7 +65,7 @@ async def list_response(listing: Listing, call: Call) -> Response:
 def _wants_lines(call: Call) -> bool:
     asked = call.query(FORMAT)
     if not asked:
-        return NDJSON in call.request.headers.get("accept", "").lower()
+        return NDJSON in call.headers.get("accept", "").lower()
     if asked.lower() not in _FORMATS:
         raise BadRequest(f"{FORMAT} is one of {', '.join(_FORMATS)}, not {asked!r}")
     return asked.lower() == "ndjson"

@@ -12,6 +12,9 @@ from magnetar.model.name import TopicDomain
 from magnetar.operation.row import Operation, Parameter
 
 Handler: TypeAlias = Callable[[Administration, Call], Awaitable[object]]
+_Shape: TypeAlias = tuple[str | None, ...]
+"""The components of a path, None for those that are variable."""
+_Mask: TypeAlias = tuple[bool, ...]
 
 _SUFFIXES: Final[Mapping[TopicDomain, str]] = {
     TopicDomain.PERSISTENT: "",
@@ -55,13 +58,6 @@ def spread(operation: Operation) -> Iterator[Operation]:
             yield operation._replace(name=name, path=path)
 
 
-@dataclass(slots=True)
-class _Node:
-    literal: dict[str, _Node] = field(default_factory=dict)
-    variable: _Node | None = None
-    routes: dict[str, Route] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True)
 class Found:
     route: Route
@@ -81,50 +77,34 @@ class Router:
     """
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        self._root = _Node()
+        self._routes: dict[_Shape, dict[str, Route]] = {}
         for route in routes:
-            self._add(route)
-
-    def _add(self, route: Route) -> None:
-        node, method = self._root, route.row.method
-        for component in _split(route.row.path):
-            if component.startswith("{"):
-                if node.variable is None:
-                    node.variable = _Node()
-                node = node.variable
-            else:
-                node = node.literal.setdefault(component, _Node())
-        assert method not in node.routes, f"{method} {route.row.path} stands twice"
-        node.routes[method] = route
+            method, components = route.row.method, _split(route.row.path)
+            shape = tuple(None if each.startswith("{") else each for each in components)
+            methods = self._routes.setdefault(shape, {})
+            assert method not in methods, f"{method} {route.row.path} stands twice"
+            methods[method] = route
+        self._masks: dict[int, list[_Mask]] = {}
+        """Which components are variable, by how many there are; the most literal first."""
+        for mask in sorted({tuple(each is None for each in shape) for shape in self._routes}):
+            self._masks.setdefault(len(mask), []).append(mask)
 
     def find(self, method: str, path: str) -> Found | WrongMethod | None:
         components = _split(path)
         allowed: set[str] = set()
-        for node in _matches(self._root, components):
-            route = node.routes.get(method)
-            if route is None and method == "HEAD":
-                route = node.routes.get("GET")
+        for mask in self._masks.get(len(components), ()):
+            pairs = zip(components, mask, strict=True)
+            shape = tuple(None if each and is_variable else each for each, is_variable in pairs)
+            methods = self._routes.get(shape, {})
+            route = methods.get(method) or (methods.get("GET") if method == "HEAD" else None)
             if route is not None:
                 return Found(route, _name_parts(route.row, components))
-            allowed.update(node.routes)
+            allowed.update(methods)
         return WrongMethod(tuple(sorted(allowed))) if allowed else None
 
 
 def _split(path: str) -> list[str]:
     return path.rstrip("/").split("/")[1:]
-
-
-def _matches(node: _Node, components: list[str], index: int = 0) -> Iterator[_Node]:
-    if index == len(components):
-        if node.routes:
-            yield node
-        return
-    component = components[index]
-    following = node.literal.get(component)
-    if following is not None:
-        yield from _matches(following, components, index + 1)
-    if node.variable is not None and component:
-        yield from _matches(node.variable, components, index + 1)
 
 
 def _name_parts(row: Operation, components: list[str]) -> dict[str, str]:

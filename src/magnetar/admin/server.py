@@ -13,8 +13,8 @@ from typing import Final
 import uvicorn
 
 from magnetar.admin.application import Application
+from magnetar.admin.connection import HttpSlots
 from magnetar.admin.protocol import HttpProtocol
-from magnetar.admin.slot import HttpSlots
 from magnetar.broker.administration.web import WebLimit
 from magnetar.errors import ServiceNotReady
 from magnetar.runtime.accept import accepting, attach

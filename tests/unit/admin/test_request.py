@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from magnetar.admin.request import Call, Request, decode_body, parse_query
+from magnetar.admin.request import Call, decode_body, parse_query
 from magnetar.errors import BadRequest, BrokerError
 from magnetar.model.policy import Policies, RetentionPolicies
 
@@ -18,7 +18,7 @@ JSON_VALUES = st.recursive(
 
 
 def call(query: str = "", **parts: str) -> Call:
-    return Call(Request("GET", "/", parse_query(query), {}), parts)
+    return Call("/", query, parts, parse_query(query), {})
 
 
 @pytest.mark.parametrize("body", [b"", b" \n", b"null"])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.admin.slot import HttpSlots
+from magnetar.admin.connection import HttpSlots
 from magnetar.broker.unread import UnreadBytes
 from magnetar.errors import ServiceNotReady
 from magnetar.model.limit import Limits
