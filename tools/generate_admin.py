@@ -12,7 +12,6 @@ import ast
 import builtins
 import importlib
 import inspect
-import subprocess
 import sys
 import textwrap
 import types
@@ -222,27 +221,10 @@ def render() -> str:
         f"from {module} import {name}\n" if name else f"import {module}\n"
         for module, name in sorted(writer.imports)
     )
-    text = f"{HEAD}{imports}\n\n{body}"
-    for command in (["check", "--quiet", "--select", "I", "--fix"], ["format", "--quiet"]):
-        text = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(TARGET), "-"],
-            input=text,
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=ROOT,
-        ).stdout
-    return text
-
-
-def main() -> None:
-    text = render()
-    if "--check" in sys.argv[1:]:
-        if not TARGET.exists() or TARGET.read_text() != text:
-            raise SystemExit(f"{TARGET.name} is not what tools/generate_admin.py writes")
-        return
-    TARGET.write_text(text)
+    return f"{HEAD}{imports}\n\n{body}"
 
 
 if __name__ == "__main__":
-    main()
+    from output import finish, tidy
+
+    finish({TARGET: tidy(render(), TARGET, "I")})

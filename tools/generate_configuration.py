@@ -7,7 +7,6 @@ python tools/generate_configuration.py --check   fail when they are not what wou
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -90,17 +89,7 @@ def render_page(page: str) -> str:
     )
 
 
-def main(*, check: bool) -> None:
-    for path, text in (
-        (ATTRIBUTES, render_attributes()),
-        (PAGE, render_page(PAGE.read_text())),
-    ):
-        if not check:
-            path.write_text(text)
-        elif path.read_text() != text:
-            name = path.relative_to(ROOT)
-            raise SystemExit(f"{name} is not what tools/generate_configuration.py writes")
-
-
 if __name__ == "__main__":
-    main(check=sys.argv[1:] == ["--check"])
+    from output import finish
+
+    finish({ATTRIBUTES: render_attributes(), PAGE: render_page(PAGE.read_text())})

@@ -1,4 +1,8 @@
-"""Write the table of docs/limits.md from that of the code (`magnetar.model.limit`)."""
+"""Write the table of docs/limits.md from that of the code (`magnetar.model.limit`).
+
+python tools/generate_limits.py           write it
+python tools/generate_limits.py --check   fail when it is not what would be written
+"""
 
 from __future__ import annotations
 
@@ -50,9 +54,7 @@ def render(page: str) -> str:
     return page[: page.index(HEAD)] + HEAD + "".join(lines)
 
 
-def main() -> None:
-    PAGE.write_text(render(PAGE.read_text()))
-
-
 if __name__ == "__main__":
-    main()
+    from output import finish
+
+    finish({PAGE: render(PAGE.read_text())})

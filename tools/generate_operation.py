@@ -9,8 +9,6 @@ Rows that say `is_written` are left out: their methods do more, and are written 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -201,28 +199,7 @@ def write_path(operation: Operation) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: f"{{format_path({names[found[1]]})}}", path)
 
 
-def render() -> str:
-    text = write_module(all_operations())
-    for command in (["check", "--quiet", "--select", "F401", "--fix"], ["format", "--quiet"]):
-        text = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(TARGET), "-"],
-            input=text,
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=ROOT,
-        ).stdout
-    return text
-
-
-def main() -> None:
-    text = render()
-    if "--check" in sys.argv[1:]:
-        if not TARGET.exists() or TARGET.read_text() != text:
-            raise SystemExit(f"{TARGET.name} is not what tools/generate_operation.py writes")
-        return
-    TARGET.write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    from output import finish, tidy
+
+    finish({TARGET: tidy(write_module(all_operations()), TARGET, "F401")})

@@ -10,7 +10,6 @@ import ast
 import enum
 import inspect
 import re
-import sys
 import textwrap
 import typing
 from collections.abc import Iterable, Iterator
@@ -216,14 +215,7 @@ def render() -> str:
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
-def main() -> None:
-    text = render()
-    if "--check" in sys.argv[1:]:
-        if PAGE.read_text() != text:
-            raise SystemExit("docs/reference.md is not what tools/generate_reference.py writes")
-        return
-    PAGE.write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    from output import finish
+
+    finish({PAGE: render()})

@@ -6,7 +6,6 @@ python tools/generate_unsupported.py --check   fail when it is not what would be
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from magnetar.admin.unsupported import load_rows
@@ -32,8 +31,6 @@ def render(page: str) -> str:
 
 
 if __name__ == "__main__":
-    written = PAGE.read_text()
-    if sys.argv[1:] != ["--check"]:
-        PAGE.write_text(render(written))
-    elif written != render(written):
-        raise SystemExit("docs/unsupported.md is not what tools/generate_unsupported.py writes")
+    from output import finish
+
+    finish({PAGE: render(PAGE.read_text())})
