@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from magnetar.client.admin.namespace import AsyncNamespaceAdmin
+from magnetar.client.admin.composed import AsyncNamespaceAdmin, AsyncTenantAdmin, AsyncTopicAdmin
 from magnetar.client.admin.network import Network, SocketNetwork, iterate, run
 from magnetar.client.admin.operation import (
     AsyncBrokerAdmin,
@@ -17,8 +17,6 @@ from magnetar.client.admin.operation import (
 )
 from magnetar.client.admin.policy import AsyncTopicPolicyAdmin
 from magnetar.client.admin.service import AsyncAdmin
-from magnetar.client.admin.tenant import AsyncTenantAdmin
-from magnetar.client.admin.topic import AsyncTopicAdmin
 from magnetar.client.admin.transport import Document, Documents, Grants, Ids, Names
 from magnetar.client.admin.value import StoredEntry, Version, Versions
 from magnetar.client.authentication import Authentication
@@ -391,6 +389,9 @@ class TopicAdmin:
             self._inner.list(namespace, domain=domain, bundle=bundle, include_system=include_system)
         )
 
+    def list_partitioned(self, namespace: str, *, include_system: bool = False) -> Names:
+        return run(self._inner.list_partitioned(namespace, include_system=include_system))
+
     def stream(
         self,
         namespace: str,
@@ -438,9 +439,6 @@ class TopicAdmin:
                 after=after,
             )
         )
-
-    def list_partitioned(self, namespace: str, *, include_system: bool = False) -> Names:
-        return run(self._inner.list_partitioned(namespace, include_system=include_system))
 
     def create_partitioned(
         self, topic: str, partitions: int, *, properties: Mapping[str, str] | None = None

@@ -5,7 +5,11 @@ from __future__ import annotations
 import ssl
 from typing import Self
 
-from magnetar.client.admin.namespace import AsyncNamespaceAdmin
+from magnetar.client.admin.composed import (
+    AsyncNamespaceAdmin,
+    AsyncTenantAdmin,
+    AsyncTopicAdmin,
+)
 from magnetar.client.admin.network import Network
 from magnetar.client.admin.operation import (
     AsyncBrokerAdmin,
@@ -15,8 +19,6 @@ from magnetar.client.admin.operation import (
     AsyncSubscriptionAdmin,
 )
 from magnetar.client.admin.policy import AsyncTopicPolicyAdmin
-from magnetar.client.admin.tenant import AsyncTenantAdmin
-from magnetar.client.admin.topic import AsyncTopicAdmin
 from magnetar.client.admin.transport import Transport
 from magnetar.client.authentication import Authentication, TokenAuthentication
 from magnetar.client.error import ConfigurationError
