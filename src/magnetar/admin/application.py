@@ -8,11 +8,11 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
+from magnetar.admin.body import check_payload, decode_body
 from magnetar.admin.connection import HttpSlots
 from magnetar.admin.gate import check_access, find_elsewhere
-from magnetar.admin.limit import check_parts, check_payload
 from magnetar.admin.origin import check_host, check_origin
-from magnetar.admin.request import Call, decode_body, parse_query
+from magnetar.admin.request import Call, check_parts, parse_query
 from magnetar.admin.response import SUBJECT, Response, json_response, refusal
 from magnetar.admin.route import Found, Route, Router, WrongMethod
 from magnetar.broker.administration.scalable import on_refused

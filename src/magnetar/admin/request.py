@@ -1,19 +1,18 @@
-"""What a client asked: method, raw path, query and body, read leniently."""
+"""What a client asked, as far as it stands in the path, the query and the headers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Final, get_args
+from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
 import msgspec
 
-from magnetar.admin.unknown_field import find_unknown, is_struct
-from magnetar.errors import BadRequest, BrokerError, InvalidName, PreconditionFailed
+from magnetar.admin.body import unfit
+from magnetar.errors import BadRequest, InvalidName, PreconditionFailed
 from magnetar.model.caller import NOBODY, Caller
-from magnetar.model.document import decode_json
+from magnetar.model.limit import Limits, check_local, check_text
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
 from magnetar.model.subscription import check_subscription_name
 from magnetar.operation.policy import describe_missing
@@ -23,6 +22,14 @@ _FALSE: Final = frozenset(("false", "0", "no", ""))
 _SLASHED: Final = (TopicDomain.TOPIC, TopicDomain.SEGMENT)
 """The kinds of topic whose local name may hold slashes."""
 _LONG_MAX: Final = 2**63 - 1
+_PARTS: Final[Mapping[str, str]] = {
+    "tenant": "tenant_name_bytes",
+    "cluster": "tenant_name_bytes",
+    "namespace": "namespace_name_bytes",
+    "subscription": "subscription_name_bytes",
+    "key": "property_key_bytes",
+}
+"""The row of the table of limits that each keeps to, if not `text_bytes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +135,7 @@ class Call:
         try:
             return msgspec.convert(text, schema, strict=False)
         except msgspec.ValidationError as error:
-            raise _unfit(name, str(error)) from None
+            raise unfit(name, str(error)) from None
 
 
 def parse_query(text: str) -> dict[str, tuple[str, ...]]:
@@ -149,55 +156,11 @@ def _parse_integer(name: str, text: str) -> int:
     return value
 
 
-def decode_body(body: bytes, schema: Any, *, policy: str = "", strict: bool = False) -> Any:
-    """Read JSON as `schema`; nothing, blanks and `null` are all None.
-
-    Tools are not strict and neither is this: a null field is a missing one, an empty text is no
-    choice among several, and numbers and booleans may come inside quotes. Fields that the schema
-    does not have are ignored where they are not a misspelling, and refused all when `strict`.
-    """
-    if not body.strip():
-        return None
-    try:
-        written = decode_json(body)
-        reason = find_unknown(written, schema, strict=strict)
-        if reason is not None:
-            raise _unfit(policy, reason)
-        value = _without_nulls(written)
-        if value is None:
-            return None
-        read = msgspec.convert(_without_blank_choices(value, schema), schema, strict=False)
-        msgspec.json.encode(read)
-    except msgspec.ValidationError as error:
-        raise _unfit(policy, str(error)) from None
-    except msgspec.DecodeError as error:
-        raise BadRequest(f"The body is not JSON: {error}") from None
-    except (OverflowError, RecursionError):
-        raise _unfit(policy, "a number or its depth is beyond all limits") from None
-    return read
-
-
-def _unfit(policy: str, reason: str) -> BrokerError:
-    if policy:
-        return PreconditionFailed(f"Invalid value for {policy}: {reason}")
-    return BadRequest(f"The body does not fit: {reason}")
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
-    return value
-
-
-def _without_blank_choices(value: Any, schema: Any) -> Any:
-    if not (isinstance(value, dict) and is_struct(schema)):
-        return value
-    choices = {
-        field.encode_name for field in msgspec.structs.fields(schema) if _is_choice(field.type)
-    }
-    return {key: each for key, each in value.items() if each != "" or key not in choices}
-
-
-def _is_choice(kind: Any) -> bool:
-    kinds = get_args(kind) or (kind,)
-    return any(isinstance(each, type) and issubclass(each, Enum) for each in kinds)
+def check_parts(limits: Limits, parts: Mapping[str, str]) -> None:
+    """The components of a path, still percent-encoded, by the names that the route gives them."""
+    for name, part in parts.items():
+        text = unquote(part, errors="replace")
+        if name == "topic":
+            check_local(limits, text)
+        else:
+            check_text(limits, _PARTS.get(name, "text_bytes"), text)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from magnetar.admin.request import Call, decode_body, parse_query
+from magnetar.admin.body import decode_body
+from magnetar.admin.request import Call, parse_query
 from magnetar.errors import BadRequest, BrokerError
 from magnetar.model.policy import Policies, RetentionPolicies
 

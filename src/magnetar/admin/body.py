@@ -1,4 +1,4 @@
-"""Fields of a body that its schema does not have: misspelled, or of another release.
+"""The body of a request: read leniently, with limits for its texts and a word about its fields.
 
 Pulsar ignores every unknown field, and clients of other releases count on that: what they send
 besides is of no concern here. A misspelled field is the same to a parser, but what it was meant to
@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
+from functools import partial
 from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 import msgspec
 
-from magnetar.errors import nearest
+from magnetar.errors import BadRequest, BrokerError, PreconditionFailed, nearest
+from magnetar.model.document import decode_json
+from magnetar.model.limit import Limits, check_properties, check_text, check_topic
 
 _UNKNOWN_MAX: Final = 32
 """Comparing names takes time; no client sends so many fields of another release."""
@@ -27,6 +30,87 @@ _SENT_BY_CLIENTS: Final = frozenset({"maxDelayInMillis"})
 _SCALARS: Final = (bool, int, float, str)
 
 
+def decode_body(body: bytes, schema: Any, *, policy: str = "", strict: bool = False) -> Any:
+    """Read JSON as `schema`; nothing, blanks and `null` are all None.
+
+    Tools are not strict and neither is this: a null field is a missing one, an empty text is no
+    choice among several, and numbers and booleans may come inside quotes. Fields that the schema
+    does not have are ignored where they are not a misspelling, and refused all when `strict`.
+    """
+    if not body.strip():
+        return None
+    try:
+        written = decode_json(body)
+        reason = find_unknown(written, schema, strict=strict)
+        if reason is not None:
+            raise unfit(policy, reason)
+        value = _without_nulls(written)
+        if value is None:
+            return None
+        read = msgspec.convert(_without_blank_choices(value, schema), schema, strict=False)
+        msgspec.json.encode(read)
+    except msgspec.ValidationError as error:
+        raise unfit(policy, str(error)) from None
+    except msgspec.DecodeError as error:
+        raise BadRequest(f"The body is not JSON: {error}") from None
+    except (OverflowError, RecursionError):
+        raise unfit(policy, "a number or its depth is beyond all limits") from None
+    return read
+
+
+def unfit(policy: str, reason: str) -> BrokerError:
+    if policy:
+        return PreconditionFailed(f"Invalid value for {policy}: {reason}")
+    return BadRequest(f"The body does not fit: {reason}")
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return value
+
+
+def _without_blank_choices(value: Any, schema: Any) -> Any:
+    if not (isinstance(value, dict) and _is_struct(schema)):
+        return value
+    choices = {
+        field.encode_name for field in msgspec.structs.fields(schema) if _is_choice(field.type)
+    }
+    return {key: each for key, each in value.items() if each != "" or key not in choices}
+
+
+def _is_choice(kind: Any) -> bool:
+    kinds = get_args(kind) or (kind,)
+    return any(isinstance(each, type) and issubclass(each, Enum) for each in kinds)
+
+
+# Limits
+def check_payload(limits: Limits, payload: object, text_limit: str) -> None:
+    """Every text of a decoded body keeps to the row `text_limit`, unless its key says more."""
+    if payload is not None:
+        is_properties = isinstance(payload, dict)
+        _check_value(limits, msgspec.to_builtins(payload), text_limit, is_properties=is_properties)
+
+
+def _check_value(limits: Limits, value: Any, text_limit: str, *, is_properties: bool) -> None:
+    again = partial(_check_value, limits, text_limit=text_limit)
+    match value:
+        case str():
+            check_text(limits, text_limit, value)
+        case list():
+            for each in value:
+                again(each, is_properties=False)
+        case dict():
+            if is_properties and all(isinstance(each, str) for each in value.values()):
+                check_properties(limits, value.items())
+            for key, each in value.items():
+                check_text(limits, "property_value_bytes", key)
+                if key == "topic" and isinstance(each, str):
+                    check_topic(limits, each)
+                again(each, is_properties=key == "properties" and text_limit != "schema_bytes")
+
+
+# Unknown fields
 def find_unknown(value: Any, schema: Any, *, strict: bool = False) -> str | None:
     """Why a decoded body is refused for its unknown fields, as a sentence; None when it is not.
 
@@ -37,7 +121,7 @@ def find_unknown(value: Any, schema: Any, *, strict: bool = False) -> str | None
 
 def _find(value: Any, schema: Any, strict: bool) -> Iterator[str]:
     origin, parts = get_origin(schema), get_args(schema)
-    if is_struct(schema):
+    if _is_struct(schema):
         if isinstance(value, dict):
             yield from _find_in_object(value, schema, strict)
     elif not _has_struct(schema):
@@ -86,12 +170,12 @@ def _show(name: str) -> str:
     return repr(name if len(name) <= _SHOWN_MAX else name[:_SHOWN_MAX] + "…")
 
 
-def is_struct(schema: Any) -> bool:
+def _is_struct(schema: Any) -> bool:
     return isinstance(schema, type) and issubclass(schema, msgspec.Struct)
 
 
 def _has_struct(schema: Any) -> bool:
-    return is_struct(schema) or any(_has_struct(each) for each in get_args(schema))
+    return _is_struct(schema) or any(_has_struct(each) for each in get_args(schema))
 
 
 def _is_optional(kind: Any) -> bool:

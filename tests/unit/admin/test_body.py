@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.admin.request import decode_body
+from magnetar.admin.body import decode_body, find_unknown
 from magnetar.admin.table import all_routes
-from magnetar.admin.unknown_field import find_unknown
 from magnetar.errors import BadRequest, PreconditionFailed
 from magnetar.model.autoscale import AutoScaleOverride
 from magnetar.model.policy import (
