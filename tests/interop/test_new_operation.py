@@ -1,4 +1,4 @@
-"""An operation is one row and one function: everything else follows from them."""
+"""An operation is one row and one function, a policy one row and its effect: all else follows."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ FUNCTION = """
 async def greet(service: Service, tenant: str, is_loud: bool) -> dict[str, str]:
     return {"greeting": f"hello {tenant}" + "!" * is_loud}
 """
-TRIAL = """
+START = """
 import asyncio, contextlib, io, json, urllib.request
-from magnetar import AsyncAdmin
+from magnetar import AsyncAdmin, PulsarClient, PulsarError
 from magnetar.cli.main import main
 from magnetar.client.admin import AdminClient
 from magnetar.testing import MagnetarBroker
@@ -42,22 +42,81 @@ def printed(*words):
         assert main(list(words)) == 0
     return text.getvalue()
 
+def asked(method, url, body=None):
+    content = None if body is None else json.dumps(body).encode()
+    headers = {"content-type": "application/json"}
+    request = urllib.request.Request(url, content, headers, method=method)
+    return json.loads(urllib.request.urlopen(request).read() or "null")
+"""
+TRIAL = """
 async def greet(url):
     async with AsyncAdmin(url) as admin:
         return await admin.tenants.greet("public", is_loud=True)
 
 with MagnetarBroker() as broker, AdminClient(broker.admin_url) as admin:
     url = broker.admin_url
-    answer = urllib.request.urlopen(url + "/admin/v2/tenants/public/greeting?loud=true").read()
-    described = json.load(urllib.request.urlopen(url + "/openapi.json"))
+    described = asked("GET", url + "/openapi.json")
     print(json.dumps({
-        "rest": json.loads(answer),
+        "rest": asked("GET", url + "/admin/v2/tenants/public/greeting?loud=true"),
         "openapi": described["paths"]["/admin/v2/tenants/{tenant}/greeting"]["get"],
         "blocking": admin.tenants.greet("public"),
         "async": asyncio.run(greet(url)),
         "command": printed("admin", "tenants", "greet", "public", "--louder", "--admin-url", url),
         "help": printed("admin", "tenants", "greet", "--help"),
         "group": printed("admin", "tenants", "--help"),
+        "completion": printed("completion", "bash"),
+    }))
+"""
+
+# The record has a field that no policy of ours uses.
+POLICY_ROW = """
+    Policy("banned-producers", "names of producers that may not publish",
+        At("shadowTopics", "bannedProducers"), effective="banned_producers",
+        options=(option("-p --producers names!: their names, with commas"),)),
+"""
+IN_FORCE = """
+    banned_producers: tuple[str, ...] | None = None
+"""
+EFFECT = """
+        if producer.name in (self.policy.banned_producers or ()):
+            raise NotAllowed(f"{producer.name} may not publish to {self.name}")
+"""
+POLICY_TRIAL = """
+NAME, TOPIC = "banned-producers", "persistent://public/default/t"
+
+async def get(url):
+    async with AsyncAdmin(url) as admin:
+        return await admin.topic_policies.get(TOPIC, NAME)
+
+def publish(producer):
+    with PulsarClient(broker.service_url) as client:
+        try:
+            client.classic.create_producer(TOPIC, name=producer).close()
+        except PulsarError as refused:
+            return str(refused)
+
+with MagnetarBroker() as broker, AdminClient(broker.admin_url) as admin:
+    url, words = broker.admin_url, ("admin", "topics")
+    admin.topics.create(TOPIC)
+    path = url + "/admin/v2/persistent/public/default/t/bannedProducers"
+    found = {"before": [asked("GET", path), publish("eve")]}
+    asked("POST", path, ["eve"])
+    found |= {
+        "rest": asked("GET", path),
+        "blocking": admin.topic_policies.get(TOPIC, NAME),
+        "async": asyncio.run(get(url)),
+        "command": printed(*words, f"get-{NAME}", TOPIC, "--admin-url", url),
+        "refused": publish("eve"),
+        "others": publish("adam"),
+    }
+    printed(*words, f"set-{NAME}", TOPIC, "-p", "adam,eve", "--admin-url", url)
+    found["set by command"] = asked("GET", path)
+    admin.topic_policies.remove(TOPIC, NAME)
+    found["after"] = [asked("GET", path), publish("eve")]
+    print(json.dumps(found | {
+        "openapi": asked("GET", url + "/openapi.json")["paths"],
+        "help": printed(*words, f"set-{NAME}", "--help"),
+        "group": printed(*words, "--help"),
         "completion": printed("completion", "bash"),
     }))
 """
@@ -82,8 +141,11 @@ def run(copy: Path, *words: str) -> str:
     return done.stdout
 
 
-def add(path: Path, text: str) -> None:
-    path.write_text(path.read_text() + text)
+def add(path: Path, text: str, *, before: str = "") -> None:
+    """At the end of the file, or before the last line of it that begins so."""
+    written = path.read_text()
+    index = written.rindex(f"\n{before}") if before else len(written)
+    path.write_text(written[:index] + text.rstrip("\n") + written[index:] + "\n" * (not before))
 
 
 def test_a_row_and_a_function_are_found_in_every_interface(copy: Path) -> None:
@@ -92,7 +154,7 @@ def test_a_row_and_a_function_are_found_in_every_interface(copy: Path) -> None:
     add(package / "broker" / "administration" / "tenant.py", FUNCTION)
     for tool in ("operation", "admin", "reference"):
         run(copy, f"tools/generate_{tool}.py")
-    found = json.loads(run(copy, "-c", TRIAL))
+    found = json.loads(run(copy, "-c", START + TRIAL))
     assert found["rest"] == found["async"] == {"greeting": "hello public!"}
     assert found["blocking"] == {"greeting": "hello public"}
     assert "hello public!" in found["command"]
@@ -104,3 +166,31 @@ def test_a_row_and_a_function_are_found_in_every_interface(copy: Path) -> None:
     reference = (copy / "docs" / "reference.md").read_text()
     assert "greet(tenant: str, *, is_loud: bool = False) -> Document" in reference
     assert "A word of welcome for a tenant." in reference
+
+
+def test_a_row_of_a_policy_and_its_effect_are_found_in_every_interface(copy: Path) -> None:
+    package = copy / "src" / "magnetar"
+    add(package / "operation" / "policy_table.py", POLICY_ROW, before=")\n")
+    add(package / "rules" / "policy.py", IN_FORCE, before="    rates_by_subscription: Mapping")
+    add(package / "broker" / "topic.py", EFFECT, before="        limit = self.policy.max_producers")
+    for tool in ("operation", "admin", "reference"):
+        run(copy, f"tools/generate_{tool}.py")
+    found = json.loads(run(copy, "-c", START + POLICY_TRIAL))
+    assert found["before"] == found["after"] == [None, None]
+    assert found["rest"] == found["blocking"] == found["async"] == ["eve"]
+    assert "eve" in found["command"]
+    assert "eve may not publish" in found["refused"] and found["others"] is None
+    assert found["set by command"] == ["adam", "eve"]
+    path = "/admin/v2/persistent/{tenant}/{namespace}/{topic}/bannedProducers"
+    described = found["openapi"][path]
+    assert set(described) == {"get", "post", "delete"}
+    schema = described["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert schema == {"type": "array", "items": {"type": "string"}}
+    assert "--producers" in found["help"] and "their names, with commas" in found["help"]
+    assert "set-banned-producers" in found["group"]
+    assert "admin/topics/set-banned-producers) echo '" in found["completion"]
+    assert "--producers" in found["completion"]
+    reference = (copy / "docs" / "reference.md").read_text()
+    (row,) = (line for line in reference.splitlines() if "bannedProducers" in line)
+    assert "`banned-producers` (bannedProducers)" in row
+    assert "names of producers that may not publish" in row
