@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import ssl
 from collections.abc import Mapping
 from typing import Final
 
@@ -216,6 +215,8 @@ def decode_status(status: int, reason: str) -> AdminError:
 
 def tell_cause(error: Exception) -> str:
     """Why a connection failed, in a few words."""
+    import ssl
+
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
         if error.errno is not None and error.errno > 0:  # name resolution has numbers of its own
             return os.strerror(error.errno).lower()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-import ssl
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from magnetar.client.authentication import Authentication, TlsAuthentication
 from magnetar.client.error import ConfigurationError
+
+if TYPE_CHECKING:
+    import ssl
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,12 @@ class TlsPolicy:
 
     def load(self) -> ssl.SSLContext:
         """Raise ConfigurationError for a file that is missing or unreadable."""
-        context = ssl.create_default_context() if self.trust_certs is None else _empty_context()
+        import ssl
+
+        if self.trust_certs is None:
+            context = ssl.create_default_context()
+        else:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
             if self.trust_certs is not None:
@@ -54,11 +61,7 @@ class TlsPolicy:
         return context
 
 
-Tls: TypeAlias = TlsPolicy | ssl.SSLContext
-
-
-def _empty_context() -> ssl.SSLContext:
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+Tls: TypeAlias = "TlsPolicy | ssl.SSLContext"
 
 
 def with_certificate(tls: Tls | None, authentication: Authentication | None) -> Tls:

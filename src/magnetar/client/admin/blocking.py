@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
@@ -21,7 +20,7 @@ from magnetar.client.admin.transport import Document, Documents, Grants, Ids, Na
 from magnetar.client.admin.value import StoredEntry, Version, Versions
 from magnetar.client.authentication import Authentication
 from magnetar.client.message_id import MessageId
-from magnetar.client.tls import TlsPolicy
+from magnetar.client.tls import Tls
 
 
 class ClusterAdmin:
@@ -1011,7 +1010,7 @@ class AdminClient:
         *,
         token: str | None = None,
         authentication: Authentication | None = None,
-        tls: TlsPolicy | ssl.SSLContext | None = None,
+        tls: Tls | None = None,
         timeout: float = 30.0,
     ) -> None:
         self._inner = _Core(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from typing import Self
 
 from magnetar.client.admin.composed import (
@@ -22,7 +21,7 @@ from magnetar.client.admin.policy import AsyncTopicPolicyAdmin
 from magnetar.client.admin.transport import Transport
 from magnetar.client.authentication import Authentication, TokenAuthentication
 from magnetar.client.error import ConfigurationError
-from magnetar.client.tls import TlsPolicy
+from magnetar.client.tls import Tls
 
 
 class AsyncAdmin:
@@ -39,7 +38,7 @@ class AsyncAdmin:
         *,
         token: str | None = None,
         authentication: Authentication | None = None,
-        tls: TlsPolicy | ssl.SSLContext | None = None,
+        tls: Tls | None = None,
         timeout: float = 30.0,
     ) -> None:
         if token is not None and authentication is not None:
