@@ -21,7 +21,7 @@ import msgspec
 import magnetar
 from magnetar.operation.policy import AnyPolicy, Level
 from magnetar.operation.policy_table import POLICIES
-from magnetar.operation.policy_type import value_type
+from magnetar.rules.policy_field import value_type
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference.md"
 HEAD = """\
@@ -175,7 +175,7 @@ def write_policies(policies: Iterable[AnyPolicy] = POLICIES) -> Iterator[str]:
         levels = {level: at for level in Level if (at := policy.at(level)) is not None}
         names = [f"`{at.name}` ({at.path})" if at else "-" for at in map(levels.get, Level)]
         places = names if policy.listed else [at.partition(" ")[2] or "-" for at in names]
-        keys = re.findall(r"[^ |]+", re.sub(r"\w+=", "", policy.broker))
+        keys = [key for keys in policy.broker.values() for key in keys]
         told = ", ".join(f"`{key}`" for key in keys) or "-"
         value = describe_value(value_type(policy, next(iter(levels))))
         rows.append(f"| {' | '.join((*places, told, value, policy.what))} |")

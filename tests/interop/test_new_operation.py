@@ -71,8 +71,8 @@ with MagnetarBroker() as broker, AdminClient(broker.admin_url) as admin:
 # The record has a field that no policy of ours uses.
 POLICY_ROW = """
     Policy("banned-producers", "names of producers that may not publish",
-        At("shadowTopics", "bannedProducers"), effective="banned_producers",
-        options=(option("-p --producers names!: their names, with commas"),)),
+        At("shadowTopics"),
+        options=(Option("-p --producers", Kind.NAMES, help="their names, with commas"),)),
 """
 IN_FORCE = """
     banned_producers: tuple[str, ...] | None = None

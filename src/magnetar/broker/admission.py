@@ -6,7 +6,7 @@ from typing import Final
 
 from magnetar.broker.limiter import RateLimiter
 from magnetar.errors import NotAllowed
-from magnetar.rules.policy import RateLimit
+from magnetar.model.policy import RateLimit
 
 _REMEMBERED_MAX: Final = 10_000
 

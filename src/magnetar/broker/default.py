@@ -9,14 +9,19 @@ from typing import Any, Final
 from msgspec import convert, structs
 
 from magnetar.ledger.chain import ChainPolicy
-from magnetar.model.choice import BacklogQuotaType, SubscriptionTypeName
+from magnetar.model.choice import BacklogQuotaType
 from magnetar.model.policy import BacklogQuota, TopicPolicies
 from magnetar.model.schema import CompatibilityStrategy
-from magnetar.operation.policy import AnyPolicy, Context, Level, QuorumMax
+from magnetar.operation.policy import AnyPolicy, Context, Level, QuorumMax, policies_at
 from magnetar.operation.policy_table import POLICIES
-from magnetar.operation.policy_type import value_type
-from magnetar.rules.policy import AutoTopicCreation, BrokerDefaults, EffectivePolicy
-from magnetar.rules.policy_field import spell_value
+from magnetar.rules.policy import (
+    AutoTopicCreation,
+    BrokerDefaults,
+    EffectivePolicy,
+    LedgerLimits,
+    known_types,
+)
+from magnetar.rules.policy_field import spell_value, value_type
 from magnetar.runtime.configuration import Configuration
 
 _MIB: Final = 1 << 20
@@ -36,20 +41,19 @@ def plan_defaults(config: Configuration) -> BrokerDefaults:
         auto_topic_partitions=config.defaultNumPartitions,
         encryption_required=config.encryptionRequireOnProducer,
         dedup_snapshot_interval=config.brokerDeduplicationEntriesInterval,
-        entries_per_ledger_max=config.managedLedgerMaxEntriesPerLedger,
-        ledger_bytes_max=config.managedLedgerMaxSizePerLedgerMbytes * _MIB,
-        roll_min_ms=config.managedLedgerMinLedgerRolloverTimeMinutes * 60_000,
-        roll_max_ms=config.managedLedgerMaxLedgerRolloverTimeMinutes * 60_000,
+        ledger=LedgerLimits(
+            entries_max=config.managedLedgerMaxEntriesPerLedger,
+            bytes_max=config.managedLedgerMaxSizePerLedgerMbytes * _MIB,
+            roll_min_ms=config.managedLedgerMinLedgerRolloverTimeMinutes * 60_000,
+            roll_max_ms=config.managedLedgerMaxLedgerRolloverTimeMinutes * 60_000,
+        ),
     )
 
 
 def plan_chain(policy: EffectivePolicy) -> ChainPolicy:
     """What of a topic's policies concerns its chain of ledgers."""
     return ChainPolicy(
-        entries_max=policy.entries_per_ledger_max,
-        bytes_max=policy.ledger_bytes_max,
-        roll_min_ms=policy.roll_min_ms,
-        roll_max_ms=policy.roll_max_ms,
+        **structs.asdict(policy.ledger),
         retention_ms=policy.retention_ms,
         retention_bytes=policy.retention_bytes,
         cursor_writes_per_s=policy.persistence.managedLedgerMaxMarkDeleteRate,
@@ -75,31 +79,24 @@ def plan_context(config: Configuration) -> Context:
 
 def read_broker_value(policy: AnyPolicy, config: Configuration) -> Any:
     """What the configuration says for topics and namespaces that say nothing."""
-    if "=" not in policy.broker:
-        return config.get(policy.broker)
-    members = (each.split("=") for each in policy.broker.split())
-    found = {name: _first(config, keys.split("|")) for name, keys in members}
-    return convert(found, value_type(policy, Level.TOPIC))
-
-
-def _first(config: Configuration, keys: list[str]) -> object:
-    return next((value for key in keys if (value := config.get(key)) is not None), None)
+    found = {
+        member: next((value for key in keys if (value := config.get(key)) is not None), None)
+        for member, keys in policy.broker.items()
+    }
+    return found[""] if "" in found else convert(found, value_type(policy, Level.TOPIC))
 
 
 def _plan_broker_level(config: Configuration) -> TopicPolicies:
     fields: dict[str, Any] = {}
-    for policy in POLICIES:
-        if policy.topic is not None and policy.broker:
+    for policy, _ in policies_at(Level.TOPIC, POLICIES):
+        if policy.broker:
             value = read_broker_value(policy, config)
             fields |= spell_value(policy, Level.TOPIC, 0 if value is None else value)
     quota: BacklogQuota = fields["backLogQuotaMap"]
     if config.backlogQuotaDefaultLimitGB > 0:
         quota = structs.replace(quota, limitSize=int(config.backlogQuotaDefaultLimitGB * _GIB))
     fields["backLogQuotaMap"] = dict.fromkeys(BacklogQuotaType, quota)
-    enabled = config.subscriptionTypesEnabled
-    fields["subscriptionTypesEnabled"] = tuple(
-        each for each in SubscriptionTypeName if each.value in enabled
-    )
+    fields["subscriptionTypesEnabled"] = known_types(config.subscriptionTypesEnabled)
     fields["schemaCompatibilityStrategy"] = _strategy(config.schemaCompatibilityStrategy)
     return TopicPolicies(**fields)
 

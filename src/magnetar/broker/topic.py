@@ -23,7 +23,8 @@ from magnetar.errors import (
     TopicFenced,
 )
 from magnetar.model.name import TopicName
-from magnetar.rules.policy import EffectivePolicy, RateLimit
+from magnetar.model.policy import RateLimit
+from magnetar.rules.policy import EffectivePolicy
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import CommandSubscribe
 from magnetar.wire.run import SendRun

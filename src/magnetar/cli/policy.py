@@ -9,30 +9,22 @@ from typing import Any, Final
 
 from magnetar.cli.command import NAMESPACE, TOPIC, Options, Part, UsageError, Verb, switch
 from magnetar.cli.derive import derive_part
-from magnetar.operation.policy import AnyPolicy, At, Level, Toggle
+from magnetar.operation.policy import AnyPolicy, At, Level, Toggle, policies_at
 from magnetar.operation.policy_table import POLICIES, SUBSCRIPTION_RATE
-from magnetar.operation.row import Parameter, Reader
+from magnetar.operation.row import Reader
 
 _SENTENCES: Final = {"get": "show", "set": "set", "remove": "unset"}
 _APPLIED: Final = switch("-ap --applied", "what holds, be it set here, above or by default")
 _SUBSCRIPTION: Final = Part("-s --subscription", "of this subscription alone", default="")
 _GLOBAL: Final = switch("-g --global", "the setting for all clusters")
-_NOWHERE: Final = At("")
-
-
-def _named(option: Parameter, at: At) -> Parameter:
-    flags = tuple(flag.format(name=at.name) for flag in option.flags)
-    return option._replace(flags=flags, help=option.help or at.what)
+_NOWHERE: Final = At()
 
 
 def policy_parts(policy: AnyPolicy, at: At = _NOWHERE) -> Iterator[Part]:
     """The flags that a value is built from."""
     for option in policy.options or ():
-        if isinstance(option, Toggle):
-            yield derive_part(option.on)
-            yield derive_part(option.off)
-        else:
-            yield derive_part(_named(option, at))
+        for each in (option.on, option.off) if isinstance(option, Toggle) else (option,):
+            yield derive_part(each.parameter(at.name, at.what))
 
 
 def build_value(policy: AnyPolicy, options: Options, at: At = _NOWHERE) -> Any:
@@ -40,18 +32,16 @@ def build_value(policy: AnyPolicy, options: Options, at: At = _NOWHERE) -> Any:
     given: dict[str, Any] = {}
     for option in policy.options or ():
         if isinstance(option, Toggle):
-            value = _choose(option, options)
-        else:
-            value = getattr(options, _named(option, at).option)
-            if option.reader is Reader.CONSTANT and value is not None:
-                value = value.upper().replace("-", "_")
-            if option.reader is Reader.FILE:
-                given = {} if value is None else _read(value)
-                continue
+            is_on = _choose(option, options)
+            given |= {} if is_on is None else {option.member: is_on}
+            if option.only_on and not is_on:
+                break
+            continue
+        value = getattr(options, option.parameter(at.name).option)
+        if option.read is Reader.CONSTANT and value is not None:
+            value = value.upper().replace("-", "_")
         if value is not None:
-            given[option.name] = value
-        if isinstance(option, Toggle) and option.only_on and not value:
-            break
+            given |= _read(value) if option.member == "*" else {option.member: value}
     if not policy.options:
         return at.bodyless
     if not given:
@@ -60,11 +50,12 @@ def build_value(policy: AnyPolicy, options: Options, at: At = _NOWHERE) -> Any:
 
 
 def _choose(toggle: Toggle, options: Options) -> bool | None:
-    is_on, is_off = (bool(getattr(options, each.option)) for each in (toggle.on, toggle.off))
+    flags = (toggle.on.parameter(), toggle.off.parameter())
+    is_on, is_off = (bool(getattr(options, each.option)) for each in flags)
     if toggle.absent == "off":
         return is_on
     if is_on == is_off and (is_on or toggle.absent == "refused"):
-        raise UsageError(f"magnetar: give one of {toggle.on.flags[-1]} and {toggle.off.flags[-1]}")
+        raise UsageError("magnetar: give one of " + " and ".join(each.flags[-1] for each in flags))
     return None if is_on == is_off else is_on
 
 
@@ -79,22 +70,23 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def policy_verbs(level: Level, policies: Iterable[AnyPolicy] = POLICIES) -> tuple[Verb, ...]:
-    rows = ((policy, policy.at(level)) for policy in policies if policy.options is not None)
     return tuple(
-        verb for policy, at in rows if at is not None for verb in _verbs(policy, at, level)
+        verb
+        for policy, at in policies_at(level, policies)
+        if policy.options is not None
+        for verb in _verbs(policy, at, level)
     )
 
 
 def _verbs(policy: AnyPolicy, at: At, level: Level) -> Iterator[Verb]:
     is_topic = level is Level.TOPIC
-    owner: tuple[Part, ...] = (TOPIC if is_topic else NAMESPACE,)
-    whose: tuple[Part, ...] = (_SUBSCRIPTION,) if is_topic and policy is SUBSCRIPTION_RATE else ()
-    scope: tuple[Part, ...] = (*whose, _GLOBAL) if is_topic else ()
-    key = () if policy.key is None else (derive_part(policy.key),)
+    whose = (_SUBSCRIPTION,) if is_topic and policy is SUBSCRIPTION_RATE else ()
+    scope = (*whose, _GLOBAL) if is_topic else ()
+    keys = () if policy.key is None else (policy.key,)
+    key = tuple(derive_part(each) for each in keys)
 
     def call(action: str, admin: Any, options: Options, *value: Any, **query: Any) -> Any:
-        if whose:
-            query["subscription"] = options.subscription
+        query |= {each.target: getattr(options, each.target) for each in whose}
         if is_topic:
             query["is_global"] = vars(options)["global"]
             method = getattr(admin.topic_policies, action)
@@ -103,9 +95,7 @@ def _verbs(policy: AnyPolicy, at: At, level: Level) -> Iterator[Verb]:
         return method(options.namespace, at.name, *value, **query)
 
     def kept(options: Options) -> dict[str, Any]:
-        if policy.key is None:
-            return {}
-        return {policy.key.name: getattr(options, policy.key.option)}
+        return {each.name: getattr(options, each.option) for each in keys}
 
     def get(admin: Any, options: Options) -> Any:
         return call("get", admin, options, **({"applied": options.applied} if is_topic else {}))
@@ -116,29 +106,22 @@ def _verbs(policy: AnyPolicy, at: At, level: Level) -> Iterator[Verb]:
     def remove(admin: Any, options: Options) -> None:
         call("remove", admin, options, **kept(options))
 
-    applied: tuple[Part, ...] = (*whose, _APPLIED, _GLOBAL) if is_topic else ()
-    yield _verb("get", policy, at, (*owner, *applied), get)
-    yield _verb("set", policy, at, (*owner, *policy_parts(policy, at), *key, *scope), set_)
-    if at.remove:
-        yield _verb("remove", policy, at, (*owner, *key, *scope), remove)
-
-
-def _verb(
-    action: str,
-    policy: AnyPolicy,
-    at: At,
-    parts: tuple[Part, ...],
-    run: Callable[[Any, Options], Any],
-) -> Verb:
+    made: dict[str, tuple[tuple[Part, ...], Callable[[Any, Options], Any]]] = {
+        "get": ((*whose, _APPLIED, _GLOBAL) if is_topic else (), get),
+        "set": ((*policy_parts(policy, at), *key, *scope), set_),
+        "remove": ((*key, *scope), remove),
+    }
     aliases = policy.aliases if at.name == policy.name else ()
-    return Verb(
-        f"{action}-{at.name}",
-        f"{_SENTENCES[action]}: {at.what}",
-        parts,
-        run,
-        aliases=tuple(f"{action}-{alias}" for alias in aliases),
-        shows=action == "get",
-    )
+    for action, (parts, run) in made.items():
+        if action != "remove" or at.remove:
+            yield Verb(
+                f"{action}-{at.name}",
+                f"{_SENTENCES[action]}: {at.what}",
+                (TOPIC if is_topic else NAMESPACE, *parts),
+                run,
+                aliases=tuple(f"{action}-{alias}" for alias in aliases),
+                shows=action == "get",
+            )
 
 
 NAMESPACE_VERBS: Final = (

@@ -8,7 +8,7 @@ level decides.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from msgspec import Meta, Struct, field
 
@@ -38,6 +38,11 @@ class SchemaAutoUpdateStrategy(StrEnum):
     BACKWARD_TRANSITIVE = "BackwardTransitive"
     FORWARD_TRANSITIVE = "ForwardTransitive"
     FULL_TRANSITIVE = "FullTransitive"
+
+    @property
+    def today(self) -> CompatibilityStrategy:
+        is_off = self is SchemaAutoUpdateStrategy.AUTO_UPDATE_DISABLED
+        return CompatibilityStrategy["ALWAYS_INCOMPATIBLE" if is_off else self.name]
 
 
 class RetentionPolicies(Struct, frozen=True, kw_only=True):
@@ -92,21 +97,55 @@ class AutoSubscriptionCreationOverride(Struct, frozen=True, kw_only=True):
     allowAutoSubscriptionCreation: bool = False
 
 
+class RateLimit(Struct, frozen=True):
+    """So many messages and bytes in each period; a number that is not positive does not bound.
+
+    `relative`: on top of what is published at the same time.
+    """
+
+    messages: int
+    bytes: int
+    period_s: int
+    relative: bool = False
+
+
 class DispatchRate(Struct, frozen=True, kw_only=True):
     dispatchThrottlingRateInMsg: Int32 = -1
     dispatchThrottlingRateInByte: Int64 = -1
     relativeToPublishRate: bool = False
     ratePeriodInSecond: Int32 = 1
 
+    title: ClassVar = "dispatch rate"
+
+    @property
+    def limit(self) -> RateLimit:
+        messages, size = self.dispatchThrottlingRateInMsg, self.dispatchThrottlingRateInByte
+        return RateLimit(messages, size, self.ratePeriodInSecond, self.relativeToPublishRate)
+
 
 class PublishRate(Struct, frozen=True, kw_only=True):
     publishThrottlingRateInMsg: Int32 = -1
     publishThrottlingRateInByte: Int64 = -1
 
+    title: ClassVar = "publish rate"
+
+    @property
+    def limit(self) -> RateLimit:
+        return RateLimit(self.publishThrottlingRateInMsg, self.publishThrottlingRateInByte, 1)
+
 
 class SubscribeRate(Struct, frozen=True, kw_only=True):
     subscribeThrottlingRatePerConsumer: Int32 = -1
     ratePeriodInSecond: Int32 = 30
+
+    title: ClassVar = "subscribe rate"
+
+    @property
+    def limit(self) -> RateLimit:
+        return RateLimit(self.subscribeThrottlingRatePerConsumer, 0, self.ratePeriodInSecond)
+
+
+Rate: TypeAlias = DispatchRate | PublishRate | SubscribeRate
 
 
 class EntryFilters(Struct, frozen=True, kw_only=True):

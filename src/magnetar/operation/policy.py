@@ -7,7 +7,7 @@ names the field, and so costs the command line no import of the records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -24,55 +24,46 @@ class Level(StrEnum):
     TOPIC = "topic"
 
 
-_UNITS: Final[Mapping[str, Kind | Reader]] = {
-    "text": Kind.TEXT,
-    "count": Kind.NUMBER,
-    "switch": Kind.FLAG,
-    "names": Kind.NAMES,
-    "number": Reader.FRACTION,
-    "s": Reader.DURATION_S,
-    "ms": Reader.DURATION_MS,
-    "min": Reader.DURATION_MIN,
-    "bytes": Reader.SIZE,
-    "MB": Reader.SIZE_MB,
-    "constant": Reader.CONSTANT,
-    "file": Reader.FILE,
-}
+class Option(NamedTuple):
+    """A flag of the command line for a member of the value, or for the value."""
 
+    flags: str
+    """`{name}` is the name of the policy at its level."""
+    read: Kind | Reader = Kind.TEXT
+    member: str = ""
+    """Empty for the value itself, which must be given; `*` for all members at once."""
+    help: str = ""
+    """The policy's sentence, where it has none."""
+    broker: str = ""
+    """The keys of the configuration that it is for the broker."""
+    choices: tuple[str, ...] = ()
+    preset: str = ""
+    is_required: bool = False
+    variable: str = ""
 
-def option(text: str, *choices: str) -> Parameter:
-    """A flag that fills a member of the value, or is the value, written as a line: its names, then
-    `unit!` if it is required or `unit=preset`, then `.member`, then the help behind a colon.
-
-    `{name}` is the name of the policy at its level, and its sentence is the help of what has none.
-    """
-    head, _, help = text.partition(":")
-    words = head.split()
-    flags = tuple(word for word in words if word[0] == "-")
-    unit = next((word for word in words if word[0] not in "-."), "text")
-    unit, _, preset = unit.partition("=")
-    read = _UNITS[unit.rstrip("!")]
-    return Parameter(
-        next((word[1:] for word in words if word[0] == "."), ""),
-        read if isinstance(read, Kind) else Kind.TEXT,
-        default=REQUIRED if unit.endswith("!") else None,
-        help=help.strip(),
-        flags=flags,
-        reader=read if isinstance(read, Reader) else None,
-        choices=choices,
-        preset=preset,
-    )
+    def parameter(self, name: str = "", what: str = "") -> Parameter:
+        return Parameter(
+            self.member,
+            self.read if isinstance(self.read, Kind) else Kind.TEXT,
+            default=REQUIRED if self.is_required or not self.member else None,
+            help=self.help or what,
+            flags=tuple(self.flags.format(name=name).split()),
+            reader=self.read if isinstance(self.read, Reader) else None,
+            choices=tuple(map(str, self.choices)),
+            preset=self.preset,
+            variable=self.variable,
+        )
 
 
 class Toggle(NamedTuple):
     """A flag for on and one for off."""
 
-    name: str = ""
-    """The member of the value that it sets."""
+    member: str = ""
     absent: Literal["refused", "off", "unset"] = "refused"
     """What it means that neither is given."""
-    on: Parameter = option("-e --enable switch: switch it on")
-    off: Parameter = option("-d --disable switch: switch it off")
+    broker: str = ""
+    on: Option = Option("-e --enable", Kind.FLAG, help="switch it on")
+    off: Option = Option("-d --disable", Kind.FLAG, help="switch it off")
     only_on: bool = False
     """Whether the other options count only when it is on."""
 
@@ -86,9 +77,10 @@ is never checked, Pulsar does not check either.
 class At(NamedTuple):
     """One level: the record's field, and how REST spells the policy there."""
 
-    field: str
+    field: str = ""
+    """The path of a topic's policy, or the name of a namespace's, unless it is another."""
     path: str = ""
-    """The field's name unless it is another."""
+    """The name in camel case unless it is another."""
     name: str = ""
     """What people call it where that is not the row's name."""
     what: str = ""
@@ -148,8 +140,6 @@ class Context(NamedTuple):
 
 
 Check: TypeAlias = Callable[[T, Context], None]
-
-
 Combine: TypeAlias = Literal["first", "count", "rate"]
 """How the levels combine: the topic's own value, else its global one, else the namespace's, else
 the broker's. A count is one that is not negative, a rate one with a positive number.
@@ -161,54 +151,64 @@ class Policy(NamedTuple, Generic[T]):
     what: str
     topic: At | None = None
     namespace: At | None = None
-    broker: str = ""
-    """The configuration's key, or `member=key` for each member of the value; `a|b` is b where a
-    is empty.
-    """
-    effective: str = ""
-    """Its name among the policies in force; empty where that is several, or none."""
-    combine: Combine = "first"
     check: Check[T] | None = None
-    options: tuple[Parameter | Toggle, ...] | None = None
+    options: tuple[Option | Toggle, ...] | None = None
     """None: there are no verbs for it. Without any option the value is that of a bodyless write."""
+    combine: Combine = "first"
+    effective: str = ""
+    """The field of the policies in force, if there is one and it is not the name."""
     aliases: tuple[str, ...] = ()
     """Other words for the row's name; a level with a name of its own has none."""
     key: Parameter | None = None
-    """Which of several values is meant; its name is that of the query parameter."""
+    """Which of several values is meant, by its name in the request."""
     listed: bool = True
     """Whether clients know it by name."""
     routed: bool = True
     """Whether its routes are made from this row."""
 
-    def place(self, level: Level) -> At:
-        """The level as it is written, for a level that has it."""
-        found = self.topic if level is Level.TOPIC else self.namespace
-        assert found is not None, f"{self.name} is no policy of a {level}"
-        return found
+    @property
+    def broker(self) -> dict[str, list[str]]:
+        """The keys of the configuration by the member of the value; the first that is set."""
+        return {each.member: each.broker.split() for each in self.options or () if each.broker}
 
     def at(self, level: Level) -> At | None:
         """The level with all names filled in."""
         found = self.topic if level is Level.TOPIC else self.namespace
         if found is None:
             return None
-        path = found.path or found.field
+        name = found.name or self.name
+        first, *rest = name.split("-")
+        path = found.path or first + "".join(word.capitalize() for word in rest)
         return found._replace(
+            field=found.field or (path if level is Level.TOPIC else name.replace("-", "_")),
             path=path,
-            name=found.name or self.name,
+            name=name,
             what=found.what or self.what,
             said=found.said or path,
             read_path=found.read_path or path,
             remove_path=found.remove_path or path,
         )
 
+    def place(self, level: Level) -> At:
+        """The same for a level that has it."""
+        found = self.at(level)
+        assert found is not None, f"{self.name} is no policy of a {level}"
+        return found
+
 
 AnyPolicy: TypeAlias = Policy[Any]
 
 
+def policies_at(level: Level, policies: Iterable[AnyPolicy]) -> Iterator[tuple[AnyPolicy, At]]:
+    for policy in policies:
+        at = policy.at(level)
+        if at is not None:
+            yield policy, at
+
+
 def policies_by_name(policies: Iterable[AnyPolicy], level: Level) -> Mapping[str, At]:
     """Those of a level that clients know, by the names that people use."""
-    found = (policy.at(level) for policy in policies if policy.listed)
-    return {at.name: at for at in found if at is not None}
+    return {at.name: at for policy, at in policies_at(level, policies) if policy.listed}
 
 
 ACTIONS: Final = {

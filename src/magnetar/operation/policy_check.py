@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.errors import BadRequest, NotAcceptable, PreconditionFailed
 from magnetar.model.choice import InactiveTopicDeleteMode, SubscriptionTypeName
-from magnetar.operation.policy import Context, Level
+from magnetar.operation.policy import Check, Context, Level
 
 if TYPE_CHECKING:
     from magnetar.model.policy import (
         AutoTopicCreationOverride,
         BacklogQuota,
         DelayedDeliveryPolicies,
-        DispatchRate,
         EntryFilters,
         InactiveTopicPolicies,
         PersistencePolicies,
-        PublishRate,
+        Rate,
         RetentionPolicies,
-        SubscribeRate,
     )
 
 _MIB: Final = 1 << 20
@@ -38,34 +36,26 @@ _DRIVERS: Final[Mapping[str, str | None]] = {
 """How an offload driver's own fields begin; None when it needs no bucket."""
 
 
-def check_count(value: int, context: Context) -> None:
-    check_not_negative(context.name, value)
+def at_least(least: int, refusal: str) -> Check[int]:
+    """`{name}` in the refusal is what refusals call the policy."""
+
+    def check(value: int, context: Context) -> None:
+        if value < least:
+            raise PreconditionFailed(refusal.format(name=context.name))
+
+    return check
 
 
-def check_not_negative(name: str, value: int) -> None:
-    if value < 0:
-        raise PreconditionFailed(f"{name} must be 0 or more")
-
-
-def check_message_ttl(seconds: int, context: Context) -> None:
-    if seconds < 0:
-        raise PreconditionFailed("Invalid value for message TTL, message TTL must >= 0")
-
-
-def check_subscription_expiration(minutes: int, context: Context) -> None:
-    if minutes < 0:
-        raise PreconditionFailed("Invalid value for subscription expiration time")
+check_count: Final = at_least(0, "{name} must be 0 or more")
+check_message_ttl: Final = at_least(0, "Invalid value for message TTL, message TTL must >= 0")
+check_subscription_expiration: Final = at_least(0, "Invalid value for subscription expiration time")
+check_offload_seconds: Final = at_least(-1, "Invalid value for offloadThresholdInSecond")
 
 
 def check_snapshot_interval(seconds: int, context: Context) -> None:
     if seconds < 0 and context.level is Level.NAMESPACE:
         raise PreconditionFailed("interval must be greater than or equal to 0")
-    check_not_negative("interval", seconds)
-
-
-def check_offload_seconds(seconds: int, context: Context) -> None:
-    if seconds < -1:
-        raise PreconditionFailed("Invalid value for offloadThresholdInSecond")
+    check_count(seconds, context._replace(name="interval"))
 
 
 def check_max_message_size(size: int, context: Context) -> None:
@@ -165,26 +155,12 @@ def check_auto_topic_creation(override: AutoTopicCreationOverride, context: Cont
         )
 
 
-def check_dispatch_rate(rate: DispatchRate, context: Context) -> None:
-    limits = (rate.dispatchThrottlingRateInMsg, rate.dispatchThrottlingRateInByte)
-    _check_rate("dispatch rate", *limits, period_s=rate.ratePeriodInSecond)
-
-
-def check_publish_rate(rate: PublishRate, context: Context) -> None:
-    limits = (rate.publishThrottlingRateInMsg, rate.publishThrottlingRateInByte)
-    _check_rate("publish rate", *limits)
-
-
-def check_subscribe_rate(rate: SubscribeRate, context: Context) -> None:
-    limit = rate.subscribeThrottlingRatePerConsumer
-    _check_rate("subscribe rate", limit, period_s=rate.ratePeriodInSecond)
-
-
-def _check_rate(name: str, *limits: int, period_s: int = 1) -> None:
+def check_rate(rate: Rate, context: Context) -> None:
     """-1 does not bound; clients that leave the period out send 0."""
-    if min(limits) < -1 or period_s < 0:
+    limit = rate.limit
+    if min(limit.messages, limit.bytes) < -1 or limit.period_s < 0:
         raise PreconditionFailed(
-            f"Invalid {name}: a limit is -1 for none or else 0 or more, a period 0 s or more"
+            f"Invalid {rate.title}: a limit is -1 for none or else 0 or more, a period 0 s or more"
         )
 
 
@@ -192,12 +168,14 @@ def check_inactive_topic(policies: InactiveTopicPolicies, context: Context) -> N
     if policies.deleteWhileInactive and policies.inactiveTopicDeleteMode is None:
         modes = " or ".join(InactiveTopicDeleteMode)
         raise PreconditionFailed(f"inactiveTopicDeleteMode must say what is deleted: {modes}")
-    check_not_negative("maxInactiveDurationSeconds", policies.maxInactiveDurationSeconds)
+    name = "maxInactiveDurationSeconds"
+    check_count(policies.maxInactiveDurationSeconds, context._replace(name=name))
 
 
 def check_delayed_delivery(policies: DelayedDeliveryPolicies, context: Context) -> None:
-    check_not_negative("tickTime", policies.tickTime)
-    check_not_negative("maxDeliveryDelayInMillis", policies.maxDeliveryDelayInMillis)
+    check_count(policies.tickTime, context._replace(name="tickTime"))
+    name = "maxDeliveryDelayInMillis"
+    check_count(policies.maxDeliveryDelayInMillis, context._replace(name=name))
 
 
 def check_replication(clusters: Sequence[str], context: Context) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from magnetar.model.name import TopicDomain
 from magnetar.model.permission import NAMESPACE_ADMIN, TOPIC_POLICY
-from magnetar.operation.policy import ACTIONS, AnyPolicy, At, Level, describe_missing
-from magnetar.operation.policy_table import POLICIES
+from magnetar.operation.policy import ACTIONS, AnyPolicy, At, Level, describe_missing, policies_at
+from magnetar.operation.policy_table import OWN_RATE, POLICIES
 from magnetar.operation.row import (
     DOMAINS,
     NAMESPACE,
     REQUIRED,
-    SUBSCRIPTION,
     TOPIC,
     Kind,
     Parameter,
@@ -24,39 +23,31 @@ from magnetar.operation.row import (
     flag,
 )
 
-_NAMESPACES: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
-_TOPICS: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
-_GLOBAL: Final = flag("is_global", "isGlobal")
-_APPLIED: Final = flag("applied")
+_ROOTS: Final = {
+    Level.NAMESPACE: "/admin/v2/namespaces/{tenant}/{namespace}",
+    Level.TOPIC: "/admin/v2/{domain}/{tenant}/{namespace}/{topic}",
+}
+_NEEDS: Final = {Level.NAMESPACE: NAMESPACE_ADMIN, Level.TOPIC: TOPIC_POLICY}
+_SCOPE: Final = {Level.NAMESPACE: (), Level.TOPIC: (flag("is_global", "isGlobal"),)}
 
 
-def policy_table(level: Level, policies: Iterable[AnyPolicy] = POLICIES) -> Table:
+def policy_table(level: Level, policies: Iterable[AnyPolicy] = (*POLICIES, OWN_RATE)) -> Table:
     """Clients ask for policies by name: no row is a method of theirs."""
     is_topic = level is Level.TOPIC
     table = Table(
         f"{level}_policies",
-        _TOPICS if is_topic else _NAMESPACES,
+        _ROOTS[level],
         TOPIC if is_topic else NAMESPACE,
         for_owner=is_topic,
         domains=(*DOMAINS, TopicDomain.TOPIC),
     )
-    scope = (_GLOBAL,) if is_topic else ()
-    for policy in policies:
-        at = policy.at(level)
-        if at is None or not policy.routed:
-            continue
-        key = () if policy.key is None else (_key(policy.key),)
-        calls = (
-            ("GET", at.read_path, (_APPLIED, *scope) if is_topic else ()),
-            (at.write, at.path, (*scope, _value(level, at), *key)),
-            (at.remove, at.remove_path, (*scope, *key)),
-        )
-        for action, (method, path, parameters) in zip(ACTIONS, calls, strict=True):
-            if action != "remove" or method == "DELETE":
+    for policy, at in policies_at(level, policies):
+        if policy.routed:
+            for action, method, path, parameters in _calls(policy, level, at):
                 table.add(
                     at.operation(action),
                     f"{method} /{path}",
-                    TOPIC_POLICY if is_topic else NAMESPACE_ADMIN,
+                    _NEEDS[level],
                     ACTIONS[action].format(level=level, path=at.path),
                     *parameters,
                     result=Result.ANY if action == "get" else Result.NOTHING,
@@ -65,16 +56,30 @@ def policy_table(level: Level, policies: Iterable[AnyPolicy] = POLICIES) -> Tabl
     return table
 
 
-def _value(level: Level, at: At) -> Parameter:
-    if level is Level.NAMESPACE:
-        return body("value", Kind.DOCUMENT, missing=at.missing)
-    if at.in_query:
-        return Parameter("value", Kind.NUMBER, Place.QUERY, at.path, REQUIRED, policy=at.path)
-    return body("value", Kind.DOCUMENT, missing=describe_missing(at.path), policy=at.path)
+def _calls(
+    policy: AnyPolicy, level: Level, at: At
+) -> Iterator[tuple[str, str, str, tuple[Parameter, ...]]]:
+    scope, key = _SCOPE[level], policy.key
+    keys = () if key is None else (_key(key),)
+    applied = (flag("applied"), *scope) if scope else ()
+    is_one = key is not None and key.place is Place.PATH
+    yield "get", "GET", at.read_path, (*applied, *keys) if is_one else applied
+    yield "set", at.write, at.path, (*scope, _value(level, at), *keys)
+    if at.remove == "DELETE":
+        yield "remove", "DELETE", at.remove_path, (*scope, *keys)
 
 
 def _key(key: Parameter) -> Parameter:
-    return Parameter("key", wire=key.name, default=key.preset)
+    return key._replace(name="key", wire=key.wire_name, default=key.preset or REQUIRED)
+
+
+def _value(level: Level, at: At) -> Parameter:
+    if level is Level.NAMESPACE:
+        return body("value", Kind.DOCUMENT, missing=at.missing)
+    name = at.path.rpartition("/")[2]
+    if at.in_query:
+        return Parameter("value", Kind.NUMBER, Place.QUERY, name, REQUIRED, policy=name)
+    return body("value", Kind.DOCUMENT, missing=describe_missing(name), policy=name)
 
 
 NAMESPACE_TABLE: Final = policy_table(Level.NAMESPACE)
@@ -87,34 +92,6 @@ NAMESPACE_TABLE.add(
     is_written=True,
 )
 TOPIC_TABLE: Final = policy_table(Level.TOPIC)
-for _verb, _method, _doc, _parameters in (
-    ("get", "GET", "How fast one subscription is served.", (_APPLIED, _GLOBAL)),
-    (
-        "set",
-        "POST",
-        "Set how fast one subscription is served.",
-        (
-            _GLOBAL,
-            body(
-                "rate",
-                Kind.DOCUMENT,
-                missing=describe_missing("dispatchRate"),
-                policy="dispatchRate",
-            ),
-        ),
-    ),
-    ("remove", "DELETE", "Serve one subscription as fast as the others.", (_GLOBAL,)),
-):
-    TOPIC_TABLE.add(
-        f"{_verb}_subscription_rate",
-        f"{_method} /{{subscription}}/dispatchRate",
-        TOPIC_POLICY,
-        _doc,
-        SUBSCRIPTION,
-        *_parameters,
-        result=Result.MAYBE_DOCUMENT if _verb == "get" else Result.NOTHING,
-        is_written=True,
-    )
 TOPIC_TABLE.add(
     "delete_policies",
     "DELETE /policies",

@@ -4,9 +4,7 @@ for the broker's own topics.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from msgspec import structs
+from msgspec.structs import replace
 
 from magnetar.errors import ServiceNotReady
 from magnetar.model.choice import BacklogAction
@@ -30,7 +28,7 @@ def plan_cautious(policy: EffectivePolicy) -> EffectivePolicy:
         subscription_expiration_min=0,
         backlog_size=_without_eviction(policy.backlog_size),
         backlog_age=_without_eviction(policy.backlog_age),
-        inactive_topic=structs.replace(policy.inactive_topic, deleteWhileInactive=False),
+        inactive_topic=replace(policy.inactive_topic, deleteWhileInactive=False),
     )
 
 
@@ -68,7 +66,7 @@ def plan_system(policy: EffectivePolicy) -> EffectivePolicy:
         subscribe_rate=None,
         dedup_enabled=False,
         compaction_threshold=policy.compaction_threshold or _EVENT_LOG_THRESHOLD,
-        inactive_topic=structs.replace(policy.inactive_topic, deleteWhileInactive=False),
+        inactive_topic=replace(policy.inactive_topic, deleteWhileInactive=False),
         schema_validation_enforced=False,
         encryption_required=False,
         subscription_expiration_min=0,

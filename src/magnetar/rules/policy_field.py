@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, TypeVar, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 from msgspec import Struct, ValidationError, convert, structs
 
 from magnetar.errors import PreconditionFailed
 from magnetar.model.choice import BacklogQuotaType
-from magnetar.model.policy import BacklogQuota, Policies, TopicPolicies
+from magnetar.model.policy import BacklogQuota, Policies, SubscriptionPolicies, TopicPolicies
 from magnetar.model.validation import check_topic_buckets
-from magnetar.operation.policy import AnyPolicy, Context, Level
+from magnetar.operation.policy import AnyPolicy, Context, Level, policies_at
 from magnetar.operation.policy_table import POLICIES
-from magnetar.operation.policy_type import value_type
 
 R = TypeVar("R", Policies, TopicPolicies)
 
@@ -20,10 +20,39 @@ _UNSET: Final[dict[Level, Policies | TopicPolicies]] = {
     Level.NAMESPACE: Policies(),
     Level.TOPIC: TopicPolicies(),
 }
+_TYPES: Final = {
+    level: {each.name: each.type for each in structs.fields(record)}
+    for level, record in _UNSET.items()
+}
+
+
+def value_type(policy: AnyPolicy, level: Level, *, all_keys: bool = False) -> Any:
+    """What a value is read as: the type of the record's field, or of what it holds for each key."""
+    at = policy.place(level)
+    if at.spread:
+        return value_type(policy, Level.NAMESPACE)
+    kind = _TYPES[level][at.older if at.inside else at.field]
+    if get_origin(kind) in (Union, UnionType):
+        (kind,) = (each for each in get_args(kind) if each is not NoneType)
+    is_map = at.by_cluster or (policy.key is not None and not at.inside and not all_keys)
+    return get_args(kind)[1] if is_map else kind
+
+
+def find_slot(policy: AnyPolicy, level: Level, cluster: str, key: str | None = None) -> str:
+    """The key of one value, where the record's field is a map; without `key` there are several.
+
+    Raise PreconditionFailed for a key that is none.
+    """
+    at = policy.place(level)
+    if at.by_cluster:
+        return cluster
+    if policy.key is None:
+        return at.inside
+    return "" if key is None else key if at.inside else parse_key(key)
 
 
 def read_value(
-    policy: AnyPolicy, level: Level, record: Policies | TopicPolicies, *, cluster: str
+    policy: AnyPolicy, level: Level, record: Policies | TopicPolicies, slot: str = ""
 ) -> Any:
     """What the record says, or None; all values by key where there are several."""
     at = policy.place(level)
@@ -34,10 +63,11 @@ def read_value(
         kind = value_type(policy, level)
         return kind(**{name: value for name, value in members.items() if value is not None})
     value = getattr(record, at.field)
-    if at.by_cluster:
-        value = value.get(cluster)
-    elif at.inside:
-        value = (value or {}).get(at.inside)
+    if slot:
+        value = (value or {}).get(slot)
+    if isinstance(value, SubscriptionPolicies):
+        return value.dispatchRate
+    if slot and slot == at.inside:
         return getattr(record, at.older) if value is None else int(value)
     return None if value == () and level is Level.TOPIC else value
 
@@ -50,21 +80,18 @@ def spell_value(policy: AnyPolicy, level: Level, value: Any) -> dict[str, Any]:
     return {at.field: getattr(_UNSET[level], at.field) if value is None else value}
 
 
-def apply_value(
-    policy: AnyPolicy, level: Level, record: R, value: Any, *, cluster: str, key: str = ""
-) -> R:
+def apply_value(policy: AnyPolicy, level: Level, record: R, value: Any, slot: str = "") -> R:
     """The record with this value; None removes it."""
     at = policy.place(level)
+    if not slot:
+        return structs.replace(record, **spell_value(policy, level, value))
     if isinstance(value, BacklogQuota):
         value = structs.replace(value, limit=value.size, limitSize=value.size)
-    name: str = cluster if at.by_cluster else at.inside
-    kind = parse_key(key) if policy.key is not None else name
-    if not kind:
-        return structs.replace(record, **spell_value(policy, level, value))
-    held = {each: kept for each, kept in (getattr(record, at.field) or {}).items() if each != kind}
+    held = {each: kept for each, kept in (getattr(record, at.field) or {}).items() if each != slot}
     if value is not None:
-        held[kind] = value
-    if not at.inside:
+        is_own = at.inside and slot != at.inside
+        held[slot] = SubscriptionPolicies(dispatchRate=value) if is_own else value
+    if slot != at.inside:
         return structs.replace(record, **{at.field: held})
     older = {at.older: getattr(_UNSET[level], at.older)}
     return structs.replace(record, **{at.field: held or None}, **older)
@@ -85,8 +112,7 @@ def parse_key(text: str | None) -> BacklogQuotaType:
 
 def check_value(policy: AnyPolicy, value: object, context: Context) -> None:
     """Raise the refusal that an administrator is answered with."""
-    at = policy.at(context.level)
-    assert at is not None
+    at = policy.place(context.level)
     if policy.check is not None and at.checked != "never":
         policy.check(value, context._replace(name=at.said))
     kind = value_type(policy, context.level)
@@ -100,11 +126,10 @@ def check_value(policy: AnyPolicy, value: object, context: Context) -> None:
 def check_policies(policies: Policies, context: Context) -> None:
     """Everything a namespace may be created with."""
     check_topic_buckets(policies.numberOfTopicBuckets)
-    for policy in POLICIES:
-        at = policy.namespace
-        if at is None or policy.check is None or at.checked != "always":
-            continue
-        value = read_value(policy, Level.NAMESPACE, policies, cluster="")
-        for each in value.values() if policy.key is not None else (value,):
-            if each is not None:
-                check_value(policy, each, context._replace(retention=policies.retention_policies))
+    context = context._replace(retention=policies.retention_policies)
+    for policy, at in policies_at(Level.NAMESPACE, POLICIES):
+        if policy.check is not None and at.checked == "always":
+            value = read_value(policy, Level.NAMESPACE, policies)
+            for each in value.values() if policy.key or at.by_cluster else (value,):
+                if each is not None:
+                    check_value(policy, each, context)

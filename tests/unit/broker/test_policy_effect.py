@@ -13,9 +13,8 @@ from magnetar.broker.admission import Admission
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import NotAllowed
 from magnetar.model.name import parse_topic
-from magnetar.model.policy import PersistencePolicies, SubscribeRate
+from magnetar.model.policy import PersistencePolicies, RateLimit, SubscribeRate
 from magnetar.model.subscription import DEDUP_CURSOR
-from magnetar.rules.policy import RateLimit
 from magnetar.wire.command import (
     BaseCommand,
     CommandSubscribe,

@@ -22,12 +22,13 @@ from magnetar.operation.policy import (
     At,
     Context,
     Level,
+    Option,
     Policy,
-    option,
     policies_by_name,
 )
 from magnetar.operation.policy_operation import policy_table
-from magnetar.operation.policy_table import POLICIES
+from magnetar.operation.policy_table import OWN_RATE, POLICIES
+from magnetar.operation.row import Kind
 from magnetar.rules.policy import plan_namespace_level
 from tests.unit.admin.assembly import V2, Admin, run
 from tools.generate_reference import write_policies
@@ -45,7 +46,7 @@ NEW: AnyPolicy = Policy(
     At("shadowTopics"),
     At("latency_stats_sample_rate", "sampleRate", "sample-rate", "how many", by_cluster=True),
     check=check_shadows,
-    options=(option("-t --topics names!: their names"),),
+    options=(Option("-t --topics", Kind.NAMES, help="their names"),),
     aliases=("shadows",),
 )
 ROWS: tuple[AnyPolicy, ...] = (*POLICIES, NEW)
@@ -136,10 +137,10 @@ def test_a_new_row_stands_in_the_reference() -> None:
     assert "`sample-rate` (sampleRate)" in row and "topics that copy this one" in row
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("policy", [*POLICIES, OWN_RATE], ids=lambda policy: policy.name)
 def test_every_field_that_a_row_names_is_one(policy: AnyPolicy) -> None:
-    for at, record in ((policy.topic, TopicPolicies), (policy.namespace, Policies)):
-        if at is not None:
+    for level, record in ((Level.TOPIC, TopicPolicies), (Level.NAMESPACE, Policies)):
+        if (at := policy.at(level)) is not None:
             named = {
                 at.field,
                 *([at.older] if at.older else ()),

@@ -18,6 +18,7 @@ from magnetar.model.policy import (
     PersistencePolicies,
     Policies,
     PublishRate,
+    RateLimit,
     RetentionPolicies,
     SchemaAutoUpdateStrategy,
     SubscribeRate,
@@ -28,7 +29,6 @@ from magnetar.model.schema import CompatibilityStrategy
 from magnetar.rules.policy import (
     AutoTopicCreation,
     BacklogLimit,
-    RateLimit,
     decide_auto_topic_creation,
     decide_effective,
     plan_merged,
@@ -250,7 +250,7 @@ def test_switches_follow_the_levels() -> None:
     policy = effective(None, None, namespace)
     assert policy.dedup_enabled
     assert not policy.delayed_delivery_enabled
-    assert (policy.delayed_delivery_tick_ms, policy.delayed_delivery_max_delay_ms) == (5, 6)
+    assert policy.delayed_delivery_max_delay_ms == 6
     assert not policy.auto_subscription_creation
     assert policy.inactive_topic.maxInactiveDurationSeconds == 3
     assert policy.persistence.bookkeeperEnsemble == 3
@@ -271,7 +271,7 @@ def test_switches_follow_the_levels() -> None:
     policy = effective(local, None, namespace)
     assert not policy.dedup_enabled
     assert policy.delayed_delivery_enabled
-    assert policy.delayed_delivery_tick_ms == 5
+    assert policy.delayed_delivery_max_delay_ms == 6
     assert not policy.schema_validation_enforced
     assert policy.subscription_types_enabled == ("Key_Shared",)
     assert policy.auto_subscription_creation

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from magnetar.broker.administration.record import check_tenant, load_policies, store_policies
 from magnetar.broker.administration.registry import FUNCTIONS, Function, carries_out
 from magnetar.broker.administration.topic import check_exists
@@ -14,38 +12,42 @@ from magnetar.broker.default import plan_context, read_broker_value
 from magnetar.broker.service import Service
 from magnetar.errors import Forbidden, MethodNotAllowed, PreconditionFailed
 from magnetar.model.name import NamespaceName, TopicName
-from magnetar.model.policy import DispatchRate, Policies, SubscriptionPolicies, TopicPolicies
-from magnetar.operation.policy import ACTIONS, AnyPolicy, At, Level
-from magnetar.operation.policy_table import CLUSTERS, POLICIES, SUBSCRIPTION_RATE
-from magnetar.operation.policy_type import value_type
-from magnetar.rules.policy_field import apply_value, check_value, parse_key, read_value
+from magnetar.model.policy import Policies, TopicPolicies
+from magnetar.operation.policy import ACTIONS, AnyPolicy, At, Level, policies_at
+from magnetar.operation.policy_table import CLUSTERS, OWN_RATE, POLICIES
+from magnetar.operation.row import Place
+from magnetar.rules.policy_field import (
+    apply_value,
+    check_value,
+    find_slot,
+    read_value,
+    value_type,
+)
 
 
-def policy_functions(policies: Iterable[AnyPolicy] = POLICIES) -> Mapping[str, Function]:
+def policy_functions(
+    policies: Iterable[AnyPolicy] = (*POLICIES, OWN_RATE),
+) -> Mapping[str, Function]:
     """What carries the operations on policies out, by their names."""
-    found: dict[str, Function] = {}
-    for policy in policies:
-        for level, make in ((Level.NAMESPACE, _of_namespace), (Level.TOPIC, _of_topic)):
-            at = policy.at(level)
-            if at is not None:
-                made = make(policy, at)
-                found |= {
-                    f"{level}_policies.{at.operation(action)}": _typed(each, policy, level, at)
-                    for action, each in zip(ACTIONS, made, strict=True)
-                }
-    return found
+    return {
+        f"{level}_policies.{at.operation(action)}": _typed(each, policy, level, at)
+        for level, make in ((Level.NAMESPACE, _of_namespace), (Level.TOPIC, _of_topic))
+        for policy, at in policies_at(level, policies)
+        for action, each in zip(ACTIONS, make(policy, at), strict=True)
+    }
 
 
 def _typed(function: Function, policy: AnyPolicy, level: Level, at: At) -> Function:
     """Say what the row's values are; a write without one may mean something."""
     kinds: dict[str, Any] = dict(function.__annotations__)
-    kind = value_type(policy, level)
+    is_get = kinds["return"] == "object"
+    kind = value_type(policy, level, all_keys=is_get)
     is_required = at.bodyless is None if level is Level.TOPIC else bool(at.missing)
     if "value" in kinds:
         kinds["value"] = kind if is_required else kind | None
-    if kinds["return"] == "object":
-        kinds["return"] = value_type(policy, level, all_keys=True)
-    if policy.key is None:
+    if is_get:
+        kinds["return"] = kind
+    if policy.key is None or (is_get and policy.key.place is not Place.PATH):
         kinds.pop("key", None)
     function.__annotations__ = kinds
     return function
@@ -53,15 +55,17 @@ def _typed(function: Function, policy: AnyPolicy, level: Level, at: At) -> Funct
 
 # Of namespaces
 def _of_namespace(policy: AnyPolicy, at: At) -> tuple[Function, Function, Function]:
+    level = Level.NAMESPACE
+
     async def get(service: Service, namespace: NamespaceName) -> object:
         record = await load_policies(service, namespace)
-        value = read_value(policy, Level.NAMESPACE, record, cluster=service.cluster)
+        value = read_value(policy, level, record, find_slot(policy, level, service.cluster))
         if value is None and at.unset_by_broker:
             return read_broker_value(policy, service.config)
         return at.unset if value is None else value
 
     async def store(service: Service, namespace: NamespaceName, value: Any, key: str) -> None:
-        parse_key(key)
+        slot = find_slot(policy, level, service.cluster, key)
         if policy is CLUSTERS:
             await _check_clusters(service, namespace, value)
 
@@ -74,8 +78,7 @@ def _of_namespace(policy: AnyPolicy, at: At) -> tuple[Function, Function, Functi
                     allowed_clusters=record.allowed_clusters,
                 )
                 check_value(policy, value, context)
-            cluster = service.cluster
-            return apply_value(policy, Level.NAMESPACE, record, value, cluster=cluster, key=key)
+            return apply_value(policy, level, record, value, slot)
 
         await store_policies(service, namespace, change)
 
@@ -113,20 +116,32 @@ async def get_backend(service: Service, namespace: NamespaceName) -> Mapping[str
 
 # Of topics
 def _of_topic(policy: AnyPolicy, at: At) -> tuple[Function, Function, Function]:
-    async def get(service: Service, topic: TopicName, applied: bool, is_global: bool) -> object:
-        record = await _read(service, topic, applied=applied, is_global=is_global)
-        value = read_value(policy, Level.TOPIC, record, cluster=service.cluster)
+    level = Level.TOPIC
+
+    async def get(
+        service: Service, topic: TopicName, applied: bool, is_global: bool, key: str = ""
+    ) -> object:
+        await _check(service, topic)
+        if applied:
+            record = await service.policies.get_applied(topic)
+        else:
+            record = await service.policies.get(topic, is_global=is_global) or TopicPolicies()
+        value = read_value(
+            policy, level, record, find_slot(policy, level, service.cluster, key or None)
+        )
+        if value is None and applied and at.older:
+            return getattr(record, at.older)
         return at.unset if value is None else value
 
     async def store(
         service: Service, topic: TopicName, value: Any, is_global: bool, key: str
     ) -> None:
-        parse_key(key)
+        slot = find_slot(policy, level, service.cluster, key)
         await _check(service, topic)
         if value is not None:
             applied = await service.policies.get_applied(topic)
             context = plan_context(service.config)._replace(
-                level=Level.TOPIC,
+                level=level,
                 quotas=tuple(applied.backLogQuotaMap.values()),
                 retention=applied.retentionPolicies,
             )
@@ -135,8 +150,7 @@ def _of_topic(policy: AnyPolicy, at: At) -> tuple[Function, Function, Function]:
                 await _check_topic_clusters(service, topic, value, is_global=is_global)
 
         def change(record: TopicPolicies) -> TopicPolicies:
-            cluster = service.cluster
-            return apply_value(policy, Level.TOPIC, record, value, cluster=cluster, key=key)
+            return apply_value(policy, level, record, value, slot)
 
         await service.policies.update(
             topic, change, is_global=is_global, skip_if_absent=value is None
@@ -145,8 +159,7 @@ def _of_topic(policy: AnyPolicy, at: At) -> tuple[Function, Function, Function]:
     async def set_(
         service: Service, topic: TopicName, value: Any, is_global: bool, key: str = ""
     ) -> None:
-        value = at.bodyless if value is None else value
-        await store(service, topic, value, is_global, key)
+        await store(service, topic, at.bodyless if value is None else value, is_global, key)
 
     async def remove(service: Service, topic: TopicName, is_global: bool, key: str = "") -> None:
         await store(service, topic, None, is_global, key)
@@ -175,63 +188,6 @@ async def delete_policies(service: Service, topic: TopicName) -> None:
     """Both scopes; also after the topic itself is gone."""
     _check_may_have(service, topic)
     await service.policies.delete(topic)
-
-
-# Of one subscription
-@carries_out("topic_policies.get_subscription_rate")
-async def get_subscription_rate(
-    service: Service, topic: TopicName, subscription: str, applied: bool, is_global: bool
-) -> DispatchRate | None:
-    record = await _read(service, topic, applied=applied, is_global=is_global)
-    own = record.subscriptionPolicies.get(subscription)
-    if own is not None and own.dispatchRate is not None:
-        return own.dispatchRate
-    return record.subscriptionDispatchRate if applied else None
-
-
-@carries_out("topic_policies.set_subscription_rate")
-async def set_subscription_rate(
-    service: Service, topic: TopicName, subscription: str, is_global: bool, rate: DispatchRate
-) -> None:
-    await _check(service, topic)
-    check_value(SUBSCRIPTION_RATE, rate, plan_context(service.config)._replace(level=Level.TOPIC))
-    await _store_rate(service, topic, subscription, rate, is_global=is_global)
-
-
-@carries_out("topic_policies.remove_subscription_rate")
-async def remove_subscription_rate(
-    service: Service, topic: TopicName, subscription: str, is_global: bool
-) -> None:
-    await _check(service, topic)
-    await _store_rate(service, topic, subscription, None, is_global=is_global)
-
-
-async def _store_rate(
-    service: Service,
-    topic: TopicName,
-    subscription: str,
-    rate: DispatchRate | None,
-    *,
-    is_global: bool,
-) -> None:
-    def change(record: TopicPolicies) -> TopicPolicies:
-        policies = dict(record.subscriptionPolicies)
-        policies.pop(subscription, None)
-        if rate is not None:
-            policies[subscription] = SubscriptionPolicies(dispatchRate=rate)
-        return replace(record, subscriptionPolicies=policies)
-
-    await service.policies.update(topic, change, is_global=is_global, skip_if_absent=rate is None)
-
-
-# Before anything
-async def _read(
-    service: Service, topic: TopicName, *, applied: bool, is_global: bool
-) -> TopicPolicies:
-    await _check(service, topic)
-    if applied:
-        return await service.policies.get_applied(topic)
-    return await service.policies.get(topic, is_global=is_global) or TopicPolicies()
 
 
 async def _check(service: Service, topic: TopicName) -> None:
