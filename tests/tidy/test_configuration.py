@@ -25,7 +25,7 @@ def test_every_acting_key_is_read_somewhere_and_no_other_is() -> None:
     """Limits and policies are read through tables of their own, whose rows are tested to act."""
     sources = "".join(path.read_text() for path in PACKAGE.rglob("*.py") if path != ATTRIBUTES)
     read = set(re.findall(r"\b_?(?:config|configuration|settings)\.(\w+)", sources))
-    policies = {key for each in POLICIES for key in re.findall(r"[^ =|]+", each.broker)}
+    policies = {key for each in POLICIES for keys in each.broker.values() for key in keys}
     assert ACTING - read <= {row.key for row in rows()} | policies
     assert (read & KEYS.keys()) - ACTING == set()
 

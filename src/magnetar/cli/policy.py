@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -84,9 +85,19 @@ def _verbs(policy: AnyPolicy, at: At, level: Level) -> Iterator[Verb]:
     scope = (*whose, _GLOBAL) if is_topic else ()
     keys = () if policy.key is None else (policy.key,)
     key = tuple(derive_part(each) for each in keys)
+    parts: dict[str, tuple[Part, ...]] = {
+        "get": (*whose, _APPLIED, _GLOBAL) if is_topic else (),
+        "set": (*policy_parts(policy, at), *key, *scope),
+        "remove": (*key, *scope),
+    }
 
-    def call(action: str, admin: Any, options: Options, *value: Any, **query: Any) -> Any:
-        query |= {each.target: getattr(options, each.target) for each in whose}
+    def run(action: str, admin: Any, options: Options) -> Any:
+        value = (build_value(policy, options, at),) if action == "set" else ()
+        query = {each.target: getattr(options, each.target) for each in whose}
+        if action != "get":
+            query |= {each.name: getattr(options, each.option) for each in keys}
+        elif is_topic:
+            query["applied"] = options.applied
         if is_topic:
             query["is_global"] = vars(options)["global"]
             method = getattr(admin.topic_policies, action)
@@ -94,31 +105,14 @@ def _verbs(policy: AnyPolicy, at: At, level: Level) -> Iterator[Verb]:
         method = getattr(admin.namespaces, f"{action}_policy".removeprefix("get_"))
         return method(options.namespace, at.name, *value, **query)
 
-    def kept(options: Options) -> dict[str, Any]:
-        return {each.name: getattr(options, each.option) for each in keys}
-
-    def get(admin: Any, options: Options) -> Any:
-        return call("get", admin, options, **({"applied": options.applied} if is_topic else {}))
-
-    def set_(admin: Any, options: Options) -> None:
-        call("set", admin, options, build_value(policy, options, at), **kept(options))
-
-    def remove(admin: Any, options: Options) -> None:
-        call("remove", admin, options, **kept(options))
-
-    made: dict[str, tuple[tuple[Part, ...], Callable[[Any, Options], Any]]] = {
-        "get": ((*whose, _APPLIED, _GLOBAL) if is_topic else (), get),
-        "set": ((*policy_parts(policy, at), *key, *scope), set_),
-        "remove": ((*key, *scope), remove),
-    }
     aliases = policy.aliases if at.name == policy.name else ()
-    for action, (parts, run) in made.items():
+    for action, taken in parts.items():
         if action != "remove" or at.remove:
             yield Verb(
                 f"{action}-{at.name}",
                 f"{_SENTENCES[action]}: {at.what}",
-                (TOPIC if is_topic else NAMESPACE, *parts),
-                run,
+                (TOPIC if is_topic else NAMESPACE, *taken),
+                partial(run, action),
                 aliases=tuple(f"{action}-{alias}" for alias in aliases),
                 shows=action == "get",
             )

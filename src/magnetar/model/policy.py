@@ -8,7 +8,7 @@ level decides.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct, field
 
@@ -115,8 +115,6 @@ class DispatchRate(Struct, frozen=True, kw_only=True):
     relativeToPublishRate: bool = False
     ratePeriodInSecond: Int32 = 1
 
-    title: ClassVar = "dispatch rate"
-
     @property
     def limit(self) -> RateLimit:
         messages, size = self.dispatchThrottlingRateInMsg, self.dispatchThrottlingRateInByte
@@ -127,8 +125,6 @@ class PublishRate(Struct, frozen=True, kw_only=True):
     publishThrottlingRateInMsg: Int32 = -1
     publishThrottlingRateInByte: Int64 = -1
 
-    title: ClassVar = "publish rate"
-
     @property
     def limit(self) -> RateLimit:
         return RateLimit(self.publishThrottlingRateInMsg, self.publishThrottlingRateInByte, 1)
@@ -137,8 +133,6 @@ class PublishRate(Struct, frozen=True, kw_only=True):
 class SubscribeRate(Struct, frozen=True, kw_only=True):
     subscribeThrottlingRatePerConsumer: Int32 = -1
     ratePeriodInSecond: Int32 = 30
-
-    title: ClassVar = "subscribe rate"
 
     @property
     def limit(self) -> RateLimit:

@@ -42,10 +42,11 @@ class Option(NamedTuple):
     variable: str = ""
 
     def parameter(self, name: str = "", what: str = "") -> Parameter:
+        is_value = not self.member and self.read is not Kind.FLAG
         return Parameter(
             self.member,
             self.read if isinstance(self.read, Kind) else Kind.TEXT,
-            default=REQUIRED if self.is_required or not self.member else None,
+            default=REQUIRED if self.is_required or is_value else None,
             help=self.help or what,
             flags=tuple(self.flags.format(name=name).split()),
             reader=self.read if isinstance(self.read, Reader) else None,

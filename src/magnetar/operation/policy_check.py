@@ -11,16 +11,7 @@ from magnetar.model.choice import InactiveTopicDeleteMode, SubscriptionTypeName
 from magnetar.operation.policy import Check, Context, Level
 
 if TYPE_CHECKING:
-    from magnetar.model.policy import (
-        AutoTopicCreationOverride,
-        BacklogQuota,
-        DelayedDeliveryPolicies,
-        EntryFilters,
-        InactiveTopicPolicies,
-        PersistencePolicies,
-        Rate,
-        RetentionPolicies,
-    )
+    from magnetar.model import policy as model
 
 _MIB: Final = 1 << 20
 _STORAGE_CLASS: Final = "bookkeeper"
@@ -66,7 +57,7 @@ def check_max_message_size(size: int, context: Context) -> None:
         )
 
 
-def check_retention(retention: RetentionPolicies, context: Context) -> None:
+def check_retention(retention: model.RetentionPolicies, context: Context) -> None:
     minutes, megabytes = retention.retentionTimeInMinutes, retention.retentionSizeInMB
     if megabytes < -1:
         raise BadRequest("Invalid retention policy: size limit must be >= -1")
@@ -83,7 +74,7 @@ def check_retention(retention: RetentionPolicies, context: Context) -> None:
         )
 
 
-def check_backlog_quota(quota: BacklogQuota, context: Context) -> None:
+def check_backlog_quota(quota: model.BacklogQuota, context: Context) -> None:
     if quota.policy is None:
         raise BadRequest("Invalid backlog quota: the attribute policy cannot be null")
     if not is_quota_within_retention(quota, context.retention):
@@ -93,7 +84,9 @@ def check_backlog_quota(quota: BacklogQuota, context: Context) -> None:
         )
 
 
-def is_quota_within_retention(quota: BacklogQuota, retention: RetentionPolicies | None) -> bool:
+def is_quota_within_retention(
+    quota: model.BacklogQuota, retention: model.RetentionPolicies | None
+) -> bool:
     """A backlog that may grow beyond what is retained would be cut before its quota acts."""
     if retention is None:
         return True
@@ -103,7 +96,7 @@ def is_quota_within_retention(quota: BacklogQuota, retention: RetentionPolicies 
     return not (minutes > 0 and quota.limitTime >= minutes * 60)
 
 
-def check_persistence(persistence: PersistencePolicies, context: Context) -> None:
+def check_persistence(persistence: model.PersistencePolicies, context: Context) -> None:
     ensemble = persistence.bookkeeperEnsemble
     write = persistence.bookkeeperWriteQuorum
     ack = persistence.bookkeeperAckQuorum
@@ -126,7 +119,7 @@ def check_persistence(persistence: PersistencePolicies, context: Context) -> Non
         )
 
 
-def check_auto_topic_creation(override: AutoTopicCreationOverride, context: Context) -> None:
+def check_auto_topic_creation(override: model.AutoTopicCreationOverride, context: Context) -> None:
     """A `partitions_max` of 0 does not bound. Tools compare these sentences word by word."""
     if not override.allowAutoTopicCreation:
         return
@@ -155,16 +148,16 @@ def check_auto_topic_creation(override: AutoTopicCreationOverride, context: Cont
         )
 
 
-def check_rate(rate: Rate, context: Context) -> None:
+def check_rate(rate: model.Rate, context: Context) -> None:
     """-1 does not bound; clients that leave the period out send 0."""
-    limit = rate.limit
+    limit, name = rate.limit, type(rate).__name__.removesuffix("Rate").lower()
     if min(limit.messages, limit.bytes) < -1 or limit.period_s < 0:
         raise PreconditionFailed(
-            f"Invalid {rate.title}: a limit is -1 for none or else 0 or more, a period 0 s or more"
+            f"Invalid {name} rate: a limit is -1 for none or else 0 or more, a period 0 s or more"
         )
 
 
-def check_inactive_topic(policies: InactiveTopicPolicies, context: Context) -> None:
+def check_inactive_topic(policies: model.InactiveTopicPolicies, context: Context) -> None:
     if policies.deleteWhileInactive and policies.inactiveTopicDeleteMode is None:
         modes = " or ".join(InactiveTopicDeleteMode)
         raise PreconditionFailed(f"inactiveTopicDeleteMode must say what is deleted: {modes}")
@@ -172,7 +165,7 @@ def check_inactive_topic(policies: InactiveTopicPolicies, context: Context) -> N
     check_count(policies.maxInactiveDurationSeconds, context._replace(name=name))
 
 
-def check_delayed_delivery(policies: DelayedDeliveryPolicies, context: Context) -> None:
+def check_delayed_delivery(policies: model.DelayedDeliveryPolicies, context: Context) -> None:
     check_count(policies.tickTime, context._replace(name="tickTime"))
     name = "maxDeliveryDelayInMillis"
     check_count(policies.maxDeliveryDelayInMillis, context._replace(name=name))
@@ -203,7 +196,7 @@ def check_subscription_types(names: Sequence[str], context: Context) -> None:
             raise PreconditionFailed(f"Unknown subscription type: {name}")
 
 
-def check_entry_filters(filters: EntryFilters, context: Context) -> None:
+def check_entry_filters(filters: model.EntryFilters, context: Context) -> None:
     """There are no filters to choose from."""
     names = [name.strip() for name in (filters.entryFilterNames or "").split(",") if name.strip()]
     if not names:

@@ -64,6 +64,12 @@ def _threshold(what: str, older: str, path: str = "", remove: str = "", operatio
         inside=f"managedLedgerOffload{what}", checked="when set", operations=("", "", operation))
 
 
+def _offload(flags: str, what: str, help: str, read: Kind | Reader = Kind.TEXT,
+        choices: tuple[str, ...] = (), is_required: bool = False) -> Option:
+    member = f"managedLedgerOffload{what}"
+    return Option(flags, read, member, help, choices=choices, is_required=is_required)
+
+
 def _scale_rates() -> tuple[Option, ...]:
     return tuple(
         Option(f"--{act}-{kind}-rate-{way}", read, f"{act}{kind.title()}Rate{way.title()}Threshold",
@@ -142,9 +148,8 @@ POLICIES: Final[tuple[AnyPolicy, ...]] = (
                 "cursor writes per second, -1 for the broker's own", preset="-1"))),
     Policy("delayed-delivery", "whether messages may ask to be delivered later",
         At("delayedDeliveryEnabled", spread=(
-                ("active", "delayedDeliveryEnabled"),
-                ("tickTime", "delayedDeliveryTickTimeMillis"),
-                ("maxDeliveryDelayInMillis", "delayedDeliveryMaxDelayInMillis"))),
+            ("active", "delayedDeliveryEnabled"), ("tickTime", "delayedDeliveryTickTimeMillis"),
+            ("maxDeliveryDelayInMillis", "delayedDeliveryMaxDelayInMillis"))),
         At("delayed_delivery_policies", checked="never"), check.check_delayed_delivery, (
             Toggle("active", broker="delayedDeliveryEnabled"),
             Option("-t --time", Reader.DURATION_MS, "tickTime", "how exact, such as 1s (1s)",
@@ -207,23 +212,19 @@ POLICIES: Final[tuple[AnyPolicy, ...]] = (
         At(remove_path="removeOffloadPolicies", missing="offloadPolicies must not be null",
             checked="when set", operations=("", "", "remove_offload_policies")),
         check.check_offload, (
-            Option("-d --driver", Kind.TEXT, "managedLedgerOffloadDriver", "storage driver",
-                is_required=True),
-            Option("-r --region", Kind.TEXT, "managedLedgerOffloadRegion", "region of the storage"),
-            Option("-b --bucket", Kind.TEXT, "managedLedgerOffloadBucket", "bucket of the storage"),
-            Option("-e --endpoint", Kind.TEXT, "managedLedgerOffloadServiceEndpoint",
-                "address of the storage"),
-            Option("-oat -t --offloadAfterThreshold --offloadThresholdInBytes", Reader.SIZE,
-                "managedLedgerOffloadThresholdInBytes", "size at which to move, such as 10G"),
-            Option("-oats -ts --offloadAfterThresholdInSeconds --offloadThresholdInSeconds",
-                Reader.DURATION_S, "managedLedgerOffloadThresholdInSeconds",
-                "age at which to move, such as 3h"),
-            Option("-oae -dl --offloadAfterElapsed --offloadDeletionLagInMillis",
-                Reader.DURATION_MS, "managedLedgerOffloadDeletionLagInMillis",
-                "how long moved data stays where it was, such as 3h"),
-            Option("-orp --offloadedReadPriority", Reader.CONSTANT,
-                "managedLedgerOffloadedReadPriority", "where moved data is read",
-                choices=("bookkeeper-first", "tiered-storage-first")))),
+            _offload("-d --driver", "Driver", "storage driver", is_required=True),
+            _offload("-r --region", "Region", "region of the storage"),
+            _offload("-b --bucket", "Bucket", "bucket of the storage"),
+            _offload("-e --endpoint", "ServiceEndpoint", "address of the storage"),
+            _offload("-oat -t --offloadAfterThreshold --offloadThresholdInBytes",
+                "ThresholdInBytes", "size at which to move, such as 10G", Reader.SIZE),
+            _offload("-oats -ts --offloadAfterThresholdInSeconds --offloadThresholdInSeconds",
+                "ThresholdInSeconds", "age at which to move, such as 3h", Reader.DURATION_S),
+            _offload("-oae -dl --offloadAfterElapsed --offloadDeletionLagInMillis",
+                "DeletionLagInMillis", "how long moved data stays where it was, such as 3h",
+                Reader.DURATION_MS),
+            _offload("-orp --offloadedReadPriority", "edReadPriority", "where moved data is read",
+                Reader.CONSTANT, ("bookkeeper-first", "tiered-storage-first")))),
     Policy("schema-compatibility-strategy", "which schema changes are allowed", At(write="PUT"),
         At(write="PUT", remove=""), options=(
             Option("-c -s --compatibility --strategy", Kind.TEXT, "", "name of the strategy",

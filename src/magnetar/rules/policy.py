@@ -137,19 +137,19 @@ def limit_rate(rate: Rate | None) -> RateLimit | None:
 _Decide: TypeAlias = Callable[[Any], Any]
 _COMBINE: Final[Mapping[Combine, tuple[_Decide, _Decide]]] = {
     "first": (lambda value: value is not CompatibilityStrategy.UNDEFINED, lambda value: value),
-    "count": (lambda value: value >= 0, lambda value: value or 0),
+    "count": (lambda value: value >= 0, lambda value: max(value or 0, 0)),
     "rate": (limit_rate, limit_rate),
 }
 """Whether a value that is set counts, and what is in force for the one that does."""
 _IN_FORCE: Final = {
-    name: (at.field, policy.combine)
+    name: (at.field, *_COMBINE[policy.combine])
     for policy, at in policies_at(Level.TOPIC, POLICIES)
     for name in (policy.effective or policy.name.replace("-", "_"),)
     if name in EffectivePolicy.__struct_fields__
 }
 _COUNTS: Final[Mapping[str, _Decide]] = {
     "subscriptionPolicies": lambda value: limit_rate(value.dispatchRate),
-    **{field: _COMBINE[how][0] for field, how in _IN_FORCE.values()},
+    **{field: does_count for field, does_count, _ in _IN_FORCE.values()},
 }
 _FIELDS: Final = TopicPolicies.__struct_fields__
 _BY_KEY: Final = frozenset({"backLogQuotaMap", "subscriptionPolicies"})
@@ -178,7 +178,7 @@ def decide_effective(
     retention, creation = merged.retentionPolicies, merged.autoSubscriptionCreationOverride
     assert retention is not None and creation is not None, "the broker's level has every value"
     in_force: dict[str, Any] = {
-        name: _COMBINE[how][1](getattr(merged, field)) for name, (field, how) in _IN_FORCE.items()
+        name: decide(getattr(merged, field)) for name, (field, _, decide) in _IN_FORCE.items()
     }
     in_force["auto_subscription_creation"] = creation.allowAutoSubscriptionCreation
     if is_system:
@@ -243,31 +243,28 @@ def plan_namespace_level(namespace: Policies, *, cluster: str) -> TopicPolicies:
 def plan_merged(
     *levels: TopicPolicies | None, counts: Mapping[str, _Decide] = MappingProxyType({})
 ) -> TopicPolicies:
-    """For each setting the first level that has one that `counts`; quotas and subscriptions one by
-    one.
+    """For each setting the first level that has one that `counts`, or what the last level says;
+    quotas and subscriptions one by one.
     """
-    merged: dict[str, Any] = {}
-    for level in reversed(levels):
+    *above, last = levels
+    merged = structs.asdict(last or TopicPolicies())
+    for level in reversed(above):
         if level is None:
             continue
         for name, value in zip(_FIELDS, structs.astuple(level), strict=True):
-            if value is None or value == ():
+            if value is None or value == () or value == {}:
                 continue
-            does_count = counts.get(name, _any)
+            does_count = counts.get(name)
             if name in _BY_KEY:
-                found = {key: each for key, each in value.items() if does_count(each)}
-                merged[name] = merged.get(name, {}) | found
-            elif does_count(value):
+                found = {k: v for k, v in value.items() if does_count is None or does_count(v)}
+                merged[name] = merged[name] | found
+            elif does_count is None or does_count(value):
                 merged[name] = value
     return TopicPolicies(**{**merged, "isGlobal": False})
 
 
 def known_types(names: Container[str]) -> tuple[SubscriptionTypeName, ...]:
     return tuple(each for each in SubscriptionTypeName if each.value in names)
-
-
-def _any(value: object) -> bool:
-    return True
 
 
 def _limit_backlog(policies: TopicPolicies, kind: BacklogQuotaType) -> BacklogLimit:

@@ -16,7 +16,7 @@ from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import FieldInfo, fields
 
 from magnetar.errors import BadRequest, InvalidName, RecordUnreadable
@@ -43,6 +43,30 @@ class Action(StrEnum):
     NONE = "NONE"
 
 
+class _EventType(StrEnum):
+    POLICY = "TOPIC_POLICY"
+    SNAPSHOT = "TRANSACTION_BUFFER_SNAPSHOT"
+    SEGMENTS = "TRANSACTION_BUFFER_SNAPSHOT_SEGMENTS"
+    INDEXES = "TRANSACTION_BUFFER_SNAPSHOT_INDEXES"
+
+
+class _Change(Struct, kw_only=True):
+    """The policies are read when it is known that they count."""
+
+    domain: str | None = None
+    tenant: str | None = None
+    namespace: str | None = None
+    topic: str | None = None
+    policies: Annotated[dict[str, Any], TopicPolicies] | None = None
+
+
+class _Event(Struct, kw_only=True):
+    actionType: Action | None = None
+    eventType: _EventType | None = None
+    replicateTo: frozenset[str] | None = None
+    topicPoliciesEvent: _Change | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyEvent:
     """`policies` of None: there are none any more in this scope."""
@@ -54,6 +78,7 @@ class PolicyEvent:
 
 
 _NAMES: Final[Mapping[type, str]] = {
+    Action: "ActionType",
     AutoSubscriptionCreationOverride: f"{_DATA}.impl.AutoSubscriptionCreationOverrideImpl",
     BacklogAction: f"{_DATA}.BacklogQuota.RetentionPolicy",
     BacklogQuota: f"{_DATA}.impl.BacklogQuotaImpl",
@@ -62,9 +87,13 @@ _NAMES: Final[Mapping[type, str]] = {
     OffloadPolicies: "OffloadPoliciesImpl",
     SubscriptionTypeName: "org.apache.pulsar.common.api.proto.CommandSubscribe.SubType",
     TopicPolicies: f"{_DATA}.TopicPolicies",
+    _Change: "TopicPoliciesEvent",
+    _Event: "org.apache.pulsar.common.events.PulsarEvent",
+    _EventType: "EventType",
 }
 """What Pulsar calls a type, where that is not its name here."""
 _SCALARS: Final[Mapping[type, str]] = {bool: "boolean", str: "string", float: "double"}
+_LISTS: Final = {tuple: "java.util.List", frozenset: "java.util.HashSet"}
 _NEVER_NULL: Final = (BacklogQuota, "limit")
 
 
@@ -72,14 +101,6 @@ def _named(kind: str, name: str, **content: Any) -> dict[str, Any]:
     namespace, _, local = name.rpartition(".")
     where = {"namespace": namespace} if namespace else {}
     return {"type": kind, "name": local, **where, **content}
-
-
-def _optional(name: str, kind: Any) -> dict[str, Any]:
-    return {"name": name, "type": ["null", kind], "default": None}
-
-
-def _list(items: Any, kind: str = "java.util.List") -> dict[str, Any]:
-    return {"type": "array", "items": items, "java-class": kind}
 
 
 class _Describer:
@@ -97,8 +118,12 @@ class _Describer:
             return "int" if about.le < 2**31 else "long"
         if found is dict:
             return {"type": "map", "values": self.describe(arguments[1])}
-        if found is tuple:
-            return _list(self.describe(arguments[0]))
+        if found in _LISTS:
+            return {
+                "type": "array",
+                "items": self.describe(arguments[0]),
+                "java-class": _LISTS[found],
+            }
         if issubclass(kind, Enum):
             symbols = [each.value for each in kind]
             return _named("enum", _NAMES.get(kind, kind.__name__), symbols=symbols)
@@ -120,37 +145,13 @@ class _Describer:
         is_optional = get_origin(member.type) in (Union, UnionType)
         described = self.describe(parts[0] if is_optional else member.type)
         if owner is TopicPolicies or (is_optional and (owner, member.name) != _NEVER_NULL):
-            return _optional(member.name, described)
+            return {"name": member.name, "type": ["null", described], "default": None}
         return {"name": member.name, "type": described}
 
 
-_INNER: Final = (
-    _optional("domain", "string"),
-    _optional("namespace", "string"),
-    _optional("policies", _Describer().describe(TopicPolicies)),
-    _optional("tenant", "string"),
-    _optional("topic", "string"),
-)
-_KINDS: Final = (
-    "TOPIC_POLICY",
-    "TRANSACTION_BUFFER_SNAPSHOT",
-    "TRANSACTION_BUFFER_SNAPSHOT_SEGMENTS",
-    "TRANSACTION_BUFFER_SNAPSHOT_INDEXES",
-)
-_EVENT: Final = _named(
-    "record",
-    "org.apache.pulsar.common.events.PulsarEvent",
-    fields=[
-        _optional("actionType", _named("enum", "ActionType", symbols=[*Action])),
-        _optional("eventType", _named("enum", "EventType", symbols=_KINDS)),
-        _optional("replicateTo", _list("string", "java.util.HashSet")),
-        _optional("topicPoliciesEvent", _named("record", "TopicPoliciesEvent", fields=_INNER)),
-    ],
-)
-
 EVENT_SCHEMA: Final = SchemaData(
     SchemaType.AVRO,
-    json.dumps(_EVENT, separators=(",", ":")).encode(),
+    json.dumps(_Describer().describe(_Event), separators=(",", ":")).encode(),
     {"__alwaysAllowNull": "true", "__jsr310ConversionEnabled": "false"},
 )
 """What producers of events register, byte for byte."""
@@ -173,21 +174,22 @@ def encode_event(topic: TopicName, policies: TopicPolicies, *, cluster: str) -> 
     document = format_document(policies)
     for quota in document.get("backLogQuotaMap", {}).values():
         quota.setdefault("limit", quota.get("limitSize", 0))
-    event = {
-        "actionType": Action.UPDATE.value,
-        "eventType": "TOPIC_POLICY",
-        "replicateTo": None if policies.isGlobal else [cluster],
-        "topicPoliciesEvent": {
-            "domain": topic.domain.value,
-            "tenant": topic.namespace.tenant,
-            "namespace": topic.namespace.local,
-            "topic": topic.local,
-            "policies": document,
-        },
-    }
+    change = _Change(
+        domain=topic.domain.value,
+        tenant=topic.namespace.tenant,
+        namespace=topic.namespace.local,
+        topic=topic.local,
+        policies=document,
+    )
+    event = _Event(
+        actionType=Action.UPDATE,
+        eventType=_EventType.POLICY,
+        replicateTo=None if policies.isGlobal else frozenset({cluster}),
+        topicPoliciesEvent=change,
+    )
     buffer = io.BytesIO()
     try:
-        schemaless_writer(buffer, _parsed(EVENT_SCHEMA.definition), event)
+        schemaless_writer(buffer, _parsed(EVENT_SCHEMA.definition), to_builtins(event))
     except (ValueError, TypeError, OverflowError) as error:
         raise BadRequest(f"Policies that cannot be written as an event: {error}") from None
     return buffer.getvalue()
@@ -203,45 +205,38 @@ def decode_event(key: str, value: bytes, definition: bytes) -> PolicyEvent | Non
     if not value:
         return PolicyEvent(topic, is_global, Action.DELETE, None)
     event = _read(value, definition)
-    inner = event.get("topicPoliciesEvent")
-    if event.get("eventType") not in ("TOPIC_POLICY", None) or inner is None:
+    change, action = event.topicPoliciesEvent, event.actionType or Action.UPDATE
+    if event.eventType not in (_EventType.POLICY, None) or change is None or action is Action.NONE:
         return None
-    action = Action(event.get("actionType") or Action.UPDATE)
-    if action is Action.NONE:
-        return None
-    topic = _topic_of(inner, topic)
-    if action is Action.DELETE or inner.get("policies") is None:
+    topic = _topic_of(change, topic)
+    if action is Action.DELETE or change.policies is None:
         return PolicyEvent(topic, is_global, Action.DELETE, None)
     try:
-        policies = parse_document({**inner["policies"], "isGlobal": is_global}, TopicPolicies)
+        policies = parse_document({**change.policies, "isGlobal": is_global}, TopicPolicies)
     except BadRequest as error:
         raise RecordUnreadable(error.sentence) from None
     return PolicyEvent(topic, is_global, action, policies)
 
 
-def _topic_of(inner: Mapping[str, Any], named: TopicName) -> TopicName:
+def _topic_of(change: _Change, named: TopicName) -> TopicName:
     try:
-        namespace = NamespaceName(inner["tenant"], inner["namespace"])
-        return TopicName(TopicDomain(inner["domain"]), namespace, inner["topic"]).base
-    except (InvalidName, ValueError, KeyError, TypeError):
+        namespace = NamespaceName(change.tenant or "", change.namespace or "")
+        return TopicName(TopicDomain(change.domain or ""), namespace, change.topic or "").base
+    except (InvalidName, ValueError):
         return named
 
 
-def _read(value: bytes, definition: bytes) -> dict[str, Any]:
+def _read(value: bytes, definition: bytes) -> _Event:
     from fastavro import schemaless_reader
     from fastavro.read import SchemaResolutionError
 
+    ours = _parsed(EVENT_SCHEMA.definition)
     try:
-        event = schemaless_reader(
-            io.BytesIO(value), _parsed(definition), _parsed(EVENT_SCHEMA.definition)
-        )
-    except (ValueError, TypeError, KeyError, IndexError, EOFError, OverflowError) as error:
-        raise RecordUnreadable(f"not an event of topic policies: {error!r}") from None
+        return convert(schemaless_reader(io.BytesIO(value), _parsed(definition), ours), _Event)
     except (SchemaResolutionError, RecursionError) as error:
         raise RecordUnreadable(f"an event of another schema: {error!r}") from None
-    if not isinstance(event, dict):
-        raise RecordUnreadable("not an event of topic policies")
-    return event
+    except (ValueError, TypeError, KeyError, IndexError, EOFError, OverflowError) as error:
+        raise RecordUnreadable(f"not an event of topic policies: {error!r}") from None
 
 
 @lru_cache(maxsize=16)

@@ -46,13 +46,12 @@ async def write_policy(
 async def remove_policy(
     transport: Transport, root: str, policy: At, query: Mapping[str, Any]
 ) -> None:
-    path = f"{root}/{policy.remove_path}"
     if not policy.remove:
         raise ConfigurationError(f"The policy {policy.name} can be set but not removed")
     if policy.remove == "DELETE":
-        await transport.delete(path, query)
+        await transport.delete(f"{root}/{policy.remove_path}", query)
     else:
-        await transport.call(policy.remove, path, body=None, query=query)
+        await write_policy(transport, root, policy, None, query)
 
 
 class AsyncTopicPolicyAdmin:
