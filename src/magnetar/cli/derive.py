@@ -43,45 +43,39 @@ _KINDS: Final[Mapping[Kind, Callable[[str], Any] | None]] = {
 Run: TypeAlias = Callable[[Any, Options], Any]
 
 
-class Form(NamedTuple):
-    """How the body of its call is built, and from which flags beside those of the row."""
+class Own(NamedTuple):
+    """What a command does that is not derived from its row."""
 
-    build: Run
+    run: Run | None = None
+    """All of it, where that is more than one call of the client."""
+    build: Run | None = None
+    """The body of the call, from options that are not arguments of the client's method."""
     parts: tuple[Part, ...] = ()
+    """Options beside those of the row."""
+    show: Callable[[Any], Any] | None = None
+    """The result as a table shows it; JSON shows it as it is."""
 
 
-class View(NamedTuple):
-    """How a table is made of what the client's method returns; JSON shows it as it is."""
-
-    show: Callable[[Any], Any]
+_NOTHING: Final = Own()
 
 
-Own: TypeAlias = Mapping[str, Run | Form | View]
-"""By the name of an operation, what its command does if that is more than to call the client's
-method, or prints what it gets in another form.
-"""
-
-
-def derive_verbs(operations: Iterable[Operation], group: str, own: Own) -> Iterator[Verb]:
-    """The commands of a group, in the order of the rows."""
+def derive_verbs(
+    operations: Iterable[Operation], group: str, written: Mapping[str, Own]
+) -> Iterator[Verb]:
+    """The commands of a group, in the order of the rows; `written` are named like operations."""
     for operation in operations:
         for verb in operation.verbs:
             if (verb.group or operation.noun.replace("_", "-")) == group:
-                parts = [derive_part(each) for each in operation.parameters if each.help]
-                written = own.get(operation.name)
-                run = _caller(operation)
-                match written:
-                    case Form(build, more):
-                        parts += more
-                        run = _caller(operation, build)
-                    case View(show):
-                        run = _shown(run, show)
-                    case None:
-                        pass
-                    case _:
-                        run = written
-                shows = operation.result is not Result.NOTHING and not verb.is_silent
-                yield Verb(verb.name, verb.help, tuple(parts), run, verb.aliases, shows)
+                own = written.get(operation.name, _NOTHING)
+                parts = (derive_part(each) for each in operation.parameters if each.help)
+                yield Verb(
+                    verb.name,
+                    verb.help,
+                    (*parts, *own.parts),
+                    own.run or _caller(operation, own),
+                    verb.aliases,
+                    shows=operation.result is not Result.NOTHING and not verb.is_silent,
+                )
 
 
 def derive_part(parameter: Parameter) -> Part:
@@ -98,33 +92,29 @@ def derive_part(parameter: Parameter) -> Part:
     )
 
 
-def _shown(run: Run, show: Callable[[Any], Any]) -> Run:
-    def show_found(admin: Any, options: Options) -> Any:
-        found = run(admin, options)
-        return found if options.output == "json" else show(found)
-
-    return show_found
-
-
-def _caller(operation: Operation, build: Run | None = None) -> Run:
+def _caller(operation: Operation, own: Own) -> Run:
     """Calls the client's method of the same name; what is not given is left to its defaults."""
     is_peek = COUNT in operation.parameters
     asked = [
         each
         for each in operation.parameters
-        if each.help and not (each.place is Place.LOCAL and (build or is_peek or each.is_ignored))
+        if each.help
+        and not (each.place is Place.LOCAL and (own.build or is_peek or each.is_ignored))
     ]
 
     def run(admin: Any, options: Options) -> Any:
         found = {each.name: _value(each, getattr(options, each.option)) for each in asked}
         given = {name: each for name, each in found.items() if each is not None}
-        if build is not None:
+        if own.build is not None:
             (body,) = (each for each in operation.parameters if each.place is Place.BODY)
-            given[body.name] = build(admin, options)
+            given[body.name] = own.build(admin, options)
         method = partial(getattr(getattr(admin, operation.noun), operation.verb), **given)
         if is_peek:
             return _peek(method, options.count)
-        return _show_entry(method()) if operation.result is Result.ENTRY else method()
+        result = method()
+        if operation.result is Result.ENTRY:
+            return _show_entry(result)
+        return result if own.show is None or options.output == "json" else own.show(result)
 
     return run
 

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from magnetar.cli.moment import format_time
-from magnetar.client.message_id import MessageId
 
-_END: Final = object()
 _CELL_MAX: Final = 60
 """Characters of a structure that is shown on the line of its name."""
 _MOMENT_MIN_MS: Final = 10**12
@@ -36,16 +34,15 @@ def format_lines(items: Iterator[Any], style: str) -> Iterator[str]:
     if style != "json":
         yield from (_cell(_plain(item)) for item in items)
         return
-    last = next(items, _END)
-    if last is _END:
-        yield "[]"
-        return
-    yield "["
+    line = "["
     for item in items:
-        yield f"  {_indented(last)},"
-        last = item
-    yield f"  {_indented(last)}"
-    yield "]"
+        yield line
+        line = f"  {_indented(item)},"
+    if line == "[":
+        yield "[]"
+    else:
+        yield line.removesuffix(",")
+        yield "]"
 
 
 def _indented(item: Any) -> str:
@@ -54,15 +51,13 @@ def _indented(item: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """The same in JSON's own types."""
-    if isinstance(value, MessageId):
-        return str(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="backslashreplace")
-    return value
+    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def _outline(values: Mapping[str, Any]) -> Iterator[str]:

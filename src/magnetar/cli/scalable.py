@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from magnetar.cli.command import Options, UsageError
-from magnetar.cli.derive import Form, Own, View
+from magnetar.cli.derive import Own
 from magnetar.cli.lineage import format_lineage
 from magnetar.cli.migration import format_rehearsal, migrate
 from magnetar.cli.moment import format_time
@@ -118,17 +118,17 @@ def _count_messages(admin: Any, topic: str, name: str, entries: Mapping[str, int
     return f"{'about ' if is_estimate else ''}{round(count)}"
 
 
-OWN: Final[Own] = {
-    "scalable_topics.describe": _describe,
-    "scalable_topics.segments": View(_show_segments),
-    "scalable_topics.load": View(_show_load),
-    "scalable_topics.explain": View(_show_reasons),
-    "scalable_topics.decisions": View(_show_decisions),
-    "scalable_topics.set_properties": Form(_properties),
-    "scalable_topics.set_auto_scale_policy": Form(
-        lambda a, o: build_value(AUTO_SCALE, o), tuple(policy_parts(AUTO_SCALE))
+OWN: Final[Mapping[str, Own]] = {
+    "scalable_topics.describe": Own(_describe),
+    "scalable_topics.segments": Own(show=_show_segments),
+    "scalable_topics.load": Own(show=_show_load),
+    "scalable_topics.explain": Own(show=_show_reasons),
+    "scalable_topics.decisions": Own(show=_show_decisions),
+    "scalable_topics.set_properties": Own(build=_properties),
+    "scalable_topics.set_auto_scale_policy": Own(
+        build=lambda a, o: build_value(AUTO_SCALE, o), parts=tuple(policy_parts(AUTO_SCALE))
     ),
-    "scalable_topics.subscriptions": _subscriptions,
-    "scalable_topics.migrate": migrate,
-    "scalable_topics.migration_check": View(format_rehearsal),
+    "scalable_topics.subscriptions": Own(_subscriptions),
+    "scalable_topics.migrate": Own(migrate),
+    "scalable_topics.migration_check": Own(show=format_rehearsal),
 }

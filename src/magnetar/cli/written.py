@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from magnetar.cli.command import Options, UsageError, read_file
-from magnetar.cli.derive import Form, Own, Run
+from magnetar.cli.derive import Own, Run
 from magnetar.client.message_id import MessageId
 
 
@@ -116,20 +117,20 @@ def _get_schema(admin: Any, options: Options) -> Any:
     return admin.schemas.get(options.topic, version=options.version)
 
 
-OWN: Final[Own] = {
-    "clusters.list": _list_clusters,
-    "clusters.create": Form(lambda a, o: _cluster_data(o)),
-    "clusters.update": Form(lambda a, o: a.clusters.get(o.cluster) | _cluster_data(o)),
-    "clusters.delete": _delete_cluster,
-    "topics.lookup": lambda a, o: a.topics.lookup(o.topic)["brokerUrl"],
-    "topics.enable_deduplication": _set_deduplication(True),
-    "topics.disable_deduplication": _set_deduplication(False),
-    "topics.offload_beyond": _offload,
-    "subscriptions.reset": _move("reset_to_id", "messageId", "reset_to_time", "time"),
-    "subscriptions.expire_by": _move("expire_to", "position", "expire", "expireTime"),
-    "subscriptions.set_properties": Form(_properties),
-    "subscriptions.set_replicated_status": Form(_choose_enabled),
-    "schemas.get": _get_schema,
-    "schemas.upload": lambda a, o: {"version": a.schemas.upload(o.topic, **_schema(o))},
-    "schemas.check": lambda a, o: a.schemas.check(o.topic, **_schema(o)),
+OWN: Final[Mapping[str, Own]] = {
+    "clusters.list": Own(_list_clusters),
+    "clusters.create": Own(build=lambda a, o: _cluster_data(o)),
+    "clusters.update": Own(build=lambda a, o: a.clusters.get(o.cluster) | _cluster_data(o)),
+    "clusters.delete": Own(_delete_cluster),
+    "topics.lookup": Own(lambda a, o: a.topics.lookup(o.topic)["brokerUrl"]),
+    "topics.enable_deduplication": Own(_set_deduplication(True)),
+    "topics.disable_deduplication": Own(_set_deduplication(False)),
+    "topics.offload_beyond": Own(_offload),
+    "subscriptions.reset": Own(_move("reset_to_id", "messageId", "reset_to_time", "time")),
+    "subscriptions.expire_by": Own(_move("expire_to", "position", "expire", "expireTime")),
+    "subscriptions.set_properties": Own(build=_properties),
+    "subscriptions.set_replicated_status": Own(build=_choose_enabled),
+    "schemas.get": Own(_get_schema),
+    "schemas.upload": Own(lambda a, o: {"version": a.schemas.upload(o.topic, **_schema(o))}),
+    "schemas.check": Own(lambda a, o: a.schemas.check(o.topic, **_schema(o))),
 }
