@@ -14,7 +14,8 @@ from magnetar.operation.row import Operation, Parameter
 Handler: TypeAlias = Callable[[Administration, Call], Awaitable[object]]
 _Shape: TypeAlias = tuple[str | None, ...]
 """The components of a path, None for those that are variable."""
-_Mask: TypeAlias = tuple[bool, ...]
+_Mask: TypeAlias = tuple[int, ...]
+"""Which components are variable."""
 
 _SUFFIXES: Final[Mapping[TopicDomain, str]] = {
     TopicDomain.PERSISTENT: "",
@@ -85,17 +86,20 @@ class Router:
             assert method not in methods, f"{method} {route.row.path} stands twice"
             methods[method] = route
         self._masks: dict[int, list[_Mask]] = {}
-        """Which components are variable, by how many there are; the most literal first."""
+        """By how many components there are; the most literal first."""
         for mask in sorted({tuple(each is None for each in shape) for shape in self._routes}):
-            self._masks.setdefault(len(mask), []).append(mask)
+            variable = tuple(index for index, is_variable in enumerate(mask) if is_variable)
+            self._masks.setdefault(len(mask), []).append(variable)
 
     def find(self, method: str, path: str) -> Found | WrongMethod | None:
         components = _split(path)
         allowed: set[str] = set()
         for mask in self._masks.get(len(components), ()):
-            pairs = zip(components, mask, strict=True)
-            shape = tuple(None if each and is_variable else each for each, is_variable in pairs)
-            methods = self._routes.get(shape, {})
+            shape: list[str | None] = [*components]
+            for index in mask:
+                if components[index]:
+                    shape[index] = None
+            methods = self._routes.get(tuple(shape), {})
             route = methods.get(method) or (methods.get("GET") if method == "HEAD" else None)
             if route is not None:
                 return Found(route, _name_parts(route.row, components))
