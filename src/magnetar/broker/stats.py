@@ -38,8 +38,8 @@ def persistent_stats(
     topic: PersistentTopic,
     *,
     precise_backlog: bool = False,
-    subscription_backlog_size: bool = True,
-    earliest_in_backlog: bool = False,
+    backlog_size: bool = True,
+    earliest_time: bool = False,
     exclude_publishers: bool = False,
     exclude_consumers: bool = False,
 ) -> Stats:
@@ -48,8 +48,8 @@ def persistent_stats(
     subscriptions = {
         each.name: subscription_stats(
             each,
-            backlog_size=subscription_backlog_size,
-            earliest_in_backlog=earliest_in_backlog,
+            backlog_size=backlog_size,
+            earliest_time=earliest_time,
             exclude_consumers=exclude_consumers,
         )
         for each in live
@@ -65,7 +65,7 @@ def persistent_stats(
         "deduplicationStatus": "Disabled" if topic.dedup is None else "Enabled",
         "compaction": _compaction_stats(topic.compactor),
     }
-    if earliest_in_backlog:
+    if earliest_time:
         times = [earliest_publish_ms(each) for each in live]
         stats["earliestMsgPublishTimeInBacklogs"] = min((t for t in times if t > 0), default=0)
     _add_oldest(stats, topic, live)
@@ -78,8 +78,8 @@ def transient_stats(
     topic: NonPersistentTopic,
     *,
     precise_backlog: bool = False,
-    subscription_backlog_size: bool = True,
-    earliest_in_backlog: bool = False,
+    backlog_size: bool = True,
+    earliest_time: bool = False,
     exclude_publishers: bool = False,
     exclude_consumers: bool = False,
 ) -> Stats:

@@ -50,7 +50,7 @@ def subscription_stats(
     subscription: Subscription,
     *,
     backlog_size: bool,
-    earliest_in_backlog: bool,
+    earliest_time: bool,
     exclude_consumers: bool,
 ) -> Stats:
     """A subscription of a persistent topic."""
@@ -63,7 +63,7 @@ def subscription_stats(
         "msgBacklogNoDelayed": subscription.backlog,
         "backlogSize": backlog_bytes(subscription) if backlog_size else -1,
         "earliestMsgPublishTimeInBacklog": (
-            earliest_publish_ms(subscription) if earliest_in_backlog else 0
+            earliest_publish_ms(subscription) if earliest_time else 0
         ),
         "msgRateExpired": subscription.expire_rate.count_per_s,
         "msgExpired": subscription.expire_rate.count,

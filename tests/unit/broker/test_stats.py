@@ -284,7 +284,7 @@ def test_a_subscription_nobody_ever_used_has_no_type() -> None:
     async def body(place: Place) -> None:
         topic = await place.topic(TOPIC)
         await topic.create_subscription("idle", position=EARLIEST, properties={"owner": "me"})
-        stats = topic.stats(earliest_in_backlog=True)["subscriptions"]["idle"]
+        stats = topic.stats(earliest_time=True)["subscriptions"]["idle"]
         assert stats["type"] == "None"
         assert stats["consumers"] == []
         assert stats["earliestMsgPublishTimeInBacklog"] == -1
@@ -301,7 +301,7 @@ def test_options_leave_out_or_add_what_they_name() -> None:
         plain = topic.stats()
         assert plain["earliestMsgPublishTimeInBacklogs"] == 0
         assert plain["subscriptions"]["ex"]["earliestMsgPublishTimeInBacklog"] == 0
-        asked = topic.stats(earliest_in_backlog=True, subscription_backlog_size=False)
+        asked = topic.stats(earliest_time=True, backlog_size=False)
         assert asked["earliestMsgPublishTimeInBacklogs"] == 123
         assert asked["subscriptions"]["ex"]["earliestMsgPublishTimeInBacklog"] == 123
         assert asked["subscriptions"]["ex"]["backlogSize"] == -1
@@ -395,7 +395,7 @@ def test_a_transient_topic_tells_every_field_in_its_kind() -> None:
         assert isinstance(topic, NonPersistentTopic)
         place.clock.pass_s(1)
         topic.tick(place.clock.monotonic())
-        stats = topic.stats(earliest_in_backlog=True)
+        stats = topic.stats(earliest_time=True)
         assert kinds_of(stats) == kinds(TOPIC_FIELDS, msgDropRate=float)
         assert kinds_of(stats["publishers"][0]) == kinds(PUBLISHER_FIELDS, msgDropRate=float)
         subscription = stats["subscriptions"]["ex"]

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from magnetar.broker.administration.bundle import regular_topics
-from magnetar.broker.administration.record import check_tenant, load_policies, store_policies
+from magnetar.broker.administration.record import Store, check_tenant, load_policies, without
 from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.default import plan_context
 from magnetar.broker.scalable.segment import together
@@ -202,37 +202,29 @@ async def get_property(policies: Policies, key: str) -> str | None:
 
 
 @carries_out("namespaces.set_properties")
-async def set_properties(
-    service: Service, namespace: NamespaceName, properties: dict[str, str]
-) -> None:
-    def change(policies: Policies) -> Policies:
-        merged = merge_properties(service.limits, policies.properties, properties)
-        return replace(policies, properties=merged)
-
-    await store_policies(service, namespace, change)
+async def set_properties(service: Service, store: Store, properties: dict[str, str]) -> None:
+    await store(
+        lambda policies: replace(
+            policies,
+            properties=merge_properties(service.limits, policies.properties, properties),
+        )
+    )
 
 
 @carries_out("namespaces.set_property")
-async def set_property(service: Service, namespace: NamespaceName, key: str, value: str) -> None:
-    await set_properties(service, namespace, {key: value})
+async def set_property(service: Service, store: Store, key: str, value: str) -> None:
+    await set_properties(service, store, {key: value})
 
 
 @carries_out("namespaces.clear_properties")
-async def clear_properties(service: Service, namespace: NamespaceName) -> None:
-    await store_policies(service, namespace, lambda policies: replace(policies, properties={}))
+async def clear_properties(store: Store) -> None:
+    await store(lambda policies: replace(policies, properties={}))
 
 
 @carries_out("namespaces.remove_property")
-async def remove_property(
-    service: Service, namespace: NamespaceName, policies: Policies, key: str
-) -> str | None:
+async def remove_property(policies: Policies, store: Store, key: str) -> str | None:
     """What it was, if it was set."""
-
-    def change(present: Policies) -> Policies:
-        kept = {name: each for name, each in present.properties.items() if name != key}
-        return replace(present, properties=kept)
-
-    await store_policies(service, namespace, change)
+    await store(lambda present: replace(present, properties=without(present.properties, key)))
     return policies.properties.get(key)
 
 

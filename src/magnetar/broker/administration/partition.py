@@ -213,7 +213,9 @@ async def get_partitioned_stats(
     names = await existing_parts(service, topic)
     if not names and topic.is_persistent:
         raise NotFound("Internal topics have not been generated yet")
-    each = {name.full: (await find_topic(service, name)).stats(**options) for name in names}
+    each = {
+        name.full: (await find_topic(service, name)).stats(**options._asdict()) for name in names
+    }
     merged = merge_topic_stats(list(each.values()))
     return {**merged, "metadata": metadata, "partitions": each if per_partition else {}}
 

@@ -8,7 +8,13 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from magnetar.broker.administration.record import Change, load_policies, store_policies
+from magnetar.broker.administration.record import (
+    Change,
+    Store,
+    load_policies,
+    store_policies,
+    without,
+)
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.service import Service
 from magnetar.errors import TopicNotFound
@@ -30,24 +36,18 @@ async def namespace_permissions(policies: Policies) -> _Actions:
 
 
 @carries_out("namespaces.grant")
-async def grant_on_namespace(
-    service: Service, namespace: NamespaceName, role: str, actions: list[AuthAction]
-) -> None:
+async def grant_on_namespace(store: Store, role: str, actions: list[AuthAction]) -> None:
     granted = {role: grant_rules.distinct(actions)}
-    await _store(
-        service,
-        namespace,
-        lambda auth: replace(auth, namespace_auth={**auth.namespace_auth, **granted}),
+    await store(
+        _changing(lambda auth: replace(auth, namespace_auth={**auth.namespace_auth, **granted}))
     )
 
 
 @carries_out("namespaces.revoke")
-async def revoke_on_namespace(service: Service, namespace: NamespaceName, role: str) -> None:
-    def change(auth: AuthPolicies) -> AuthPolicies:
-        kept = {key: value for key, value in auth.namespace_auth.items() if key != role}
-        return replace(auth, namespace_auth=kept)
-
-    await _store(service, namespace, change)
+async def revoke_on_namespace(store: Store, role: str) -> None:
+    await store(
+        _changing(lambda auth: replace(auth, namespace_auth=without(auth.namespace_auth, role)))
+    )
 
 
 # One topic
@@ -84,7 +84,8 @@ async def grant_on_topics(service: Service, grants: list[TopicGrant]) -> None:
         names = await _names_of(service, topic)
         wanted.setdefault(topic.namespace, []).extend((name, grant) for name in names)
     for namespace, rows in wanted.items():
-        await _store(service, namespace, partial(grant_rules.grant_on_topics, rows))
+        change = _changing(partial(grant_rules.grant_on_topics, rows))
+        await store_policies(service, namespace, change)
 
 
 @carries_out("namespaces.revoke_on_topics")
@@ -95,7 +96,8 @@ async def revoke_on_topics(service: Service, revocations: list[TopicRevocation])
         await _names_of(service, topic)
         wanted.setdefault(topic.namespace, []).append((topic, revocation.role))
     for namespace, rows in wanted.items():
-        await _store(service, namespace, partial(grant_rules.revoke_on_topics, rows))
+        change = _changing(partial(grant_rules.revoke_on_topics, rows))
+        await store_policies(service, namespace, change)
 
 
 async def forget_permissions(service: Service, topic: TopicName) -> None:
@@ -111,26 +113,19 @@ async def subscription_permissions(policies: Policies) -> Mapping[str, Sequence[
 
 
 @carries_out("namespaces.grant_subscription")
-async def grant_on_subscription(
-    service: Service, namespace: NamespaceName, subscription: str, roles: list[str]
-) -> None:
-    def change(auth: AuthPolicies) -> AuthPolicies:
-        granted = {**auth.subscription_auth_roles, subscription: tuple(dict.fromkeys(roles))}
-        return replace(auth, subscription_auth_roles=granted)
+async def grant_on_subscription(store: Store, subscription: str, roles: list[str]) -> None:
+    granted = {subscription: tuple(dict.fromkeys(roles))}
 
-    await _store(service, namespace, change)
+    def change(auth: AuthPolicies) -> AuthPolicies:
+        roles_of = {**auth.subscription_auth_roles, **granted}
+        return replace(auth, subscription_auth_roles=roles_of)
+
+    await store(_changing(change))
 
 
 @carries_out("namespaces.revoke_subscription")
-async def revoke_on_subscription(
-    service: Service, namespace: NamespaceName, subscription: str, role: str
-) -> None:
-    change = partial(grant_rules.revoke_on_subscription, subscription, role)
-    await _store(service, namespace, change)
-
-
-async def _store(service: Service, namespace: NamespaceName, change: _Change) -> None:
-    await store_policies(service, namespace, _changing(change))
+async def revoke_on_subscription(store: Store, subscription: str, role: str) -> None:
+    await store(_changing(partial(grant_rules.revoke_on_subscription, subscription, role)))
 
 
 def _changing(change: _Change) -> Change:

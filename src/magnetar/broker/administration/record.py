@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TypeAlias, TypeVar
 
 from magnetar.broker.administration.registry import finds
 from magnetar.broker.service import Service
@@ -11,12 +12,20 @@ from magnetar.errors import TenantNotFound
 from magnetar.model.name import NamespaceName
 from magnetar.model.policy import Policies
 
+T = TypeVar("T")
 Change: TypeAlias = Callable[[Policies], Policies]
+Store: TypeAlias = Callable[[Change], Awaitable[None]]
+"""What changes the record of one namespace."""
 
 
 @finds(Policies)
 async def load_policies(service: Service, namespace: NamespaceName) -> Policies:
     return await service.resources.namespaces.require(namespace)
+
+
+@finds(Store)
+async def find_store(service: Service, namespace: NamespaceName) -> Store:
+    return partial(store_policies, service, namespace)
 
 
 async def store_policies(service: Service, namespace: NamespaceName, change: Change) -> None:
@@ -38,3 +47,7 @@ async def find_replicated(service: Service, tenant: str, cluster: str) -> Namesp
 async def check_tenant(service: Service, tenant: str) -> None:
     if await service.resources.tenants.get(tenant) is None:
         raise TenantNotFound("Tenant does not exist", tenant)
+
+
+def without(present: Mapping[str, T], name: str | None) -> dict[str, T]:
+    return {key: value for key, value in present.items() if key != name}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, isawaitable, signature
 from typing import Any, Final, TypeAlias, TypeVar, get_type_hints
 
 from magnetar.broker.service import Service
@@ -13,22 +13,24 @@ Document: TypeAlias = Mapping[str, Any]
 """An object of JSON that no record describes."""
 Function: TypeAlias = Callable[..., Awaitable[object]]
 F = TypeVar("F", bound=Function)
+Finder: TypeAlias = Callable[..., object]
+G = TypeVar("G", bound=Finder)
 
 FUNCTIONS: Final[dict[str, Function]] = {}
 """By the name of the operation; all take the broker first, and by name what the row names."""
-_FINDERS: Final[dict[object, Function]] = {}
+_FINDERS: Final[dict[object, Finder]] = {}
 
 
-def finds(kind: object) -> Callable[[F], F]:
+def finds(kind: object) -> Callable[[G], G]:
     """The function finds what others take as a parameter of this type, such as a live topic.
 
     It takes the broker and by name the parameters of the row that it needs, and it refuses what
     does not exist: a function that takes a thing has nothing to check.
     """
 
-    def register(function: F) -> F:
-        _FINDERS[kind] = function
-        return function
+    def register(finder: G) -> G:
+        _FINDERS[kind] = finder
+        return finder
 
     return register
 
@@ -65,7 +67,8 @@ def _complete(function: Function, words: Mapping[str, object]) -> Function:
         given |= {"service": service, **words}
         taken = {name: given[name] for name in own if name in given}
         for name, (finder, needed) in steps.items():
-            taken[name] = await finder(**{key: given[key] for key in needed if key in given})
+            found = finder(**{key: given[key] for key in needed if key in given})
+            taken[name] = await found if isawaitable(found) else found
         return await function(**taken)
 
     result = get_type_hints(function, include_extras=True)["return"]
@@ -76,7 +79,7 @@ def _complete(function: Function, words: Mapping[str, object]) -> Function:
     return carry_out
 
 
-def _parameters_of(function: Function) -> dict[str, Parameter]:
+def _parameters_of(function: Finder) -> dict[str, Parameter]:
     kinds = get_type_hints(function, include_extras=True)
     return {
         name: each.replace(annotation=kinds[name])

@@ -11,7 +11,7 @@ from typing import Any, Final, NewType
 from msgspec import structs
 
 from magnetar.broker.administration.permission import forget_permissions
-from magnetar.broker.administration.record import load_policies, store_policies
+from magnetar.broker.administration.record import Store, load_policies
 from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.administration.subscription import Age
 from magnetar.broker.scalable.autoscale import (
@@ -245,26 +245,17 @@ async def get_scaling_of_namespace(policies: Policies) -> Override | None:
 
 @carries_out("scalable_topics.set_namespace_auto_scale_policy")
 async def set_scaling_of_namespace(
-    service: Service, namespace: NamespaceName, override: AutoScaleOverride
+    service: Service, store: Store, override: AutoScaleOverride
 ) -> None:
     """What contradicts the broker's own values is refused."""
-    await _scale_namespace(service, namespace, format_override(override))
+    value = format_override(override)
+    check_auto_scale(apply_override(plan_auto_scale(service.config), value))
+    await store(lambda policies: structs.replace(policies, scalableTopicAutoScalePolicy=value))
 
 
 @carries_out("scalable_topics.remove_namespace_auto_scale_policy")
-async def remove_scaling_of_namespace(service: Service, namespace: NamespaceName) -> None:
-    await _scale_namespace(service, namespace, None)
-
-
-async def _scale_namespace(
-    service: Service, namespace: NamespaceName, value: Override | None
-) -> None:
-    check_auto_scale(apply_override(plan_auto_scale(service.config), value))
-    await store_policies(
-        service,
-        namespace,
-        lambda policies: structs.replace(policies, scalableTopicAutoScalePolicy=value),
-    )
+async def remove_scaling_of_namespace(store: Store) -> None:
+    await store(lambda policies: structs.replace(policies, scalableTopicAutoScalePolicy=None))
 
 
 @carries_out("scalable_topics.auto_scale_policy")

@@ -40,22 +40,22 @@ _SCAN_BYTES: Final = 4 * 1024 * 1024
 
 Age = NewType("Age", int)
 """Seconds."""
-Parts: TypeAlias = tuple[AnyTopic, ...]
+Live: TypeAlias = tuple[AnyTopic, ...]
+"""The topic, or those of its partitions that exist."""
 Everywhere: TypeAlias = tuple[Subscription, ...]
 """A subscription of each partition."""
 
 
 # Finding
 @finds(Age)
-async def check_age(seconds: int) -> Age:
+def check_age(seconds: int) -> Age:
     if seconds < 0:
         raise PreconditionFailed(f"An age in seconds is not negative: {seconds}")
     return Age(seconds)
 
 
-@finds(Parts)
-async def find_parts(service: Service, topic: TopicName) -> Parts:
-    """The topic, or those of its partitions that exist."""
+@finds(Live)
+async def find_live(service: Service, topic: TopicName) -> Live:
     await check_exists(service, topic)
     names = await existing_parts(service, topic)
     return tuple(await together(find_topic(service, name) for name in names))
@@ -86,8 +86,8 @@ def _missing(topic: TopicName, name: str) -> BrokerError:
 
 
 @carries_out("subscriptions.list")
-async def list_subscriptions(parts: Parts) -> Sequence[str]:
-    return list(dict.fromkeys(name for part in parts for name in part.subscriptions))
+async def list_subscriptions(live: Live) -> Sequence[str]:
+    return list(dict.fromkeys(name for part in live for name in part.subscriptions))
 
 
 # Making and removing
@@ -154,9 +154,7 @@ async def delete_subscription(
 ) -> None:
     """From every partition that has it."""
     await check_regular(service, topic)
-    parts = [
-        each for each in await find_parts(service, topic) if subscription in each.subscriptions
-    ]
+    parts = [each for each in await find_live(service, topic) if subscription in each.subscriptions]
     await together(each.delete_subscription(subscription, force=force) for each in parts)
     if not parts:
         raise _missing(topic, subscription)
@@ -209,7 +207,7 @@ async def expire_to(subscription: Subscription, target: MessageId) -> None:
 @carries_out("subscriptions.expire_all")
 async def expire_all(service: Service, topic: TopicName, seconds: Age) -> None:
     check_stored(topic, "Expire messages")
-    parts = await find_parts(service, topic)
+    parts = await find_live(service, topic)
     kept = [part for part in parts if isinstance(part, PersistentTopic)]
     await together(each.expire(seconds) for part in kept for each in part.subscriptions.values())
 
@@ -232,8 +230,8 @@ async def peek(
 
 
 @carries_out("subscriptions.properties")
-async def get_properties(topic: TopicName, subscription: str, parts: Parts) -> Mapping[str, str]:
-    for each in parts:
+async def get_properties(topic: TopicName, subscription: str, live: Live) -> Mapping[str, str]:
+    for each in live:
         if subscription in each.subscriptions:
             return each.subscriptions[subscription].properties
     raise _missing(topic, subscription)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, NewType
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from magnetar.broker.administration.chain_info import describe_chain
 from magnetar.broker.administration.permission import forget_permissions
+from magnetar.broker.administration.record import without
 from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.guard import (
@@ -38,7 +39,8 @@ from magnetar.model.segment import scalable_name
 from magnetar.model.tenancy import PartitionedTopicMetadata
 from magnetar.rules.system import is_system_topic
 
-StatsOptions = NewType("StatsOptions", dict[str, bool])
+Parts: TypeAlias = tuple[PersistentTopic, ...]
+"""The topic, or all its partitions."""
 NOT_PARTITIONED: Final = "{what} on a partitioned topic is not allowed"
 
 
@@ -88,6 +90,12 @@ async def parts_of(service: Service, topic: TopicName) -> Sequence[TopicName]:
     """The topic, or all its partitions."""
     metadata = await service.resources.partitioned.get(topic)
     return [topic] if metadata is None else partitions_of(topic, metadata)
+
+
+@finds(Parts)
+async def find_parts(service: Service, topic: TopicName, what: str) -> Parts:
+    names = await parts_of(service, topic)
+    return tuple(await together(find_persistent(service, name, what) for name in names))
 
 
 async def existing_parts(service: Service, topic: TopicName) -> Sequence[TopicName]:
@@ -170,28 +178,20 @@ async def delete_topic(service: Service, topic: TopicName, force: bool = False) 
 
 
 # Looking
-@finds(StatsOptions)
-async def read_options(
-    precise_backlog: bool,
-    backlog_size: bool,
-    earliest_time: bool,
-    exclude_publishers: bool,
-    exclude_consumers: bool,
-) -> StatsOptions:
-    return StatsOptions(
-        {
-            "precise_backlog": precise_backlog,
-            "subscription_backlog_size": backlog_size,
-            "earliest_in_backlog": earliest_time,
-            "exclude_publishers": exclude_publishers,
-            "exclude_consumers": exclude_consumers,
-        }
-    )
+class StatsOptions(NamedTuple):
+    precise_backlog: bool
+    backlog_size: bool
+    earliest_time: bool
+    exclude_publishers: bool
+    exclude_consumers: bool
+
+
+finds(StatsOptions)(StatsOptions)
 
 
 @carries_out("topics.stats")
 async def get_stats(live: AnyTopic, options: StatsOptions) -> Document:
-    return live.stats(**options)
+    return live.stats(**options._asdict())
 
 
 @carries_out("topics.internal_stats")
@@ -228,9 +228,9 @@ async def terminate_topic(service: Service, topic: TopicName) -> Document:
     return describe_position(await (await find_persistent(service, topic, "Terminate")).terminate())
 
 
-@carries_out("topics.compact")
-async def start_compaction(service: Service, topic: TopicName) -> None:
-    await _for_parts(service, topic, "Compaction", lambda part: part.start_compaction())
+@carries_out("topics.compact", what="Compaction")
+async def start_compaction(parts: Parts) -> None:
+    await together(part.start_compaction() for part in parts)
 
 
 @carries_out("topics.compaction_status", what="Compaction")
@@ -248,9 +248,9 @@ async def get_offload(live: PersistentTopic) -> Document:
     return {"status": "NOT_RUN", "lastError": ""}
 
 
-@carries_out("topics.trim")
-async def trim_topic(service: Service, topic: TopicName) -> None:
-    await _for_parts(service, topic, "Trim", lambda part: part.trim())
+@carries_out("topics.trim", what="Trim")
+async def trim_topic(parts: Parts) -> None:
+    await together(part.trim() for part in parts)
 
 
 @carries_out("topics.truncate")
@@ -258,19 +258,7 @@ async def truncate_topic(service: Service, topic: TopicName) -> None:
     await check_regular(service, topic)
     if not topic.is_persistent:
         raise PreconditionFailed("unsupport truncate")
-    await _for_parts(service, topic, "Truncate", lambda part: part.truncate())
-
-
-async def _for_parts(
-    service: Service,
-    topic: TopicName,
-    what: str,
-    act: Callable[[PersistentTopic], Awaitable[object]],
-) -> None:
-    async def act_on(name: TopicName) -> None:
-        await act(await find_persistent(service, name, what))
-
-    await together(map(act_on, await parts_of(service, topic)))
+    await together(part.truncate() for part in await find_parts(service, topic, "Truncate"))
 
 
 # Properties
@@ -295,11 +283,7 @@ async def update_properties(
 
 @carries_out("topics.remove_property")
 async def remove_property(service: Service, topic: TopicName, key: str | None) -> None:
-    await _change_properties(
-        service,
-        topic,
-        lambda present: {name: each for name, each in present.items() if name != key},
-    )
+    await _change_properties(service, topic, lambda present: without(present, key))
 
 
 async def _change_properties(
