@@ -205,8 +205,7 @@ async def get_property(policies: Policies, key: str) -> str | None:
 async def set_properties(service: Service, store: Store, properties: dict[str, str]) -> None:
     await store(
         lambda policies: replace(
-            policies,
-            properties=merge_properties(service.limits, policies.properties, properties),
+            policies, properties=merge_properties(service.limits, policies.properties, properties)
         )
     )
 

@@ -43,13 +43,13 @@ def carries_out(*names: str, **words: object) -> Callable[[F], F]:
     def register(function: F) -> F:
         for name in names:
             assert name not in FUNCTIONS, f"{name} is carried out twice"
-            FUNCTIONS[name] = _complete(function, words)
+            FUNCTIONS[name] = complete(function, words)
         return function
 
     return register
 
 
-def _complete(function: Function, words: Mapping[str, object]) -> Function:
+def complete(function: Function, words: Mapping[str, object]) -> Function:
     """The same of what a request says alone."""
     own = _parameters_of(function)
     finders = {

@@ -144,11 +144,7 @@ async def peek_segment(
 
 @carries_out("scalable_topics.analyze_backlog")
 async def analyze_backlog(
-    service: Service,
-    topic: TopicName,
-    segment: Segment,
-    subscription: str,
-    entries_max: int | None,
+    service: Service, topic: TopicName, segment: Segment, subscription: str, entries_max: int | None
 ) -> Document:
     found = await find_subscription(service, segment.name_in(topic), subscription)
     return await count_backlog(found, entries_max=entries_max)

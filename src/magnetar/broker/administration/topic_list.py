@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from magnetar.broker.administration.bundle import filter_bundle
 from magnetar.broker.administration.record import load_policies
-from magnetar.broker.administration.registry import Listing, carries_out
+from magnetar.broker.administration.registry import Listing, carries_out, finds
 from magnetar.broker.service import Service
 from magnetar.broker.topic_tree import NAMES_AHEAD
 from magnetar.errors import BadRequest
@@ -35,51 +34,44 @@ _MODES: Final[Mapping[str, tuple[TopicDomain, ...]]] = {
 _Keep: TypeAlias = Callable[[str], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class _Selection:
-    namespace: NamespaceName
-    domains: tuple[TopicDomain, ...]
-    bundle: str | None = None
-    include_system: bool = False
-    after: str | None = None
+class Page(NamedTuple):
+    """Which of the names of a list are asked for."""
+
+    include_system: bool
+    limit: int | None
+    after: str | None
     """The last name of the page before, in full or without domain and namespace."""
-    limit: int | None = None
 
     @property
-    def is_page(self) -> bool:
+    def is_partial(self) -> bool:
         return self.after is not None or self.limit is not None
+
+
+finds(Page)(Page)
+
+
+class _Selection(NamedTuple):
+    namespace: NamespaceName
+    domains: tuple[TopicDomain, ...]
+    page: Page
+    bundle: str | None = None
 
 
 @carries_out("topics.list")
 async def list_topics(
-    service: Service,
-    namespace: NamespaceName,
-    domain: TopicDomain,
-    include_system: bool,
-    bundle: str | None,
-    limit: int | None,
-    after: str | None,
+    service: Service, namespace: NamespaceName, domain: TopicDomain, bundle: str | None, page: Page
 ) -> Listing:
-    return _make_listing(
-        service, _Selection(namespace, (domain,), bundle, include_system, after, limit)
-    )
+    return _make_listing(service, _Selection(namespace, (domain,), page, bundle))
 
 
 @carries_out("namespaces.topics")
 async def list_namespace_topics(
-    service: Service,
-    namespace: NamespaceName,
-    mode: str,
-    include_system: bool,
-    limit: int | None,
-    after: str | None,
+    service: Service, namespace: NamespaceName, mode: str, page: Page
 ) -> Listing:
     domains = _MODES.get(mode.upper())
     if domains is None:
         raise BadRequest(f"mode is one of {', '.join(_MODES)}, not {mode!r}")
-    return _make_listing(
-        service, _Selection(namespace, domains, None, include_system, after, limit)
-    )
+    return _make_listing(service, _Selection(namespace, domains, page))
 
 
 def _make_listing(service: Service, selection: _Selection) -> Listing:
@@ -91,7 +83,7 @@ async def _find_names(service: Service, selection: _Selection) -> Sequence[str]:
     found: list[str] = []
     async for run in _runs(service, selection):
         found += run
-    if selection.is_page:
+    if selection.page.is_partial:
         return found
     order = {f"{domain.value}:": place for place, domain in enumerate(selection.domains)}
     return sorted(found, key=lambda name: (order[name[: name.index("/")]], name))
@@ -105,7 +97,7 @@ async def _runs(service: Service, selection: _Selection) -> AsyncIterator[Sequen
     """
     await load_policies(service, selection.namespace)
     after = _parse_after(selection)
-    left = PAGE_MAX if selection.limit is None else _check_limit(selection.limit)
+    left = PAGE_MAX if selection.page.limit is None else _check_limit(selection.page.limit)
     domains = selection.domains
     if after is not None:
         domains = domains[domains.index(after.domain) :]
@@ -115,7 +107,7 @@ async def _runs(service: Service, selection: _Selection) -> AsyncIterator[Sequen
         ahead = min(left, NAMES_AHEAD)
         async for names in _scan(service, selection.namespace, domain, start, ahead):
             kept = names if keep is None else [name for name in names if keep(name)]
-            if selection.limit is not None:
+            if selection.page.limit is not None:
                 kept = kept[:left]
                 left -= len(kept)
             if kept:
@@ -150,11 +142,11 @@ async def _keep(service: Service, selection: _Selection, domain: TopicDomain) ->
 
         def in_bundle(name: str) -> bool:
             topic = parse_stored_topic(name)
-            is_kept = selection.include_system or not is_system_topic(topic)
+            is_kept = selection.page.include_system or not is_system_topic(topic)
             return is_kept and is_wanted(topic)
 
         return in_bundle
-    if selection.include_system or domain is TopicDomain.TOPIC:
+    if selection.page.include_system or domain is TopicDomain.TOPIC:
         return None
     if is_system_topic(TopicName(domain, namespace, "any")):
         return lambda name: False
@@ -182,11 +174,11 @@ def _check_limit(limit: int) -> int:
 
 
 def _parse_after(selection: _Selection) -> TopicName | None:
-    if selection.after is None:
+    if selection.page.after is None:
         return None
-    if "://" not in selection.after:
-        return TopicName(selection.domains[0], selection.namespace, selection.after)
-    topic = parse_topic(selection.after)
+    if "://" not in selection.page.after:
+        return TopicName(selection.domains[0], selection.namespace, selection.page.after)
+    topic = parse_topic(selection.page.after)
     if topic.namespace != selection.namespace or topic.domain not in selection.domains:
         raise BadRequest(f"after is not the name of a topic that is listed here: {topic}")
     return topic
