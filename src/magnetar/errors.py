@@ -7,7 +7,6 @@ with a `reason`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -20,6 +19,8 @@ _COMPARED_MAX: Final = 100
 
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The known name that `word` was meant to be, for the end of a refusal."""
+    import difflib
+
     folded = {_fold(name): name for name in known}
     found = difflib.get_close_matches(_fold(word), folded, n=1, cutoff=cutoff)
     return folded[found[0]] if found else None

@@ -79,6 +79,7 @@ LAZY: Mapping[str, str] = {
     "client/admin/network.py": "only a supplier of tokens that is a coroutine needs a loop",
     "client/admin/policy.py": "most commands are about no policy, and the table takes its time",
     "client/admin/service.py": "the blocking client, and with it a command, needs no event loop",
+    "errors.py": "every command starts with this module, and few words are misspelled",
     "client/error.py": "a command over plain HTTP that does not fail needs no TLS",
     "client/tls.py": "a command over plain HTTP needs no TLS",
     "client/message_id.py": "the admin commands use ids and never meet the protocol",
