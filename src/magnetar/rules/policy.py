@@ -247,7 +247,7 @@ def plan_merged(
     quotas and subscriptions one by one.
     """
     *above, last = levels
-    merged = structs.asdict(last or TopicPolicies())
+    merged = {k: v for k, v in structs.asdict(last or TopicPolicies()).items() if v != ()}
     for level in reversed(above):
         if level is None:
             continue

@@ -393,3 +393,4 @@ def test_merging_takes_the_first_level_that_has_a_setting() -> None:
         },
     )
     assert plan_merged(None) == TopicPolicies()
+    assert plan_merged(None, TopicPolicies(replicationClusters=())) == TopicPolicies()
