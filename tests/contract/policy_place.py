@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from magnetar.broker.resource import Resources
 from magnetar.broker.service import Service
-from magnetar.broker.topicpolicy.contract import PolicyUpdate, TopicPoliciesService
+from magnetar.broker.topicpolicy.contract import TopicPoliciesService
 from magnetar.broker.topicpolicy.legacy import LegacyAwareTopicPolicies
 from magnetar.broker.topicpolicy.system import SystemTopicPolicies
 from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.metadata.store import MetadataStore
-from magnetar.model.name import NamespaceName, parse_topic
+from magnetar.model.name import NamespaceName, TopicName, parse_topic
 from magnetar.model.policy import Policies, TopicPolicies
 from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.clock import SystemClock
@@ -65,7 +65,7 @@ class Shop:
         return backend
 
     async def set(self, *, is_global: bool = False, topic: Any = TOPIC, **fields: Any) -> None:
-        await self.backend.update(
+        await self.service.policies.update(
             topic, lambda present: replace(present, **fields), is_global=is_global
         )
 
@@ -86,14 +86,22 @@ class Shop:
 
 
 class Ear:
-    """Keeps what it is told."""
+    """Keeps the message TTL that is in force for a topic after each change of its policies."""
 
-    def __init__(self) -> None:
-        self.heard: list[tuple[bool, int | None]] = []
+    def __init__(self, shop: Shop, topic: TopicName) -> None:
+        self._policies = shop.service.policies
+        self._topic = topic
+        self.heard: list[int] = []
+        self._policies.listen(self._on_change)
 
-    def __call__(self, update: PolicyUpdate) -> None:
-        ttl = None if update.policies is None else update.policies.messageTTLInSeconds
-        self.heard.append((update.is_global, ttl))
+    @classmethod
+    async def at(cls, shop: Shop, topic: TopicName = TOPIC) -> Ear:
+        await shop.service.policies.load(topic)
+        return cls(shop, topic)
+
+    def _on_change(self, namespace: NamespaceName, topic: TopicName | None) -> None:
+        if topic == self._topic:
+            self.heard.append(self._policies.effective(topic).message_ttl_s)
 
 
 def _start(

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from magnetar.broker.topicpolicy.contract import PolicyUpdate
 from magnetar.errors import NotAllowed
 from magnetar.model.choice import (
     BacklogAction,
@@ -17,7 +16,7 @@ from magnetar.model.choice import (
     InactiveTopicDeleteMode,
     SubscriptionTypeName,
 )
-from magnetar.model.name import parse_topic
+from magnetar.model.name import NamespaceName, TopicName, parse_topic
 from magnetar.model.policy import (
     AutoSubscriptionCreationOverride,
     BacklogQuota,
@@ -41,6 +40,7 @@ from tests.contract.policy_place import (
     Ear,
     Shop,
     run,
+    ttl_of,
 )
 
 Run = Callable[[Callable[[Shop], Awaitable[None]]], None]
@@ -127,7 +127,7 @@ def test_the_scopes_know_nothing_of_each_other(in_shop: Run) -> None:
         shared = await shop.backend.get(TOPIC, is_global=True)
         assert local == TopicPolicies(messageTTLInSeconds=10, maxProducerPerTopic=1)
         assert shared == TopicPolicies(messageTTLInSeconds=20, maxConsumerPerTopic=2, isGlobal=True)
-        assert await shop.backend.get_merged(TOPIC) == TopicPolicies(
+        assert await shop.service.policies.get_merged(TOPIC) == TopicPolicies(
             messageTTLInSeconds=10, maxProducerPerTopic=1, maxConsumerPerTopic=2
         )
         assert await shop.backend.get(OTHER, is_global=False) is None
@@ -137,8 +137,8 @@ def test_the_scopes_know_nothing_of_each_other(in_shop: Run) -> None:
 
 def test_every_field_comes_back_also_after_a_restart(in_shop: Run) -> None:
     async def body(shop: Shop) -> None:
-        await shop.backend.update(TOPIC, lambda _: EVERYTHING)
-        await shop.backend.update(TOPIC, lambda _: EVERYTHING, is_global=True)
+        await shop.service.policies.update(TOPIC, lambda _: EVERYTHING)
+        await shop.service.policies.update(TOPIC, lambda _: EVERYTHING, is_global=True)
         for _ in range(2):
             assert await shop.backend.get(TOPIC, is_global=False) == EVERYTHING
             shared = await shop.backend.get(TOPIC, is_global=True)
@@ -150,26 +150,27 @@ def test_every_field_comes_back_also_after_a_restart(in_shop: Run) -> None:
 
 def test_listeners_hear_of_each_scope_before_the_writer_goes_on(in_shop: Run) -> None:
     async def body(shop: Shop) -> None:
-        ear, deaf = Ear(), Ear()
+        policies = shop.service.policies
 
-        def fail(update: PolicyUpdate) -> None:
+        def fail(namespace: NamespaceName, topic: TopicName | None) -> None:
             raise RuntimeError("a listener's own trouble")
 
-        assert await shop.backend.register_listener_async(TOPIC, fail)
-        assert await shop.backend.register_listener_async(TOPIC, ear)
-        assert await shop.backend.register_listener_async(OTHER, deaf)
-        await shop.set(messageTTLInSeconds=10)
-        assert ear.heard == [(False, 10)]
+        policies.listen(fail)
+        ear, deaf = await Ear.at(shop), await Ear.at(shop, OTHER)
         await shop.set(messageTTLInSeconds=20, is_global=True)
+        assert ear.heard == [20]
+        await shop.set(messageTTLInSeconds=10)
+        await shop.set(messageTTLInSeconds=21, is_global=True)
         await shop.set(messageTTLInSeconds=11)
-        assert ear.heard == [(False, 10), (True, 20), (False, 11)]
-        await shop.backend.delete(TOPIC)
-        assert sorted(ear.heard[3:]) == [(False, None), (True, None)]
+        assert ear.heard == [20, 10, 10, 11]
+        await policies.delete(TOPIC, keep_global=True)
+        await policies.delete(TOPIC)
+        assert ear.heard[4:] == [21, 0]
         assert deaf.heard == []
         for _ in range(2):
-            shop.backend.unregister_listener(TOPIC, ear)
+            policies.forget(TOPIC)
         await shop.set(messageTTLInSeconds=12)
-        assert len(ear.heard) == 5
+        assert len(ear.heard) == 6
 
     in_shop(body)
 
@@ -193,10 +194,10 @@ def test_a_removal_makes_no_policies(in_shop: Run) -> None:
         def remove(present: TopicPolicies) -> TopicPolicies:
             return replace(present, messageTTLInSeconds=None)
 
-        await shop.backend.update(TOPIC, remove, skip_if_absent=True)
+        await shop.service.policies.update(TOPIC, remove, skip_if_absent=True)
         assert await shop.backend.get(TOPIC, is_global=False) is None
         await shop.set(messageTTLInSeconds=10, maxProducerPerTopic=1)
-        await shop.backend.update(TOPIC, remove, skip_if_absent=True)
+        await shop.service.policies.update(TOPIC, remove, skip_if_absent=True)
         found = await shop.backend.get(TOPIC, is_global=False)
         assert found == TopicPolicies(maxProducerPerTopic=1)
 
@@ -208,7 +209,7 @@ def test_no_update_of_many_at_once_is_lost(in_shop: Run) -> None:
         def count(present: TopicPolicies) -> TopicPolicies:
             return replace(present, messageTTLInSeconds=(present.messageTTLInSeconds or 0) + 1)
 
-        await asyncio.gather(*(shop.backend.update(TOPIC, count) for _ in range(20)))
+        await asyncio.gather(*(shop.service.policies.update(TOPIC, count) for _ in range(20)))
         assert await shop.ttl() == 20
 
     in_shop(body)
@@ -217,11 +218,12 @@ def test_no_update_of_many_at_once_is_lost(in_shop: Run) -> None:
 def test_partitions_and_segments_have_the_policies_of_their_topic(in_shop: Run) -> None:
     async def body(shop: Shop) -> None:
         await shop.set(messageTTLInSeconds=10)
-        assert await shop.ttl(topic=TOPIC.partition(7)) == 10
+        policies = shop.service.policies
+        assert ttl_of(await policies.get(TOPIC.partition(7))) == 10
         scalable = parse_topic("topic://shop/eu/sales")
         await shop.set(topic=scalable, messageTTLInSeconds=30)
         segment = parse_topic("segment://shop/eu/sales/0000-ffff-0")
-        assert await shop.ttl(topic=segment) == 30
+        assert ttl_of(await policies.get(segment)) == 30
         assert await shop.ttl(topic=parse_topic("persistent://shop/eu/sales")) is None
 
     in_shop(body)

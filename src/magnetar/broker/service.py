@@ -193,7 +193,7 @@ class Service:
             if properties:
                 await topic.set_properties(properties)
         self.topics[name.full] = topic
-        self.policies.on_topic_loaded(name)
+        self.policies.topic_policies.on_topic_loaded(name)
         if is_new:
             self.tell_watchers(name, exists=True)
         return topic

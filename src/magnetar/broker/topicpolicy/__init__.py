@@ -1,1 +1,1 @@
-"""Where the policies of single topics are kept: one contract, two backends, and who chooses."""
+"""Where topic policies are kept: one contract, two backends, and the choice between them."""

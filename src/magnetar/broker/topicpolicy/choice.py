@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final
 
 from magnetar.broker.resource import Resources
 from magnetar.broker.topicpolicy.contract import DisabledTopicPolicies, TopicPoliciesService
@@ -19,24 +18,17 @@ from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
 
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
-
 GROUP: Final = "magnetar.topic_policies"
 """Entry points of this group name backends of other packages; each is called with nothing."""
 _PULSAR: Final = "org.apache.pulsar.broker.service"
-_KINDS: Final[Mapping[str, type[TopicPoliciesService]]] = {
-    f"{_PULSAR}.SystemTopicBasedTopicPoliciesService": SystemTopicPolicies,
-    f"{_PULSAR}.MetadataStoreTopicPoliciesService": MetadataStoreTopicPolicies,
-    SystemTopicPolicies.name: SystemTopicPolicies,
-    MetadataStoreTopicPolicies.name: MetadataStoreTopicPolicies,
-}
-
+_SYSTEM: Final = (f"{_PULSAR}.SystemTopicBasedTopicPoliciesService", SystemTopicPolicies.name)
+_METADATA: Final = (
+    f"{_PULSAR}.MetadataStoreTopicPoliciesService",
+    MetadataStoreTopicPolicies.name,
+)
 _CLASS_PATH: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*[.:][A-Za-z_]\w*")
 
 _log = Log(__name__)
-
-Made = TypeVar("Made", bound=TopicPoliciesService)
 
 
 def choose_topic_policies(
@@ -46,88 +38,62 @@ def choose_topic_policies(
     if not config.topicLevelPoliciesEnabled:
         return DisabledTopicPolicies("topicLevelPoliciesEnabled is false")
     name = config.topicPoliciesServiceClassName.strip() or SystemTopicPolicies.name
-    if _KINDS.get(name) is SystemTopicPolicies:
+    if name in _SYSTEM:
         if not config.systemTopicEnabled:
             _log.warning("topics have no policies: system topics are off", backend=name)
             return DisabledTopicPolicies(f"systemTopicEnabled is false, and {name} needs them")
         return SystemTopicPolicies(config)
-    configured = _make(name, lambda: _find(name)(resources, clock))
+    configured = (
+        MetadataStoreTopicPolicies(resources, clock=clock) if name in _METADATA else _make(name)
+    )
     if not config.systemTopicEnabled:
         return configured
-    return LegacyAwareTopicPolicies(
-        _make(SystemTopicPolicies.name, lambda: SystemTopicPolicies(config)), configured
-    )
+    return LegacyAwareTopicPolicies(SystemTopicPolicies(config), configured)
 
 
-def start_topic_policies(kept: TopicPoliciesService, service: Service) -> None:
-    """Raise InvalidConfiguration, naming the backend, when it does not start."""
-    try:
-        kept.start(service)
-    # As when it was made: it may be anybody's.
-    except Exception as error:
-        name = service.config.topicPoliciesServiceClassName
-        raise _invalid(f"{name} does not start: {error!r}") from error
-
-
-def _invalid(sentence: str) -> InvalidConfiguration:
+def invalid_backend(sentence: str) -> InvalidConfiguration:
     return InvalidConfiguration(f"topicPoliciesServiceClassName: {sentence}")
 
 
-def _make(name: str, make: Callable[[], Made]) -> Made:
+def _make(name: str) -> TopicPoliciesService:
+    """A backend of another package."""
     try:
-        return make()
+        made = _find(name)()
     except InvalidConfiguration:
         raise
-    # A backend of somebody else's may fail in any way; the operator must learn which one it was.
+    # It may fail in any way; the operator must learn which one it was.
     except Exception as error:
-        raise _invalid(f"{name} cannot be made: {error!r}") from error
+        raise invalid_backend(f"{name} cannot be made: {error!r}") from error
+    if not isinstance(made, TopicPoliciesService):
+        raise invalid_backend(
+            f"{name} makes a {type(made).__name__}, which is no TopicPoliciesService"
+        )
+    made.name = made.name or name
+    return made
 
 
-def _find(name: str) -> Callable[[Resources, Clock], TopicPoliciesService]:
-    if _KINDS.get(name) is MetadataStoreTopicPolicies:
-        return lambda resources, clock: MetadataStoreTopicPolicies(resources, clock=clock)
-    for point in entry_points(group=GROUP, name=name):
-        kind = point.load()
-        return lambda resources, clock: _check(name, kind())
-    if _CLASS_PATH.fullmatch(name) and _is_package(re.split("[.:]", name)[0]):
-        found = _import(name)
-        return lambda resources, clock: _check(name, found())
-    known = [*_KINDS, *sorted(point.name for point in entry_points(group=GROUP))]
-    raise _invalid(
+def _find(name: str) -> Callable[[], object]:
+    points = entry_points(group=GROUP)
+    for point in points.select(name=name):
+        found: Callable[[], object] = point.load()
+        return found
+    if _CLASS_PATH.fullmatch(name):
+        module, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
+        try:
+            return _check_class(name, module, getattr(import_module(module), attribute, None))
+        except ImportError as error:
+            if error.name != module.split(".")[0]:
+                raise invalid_backend(f"{name} cannot be imported: {error}") from None
+    known = [*_SYSTEM, *_METADATA, *sorted(point.name for point in points)]
+    raise invalid_backend(
         f"no backend is called {name!r}; there are {', '.join(known)}, and any class of a Python"
         " package, as package.module.Class"
     )
 
 
-def _is_package(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ValueError:  # a module that was made by hand
-        return True
-
-
-def _import(name: str) -> type[TopicPoliciesService]:
-    """The class behind `package.module.Class` or `package.module:Class`."""
-    module, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
-    try:
-        found = getattr(import_module(module), attribute, None)
-    except ImportError as error:
-        raise _invalid(f"{name} cannot be imported: {error}") from None
+def _check_class(name: str, module: str, found: object) -> type[TopicPoliciesService]:
     if found is None:
-        raise _invalid(f"{module} has no class {attribute}")
+        raise invalid_backend(f"{module} has no class {name.removeprefix(module)[1:]}")
     if not isinstance(found, type) or not issubclass(found, TopicPoliciesService):
-        raise _invalid(f"{name} is no class of TopicPoliciesService")
+        raise invalid_backend(f"{name} is no class of TopicPoliciesService")
     return found
-
-
-def _check(name: str, made: object) -> TopicPoliciesService:
-    if not isinstance(made, TopicPoliciesService):
-        raise _invalid(f"{name} makes a {type(made).__name__}, which is no TopicPoliciesService")
-    kind = type(made)
-    if (
-        kind.register_listener is TopicPoliciesService.register_listener
-        and kind.register_listener_async is TopicPoliciesService.register_listener_async
-    ):
-        raise _invalid(f"{name} offers neither register_listener_async nor register_listener")
-    made.name = made.name or name
-    return made

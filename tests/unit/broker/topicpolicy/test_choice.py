@@ -13,9 +13,7 @@ from magnetar.broker.resource import Resources
 from magnetar.broker.topicpolicy.contract import (
     DisabledTopicPolicies,
     PolicyChange,
-    PolicyUpdate,
     TopicPoliciesService,
-    TopicPolicyListener,
 )
 from magnetar.broker.topicpolicy.legacy import LegacyAwareTopicPolicies
 from magnetar.broker.topicpolicy.metadata import MetadataStoreTopicPolicies
@@ -41,44 +39,27 @@ def choose(**settings: object) -> TopicPoliciesService:
 
 
 class Notebook(TopicPoliciesService):
-    """Somebody's own backend, as old as can be: it registers listeners without waiting."""
+    """A backend of another package."""
 
     notes: dict[tuple[TopicName, bool], TopicPolicies]
 
     def __init__(self) -> None:
         self.notes = {}
-        self.listeners: list[tuple[TopicName, TopicPolicyListener]] = []
 
     async def get(self, topic: TopicName, *, is_global: bool) -> TopicPolicies | None:
         return self.notes.get((topic, is_global))
 
-    async def update(
-        self,
-        topic: TopicName,
-        change: PolicyChange,
-        *,
-        is_global: bool = False,
-        skip_if_absent: bool = False,
-    ) -> None:
-        policies = change(self.notes.get((topic, is_global), TopicPolicies()))
-        self.notes[topic, is_global] = policies
-        for name, listener in self.listeners:
-            if name == topic:
-                listener(PolicyUpdate(topic, is_global, policies))
+    async def update(self, topic: TopicName, change: PolicyChange, *, is_global: bool) -> None:
+        self.notes[topic, is_global] = change(self.notes.get((topic, is_global)))
+        self.notify(topic)
 
     async def delete(self, topic: TopicName, *, keep_global: bool = False) -> None:
         self.notes.pop((topic, False), None)
-
-    def register_listener(self, topic: TopicName, listener: TopicPolicyListener) -> bool:
-        self.listeners.append((topic, listener))
-        return True
-
-    def unregister_listener(self, topic: TopicName, listener: TopicPolicyListener) -> None:
-        self.listeners = [each for each in self.listeners if each != (topic, listener)]
+        self.notify(topic)
 
 
-class Deaf(Notebook):
-    register_listener = TopicPoliciesService.register_listener
+class Partial(TopicPoliciesService):
+    """Lacks all that a backend must have."""
 
 
 class Broken(Notebook):
@@ -102,7 +83,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "notebook-1.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: notebook\nVersion: 1.0\n")
-    names = ("Notebook", "Deaf", "Broken", "Late", "Moody")
+    names = ("Notebook", "Partial", "Broken", "Late", "Moody")
     points = [f"{name.lower()} = {__name__}:{name}" for name in names]
     points += ["list = builtins:list", "missing = no.such.module:Thing"]
     (package / "entry_points.txt").write_text("\n".join(["[magnetar.topic_policies]", *points, ""]))
@@ -168,7 +149,7 @@ def test_the_configuration_chooses(
         ("broken", "broken cannot be made: OSError"),
         ("missing", "missing cannot be made: ModuleNotFoundError"),
         ("list", "list makes a list"),
-        ("deaf", "deaf offers neither"),
+        ("partial", "partial cannot be made: TypeError.*get"),
     ],
 )
 def test_a_backend_that_cannot_be_is_named(name: str, sentence: str) -> None:
@@ -185,16 +166,15 @@ def test_a_backend_that_does_not_start_keeps_the_broker_from_starting(tmp_path: 
         run(body, tmp_path, topicPoliciesServiceClassName="late")
 
 
-def test_a_backend_of_somebody_else_serves_topics_through_the_older_hook(tmp_path: Path) -> None:
+def test_a_backend_of_another_package_serves_topics(tmp_path: Path) -> None:
     async def body(shop: Shop) -> None:
-        ear = Ear()
         topic = await shop.service.load_topic(TOPIC, create=True)
-        await shop.backend.register_listener_async(TOPIC, ear)
+        ear = await Ear.at(shop)
         policies = shop.service.policies
         await policies.update(TOPIC, lambda each: replace(each, messageTTLInSeconds=9))
         assert topic.policy.message_ttl_s == 9
-        assert ear.heard == [(False, 9)]
-        assert await policies.describe_backend(NAMESPACE) == (
+        assert ear.heard == [9]
+        assert await shop.backend.describe_backend(NAMESPACE) == (
             "notebook",
             "shop/eu has no __change_events, so the configured notebook serves it",
         )
@@ -217,10 +197,11 @@ def test_without_topic_policies_nothing_is_set_and_topics_load(tmp_path: Path) -
             await shop.set(messageTTLInSeconds=1)
         assert await shop.ttl() is None
         await shop.backend.delete(TOPIC)
-        assert not await shop.backend.register_listener_async(TOPIC, Ear())
+        ear = await Ear.at(shop)
         topic = await shop.service.load_topic(TOPIC, create=True)
         assert topic.policy.message_ttl_s == 0
-        name, reason = await shop.service.policies.describe_backend(NAMESPACE)
+        assert ear.heard == []
+        name, reason = await shop.backend.describe_backend(NAMESPACE)
         assert (name, reason) == ("disabled", "topicLevelPoliciesEnabled is false")
 
     run(body, tmp_path, topicLevelPoliciesEnabled=False)

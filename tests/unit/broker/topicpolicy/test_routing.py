@@ -37,7 +37,7 @@ MARKER = "/managed-ledgers/shop/eu/persistent/__change_events"
 
 async def backend_of(shop: Shop, topic: str = "eu") -> str:
     namespace = NAMESPACE if topic == "eu" else OTHER_NAMESPACE
-    return (await shop.service.policies.describe_backend(namespace))[0]
+    return (await shop.backend.describe_backend(namespace))[0]
 
 
 @pytest.mark.parametrize("store", PLACES)
@@ -88,19 +88,18 @@ def test_a_downgrade_keeps_what_the_system_topic_has(tmp_path: Path, store: str)
 @pytest.mark.parametrize("store", PLACES)
 def test_a_new_namespace_uses_the_two_roots_and_no_reader(tmp_path: Path, store: str) -> None:
     async def body(shop: Shop) -> None:
-        ear = Ear()
-        await shop.backend.register_listener_async(TOPIC, ear)
+        ear = await Ear.at(shop)
         for number, is_global in enumerate((False, True, False, True), start=1):
             await shop.set(messageTTLInSeconds=number, is_global=is_global)
             record = await shop.store.get(GLOBAL if is_global else LOCAL)
             assert record is not None
             stored = decode_document(record.value, TopicPolicies)
             assert (stored.messageTTLInSeconds, stored.isGlobal) == (number, is_global)
-        assert ear.heard == [(False, 1), (True, 2), (False, 3), (True, 4)]
+        assert ear.heard == [1, 1, 3, 3]
         await shop.backend.delete(TOPIC)
         assert await shop.store.get(LOCAL) is None
         assert await shop.store.get(GLOBAL) is None
-        assert shop.system.readers == ()
+        assert not shop.system.logs
         assert not await shop.store.exists(MARKER)
 
     run(body, tmp_path, store=store, backend="legacy-aware")
@@ -128,7 +127,7 @@ def test_a_namespace_that_moves_takes_its_loaded_topics_along(tmp_path: Path, st
         await shop.store.put(MARKER, b"", expect=ABSENT)
         await eventually(lambda: topic.policy.message_ttl_s == 0)
         assert await backend_of(shop) == "system-topic"
-        _, reason = await shop.service.policies.describe_backend(NAMESPACE)
+        _, reason = await shop.backend.describe_backend(NAMESPACE)
         assert "1 records in the metadata store are not used" in reason
         await shop.service.policies.update(TOPIC, lambda each: replace(each, messageTTLInSeconds=8))
         assert topic.policy.message_ttl_s == 8
@@ -184,17 +183,15 @@ def test_the_backend_of_a_namespace_has_no_stand_in(tmp_path: Path) -> None:
     run(body, tmp_path)
 
 
-def test_a_listener_is_known_to_the_namespaces_backend_only(tmp_path: Path) -> None:
+def test_a_loaded_topic_is_followed_in_the_namespaces_backend_only(tmp_path: Path) -> None:
     async def body(shop: Shop) -> None:
-        ear = Ear()
-        backend = shop.backend
-        assert isinstance(backend, LegacyAwareTopicPolicies)
-        await backend.register_listener_async(TOPIC, ear)
-        with pytest.raises(NotAllowed):
-            backend.register_listener(TOPIC, ear)
-        assert shop.system.listening == 0
-        backend.unregister_listener(TOPIC, ear)
+        ear = await Ear.at(shop)
+        assert isinstance(shop.backend, LegacyAwareTopicPolicies)
         await shop.set(messageTTLInSeconds=1)
-        assert ear.heard == []
+        assert not shop.system.logs
+        assert ear.heard == [1]
+        shop.service.policies.forget(TOPIC)
+        await shop.set(messageTTLInSeconds=2)
+        assert ear.heard == [1]
 
     run(body, tmp_path, backend="legacy-aware")

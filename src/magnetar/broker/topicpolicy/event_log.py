@@ -1,0 +1,328 @@
+"""The events of one namespace's `__change_events`: replayed once, then followed, by one task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from magnetar.broker.compaction import open_entry
+from magnetar.broker.heartbeat import append_entry
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.topicpolicy.contract import PolicyNotice
+from magnetar.errors import (
+    BrokerError,
+    InvalidName,
+    LedgerCorrupt,
+    LedgerNotFound,
+    PoliciesUnavailable,
+    ProtocolViolation,
+    RecordUnreadable,
+    TopicNotFound,
+)
+from magnetar.model.hash import java_hash31
+from magnetar.model.name import NamespaceName, TopicName
+from magnetar.model.policy import TopicPolicies
+from magnetar.model.position import EARLIEST, Position
+from magnetar.model.subscription import COMPACTION_CURSOR
+from magnetar.rules.system import change_events_of
+from magnetar.runtime.log import Log
+from magnetar.wire.command import MessageMetadata, SingleMessageMetadata
+from magnetar.wire.entry import decode_entry, encode_entry
+from magnetar.wire.policy_event import (
+    EVENT_SCHEMA,
+    Action,
+    PolicyEvent,
+    decode_event,
+    decode_event_key,
+    encode_event,
+    encode_event_key,
+)
+
+if TYPE_CHECKING:
+    from magnetar.broker.service import Service
+
+_READ_ENTRIES: Final = 500
+_READ_BYTES: Final = 4 << 20
+_REOPENED_MAX: Final = 3
+# The first bytes of an event in the schema of today: the branch of a union, then the action.
+_UPDATE_HEAD: Final = b"\x02\x04"
+
+_Messages: TypeAlias = Sequence[tuple[MessageMetadata | SingleMessageMetadata, bytes]]
+
+_log = Log(__name__)
+
+
+class _Event(NamedTuple):
+    """The last event of a key. It is decoded when its policies are asked for: of the many events
+    that a cold namespace replays, few are of the topic that waits.
+    """
+
+    key: str
+    value: bytes
+    definition: bytes
+    topic: TopicName
+    position: Position
+
+    def action(self) -> Action | None:
+        """What it does to the event before it, None when it is not about policies. Updates of today
+        are not decoded for that. One that cannot be read counts as an update: calls about its topic
+        are refused.
+        """
+        if self.value[:2] == _UPDATE_HEAD and self.definition is EVENT_SCHEMA.definition:
+            return Action.UPDATE
+        try:
+            event = self.decode()
+        except RecordUnreadable as error:
+            _log.error("event cannot be read", reason=error.sentence)
+            return Action.UPDATE
+        return None if event is None else event.action
+
+    def decode(self) -> PolicyEvent | None:
+        """Raise RecordUnreadable with the place; None when it is not about policies."""
+        try:
+            return decode_event(self.key, self.value, self.definition)
+        except RecordUnreadable as error:
+            place = _place(self.topic, self.position)
+            raise RecordUnreadable(f"{place}: {error.sentence}") from None
+
+
+def _place(topic: TopicName, position: Position) -> str:
+    return f"{topic.full} at {position.ledger_id}:{position.entry_id}"
+
+
+@dataclass(slots=True)
+class _Partition:
+    """One partition of the system topic, or all of it, and the first position not read yet."""
+
+    name: TopicName
+    next: Position = EARLIEST
+    live: PersistentTopic | None = None
+
+
+class EventLog:
+    def __init__(
+        self,
+        service: Service,
+        namespace: NamespaceName,
+        names: Sequence[TopicName],
+        notify: Callable[[PolicyNotice], None],
+        *,
+        was_read: bool,
+    ) -> None:
+        """`was_read`: by a reader that ended, so loaded topics may have missed events."""
+        self.namespace = namespace
+        self.is_ready = False
+        """Whether everything that was there has been read."""
+        self._name = change_events_of(namespace).full
+        self._service = service
+        self._notify = notify
+        self._was_read = was_read
+        self._partitions = [_Partition(name) for name in names]
+        self._events: dict[str, _Event] = {}
+        self._definitions: dict[tuple[TopicName, bytes], bytes] = {}
+        self._wake = asyncio.Event()
+        self._progress = asyncio.Event()
+        self._stopped = False
+        self._failure: BrokerError | None = None
+
+    # ------------------------------------------------------------------ the reader
+
+    async def run(self, timeout_s: float) -> None:
+        """Replay within the time given, then follow until cancelled or until reading fails."""
+        failure: BrokerError = PoliciesUnavailable(f"{self._name} is not read any more")
+        try:
+            async with asyncio.timeout(timeout_s) as replay:
+                while not self._stopped:
+                    self._wake.clear()
+                    for partition in self._partitions:
+                        await self._read_partition(partition)
+                    if not self.is_ready:
+                        replay.reschedule(None)
+                        self.is_ready = True
+                        self._note_progress()
+                        if self._was_read:
+                            self._notify(self.namespace)
+                    await self._wake.wait()
+            return
+        except TimeoutError:
+            failure = PoliciesUnavailable(
+                f"{self._name} could not be read within {timeout_s:g} s; policy calls of"
+                f" {self.namespace} are refused until it can"
+            )
+        except (LedgerCorrupt, LedgerNotFound) as error:
+            failure = RecordUnreadable(f"{self._name} is damaged: {error.sentence}")
+        except BrokerError as error:
+            failure = PoliciesUnavailable(f"{self._name} cannot be read: {error.sentence}")
+        finally:
+            self._failure = failure
+            self._note_progress()
+            for partition in self._partitions:
+                if partition.live is not None and self.wake in partition.live.chain.appended:
+                    partition.live.chain.appended.remove(self.wake)
+        if not self._service.closing:
+            _log.error("topic policies cannot be read", reason=failure.sentence)
+
+    def stop(self) -> None:
+        """The system topic is gone, and all it said."""
+        self._stopped = True
+        self._wake.set()
+
+    def wake(self) -> None:
+        """There may be something to read: an entry was appended, or a topic was loaded again."""
+        self._wake.set()
+
+    def _note_progress(self) -> None:
+        self._progress.set()
+        self._progress = asyncio.Event()
+
+    async def _wait(self, is_reached: Callable[[], bool]) -> None:
+        """Wait until the reader is there; raise what ended it before."""
+        while not is_reached():
+            if self._failure is not None:
+                raise self._failure
+            await self._progress.wait()
+
+    async def _read_partition(self, partition: _Partition) -> None:
+        for attempt in range(_REOPENED_MAX):
+            try:
+                partition.live = live = await self._load(partition.name)
+            except TopicNotFound:
+                return  # not written to yet, or deleted
+            try:
+                if self.wake not in live.chain.appended:
+                    # Nothing of it may be trimmed before it was compacted.
+                    await live.chain.open_cursor(COMPACTION_CURSOR, start=EARLIEST)
+                    live.chain.appended.append(self.wake)
+                await self._read_on(partition, live)
+                return
+            except BrokerError:
+                if not live.closed or attempt + 1 == _REOPENED_MAX:
+                    raise
+                # It was unloaded under the reader; the next owner has the same entries.
+
+    async def _load(self, name: TopicName, *, create: bool = False) -> PersistentTopic:
+        live = await self._service.load_topic(name, create=create)
+        assert isinstance(live, PersistentTopic), "the domain says so"
+        return live
+
+    async def _read_on(self, partition: _Partition, live: PersistentTopic) -> None:
+        source = live.source(read_compacted=True)
+        count = 0
+        while True:
+            run = source.read_cached(partition.next, _READ_ENTRIES, _READ_BYTES)
+            if run is None:
+                run = await source.read(partition.next, _READ_ENTRIES, _READ_BYTES)
+            if run is None:
+                return
+            for index, entry in enumerate(run.data):
+                position = Position(run.ledger_id, run.first + index)
+                await self._apply_entry(partition.name, position, entry)
+            partition.next = run.next_position
+            self._note_progress()
+            count += len(run.data)
+            if count >= _READ_ENTRIES:  # let other tasks run while a long log is replayed
+                count = 0
+                await asyncio.sleep(0)
+
+    # ------------------------------------------------------------------ events
+
+    async def _apply_entry(self, topic: TopicName, position: Position, entry: bytes) -> None:
+        try:
+            metadata, payload = decode_entry(entry)
+            messages: _Messages = [(metadata, payload)]
+            if metadata.HasField("num_messages_in_batch"):  # brokers write none
+                opened = [(each.metadata, each.payload) for each in open_entry(entry)[1]]
+                messages = [each for each in opened if not each[0].compacted_out]
+        except ProtocolViolation as error:
+            place = _place(topic, position)
+            _log.error("entry is not an event", at=place, reason=error.sentence)
+            return
+        version = metadata.schema_version
+        definition = self._definitions.get((topic, version)) or (
+            await self._load_definition(topic, version)
+        )
+        for message, payload in messages:
+            if message.HasField("partition_key"):  # an event always has one
+                value = b"" if message.null_value else payload
+                self._apply(_Event(message.partition_key, value, definition, topic, position))
+
+    def _apply(self, event: _Event) -> None:
+        before = self._events.get(event.key)
+        try:
+            match event.action():
+                case Action.UPDATE:
+                    self._events[event.key] = event
+                case Action.INSERT:
+                    self._events.setdefault(event.key, event)
+                case Action.DELETE:
+                    self._events.pop(event.key, None)
+            if self.is_ready and self._events.get(event.key) is not before:
+                self._notify(decode_event_key(event.key)[0])
+        except InvalidName as error:
+            _log.error("event of an invalid topic", key=event.key, reason=error.sentence)
+
+    async def _load_definition(self, topic: TopicName, version: bytes) -> bytes:
+        """The schema an event was written with; today's when it does not say."""
+        definition = EVENT_SCHEMA.definition
+        if len(version) == 8:
+            stored = await self._service.schemas.get(topic, int.from_bytes(version, "big"))
+            if stored is not None and stored.schema.definition != definition:
+                definition = stored.schema.definition
+        self._definitions[topic, version] = definition
+        return definition
+
+    # ------------------------------------------------------------------ asking and writing
+
+    async def wait_ready(self, timeout_s: float) -> None:
+        """Wait, within the time given, until everything that was written before has been read."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._wait(lambda: self.is_ready)
+        except TimeoutError:
+            raise PoliciesUnavailable(f"{self._name} was not read within {timeout_s:g} s") from None
+
+    def get(self, topic: TopicName, *, is_global: bool) -> TopicPolicies | None:
+        """Raise RecordUnreadable when the topic's last event is not one."""
+        event = self._events.get(encode_event_key(topic, is_global=is_global))
+        decoded = None if event is None else event.decode()
+        return None if decoded is None else decoded.policies
+
+    def has(self, topic: TopicName, *, is_global: bool) -> bool:
+        """Whether there is anything in this scope, readable or not."""
+        return encode_event_key(topic, is_global=is_global) in self._events
+
+    async def write(
+        self, topic: TopicName, policies: TopicPolicies | None, *, is_global: bool, sequence: int
+    ) -> None:
+        """Append an event and wait until this reader has passed it; None says they are gone.
+
+        The first event creates the system topic, with every partition: whether a namespace has one
+        is told by partition 0.
+        """
+        service = self._service
+        key = encode_event_key(topic, is_global=is_global)
+        index = java_hash31(key) % len(self._partitions)
+        loaded = [await self._load(each.name, create=True) for each in self._partitions]
+        partition, live = self._partitions[index], loaded[index]
+        version = await service.schemas.put_if_absent(
+            partition.name, EVENT_SCHEMA, live.policy.schema_compatibility
+        )
+        metadata = MessageMetadata(
+            producer_name=f"{service.cluster}-{service.owner.term}-topic-policies",
+            sequence_id=sequence,
+            publish_time=service.clock.now_ms(),
+            partition_key=key,
+            schema_version=version.to_bytes(8, "big"),
+        )
+        payload = b""
+        if policies is None:
+            metadata.null_value = True
+        else:
+            payload = encode_event(topic, policies, cluster=service.cluster)
+        if not is_global:
+            metadata.replicate_to.append(service.cluster)
+        position = await append_entry(live.chain, encode_entry(metadata, payload))
+        live.last_active_ms = service.clock.now_ms()
+        await self._wait(lambda: position < partition.next)
