@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import replace
 from http import HTTPStatus
@@ -48,6 +49,7 @@ _FOR_BROWSERS: Final = (
 )
 """What is served is what it says it is, stands in nobody's frame, and tells nobody its address."""
 _NO_BODY: Final = "The request body cannot be empty"
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _CHALLENGE: Final = (("www-authenticate", 'Bearer realm="magnetar"'),)
 
 _log = Log(__name__)
@@ -242,5 +244,5 @@ async def _send(scope: Scope, send: Send, response: Response, *, idle_s_max: flo
 
 
 def _header(value: str) -> bytes:
-    """A header is one line; properties of a message may hold anything."""
-    return value.replace("\r", " ").replace("\n", " ").encode("utf-8")
+    """A header has no control characters; properties of a message and names may have them."""
+    return _CONTROL.sub(" ", value).encode("utf-8")

@@ -129,3 +129,13 @@ def test_it_is_served_over_http_until_the_block_ends() -> None:
         assert "persistent://public/default/a+b" in admin.service.topics
 
     run(body)
+
+
+def test_a_control_character_of_a_name_does_not_stand_in_a_header() -> None:
+    async def body(admin: Admin) -> None:
+        reply = await admin.get(f"{V2}/tenants/a%1Fb")
+        assert reply.status == 404 and reply.reason
+        assert "a b" in reply.headers["x-magnetar-subject"]
+        assert all(value.isprintable() for value in reply.headers.values())
+
+    run(body)
