@@ -15,6 +15,11 @@ T = TypeVar("T")
 _log = Log(__name__)
 
 
+async def yield_to_loop() -> None:
+    """Let other tasks have their turn in the middle of long work."""
+    await asyncio.sleep(0)
+
+
 class TaskScope:
     """Owns the tasks started through it: failures are logged by name, closing ends them all.
 

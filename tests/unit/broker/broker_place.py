@@ -24,7 +24,7 @@ from magnetar.model.name import NamespaceName, parse_topic
 from magnetar.model.policy import Policies
 from magnetar.model.position import Position, Term
 from magnetar.model.tenancy import TenantInfo
-from magnetar.runtime.clock import Clock
+from magnetar.runtime.clock import Clock, LoopClock
 from magnetar.runtime.configuration import Configuration
 from magnetar.testing.ledger import FaultyLedgerStore
 from magnetar.wire.command import (
@@ -54,7 +54,7 @@ TURNS_MAX = 2_000
 _PONG = encode_command(pong())
 
 
-class StillClock:
+class StillClock(LoopClock):
     """Stands until it is moved."""
 
     def __init__(self) -> None:

@@ -15,6 +15,7 @@ from magnetar.client.token import create_token, make_key_pair
 from magnetar.errors import InvalidConfiguration, TooManyRequests, Unauthenticated, Unauthorized
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.rules.handshake import Identity
+from magnetar.runtime.clock import LoopClock
 from magnetar.runtime.configuration import Configuration
 from magnetar.wire.jwt import SecretKey, parse_private_key
 
@@ -28,7 +29,7 @@ HTPASSWD = (
 CLASS = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
 
 
-class FixedClock:
+class FixedClock(LoopClock):
     def now_ms(self) -> int:
         return NOW_MS
 

@@ -15,6 +15,7 @@ from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.model.limit import Limits
 from magnetar.model.name import parse_topic
 from magnetar.model.schema import CompatibilityStrategy, SchemaData, SchemaType
+from magnetar.runtime.clock import LoopClock
 from magnetar.testing.ledger import FaultyLedgerStore
 from magnetar.wire.schema import decode_locator
 
@@ -32,7 +33,7 @@ def avro(*names: str, defaults: bool = True) -> SchemaData:
 
 
 @dataclass
-class SteppingClock:
+class SteppingClock(LoopClock):
     now: int = 1_000
 
     def now_ms(self) -> int:

@@ -8,9 +8,10 @@ import pytest
 from magnetar.client.error import ConnectError
 from magnetar.client.policy import BackoffPolicy, ConnectionPolicy
 from magnetar.client.retry import insist
+from magnetar.runtime.clock import LoopClock
 
 
-class StepClock:
+class StepClock(LoopClock):
     """Half a second passes between two looks."""
 
     def __init__(self) -> None:

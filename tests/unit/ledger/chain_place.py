@@ -12,6 +12,7 @@ from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.chain import Chain, ChainPolicy
 from magnetar.ledger.pace import CursorPace
 from magnetar.model.position import EARLIEST, LedgerId, Position, Term
+from magnetar.runtime.clock import LoopClock
 from magnetar.testing.chain_record import MemoryChainRecords, RecordShelf
 from magnetar.testing.ledger import FaultyLedgerStore
 
@@ -20,7 +21,7 @@ SMALL = ChainPolicy(entries_max=10, roll_min_ms=0, roll_max_ms=0)
 
 
 @dataclass
-class StepClock:
+class StepClock(LoopClock):
     ms: int = 1_000_000
 
     def now_ms(self) -> int:
