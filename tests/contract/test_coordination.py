@@ -13,7 +13,7 @@ from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.election import Election, ElectionState
 from magnetar.metadata.lock import Locks, LockState
 from magnetar.metadata.store import ABSENT, ANY_VERSION, MetadataStore
-from magnetar.runtime.clock import SystemClock
+from magnetar.runtime.clock import SYSTEM, SystemClock
 from tests.contract.metadata_place import PLACES, Place
 
 
@@ -43,7 +43,7 @@ async def value_at(store: MetadataStore, path: str) -> bytes | None:
 def test_a_lock_is_an_ephemeral_record_until_it_is_released(place: Place) -> None:
     async def body() -> None:
         store = await place.open()
-        locks = Locks(store)
+        locks = Locks(store, clock=SYSTEM)
         lock = await locks.acquire("/lock/a", b"me")
         record = await store.get("/lock/a")
         assert record is not None
@@ -67,7 +67,7 @@ def test_a_lock_is_an_ephemeral_record_until_it_is_released(place: Place) -> Non
 def test_a_lock_held_already_is_busy(place: Place) -> None:
     async def body() -> None:
         store = await place.open()
-        locks = Locks(store)
+        locks = Locks(store, clock=SYSTEM)
         await locks.acquire("/lock/a", b"me")
         with pytest.raises(LockBusy):
             await locks.acquire("/lock/a", b"me again")
@@ -81,7 +81,7 @@ def test_a_lasting_record_is_never_taken_for_a_lock(place: Place) -> None:
     async def body() -> None:
         store = await place.open()
         await store.put("/lock/a", b"me", expect=ABSENT)
-        locks = Locks(store)
+        locks = Locks(store, clock=SYSTEM)
         with pytest.raises(LockBusy):
             await locks.acquire("/lock/a", b"me")
         assert await value_at(store, "/lock/a") == b"me"
@@ -95,7 +95,7 @@ def test_a_value_left_by_this_session_is_replaced(place: Place) -> None:
     async def body() -> None:
         store = await place.open()
         await store.put("/lock/a", b"old", expect=ABSENT, ephemeral=True)
-        locks = Locks(store)
+        locks = Locks(store, clock=SYSTEM)
         lock = await locks.acquire("/lock/a", b"new")
         assert await value_at(store, "/lock/a") == b"new"
         await lock.update(b"newer")
@@ -110,7 +110,7 @@ def test_a_value_left_by_this_session_is_replaced(place: Place) -> None:
 def test_a_lock_whose_record_was_removed_is_made_again(place: Place) -> None:
     async def body() -> None:
         store = await place.open()
-        locks = Locks(store)
+        locks = Locks(store, clock=SYSTEM)
         lock = await locks.acquire("/lock/a", b"me")
         await store.delete("/lock/a", expect=ANY_VERSION)
         async with asyncio.timeout(30):
@@ -127,7 +127,7 @@ def test_a_lock_whose_record_was_removed_is_made_again(place: Place) -> None:
 def test_another_session_cannot_take_a_held_lock(shared: Place) -> None:
     async def body() -> None:
         mine, other = await shared.open(), await shared.open()
-        holder, rival = Locks(mine), Locks(other)
+        holder, rival = Locks(mine, clock=SYSTEM), Locks(other, clock=SYSTEM)
         lock = await holder.acquire("/lock/a", b"me")
         with pytest.raises(LockBusy):
             await rival.acquire("/lock/a", b"you")
@@ -144,7 +144,7 @@ def test_the_same_holder_takes_its_lock_over_from_its_earlier_session(shared: Pl
     async def body() -> None:
         earlier, present = await shared.open(), await shared.open()
         await earlier.put("/lock/a", b"me", expect=ABSENT, ephemeral=True)
-        locks = Locks(present)
+        locks = Locks(present, clock=SYSTEM)
         await locks.acquire("/lock/a", b"me")
         await earlier.close()
         record = await present.get("/lock/a")
@@ -159,7 +159,7 @@ def test_the_same_holder_takes_its_lock_over_from_its_earlier_session(shared: Pl
 def test_of_many_rivals_one_gets_the_lock(shared: Place) -> None:
     async def body() -> None:
         stores = [await shared.open() for _ in range(8)]
-        rivals = [Locks(store) for store in stores]
+        rivals = [Locks(store, clock=SYSTEM) for store in stores]
 
         async def attempt(number: int) -> int | None:
             try:
@@ -183,7 +183,7 @@ def test_a_candidate_alone_leads_with_a_growing_term(place: Place) -> None:
         store = await place.open()
         terms = []
         for _ in range(3):
-            election = Election(store, "/leader", b"me")
+            election = Election(store, "/leader", b"me", clock=SYSTEM)
             assert election.state is ElectionState.NO_LEADER
             assert await election.elect() is ElectionState.LEADING
             assert await election.leader() == b"me"
@@ -201,7 +201,7 @@ def test_a_leader_whose_record_was_removed_leads_again_with_a_higher_term(place:
     async def body() -> None:
         store = await place.open()
         states: list[ElectionState] = []
-        election = Election(store, "/leader", b"me", on_change=states.append)
+        election = Election(store, "/leader", b"me", clock=SYSTEM, on_change=states.append)
         await election.elect()
         await store.delete("/leader", expect=ANY_VERSION)
         await until(lambda: election.term == 2 and election.state is ElectionState.LEADING)
@@ -215,7 +215,10 @@ def test_a_leader_whose_record_was_removed_leads_again_with_a_higher_term(place:
 def test_a_follower_takes_over_with_a_higher_term(shared: Place) -> None:
     async def body() -> None:
         mine, other = await shared.open(), await shared.open()
-        first, second = Election(mine, "/leader", b"one"), Election(other, "/leader", b"two")
+        first, second = (
+            Election(mine, "/leader", b"one", clock=SYSTEM),
+            Election(other, "/leader", b"two", clock=SYSTEM),
+        )
         assert await first.elect() is ElectionState.LEADING
         assert await second.elect() is ElectionState.FOLLOWING
         assert await second.leader() == b"one"
@@ -233,7 +236,7 @@ def test_a_candidate_does_not_lead_on_the_record_of_its_earlier_session(shared: 
     async def body() -> None:
         earlier, present = await shared.open(), await shared.open()
         await earlier.put("/leader", b"me", expect=ABSENT, ephemeral=True)
-        election = Election(present, "/leader", b"me")
+        election = Election(present, "/leader", b"me", clock=SYSTEM)
         assert await election.elect() is ElectionState.LEADING
         await earlier.close()
         record = await present.get("/leader")
@@ -249,7 +252,8 @@ def test_one_of_many_candidates_leads_and_no_term_is_used_twice(shared: Place) -
     async def body() -> None:
         stores = [await shared.open() for _ in range(5)]
         elections = [
-            Election(store, "/leader", b"%d" % number) for number, store in enumerate(stores)
+            Election(store, "/leader", b"%d" % number, clock=SYSTEM)
+            for number, store in enumerate(stores)
         ]
         await asyncio.gather(*(election.elect() for election in elections))
         terms: list[int] = []
@@ -270,7 +274,7 @@ def test_one_of_many_candidates_leads_and_no_term_is_used_twice(shared: Place) -
 def test_a_lock_comes_back_after_a_lost_session() -> None:
     async def body() -> None:
         store = MemoryStore(MemoryTree(SystemClock()))
-        locks = Locks(store)
+        locks = Locks(store, clock=SYSTEM)
         lock = await locks.acquire("/lock/a", b"me")
         store.expire()
         async with asyncio.timeout(30):
@@ -287,11 +291,11 @@ def test_a_lock_taken_by_another_during_a_lost_session_expires() -> None:
     async def body() -> None:
         tree = MemoryTree(SystemClock())
         store, other = MemoryStore(tree), MemoryStore(tree)
-        locks = Locks(store)
+        locks = Locks(store, clock=SYSTEM)
         lock = await locks.acquire("/lock/a", b"me")
         store.disconnect()
         store.expire()
-        rival = Locks(other)
+        rival = Locks(other, clock=SYSTEM)
         await rival.acquire("/lock/a", b"you")
         assert lock.state is LockState.VALID  # nothing is known while the store does not answer
         store.reconnect()
@@ -311,7 +315,7 @@ def test_a_lock_taken_by_another_during_a_lost_session_expires() -> None:
 def test_a_lock_survives_a_lost_connection() -> None:
     async def body() -> None:
         store = MemoryStore(MemoryTree(SystemClock()))
-        locks = Locks(store)
+        locks = Locks(store, clock=SYSTEM)
         lock = await locks.acquire("/lock/a", b"me")
         store.disconnect()
         with pytest.raises(StoreUnavailable):
@@ -329,7 +333,10 @@ def test_a_leader_that_lost_its_session_steps_down_before_another_leads() -> Non
     async def body() -> None:
         tree = MemoryTree(SystemClock())
         store, other = MemoryStore(tree), MemoryStore(tree)
-        first, second = Election(store, "/leader", b"one"), Election(other, "/leader", b"two")
+        first, second = (
+            Election(store, "/leader", b"one", clock=SYSTEM),
+            Election(other, "/leader", b"two", clock=SYSTEM),
+        )
         await first.elect()
         await second.elect()
         store.disconnect()
@@ -353,7 +360,7 @@ def test_an_election_without_an_answer_from_the_store_times_out() -> None:
     async def body() -> None:
         store = MemoryStore(MemoryTree(SystemClock()))
         store.disconnect()
-        election = Election(store, "/leader", b"me")
+        election = Election(store, "/leader", b"me", clock=SYSTEM)
         with pytest.raises(StoreUnavailable):
             await election.elect(timeout_s=0.01)
         store.reconnect()

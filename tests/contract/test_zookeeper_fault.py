@@ -17,7 +17,7 @@ from magnetar.metadata.cache import MetadataCache
 from magnetar.metadata.election import Election, ElectionState
 from magnetar.metadata.lock import Locks, LockState
 from magnetar.metadata.store import ABSENT, ANY_VERSION, Change, ChangeKind, SessionEvent
-from magnetar.runtime.clock import SystemClock
+from magnetar.runtime.clock import SYSTEM, SystemClock
 from magnetar.testing.zookeeper import ZookeeperServer, shared_zookeeper
 
 LONG_S = 30.0
@@ -171,10 +171,10 @@ def test_an_expired_session_loses_its_records_and_locks_and_elections_come_back(
         url = server.new_url()
         store, other = await ZookeeperStore.open(url), await ZookeeperStore.open(url)
         ended = store.session
-        locks = Locks(store)
+        locks = Locks(store, clock=SYSTEM)
         lock = await locks.acquire("/lock", b"me")
         leading: list[ElectionState] = []
-        election = Election(store, "/leader", b"me", on_change=leading.append)
+        election = Election(store, "/leader", b"me", clock=SYSTEM, on_change=leading.append)
         assert await election.elect() is ElectionState.LEADING
         term = election.term
         await store.put("/plain", b"", expect=ABSENT, ephemeral=True)
@@ -209,7 +209,7 @@ def test_a_lock_that_another_took_meanwhile_is_lost() -> None:
     async def body() -> None:
         url = server.new_url()
         store, other = await ZookeeperStore.open(url), await ZookeeperStore.open(url)
-        locks = Locks(store)
+        locks = Locks(store, clock=SYSTEM)
         lock = await locks.acquire("/lock", b"me")
         taking = asyncio.Event()
 

@@ -24,6 +24,7 @@ from magnetar.metadata.lock import Locks
 from magnetar.metadata.store import ANY_VERSION, MetadataStore
 from magnetar.model.name import NamespaceName
 from magnetar.model.position import Term
+from magnetar.runtime.clock import Clock
 
 
 async def settle_identity(
@@ -70,25 +71,32 @@ async def join(
     directory: DataDirectory,
     identity: str,
     *,
+    clock: Clock,
     next_term: Callable[[], Awaitable[Term]],
     is_known: Callable[[NamespaceName], Awaitable[bool]],
     on_moved: Callable[[NamespaceName], None],
 ) -> NamespaceOwnership:
     """Own the namespaces whose topics are in this directory, and know who owns the others."""
     ownership = NamespaceOwnership(
-        store, me, identity, next_term=next_term, is_known=is_known, on_moved=on_moved
+        store,
+        me,
+        identity,
+        clock=clock,
+        next_term=next_term,
+        is_known=is_known,
+        on_moved=on_moved,
     )
     stack.push_async_callback(ownership.close)
     record = DirectoryRecord(path=str(directory.path.absolute()), brokerId=me.broker_id)
     await _note(store, identity, record)
-    await _register(stack, store, me)
+    await _register(stack, store, me, clock)
     await ownership.resume()
     return ownership
 
 
-async def _register(stack: AsyncExitStack, store: MetadataStore, me: Owner) -> None:
+async def _register(stack: AsyncExitStack, store: MetadataStore, me: Owner, clock: Clock) -> None:
     """Be listed among the brokers while the session lives, and take part in choosing a leader."""
-    locks = Locks(store)
+    locks = Locks(store, clock=clock)
     stack.push_async_callback(locks.close)
     path, value = f"{BROKERS}/{me.broker_id}", _describe(me)
     try:
@@ -101,7 +109,7 @@ async def _register(stack: AsyncExitStack, store: MetadataStore, me: Owner) -> N
             pass
         await locks.acquire(path, value)
     proposal = msgspec.json.encode({"brokerId": me.broker_id, "serviceUrl": me.web_url})
-    election = Election(store, LEADER, proposal)
+    election = Election(store, LEADER, proposal, clock=clock)
     stack.push_async_callback(election.close)
     await election.elect()
 

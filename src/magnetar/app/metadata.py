@@ -46,14 +46,18 @@ async def open_stores(
         store = await SqliteStore.open(directory.metadata_file, clock=clock)
         stack.push_async_callback(store.close)
         return Stores(store, store, own=store)
-    local = await _open(stack, settings, local_url)
+    local = await _open(stack, settings, local_url, clock)
     await check_unshared(local, local_url)
     shared_url = settings.configurationMetadataStoreUrl or local_url
-    configuration = local if shared_url == local_url else await _open(stack, settings, shared_url)
+    configuration = (
+        local if shared_url == local_url else await _open(stack, settings, shared_url, clock)
+    )
     return Stores(local, configuration)
 
 
-async def _open(stack: AsyncExitStack, settings: Configuration, url: str) -> MetadataStore:
+async def _open(
+    stack: AsyncExitStack, settings: Configuration, url: str, clock: Clock
+) -> MetadataStore:
     if not url.startswith(_ZOOKEEPER):
         raise InvalidConfiguration(
             f"metadata is kept in a file of the broker or on ZooKeeper (zk://host:port/chroot),"
@@ -69,6 +73,7 @@ async def _open(stack: AsyncExitStack, settings: Configuration, url: str) -> Met
         url,
         session_timeout_s=settings.metadataStoreSessionTimeoutMillis / 1000,
         deadline_s=settings.metadataStoreOperationTimeoutSeconds,
+        clock=clock,
     )
     stack.push_async_callback(store.close)
     return store

@@ -123,6 +123,7 @@ async def serving(
                 owner,
                 directory,
                 identity,
+                clock=clock,
                 next_term=lambda: take_term(store, above=above),
                 is_known=resources.namespaces.exists,
                 on_moved=lambda namespace: service.leave_namespace(namespace),

@@ -20,13 +20,14 @@ import msgspec
 
 from magnetar.broker.ownership import Owner
 from magnetar.errors import NoOwner, RecordNotFound, RecordUnreadable, VersionConflict
-from magnetar.metadata.settle import Settler
 from magnetar.metadata.store import ABSENT, Change, ChangeKind, MetadataStore, SessionEvent
 from magnetar.model.document import decode_json
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.position import Term
 from magnetar.model.scalable import BrokerAddress
+from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Log
+from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 
 DIRECTORIES: Final = "/magnetar/directories"
@@ -100,6 +101,7 @@ class NamespaceOwnership:
         me: Owner,
         directory: str,
         *,
+        clock: Clock,
         next_term: Callable[[], Awaitable[Term]],
         is_known: Callable[[NamespaceName], Awaitable[bool]],
         on_moved: Callable[[NamespaceName], None],
@@ -107,6 +109,7 @@ class NamespaceOwnership:
         self._store = store
         self._me = me
         self._directory = directory.encode()
+        self._clock = clock
         self._next_term = next_term
         self._is_known = is_known
         self._on_moved = on_moved
@@ -114,7 +117,7 @@ class NamespaceOwnership:
         self._by_path: dict[str, NamespaceName] = {}
         self._acquiring = asyncio.Lock()
         self._scope = TaskScope("leases")
-        self._settler = Settler(self._scope, "revalidate", self._revalidate)
+        self._reconciler = Reconciler(self._scope, "revalidate", self._revalidate, clock=clock)
         self._cancels = (
             store.watch(LEASES, self._on_change),
             store.watch_session(self._on_session),
@@ -146,7 +149,7 @@ class NamespaceOwnership:
         """The leases end with the session."""
         for cancel in self._cancels:
             cancel()
-        self._settler.close()
+        self._reconciler.close()
         await self._scope.close()
 
     async def _load_home(self, namespace: NamespaceName) -> bytes | None:
@@ -169,7 +172,7 @@ class NamespaceOwnership:
         for _ in range(_LOOKS):
             if record is not None:
                 break
-            await asyncio.sleep(_LOOK_S)  # the home may be taking its lease at this moment
+            await self._clock.sleep(_LOOK_S)  # the home may be taking its lease at this moment
             record = await self._store.get(path)
         if record is None:
             raise NoOwner(await self._describe_absence(namespace, home))
@@ -262,11 +265,11 @@ class NamespaceOwnership:
 
     def _on_change(self, change: Change) -> None:
         if change.kind is ChangeKind.DELETED and self._by_path.get(change.path) in self._leases:
-            self._settler.request()
+            self._reconciler.request()
 
     def _on_session(self, event: SessionEvent) -> None:
         if event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):
-            self._settler.request()
+            self._reconciler.request()
 
 
 def _decode(path: str, value: bytes) -> LeaseRecord:

@@ -23,7 +23,6 @@ from magnetar.broker.topicpolicy.choice import choose_topic_policies, invalid_ba
 from magnetar.broker.topicpolicy.contract import DisabledTopicPolicies, PolicyNotice
 from magnetar.broker.topicpolicy.last_known import LastKnownPolicies, Pair
 from magnetar.errors import BrokerError, InvalidName, NotAllowed, StoreClosed, StoreUnavailable
-from magnetar.metadata.settle import Settler
 from magnetar.metadata.store import Change, ChangeKind, SessionEvent
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import Policies, TopicPolicies
@@ -42,6 +41,7 @@ from magnetar.rules.system import CHANGE_EVENTS, is_change_events, is_system_top
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration, dynamic_names
 from magnetar.runtime.log import Log
+from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 
 if TYPE_CHECKING:
@@ -107,9 +107,9 @@ class PolicyService:
         self._changes = 0
         self._stale: dict[NamespaceName | TopicName, None] = {}
         self._scope = TaskScope("policies")
-        self._refresh = Settler(self._scope, "refresh", self._refresh_stale)
-        self._retry = Settler(
-            self._scope, "retry", self._load_uncertain, retry_first_s=1.0, retry_most_s=30.0
+        self._refresh = Reconciler(self._scope, "refresh", self._refresh_stale, clock=clock)
+        self._retry = Reconciler(
+            self._scope, "retry", self._load_uncertain, clock=clock, first_s=1.0, most_s=30.0
         )
         self._cancels = (
             resources.configuration.watch(POLICIES, self._on_namespace_record),
@@ -275,7 +275,7 @@ class PolicyService:
         """Wait until every change that is known here is in force, or the store does not answer."""
         try:
             async with asyncio.timeout(_SETTLE_S_MAX):
-                await self._refresh.settled()
+                await self._refresh.settle()
         except TimeoutError:
             _log.warning("policies are written, and in force when the store answers again")
 

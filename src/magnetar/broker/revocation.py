@@ -6,13 +6,11 @@ seen here: whoever attaches it asks again when it is about to be held (`handler/
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.resource import POLICIES
 from magnetar.errors import RecordUnreadable, StoreUnavailable
-from magnetar.metadata.settle import Settler
 from magnetar.metadata.store import Cancel, Change, ChangeKind, SessionEvent
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.permission import (
@@ -24,6 +22,7 @@ from magnetar.model.permission import (
     Target,
 )
 from magnetar.runtime.log import Log
+from magnetar.runtime.reconciler import Reconciler
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
@@ -46,9 +45,9 @@ class Revocation:
         self._service = service
         self._changed: set[str] = set()
         """Tenants and namespaces by their names."""
-        self._settled = asyncio.Event()
-        self._settled.set()
-        self._settler = Settler(service.tasks, "check permissions", self._check)
+        self._reconciler = Reconciler(
+            service.tasks, "check permissions", self._check, clock=service.clock
+        )
         self._cancels: tuple[Cancel, ...] = ()
         if service.authorization.is_enabled:
             resources = service.resources
@@ -62,13 +61,12 @@ class Revocation:
 
     async def settle(self) -> None:
         """Wait until every change known so far has had its effect."""
-        await self._settled.wait()
+        await self._reconciler.settle()
 
     def close(self) -> None:
         for cancel in self._cancels:
             cancel()
-        self._settler.close()
-        self._settled.set()
+        self._reconciler.close()
 
     def _on_record(self, change: Change) -> None:
         name = change.path.removeprefix(POLICIES).removeprefix("/")
@@ -82,8 +80,7 @@ class Revocation:
 
     def _mark(self, name: str) -> None:
         self._changed.add(name)
-        self._settled.clear()
-        self._settler.request()
+        self._reconciler.request()
 
     async def _check(self) -> None:
         changed, self._changed = self._changed, set()
@@ -93,8 +90,6 @@ class Revocation:
         except StoreUnavailable:  # which is asked again
             self._changed |= changed
             raise
-        if not self._changed:
-            self._settled.set()
 
     async def _check_connection(self, connection: Connection, changed: set[str]) -> None:
         if connection.closed:

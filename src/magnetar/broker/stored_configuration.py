@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from magnetar.errors import PreconditionFailed, RecordUnreadable, VersionConflict
-from magnetar.metadata.settle import Settler
 from magnetar.metadata.store import ABSENT
 from magnetar.model.document import decode_json
 from magnetar.runtime.log import Log
+from magnetar.runtime.reconciler import Reconciler
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
@@ -26,7 +26,9 @@ class StoredConfiguration:
         self._service = service
         self._applied: set[str] = set()
         """Keys whose values came from the store."""
-        self._settler = Settler(service.tasks, "configuration", self._follow)
+        self._reconciler = Reconciler(
+            service.tasks, "configuration", self._follow, clock=service.clock
+        )
 
     async def open(self) -> None:
         """Apply what is stored, now and whenever a broker that shares the store changes it."""
@@ -51,7 +53,7 @@ class StoredConfiguration:
 
     def _on_stored(self) -> None:
         if not self._service.closing:
-            self._settler.request()
+            self._reconciler.request()
 
     async def _follow(self) -> None:
         try:

@@ -131,7 +131,7 @@ class MetadataCache(Generic[T]):
         A value left as it was is not written again. Raise VersionConflict when others keep being
         quicker.
         """
-        backoff = Backoff(_RETRY_FIRST_S, _RETRY_MOST_S)
+        backoff = Backoff(_RETRY_FIRST_S, _RETRY_MOST_S, self._clock.chance)
         deadline = self._clock.monotonic() + _GIVE_UP_S
         while True:
             held = await self.get_with_stat(path)
@@ -144,7 +144,7 @@ class MetadataCache(Generic[T]):
             except VersionConflict:
                 if self._clock.monotonic() >= deadline:
                     raise
-                await asyncio.sleep(backoff.next_s())
+                await self._clock.sleep(backoff.next_s())
             else:
                 return changed
 

@@ -16,7 +16,6 @@ from magnetar.errors import (
     StoreUnavailable,
     VersionConflict,
 )
-from magnetar.metadata.settle import Settler
 from magnetar.metadata.store import (
     ABSENT,
     Change,
@@ -26,6 +25,8 @@ from magnetar.metadata.store import (
     SessionEvent,
 )
 from magnetar.model.position import Term
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 
 _SETTLE_S: Final = 30.0
@@ -52,14 +53,16 @@ class Election:
         path: str,
         proposal: bytes,
         *,
+        clock: Clock,
         on_change: Callable[[ElectionState], None] | None = None,
     ) -> None:
         self._store = store
         self._path = path
         self._proposal = proposal
+        self._clock = clock
         self._on_state = on_change
         self._scope = TaskScope("election")
-        self._settler = Settler(self._scope, path, self._settle)
+        self._reconciler = Reconciler(self._scope, path, self._settle, clock=clock)
         self._state = ElectionState.NO_LEADER
         self._leader: bytes | None = None
         self._term = Term(0)
@@ -84,7 +87,7 @@ class Election:
 
     async def elect(self, *, timeout_s: float = _SETTLE_S) -> ElectionState:
         """Take part from now on; return once somebody leads."""
-        self._settler.request()
+        self._reconciler.request()
         await self._wait(timeout_s)
         return self._state
 
@@ -98,7 +101,7 @@ class Election:
         """Stop taking part and give leadership up."""
         for cancel in self._cancels:
             cancel()
-        self._settler.close()
+        self._reconciler.close()
         await self._scope.close()
         try:
             record = await self._store.get(self._path)
@@ -110,7 +113,7 @@ class Election:
 
     async def _wait(self, timeout_s: float) -> None:
         try:
-            async with asyncio.timeout(timeout_s):
+            async with self._clock.timeout(timeout_s):
                 await self._settled.wait()
         except TimeoutError:
             raise StoreUnavailable(f"Election at {self._path} did not settle in time") from None
@@ -128,11 +131,11 @@ class Election:
             elif record.value == self._proposal:
                 # Left by a session of ours that has not ended yet; it must not end while we lead.
                 await self._store.delete(self._path, expect=record.stat.version)
-                self._settler.request()
+                self._reconciler.request()
             else:
                 self._become(ElectionState.FOLLOWING, record.value)
         except (VersionConflict, RecordNotFound):
-            self._settler.request()  # another candidate was quicker; look again
+            self._reconciler.request()  # another candidate was quicker; look again
 
     async def _begin_leading(self) -> None:
         term = await self._store_next_term()
@@ -141,7 +144,7 @@ class Election:
             self._term = term
             self._become(ElectionState.LEADING, self._proposal)
         else:
-            self._settler.request()
+            self._reconciler.request()
 
     async def _store_next_term(self) -> Term:
         path = f"{self._path}-term"
@@ -171,13 +174,13 @@ class Election:
 
     def _on_record(self, change: Change) -> None:
         if change.path == self._path and change.kind is not ChangeKind.CHILDREN_CHANGED:
-            self._settler.request()
+            self._reconciler.request()
 
     def _on_session(self, event: SessionEvent) -> None:
         match event:
             case SessionEvent.SESSION_LOST:
                 self._become(ElectionState.NO_LEADER, None)
             case SessionEvent.RECONNECTED | SessionEvent.SESSION_REESTABLISHED:
-                self._settler.request()
+                self._reconciler.request()
             case SessionEvent.CONNECTION_LOST:
                 pass  # the session may well live on; terms fence what others do meanwhile

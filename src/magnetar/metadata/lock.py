@@ -17,8 +17,9 @@ from magnetar.errors import (
     StoreUnavailable,
     VersionConflict,
 )
-from magnetar.metadata.settle import Settler
 from magnetar.metadata.store import ABSENT, Change, ChangeKind, MetadataStore, SessionEvent
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 
 
@@ -39,6 +40,8 @@ class Lock:
         path: str,
         value: bytes,
         on_end: Callable[[Lock], None],
+        *,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._on_end = on_end
@@ -47,7 +50,7 @@ class Lock:
         self._version = ABSENT
         self._state = LockState.INIT
         self._turn = asyncio.Lock()
-        self._settler = Settler(scope, f"revalidate {path}", self._revalidate)
+        self._reconciler = Reconciler(scope, f"revalidate {path}", self._revalidate, clock=clock)
         self.expired = asyncio.Event()
         """Set when the lock is no longer held: somebody else has it, or it was released."""
 
@@ -73,7 +76,7 @@ class Lock:
 
     async def release(self) -> None:
         """Give the lock up. Releasing one that is not held does nothing."""
-        self._settler.close()
+        self._reconciler.close()
         async with self._turn:
             if self._state is not LockState.VALID:
                 return
@@ -94,7 +97,7 @@ class Lock:
     def request_revalidation(self) -> None:
         """The record may have changed hands; for `Locks` alone."""
         if self._state is LockState.VALID:
-            self._settler.request()
+            self._reconciler.request()
 
     async def _revalidate(self) -> None:
         async with self._turn:
@@ -133,7 +136,7 @@ class Lock:
 
     def _end(self) -> None:
         self._state = LockState.RELEASED
-        self._settler.close()
+        self._reconciler.close()
         self.expired.set()
         self._on_end(self)
 
@@ -141,8 +144,9 @@ class Lock:
 class Locks:
     """All locks one holder has in a store; closing gives them up."""
 
-    def __init__(self, store: MetadataStore) -> None:
+    def __init__(self, store: MetadataStore, *, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
         self._scope = TaskScope("locks")
         self._locks: dict[str, Lock] = {}
         self._cancels = (
@@ -154,7 +158,9 @@ class Locks:
         """Raise LockBusy when another session, or this very holder, has it."""
         if path in self._locks:
             raise LockBusy(f"Lock {path} is held already")
-        lock = self._locks[path] = Lock(self._store, self._scope, path, value, self._on_end)
+        lock = self._locks[path] = Lock(
+            self._store, self._scope, path, value, self._on_end, clock=self._clock
+        )
         try:
             await lock.acquire()
         except BaseException:

@@ -94,6 +94,9 @@ class SystemClock(LoopClock):
         return time.monotonic()
 
 
+SYSTEM: Final = SystemClock()
+
+
 def make_uuid(chance: random.Random) -> str:
     """A random UUID (version 4)."""
     return str(uuid.UUID(int=chance.getrandbits(128), version=4))

@@ -41,8 +41,10 @@ class Reconciler:
         self._retried = retried
         self._backoff = Backoff(first_s, most_s, clock.chance)
         self._requests = 0
+        self._seen = 0
+        """How many of the requests are older than the round that runs, or ran last."""
         self._met = 0
-        """How many of the requests are older than a round that was completed."""
+        """How many are older than a round that was completed."""
         self._running = False
         self._closed = False
         self._later = False
@@ -77,6 +79,14 @@ class Reconciler:
         elif self._timer is None and not self._closed:
             self._timer = self._clock.call_later(self._backoff.next_s(), self._on_timer)
 
+    def renew(self) -> bool:
+        """Whether there were requests since the round began. It meets them too, if it then begins
+        again.
+        """
+        is_outdated = self._seen < self._requests
+        self._seen = self._requests
+        return is_outdated
+
     async def settle(self) -> None:
         """Return when a round was completed that began after every request made so far; at once
         when that is so, and when there will be no more rounds.
@@ -96,7 +106,7 @@ class Reconciler:
         try:
             while self.is_stale and not self._closed:
                 self._stop_timer()
-                seen, self._later = self._requests, False
+                self._seen, self._later = self._requests, False
                 try:
                     await self._reconcile()
                 except StoreClosed:
@@ -106,9 +116,9 @@ class Reconciler:
                 # Only the body knows what it can raise, and later requests must have their round.
                 except Exception as error:
                     _log.error("round failed", error=error, task=self._name)
-                    self._answer(seen)
+                    self._answer(self._seen)
                 else:
-                    self._answer(seen)
+                    self._answer(self._seen)
                     if not self._later:
                         self._backoff.reset()
         finally:

@@ -15,7 +15,7 @@ from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.store import ABSENT, ANY_VERSION
 from magnetar.model.name import NamespaceName, parse_namespace, parse_topic
 from magnetar.model.scalable import BrokerAddress
-from magnetar.runtime.clock import SystemClock
+from magnetar.runtime.clock import SYSTEM, SystemClock
 
 TOPIC = parse_topic("persistent://public/default/a")
 SPACE = parse_namespace("public/default")
@@ -29,6 +29,7 @@ class Broker:
             store,
             me,
             directory,
+            clock=SYSTEM,
             next_term=lambda: take_term(store),
             is_known=self._is_known,
             on_moved=self.moved.append,

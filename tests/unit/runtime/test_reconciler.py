@@ -158,6 +158,27 @@ def test_a_request_does_not_wait_for_what_is_due_later() -> None:
     _run(rounds, body)
 
 
+def test_a_round_that_begins_again_meets_the_requests_made_meanwhile() -> None:
+    async def body() -> None:
+        began = 0
+
+        async def twice() -> None:
+            nonlocal began
+            began += 1
+            assert not reconciler.renew()
+            reconciler.request()
+            assert reconciler.renew()
+
+        async with TaskScope("test") as scope:
+            reconciler = Reconciler(scope, "round", twice, clock=_Instant())
+            reconciler.request()
+            await reconciler.settle()
+            await _turns()
+            assert began == 1 and not reconciler.is_stale
+
+    asyncio.run(body())
+
+
 def test_a_caller_chooses_what_is_retried() -> None:
     rounds = _Rounds(NoOwner("moving"))
 

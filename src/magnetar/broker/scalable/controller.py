@@ -77,7 +77,9 @@ class Controller:
             forget=self._on_forget,
         )
         self.scaler = Scaler(self)
-        self._leadership = Leadership(service.store, topic, service.broker_id, self)
+        self._leadership = Leadership(
+            service.store, topic, service.broker_id, self, clock=service.clock
+        )
         self._cancel_watch = records.watch(topic, self._on_record)
 
     # ------------------------------------------------------------------ what it knows

@@ -8,7 +8,6 @@ The owner of a segment says when a cursor has drained it, so nothing is polled.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -36,6 +35,7 @@ from magnetar.rules.assign import (
 from magnetar.rules.drain import decide_drained, explain_withheld
 from magnetar.rules.release import shares_buckets
 from magnetar.runtime.log import Log
+from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 
-_RETRY_S: Final = 1.0
+_RETRY_FIRST_S: Final = 1.0
+_RETRY_MOST_S: Final = 5.0
 
 
 class Coordinator:
@@ -63,9 +64,14 @@ class Coordinator:
         """Of sealed segments that are not drained, when it was last asked for."""
         self._layout = host.layout
         """What the assignment was made for."""
-        self._refreshing: asyncio.Task[None] | None = None
-        self._is_stale = False
-        self._retry: asyncio.TimerHandle | None = None
+        self._reconciler = Reconciler(
+            self._tasks,
+            "assign",
+            self._run,
+            clock=host.service.clock,
+            first_s=_RETRY_FIRST_S,
+            most_s=_RETRY_MOST_S,
+        )
         self._coming = 0
         self._closed = False
 
@@ -120,8 +126,8 @@ class Coordinator:
         if connection.closed:  # it went while the record was written, and nobody will say so again
             self._expect_back(session)
         if not is_same:
-            self._refresh()
-        await self._settle()
+            self._reconciler.request()
+        await self._reconciler.settle()
         self._host.on_consumers_changed(has_joined=True)
         self._note_readers(session)
         part = self._part_of(session)
@@ -144,10 +150,10 @@ class Coordinator:
         if session is None or self._closed:
             return
         session.stop_grace()
-        self._refresh()
+        self._reconciler.request()
         await self._host.records.delete_consumer(self._host.topic, self.subscription, consumer_name)
         self._host.on_consumers_changed(has_joined=False)
-        await self._settle()
+        await self._reconciler.settle()
 
     def on_connection_closed(self, connection: Connection) -> None:
         for session in self._sessions.values():
@@ -159,8 +165,8 @@ class Coordinator:
         session.stop_grace()
         if not self._closed:
             grace_s = self._service.config.scalableTopicConsumerSessionGracePeriodSeconds
-            loop = asyncio.get_running_loop()
-            session.grace = loop.call_later(grace_s, self._on_grace_over, session)
+            clock = self._service.clock
+            session.grace = clock.call_later(grace_s, self._on_grace_over, session)
 
     def _on_grace_over(self, session: Registration) -> None:
         session.grace = None
@@ -224,18 +230,18 @@ class Coordinator:
 
     def on_layout_changed(self) -> None:
         self._recalls.on_layout(self._host.layout)
-        self._refresh()
+        self._reconciler.request()
 
     def on_drained(self, segment: SegmentId) -> None:
         if segment not in self._drained:
             self._drained |= {segment}
             self._backlog.pop(segment, None)
-            self._refresh()
+            self._reconciler.request()
 
     def on_cursor_moved(self) -> None:
         """A seek may have given drained segments new work."""
         self._drained = frozenset()
-        self._refresh()
+        self._reconciler.request()
 
     async def restore(self) -> None:
         """Take over from an earlier controller: its consumers have the whole grace to come back."""
@@ -251,8 +257,8 @@ class Coordinator:
                 self._sessions[name].shares = True
         self._drained = frozenset()
         if self._sessions:
-            self._refresh()
-            await self._settle()
+            self._reconciler.request()
+            await self._reconciler.settle()
 
     async def move(self, host: Host) -> None:
         """Somebody else controls the topic from now on; the consumers notice nothing."""
@@ -260,31 +266,19 @@ class Coordinator:
         for session in list(self._sessions.values()):
             await self._store(session.name, session.record)
         self.on_cursor_moved()
-        await self._settle()
+        await self._reconciler.settle()
 
     # ------------------------------------------------------------------ deciding
 
-    def _refresh(self) -> None:
-        """Decide anew, once for all who ask before that is begun."""
-        self._is_stale = True
-        if self._refreshing is None and not self._closed:
-            self._refreshing = self._tasks.start(self._run(), name="assign")
-
-    async def _settle(self) -> None:
-        while self._refreshing is not None:
-            await asyncio.wait([self._refreshing])
-
     async def _run(self) -> None:
+        """Decide anew, once for all that changed before."""
         try:
-            while self._is_stale and not self._closed:
-                self._is_stale = False
+            await self._look()
+            while self._reconciler.renew():
                 await self._look()
-                if not self._is_stale:
-                    await self._assign(self._host.layout)
+            await self._assign(self._host.layout)
         except BrokerError as failure:
             self._on_failure("segments not assigned", failure)
-        finally:
-            self._refreshing = None
 
     async def _look(self) -> None:
         """Find out which sealed segments are drained, of those not known to be."""
@@ -319,12 +313,7 @@ class Coordinator:
             subscription=self.subscription,
             reason=failure.sentence,
         )
-        if self._retry is None and not self._closed:
-            self._retry = asyncio.get_running_loop().call_later(_RETRY_S, self._on_retry)
-
-    def _on_retry(self) -> None:
-        self._retry = None
-        self._refresh()
+        self._reconciler.request_later()
 
     async def _assign(self, layout: Layout) -> None:
         before, self._layout = self._assignment, layout
@@ -417,8 +406,7 @@ class Coordinator:
         losing the connection is all that makes them do so.
         """
         self._closed = True
-        if self._retry is not None:
-            self._retry.cancel()
+        self._reconciler.close()
         for session in self._sessions.values():
             session.stop_grace()
             if is_over:

@@ -6,10 +6,9 @@ by the next turn or soon after.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from magnetar.broker.scalable.turn import Turns
 from magnetar.errors import BrokerError, NoOwner, StoreClosed, TopicNotFound
@@ -18,14 +17,12 @@ from magnetar.metadata.store import MetadataStore
 from magnetar.model.name import TopicName
 from magnetar.model.position import Term
 from magnetar.model.scalable import controller_path
-from magnetar.runtime.backoff import Backoff
+from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Log
+from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 
 T = TypeVar("T")
-
-_RETRY_FIRST_S: Final = 0.1
-_RETRY_MOST_S: Final = 5.0
 
 _log = Log(__name__)
 
@@ -52,19 +49,23 @@ class Duty(Protocol):
 
 
 class Leadership:
-    def __init__(self, store: MetadataStore, topic: TopicName, broker_id: str, duty: Duty) -> None:
+    def __init__(
+        self, store: MetadataStore, topic: TopicName, broker_id: str, duty: Duty, *, clock: Clock
+    ) -> None:
         self._topic = topic
         self._duty = duty
         self._turns = Turns(f"controller {topic}")
         self._scope = TaskScope(f"controller {topic}")
-        self._retrying: asyncio.Task[None] | None = None
+        self._retries = Reconciler(
+            self._scope, "retry", self._retry, clock=clock, retried=BrokerError
+        )
         self._begun = Term(0)
         """The term whose duties have begun."""
-        self._closed = False
         self._election = Election(
             store,
             controller_path(topic),
             json.dumps(broker_id).encode(),
+            clock=clock,
             on_change=self._on_election,
         )
 
@@ -79,7 +80,7 @@ class Leadership:
 
     @property
     def is_busy(self) -> bool:
-        return self._turns.is_busy or self._retrying is not None
+        return self._turns.is_busy or self._retries.is_busy
 
     async def ready(self) -> None:
         """Return when this broker leads and has begun; raise NoOwner when another leads."""
@@ -108,7 +109,7 @@ class Leadership:
                 return await body()
             finally:
                 if not self._duty.is_settled:
-                    self._retry_soon()
+                    self._retries.request_later()
 
         return await self._turns.run(turn)
 
@@ -118,7 +119,7 @@ class Leadership:
             await self._duty.settle()
         finally:
             if not self._duty.is_settled:
-                self._retry_soon()
+                self._retries.request_later()
 
     def _check(self) -> None:
         if self._duty.is_gone:
@@ -147,41 +148,32 @@ class Leadership:
             pass  # there is nothing to lead
         except BrokerError as failure:
             _log.warning("controller not ready", topic=self._topic.full, reason=failure.sentence)
-            self._retry_soon()
-
-    def _retry_soon(self) -> None:
-        """A change that was begun is not left alone."""
-        if self._retrying is None and not self._closed:
-            self._retrying = self._scope.start(self._retry(), "retry")
+            self._retries.request_later()
 
     async def _retry(self) -> None:
-        backoff = Backoff(_RETRY_FIRST_S, _RETRY_MOST_S)
+        """A change that was begun is not left alone."""
+        if self._election.state is not ElectionState.LEADING:
+            return
         try:
-            while self._election.state is ElectionState.LEADING:
-                await asyncio.sleep(backoff.next_s())
-                try:
-                    await self._turns.run(self._begin)
-                    if not self._duty.is_settled:
-                        await self._turns.run(self._duty.settle)
-                except (StoreClosed, TopicNotFound):
-                    return
-                except BrokerError as failure:
-                    topic = self._topic.full
-                    _log.warning("change not finished", topic=topic, reason=failure.sentence)
-                else:
-                    return
-        finally:
-            self._retrying = None
+            await self._turns.run(self._begin)
+            if not self._duty.is_settled:
+                await self._turns.run(self._duty.settle)
+        except (StoreClosed, TopicNotFound):
+            pass  # there is nothing to lead
+        except BrokerError as failure:
+            topic = self._topic.full
+            _log.warning("change not finished", topic=topic, reason=failure.sentence)
+            raise
 
     async def retire(self) -> None:
         """Be no candidate any more; the turn that calls this may go on."""
-        self._closed = True
+        self._retries.close()
         await self._election.close()
         self._begun = Term(0)
 
     async def close(self) -> None:
         """A change under way is left where it is: the next leader goes on with it."""
-        self._closed = True
+        self._retries.close()
         await self._scope.close()
         await self._turns.close()
         await self.retire()

@@ -96,7 +96,7 @@ class Migrations:
         self._service = service
         self._records = records
         self._planner = MigrationPlanner(service, records)
-        self._locks = Locks(service.store)
+        self._locks = Locks(service.store, clock=service.clock)
         self._scope = TaskScope("migrations")
         self._running: set[TopicName] = set()
         self.outcomes: Counter[Outcome] = Counter()

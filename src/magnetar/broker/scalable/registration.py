@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from magnetar.model.scalable import ConsumerAssignment, ConsumerRecord
 from magnetar.model.segment import SegmentId
+from magnetar.runtime.clock import Timer
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
@@ -26,7 +26,7 @@ class Registration:
     shares: bool = False
     """Whether it understands entry buckets."""
     registered_ms: int = 0
-    grace: asyncio.TimerHandle | None = None
+    grace: Timer | None = None
     recalled: set[SegmentId] = field(default_factory=set)
     """Its segments that it is to close before it is assigned them anew."""
     _gained_ms: dict[SegmentId, int] = field(default_factory=dict)

@@ -15,7 +15,6 @@ import queue
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -43,6 +42,7 @@ from magnetar.metadata.store import (
 from magnetar.metadata.watch import Watchers
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Log, PacedLog
+from magnetar.runtime.worker import ThreadWorker, Workers, run_in_thread
 
 _log = Log(__name__)
 
@@ -87,38 +87,46 @@ class SqliteStore:
     """Belongs to the event loop that opened it."""
 
     def __init__(
-        self, file: str, tree: SqliteTree, clock: Clock, loop: asyncio.AbstractEventLoop
+        self,
+        file: str,
+        tree: SqliteTree,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        workers: Workers,
     ) -> None:
         self._file = file
         self._tree = tree
         self._clock = clock
         self._loop = loop
         self._watchers = Watchers()
-        self._waiting: queue.SimpleQueue[_Write[Any] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[_Write[Any]] = queue.SimpleQueue()
         self._closed = False
         self._lost = False
+        self._broken = False
+        """Set on the writer's thread: what state the tree is in is not known any more."""
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
-        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="metadata-read")
+        self._readers = workers("metadata-read", _READERS)
         self._asked: list[_Read[Any]] = []
         self._reading = 0
         self._is_over = False
         self._failures = PacedLog(_log, _FAILURES_EVERY_S, clock.monotonic)
         self._on_committed: Callable[[Witness], None] = lambda witness: None
-        self._writer = threading.Thread(target=self._run_writer, name="metadata-write", daemon=True)
-        self._writer.start()
+        self._writer = workers("metadata-write")
 
     @classmethod
-    async def open(cls, file: Path, *, clock: Clock) -> SqliteStore:
+    async def open(
+        cls, file: Path, *, clock: Clock, workers: Workers = ThreadWorker
+    ) -> SqliteStore:
         """Raise StoreUnavailable when the file cannot be used, DataDirectoryRefused when its format
         is unknown.
         """
         loop = asyncio.get_running_loop()
         try:
-            tree = await asyncio.to_thread(SqliteTree, str(file))
+            tree = await run_in_thread(SqliteTree, str(file), clock.chance)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise StoreUnavailable(f"Cannot open metadata file {file}: {error}") from error
-        return cls(str(file), tree, clock, loop)
+        return cls(str(file), tree, clock, loop, workers)
 
     @property
     def witness(self) -> Witness:
@@ -219,17 +227,16 @@ class SqliteStore:
             pass  # logged; the next start drops what belongs to no session
         finally:
             self._lost = False
-            self._waiting.put(None)
             self._is_over = True
-            await asyncio.to_thread(self._join)
+            await run_in_thread(self._join)
             left, self._asked = self._asked, []
             for read in left:
                 _Outcome(read, refusal=StoreClosed("The metadata store is closed")).resolve()
             self._watchers.clear()
 
     def _join(self) -> None:
-        self._writer.join()
-        self._readers.shutdown()
+        self._writer.close()
+        self._readers.close()
         for connection in self._connections:
             connection.close()
         self._tree.close()
@@ -244,7 +251,7 @@ class SqliteStore:
     async def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         """One that may take long."""
         try:
-            return await self._loop.run_in_executor(self._readers, lambda: query(self._open()))
+            return await self._readers.run(lambda: query(self._open()))
         except sqlite3.Error as error:
             raise self._unreadable(error) from error
 
@@ -297,29 +304,26 @@ class SqliteStore:
             raise StoreUnavailable("Too many metadata writes are waiting")
         done: asyncio.Future[T] = self._loop.create_future()
         self._waiting.put(_Write(run, done))
+        self._writer.submit(self._run_writes)
         return await done
 
-    def _run_writer(self) -> None:
-        group: list[_Write[Any]] = []
+    def _run_writes(self) -> None:
+        """Commit all that waits: the calls for those behind the first then find nothing to do."""
+        group = [] if self._broken else self._take()
+        if not group:
+            return
         try:
-            while group := self._take():
-                outcomes, changes = self._commit(group)
-                self._loop.call_soon_threadsafe(self._on_group, outcomes, changes)
+            outcomes, changes = self._commit(group)
         except BaseException:
+            self._broken = True
             self._loop.call_soon_threadsafe(self._on_writer_lost, group)
             raise
+        self._loop.call_soon_threadsafe(self._on_group, outcomes, changes)
 
     def _take(self) -> list[_Write[Any]]:
-        """Wait for a write and take what waits behind it; nothing when it is time to stop."""
         group: list[_Write[Any]] = []
-        write = self._waiting.get()
-        while write is not None:
-            group.append(write)
-            if len(group) == _GROUP_MAX or self._waiting.empty():
-                return group
-            write = self._waiting.get()
-        if group:
-            self._waiting.put(None)
+        while len(group) < _GROUP_MAX and not self._waiting.empty():
+            group.append(self._waiting.get())
         return group
 
     def _commit(self, group: Sequence[_Write[Any]]) -> tuple[list[_Outcome], list[Change]]:
@@ -349,8 +353,6 @@ class SqliteStore:
     def _on_writer_lost(self, group: list[_Write[Any]]) -> None:
         self._lost = self._closed = True
         while not self._waiting.empty():
-            write = self._waiting.get()
-            if write is not None:
-                group.append(write)
+            group.append(self._waiting.get())
         for write in group:
             _Outcome(write, refusal=StoreUnavailable("The metadata writer stopped")).resolve()

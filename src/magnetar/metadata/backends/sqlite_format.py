@@ -8,8 +8,8 @@ itself: two stores that know each other's last commit notice when either is repl
 
 from __future__ import annotations
 
+import random
 import sqlite3
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +17,7 @@ from typing import Final
 from crc32c import crc32c
 
 from magnetar.errors import DataDirectoryRefused, RecordUnreadable
+from magnetar.runtime.clock import make_uuid
 
 FORMAT: Final = 2
 _COMPLAINTS_MAX: Final = 20
@@ -107,7 +108,7 @@ def check_row(path: str, parent: str, name: str, row: tuple[object, ...]) -> Non
         raise RecordUnreadable(f"The metadata record at {path} does not match its checksum")
 
 
-def prepare(connection: sqlite3.Connection, file: str) -> Witness:
+def prepare(connection: sqlite3.Connection, file: str, chance: random.Random) -> Witness:
     """Make or upgrade the tables, check all of them, and return the witness.
 
     Raise DataDirectoryRefused when the format is unknown or anything is damaged.
@@ -120,7 +121,7 @@ def prepare(connection: sqlite3.Connection, file: str) -> Witness:
     if found:
         _refuse(file, check_pages(connection))
     if found < FORMAT:
-        _make(connection, is_new=found == 0)
+        _make(connection, make_uuid(chance), is_new=found == 0)
     witness = load_witness(connection)
     _refuse(file, check_rows(connection, witness))
     assert witness is not None
@@ -188,7 +189,7 @@ def _checksum_witness(witness: Witness) -> int:
     return crc32c(text.encode())
 
 
-def _make(connection: sqlite3.Connection, *, is_new: bool) -> None:
+def _make(connection: sqlite3.Connection, identity: str, *, is_new: bool) -> None:
     """One transaction: a crash leaves the file as it was or as it is to be."""
     connection.create_function("checksum_of", 7, checksum_row, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
@@ -199,7 +200,7 @@ def _make(connection: sqlite3.Connection, *, is_new: bool) -> None:
             "SELECT coalesce(sum(checksum + ?), 0) FROM node", (_ONE,)
         ).fetchone()
         digest += sum(checksum + _ONE for checksum in _sequence_checksums(connection))
-        store_witness(connection, Witness(str(uuid.uuid4()), 0, digest, ""))
+        store_witness(connection, Witness(identity, 0, digest, ""))
         connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.execute("COMMIT")
     except BaseException:

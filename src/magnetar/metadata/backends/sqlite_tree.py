@@ -5,6 +5,7 @@ opens.
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
@@ -102,7 +103,7 @@ class SqliteTree:
     Every operation refuses before it changes anything; `changes` collects what to tell.
     """
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, chance: random.Random) -> None:
         self._connection = connect(file, writes=True)
         self._directories: set[str] = set()
         self._is_counted = True
@@ -111,7 +112,7 @@ class SqliteTree:
         self.ledgers: Callable[[], str] = lambda: self.witness.ledgers
         """What the ledger store says of itself now; the witness keeps it."""
         try:
-            self.witness = prepare(self._connection, file)
+            self.witness = prepare(self._connection, file, chance)
             self._digest = self.witness.digest
             # Whoever made them is gone: one process at a time opens the file.
             if self._ephemerals():

@@ -46,6 +46,7 @@ from magnetar.metadata.store import (
     Stat,
 )
 from magnetar.metadata.watch import Watchers
+from magnetar.runtime.clock import SYSTEM, Clock, Timer
 from magnetar.runtime.log import Log
 
 _log = Log(__name__)
@@ -87,12 +88,17 @@ class ZookeeperStore:
     """
 
     def __init__(
-        self, address: ZookeeperAddress, *, session_timeout_s: float, deadline_s: float
+        self,
+        address: ZookeeperAddress,
+        *,
+        session_timeout_s: float,
+        deadline_s: float,
+        clock: Clock,
     ) -> None:
         self._address = address
-        self._link = Link(address.hosts, session_timeout_s, deadline_s, self)
+        self._link = Link(address.hosts, session_timeout_s, deadline_s, self, clock)
         self._tree = ZookeeperTree(address.root, self._ask)
-        self._loop = asyncio.get_running_loop()
+        self._clock = clock
         self._watchers = Watchers()
         self._ready = asyncio.Event()
         self._idle = asyncio.Event()
@@ -100,24 +106,34 @@ class ZookeeperStore:
         self._under_way = 0
         self._session_timeout_s = session_timeout_s
         self._deadline_s = deadline_s
-        self._gone_since = self._loop.time()
+        self._gone_since = clock.monotonic()
         self._session_gone = False
         self._opened = False
         self._closed = False
         self._turn = 0
-        self._losing: asyncio.TimerHandle | None = None
+        self._losing: Timer | None = None
 
     @classmethod
     async def open(
-        cls, url: str, *, session_timeout_s: float = 30.0, deadline_s: float = 30.0
+        cls,
+        url: str,
+        *,
+        session_timeout_s: float = 30.0,
+        deadline_s: float = 30.0,
+        clock: Clock = SYSTEM,
     ) -> ZookeeperStore:
         """Raise InvalidConfiguration for what is no address, StoreUnavailable when no server
         answers.
         """
-        store = cls(parse_address(url), session_timeout_s=session_timeout_s, deadline_s=deadline_s)
+        store = cls(
+            parse_address(url),
+            session_timeout_s=session_timeout_s,
+            deadline_s=deadline_s,
+            clock=clock,
+        )
         store._link.start()
         try:
-            async with asyncio.timeout(deadline_s):
+            async with clock.timeout(deadline_s):
                 await store._ready.wait()
             await store._tree.make_root()
         except TimeoutError:
@@ -202,7 +218,7 @@ class ZookeeperStore:
             return
         self._closed = True
         try:
-            async with asyncio.timeout(self._deadline_s):
+            async with self._clock.timeout(self._deadline_s):
                 await self._idle.wait()
         except TimeoutError:
             _log.warning("metadata store closed with writes under way", writes=self._under_way)
@@ -240,10 +256,10 @@ class ZookeeperStore:
             return
         if self._ready.is_set():
             self._ready.clear()
-            self._gone_since = self._loop.time()
+            self._gone_since = self._clock.monotonic()
             self._watchers.tell_session(SessionEvent.CONNECTION_LOST)
             patience_s = self._session_timeout_s * _LOST_AFTER
-            self._losing = self._loop.call_later(patience_s, self._lose_session)
+            self._losing = self._clock.call_later(patience_s, self._lose_session)
         if is_session_lost(state):
             self._lose_session()
 
@@ -290,7 +306,7 @@ class ZookeeperStore:
     async def _wait_for_connection(self) -> None:
         patience_s = min(_PATIENCE_S, self._deadline_s)
         try:
-            async with asyncio.timeout_at(self._gone_since + patience_s):
+            async with self._clock.timeout_at(self._gone_since + patience_s):
                 await self._ready.wait()
         except TimeoutError:
             hosts = self._address.hosts

@@ -23,6 +23,8 @@ from kazoo.protocol.states import KazooState
 from magnetar.errors import InvalidPath, StoreUnavailable
 from magnetar.metadata.backends.zookeeper_request import CREATED, Request
 from magnetar.metadata.backends.zookeeper_wire import Client
+from magnetar.runtime.clock import Clock, Timer
+from magnetar.runtime.worker import run_in_thread
 
 _ANSWERS: Final = (
     BadVersionError,
@@ -134,6 +136,7 @@ class Link:
     session_timeout_s: float
     deadline_s: float
     listener: Listener
+    clock: Clock
     inbox: deque[Reply | Event | Turn] = field(default_factory=deque)
     session: tuple[int, bytes] = (0, b"")
     """The number of the last session and what proves that it is ours."""
@@ -143,7 +146,7 @@ class Link:
     _claims: dict[tuple[int, str], list[Reply]] = field(default_factory=dict)
     """Outstanding transactions by the events that may be their doing."""
     _awake: bool = False
-    _timer: asyncio.TimerHandle | None = None
+    _timer: Timer | None = None
     _client: Client = field(init=False)
 
     def __post_init__(self) -> None:
@@ -160,7 +163,7 @@ class Link:
 
     async def stop(self) -> None:
         """End the session, or give it up when no server answers."""
-        await asyncio.to_thread(self._stop)
+        await run_in_thread(self._stop)
         self._drain()
         if self._timer is not None:
             self._timer.cancel()
@@ -186,7 +189,7 @@ class Link:
         if len(self._outstanding) >= _OUTSTANDING_MAX:
             raise StoreUnavailable("Too many metadata requests are waiting")
         future: asyncio.Future[Any] = self._loop.create_future()
-        reply = Reply(self, future, self._loop.time() + self.deadline_s, hush, note)
+        reply = Reply(self, future, self.clock.monotonic() + self.deadline_s, hush, note)
         if not self._outgoing:
             self._loop.call_soon(self._flush)
         self._outgoing.append((request, reply))
@@ -195,7 +198,7 @@ class Link:
             for key in hush.keys:
                 self._claims.setdefault(key, []).append(reply)
         if self._timer is None:
-            self._timer = self._loop.call_at(reply.deadline, self._on_time)
+            self._timer = self.clock.call_at(reply.deadline, self._on_time)
         return future
 
     def wake(self) -> None:
@@ -274,7 +277,7 @@ class Link:
 
     def _on_time(self) -> None:
         """Give up what was not answered in time, and look again when the next is due."""
-        now, released = self._loop.time(), False
+        now, released = self.clock.monotonic(), False
         while self._outstanding and (
             self._outstanding[0].future.done() or self._outstanding[0].deadline <= now
         ):
@@ -287,7 +290,7 @@ class Link:
                 released = True
         self._timer = None
         if self._outstanding:
-            self._timer = self._loop.call_at(self._outstanding[0].deadline, self._on_time)
+            self._timer = self.clock.call_at(self._outstanding[0].deadline, self._on_time)
         if released:
             self._drain()
 
