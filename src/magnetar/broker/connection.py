@@ -258,7 +258,7 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self._transport.close()
         if self.unread_bytes:
-            self._loop.call_later(_LINGER_S, self._transport.abort)
+            self.service.clock.call_later(_LINGER_S, self._transport.abort)
 
     # ------------------------------------------------------------------ writing
 
@@ -363,7 +363,10 @@ class Connection(asyncio.Protocol):
         if run.producer_id in self.producers:
             raise ProtocolViolation(f"a SEND of {run.producer_id}, which waits for its turn")
         closed_at = self.closed_producers.get(run.producer_id)
-        if closed_at is not None and self._loop.time() - closed_at < _CLOSED_PRODUCER_GRACE_S:
+        if (
+            closed_at is not None
+            and self.service.clock.monotonic() - closed_at < _CLOSED_PRODUCER_GRACE_S
+        ):
             # sent before the client heard that its producer was closed: it will send them again
             return
         raise ProtocolViolation(f"a SEND for the unknown producer {run.producer_id}")
@@ -458,7 +461,7 @@ class Connection(asyncio.Protocol):
     def close_producer(self, producer_id: int) -> None:
         """Tell the client to reconnect its producer; SENDs still on their way are dropped."""
         self.producers.pop(producer_id, None)
-        now = self._loop.time()
+        now = self.service.clock.monotonic()
         for known, at in list(self.closed_producers.items()):
             if now - at >= _CLOSED_PRODUCER_GRACE_S:
                 del self.closed_producers[known]

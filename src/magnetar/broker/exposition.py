@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import resource
 from collections import defaultdict
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from magnetar.broker.metric_meaning import MEANINGS
 from magnetar.broker.scalable.migration import Outcome
 from magnetar.runtime.metric import MetricKind, MetricText, format_labels
+from magnetar.runtime.task import yield_to_loop
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
@@ -104,7 +104,7 @@ async def render_metrics(service: Service) -> str:
     sums: dict[str, dict[str, float]] = {}
     for number, topic in enumerate(list(service.topics.values())):
         if number % _TOPICS_A_TURN == 0:
-            await asyncio.sleep(0)
+            await yield_to_loop()
         stats = topic.stats()
         samples = dict(topic_samples(stats))
         namespace = str(topic.name.namespace)

@@ -28,6 +28,7 @@ from magnetar.rules.handshake import (
     check_original,
     choose_judge,
 )
+from magnetar.runtime.clock import Timer
 from magnetar.runtime.log import Log
 from magnetar.wire.command import (
     NO_REQUEST,
@@ -62,7 +63,7 @@ class Handshake:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._credentials = Credentials()
-        self._check: asyncio.TimerHandle | None = None
+        self._check: Timer | None = None
         self._judging: asyncio.Task[None] | None = None
 
     @property
@@ -219,7 +220,8 @@ class Handshake:
         if self._credentials.expires_ms is None:
             return
         interval = self._connection.service.config.authenticationRefreshCheckSeconds
-        self._check = asyncio.get_running_loop().call_later(interval, self._on_check)
+        clock = self._connection.service.clock
+        self._check = clock.call_later(interval, self._on_check)
 
     def _on_check(self) -> None:
         if not self._connection.closed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from magnetar.runtime.clock import Timer
 from magnetar.runtime.log import Log
 from magnetar.wire.command import encode_command, ping
 
@@ -23,12 +24,13 @@ class Liveness:
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._is_asked = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._waiters: list[asyncio.Future[bool]] = []
 
     def start(self) -> None:
-        interval = self._connection.service.config.keepAliveIntervalSeconds
-        self._timer = self._loop.call_later(interval, self._on_interval)
+        service = self._connection.service
+        interval = service.config.keepAliveIntervalSeconds
+        self._timer = service.clock.call_later(interval, self._on_interval)
 
     def close(self) -> None:
         if self._timer is not None:
@@ -67,7 +69,8 @@ class Liveness:
         connection.send(_PING)
         timeout = connection.service.config.connectionLivenessCheckTimeoutMillis / 1000
         try:
-            return await asyncio.wait_for(waiter, timeout)
+            async with connection.service.clock.timeout(timeout):
+                return await waiter
         except TimeoutError:
             connection.abort()
             return False

@@ -97,12 +97,13 @@ class PolicyService:
         """Raise InvalidConfiguration when the backend that is asked for cannot be made."""
         self._resources = resources
         self._config = config
+        self._clock = clock
         self.topic_policies = choose_topic_policies(config, resources, clock=clock)
         """The backend of topic policies."""
         self._defaults = plan_defaults(config)
         self._namespaces: dict[NamespaceName, Policies | None] = {}
         self._topics: dict[TopicName, _Loaded] = {}
-        self._last_known = LastKnownPolicies(self.topic_policies, config)
+        self._last_known = LastKnownPolicies(self.topic_policies, config, clock)
         self._listeners: list[PolicyListener] = []
         self._changes = 0
         self._stale: dict[NamespaceName | TopicName, None] = {}
@@ -274,7 +275,7 @@ class PolicyService:
     async def settle(self) -> None:
         """Wait until every change that is known here is in force, or the store does not answer."""
         try:
-            async with asyncio.timeout(_SETTLE_S_MAX):
+            async with self._clock.timeout(_SETTLE_S_MAX):
                 await self._refresh.settle()
         except TimeoutError:
             _log.warning("policies are written, and in force when the store answers again")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
@@ -42,6 +41,7 @@ from magnetar.rules.schema import (
     validate_schema,
 )
 from magnetar.runtime.clock import Clock
+from magnetar.runtime.worker import ThreadWorker, Workers
 from magnetar.wire.schema import (
     SchemaIndex,
     decode_locator,
@@ -83,20 +83,21 @@ class SchemaRegistry:
         *,
         legacy_json: bool = False,
         limits: Limits | None = None,
+        workers: Workers = ThreadWorker,
     ) -> None:
         self._store = store
         self._ledgers = ledgers
         self._clock = clock
         self._legacy_json = legacy_json
         self._limits = limits or Limits()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="schema-check")
+        self._worker = workers("schema-check")
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._cached: dict[Position, SchemaData] = {}
         self._cached_bytes = 0
 
     def close(self) -> None:
         """Let no further check begin; one under way ends with its budget."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._worker.close(wait=False)
 
     async def get_latest(self, topic: TopicName) -> StoredSchema | None:
         """None when there never was one, and when it is deleted."""
@@ -259,7 +260,7 @@ class SchemaRegistry:
         """The thread is for definitions: of a primitive type there is nothing to read."""
         if not schema.type.is_struct:
             return decide()
-        return await asyncio.get_running_loop().run_in_executor(self._thread, decide)
+        return await self._worker.run(decide)
 
     async def _load(self, topic: TopicName) -> tuple[tuple[SchemaIndex, ...], int]:
         record = await self._store.get(_path(topic))

@@ -99,7 +99,7 @@ class Service:
         self.tasks = TaskScope("broker")
         self.topics: dict[str, AnyTopic] = {}
         self.connections: set[Connection] = set()
-        self.topic_lists = TopicLists(self.tasks)
+        self.topic_lists = TopicLists(self.tasks, clock)
         self.idle_waiters: dict[Producer, asyncio.Future[None]] = {}
         self.closing = False
         self.cache = cache

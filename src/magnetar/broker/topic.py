@@ -142,7 +142,7 @@ class Topic(ABC):
         if limiter is None or limiter.available(now) > 0 or self.closed or connection.closed:
             connection.release(reason)
             return
-        self.service.loop.call_later(
+        self.service.clock.call_later(
             limiter.wait_s(now), self._release_when_due, connection, reason
         )
 

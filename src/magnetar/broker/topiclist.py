@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
@@ -12,7 +11,8 @@ import re2
 from magnetar.errors import BrokerError, InvalidName, NotAllowed
 from magnetar.model.name import NamespaceName, TopicName, parse_stored_topic
 from magnetar.rules.system import is_system_topic
-from magnetar.runtime.task import TaskScope
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.task import TaskScope, yield_to_loop
 from magnetar.wire.command import CommandWatchTopicUpdate, make_command
 from magnetar.wire.topiclist import TopicSet
 
@@ -139,8 +139,9 @@ class TopicList:
 class TopicLists:
     """The lists that are watched: one for each namespace and pattern."""
 
-    def __init__(self, tasks: TaskScope) -> None:
+    def __init__(self, tasks: TaskScope, clock: Clock) -> None:
         self._tasks = tasks
+        self._clock = clock
         self._lists: dict[NamespaceName, dict[str, TopicList]] = {}
         self._changed: dict[TopicList, None] = {}
         self._is_telling = False
@@ -178,15 +179,14 @@ class TopicLists:
         """One list in a turn of the loop. Pause as long as a round took: what changes meanwhile is
         told together, and however many lists there are, others get half of the time.
         """
-        loop = asyncio.get_running_loop()
         try:
             while self._changed:
-                began = loop.time()
+                began = self._clock.monotonic()
                 changed, self._changed = self._changed, {}
                 for each in changed:
                     each.tell()
-                    await asyncio.sleep(0)
-                await asyncio.sleep(loop.time() - began)
+                    await yield_to_loop()
+                await self._clock.sleep(self._clock.monotonic() - began)
         finally:
             self._is_telling = False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -27,6 +26,7 @@ from magnetar.rules.retain import (
     plan_eviction,
 )
 from magnetar.runtime.log import Log
+from magnetar.runtime.task import yield_to_loop
 from magnetar.wire.entry import publish_time_of
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Upkeep:
                 except Exception as fault:
                     log.error("upkeep failed", error=fault, work=work, topic=topic.name.full)
             if count % _TURN_TOPICS == 0:
-                await asyncio.sleep(0)
+                await yield_to_loop()
 
     async def _visit_persistent(
         self, body: Callable[[PersistentTopic], Awaitable[None]], work: str

@@ -63,7 +63,7 @@ class Reconciler:
 
     def request(self) -> None:
         """Something has changed: run a round that begins after this moment."""
-        if self._closed:
+        if self._closed or self._scope.is_closed:
             return
         self._requests += 1
         if not self._running:

@@ -34,6 +34,10 @@ class TaskScope:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
     def start(self, body: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         """Run `body` on the side. A scope that is closed starts nothing more."""
         if self._closed:

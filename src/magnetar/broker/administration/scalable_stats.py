@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -131,7 +130,7 @@ async def get_last_sequence_id(
             raise PreconditionFailed(f"Deduplication is not enabled on {live.name}")
         if live.dedup.is_settled(producer):
             return live.dedup.last_sequence(producer)
-        await asyncio.sleep(_SETTLING_S)
+        await service.clock.sleep(_SETTLING_S)
     raise ServiceNotReady(f"{live.name} is still storing what {producer} sent")
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from magnetar.errors import TooManyRequests
+from magnetar.runtime.worker import ThreadWorker, Workers
 
 T = TypeVar("T")
 
@@ -27,8 +27,8 @@ class _Lane:
 class SlowJudge:
     """One address has two attempts at once at most: there is a thread left for another."""
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS_MAX, thread_name_prefix="authentication")
+    def __init__(self, workers: Workers = ThreadWorker) -> None:
+        self._worker = workers("authentication", _THREADS_MAX)
         self._lanes: dict[str, _Lane] = {}
 
     async def run(self, host: str, judge: Callable[[], T]) -> T:
@@ -41,11 +41,11 @@ class SlowJudge:
         lane.count += 1
         try:
             async with lane.turn:
-                return await asyncio.get_running_loop().run_in_executor(self._threads, judge)
+                return await self._worker.run(judge)
         finally:
             lane.count -= 1
             if not lane.count:
                 del self._lanes[host]
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._worker.close(wait=False)

@@ -7,7 +7,6 @@ and merge late.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -23,6 +22,7 @@ from magnetar.model.scalable import SegmentLoad
 from magnetar.model.segment import Segment, SegmentId, parse_segment
 from magnetar.rules.report import decide_report
 from magnetar.runtime.log import Log
+from magnetar.runtime.task import yield_to_loop
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
@@ -135,7 +135,7 @@ class LoadReporter:
         now_s, this = self._service.clock.monotonic(), _Round()
         for number, live in enumerate(list(self._service.topics.values()), start=1):
             if number % _TURN_SEGMENTS == 0:
-                await asyncio.sleep(0)
+                await yield_to_loop()
             if not isinstance(live, PersistentTopic) or live.name.domain is not TopicDomain.SEGMENT:
                 continue
             name = parse_segment(live.name)

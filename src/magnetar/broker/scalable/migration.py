@@ -276,7 +276,7 @@ class Migrations:
 
     async def _send_away(self, parents: Sequence[PersistentTopic]) -> None:
         try:
-            async with asyncio.timeout(_LAST_RECEIPTS_S):
+            async with self._service.clock.timeout(_LAST_RECEIPTS_S):
                 async for topic in in_turns(parents):
                     await topic.termination.send_away()
         except TimeoutError:

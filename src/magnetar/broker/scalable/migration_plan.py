@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +26,7 @@ from magnetar.rules.migrate import (
     plan_migration,
 )
 from magnetar.rules.system import is_system_topic
+from magnetar.runtime.worker import run_in_thread
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
@@ -122,7 +122,7 @@ class MigrationPlanner:
             check_size(service, scalable_name(survey.topic), record)
             return record
 
-        return plan() if survey.partitions < _MANY else await asyncio.to_thread(plan)
+        return plan() if survey.partitions < _MANY else await run_in_thread(plan)
 
 
 def changed_meanwhile(topic: TopicName) -> Conflict:

@@ -7,7 +7,6 @@ refused: some clients never ask a second time.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.consumer import Consumer, SubscriptionType
@@ -43,7 +42,7 @@ async def attach_reader(topic: AnyTopic, consumer: Consumer, request: CommandSub
         if not isinstance(subscription, Subscription) or not _is_sent(consumer, subscription):
             raise
         try:
-            async with asyncio.timeout(_HAND_OVER_S):
+            async with topic.service.clock.timeout(_HAND_OVER_S):
                 await _take_turn(topic, consumer, request, subscription)
         except TimeoutError:
             raise refusal from None
@@ -57,7 +56,7 @@ async def _take_turn(
 ) -> None:
     while True:
         try:
-            async with asyncio.timeout(_REMIND_S):
+            async with topic.service.clock.timeout(_REMIND_S):
                 await subscription.await_vacancy()
         except TimeoutError:
             _remind(subscription)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -74,7 +73,7 @@ class Recalls:
                 case Sound():
                     return None
                 case Wait(for_ms):
-                    await asyncio.sleep(for_ms / 1000)
+                    await self._service.clock.sleep(for_ms / 1000)
                 case Recall():
                     return await self._recall(session, segment, subscription)
                 case _:
@@ -94,7 +93,7 @@ class Recalls:
         session.recall(segment, now_ms=self._service.clock.now_ms())
         self._tell(session)
         try:
-            async with asyncio.timeout(_LEAVE_S):
+            async with self._service.clock.timeout(_LEAVE_S):
                 await subscription.await_vacancy()
         except TimeoutError:
             pass  # then the assignment is repeated to a reader that stayed

@@ -37,6 +37,7 @@ from magnetar.rules.scale import (
     refuse,
 )
 from magnetar.rules.scale_column import NEVER, Bar
+from magnetar.runtime.clock import Timer
 from magnetar.runtime.log import Log
 from magnetar.runtime.task import TaskScope
 
@@ -67,7 +68,7 @@ class Scaler:
         self._tasks: TaskScope | None = None
         self._pending: list[Trigger] = []
         self._working: asyncio.Task[None] | None = None
-        self._follow_up: asyncio.TimerHandle | None = None
+        self._follow_up: Timer | None = None
         self._changed: dict[ChangeKind, tuple[int, float]] = {}
         """Of the last split and the last merge: the epoch it led to, and when, in seconds of the
         clock that never goes back.
@@ -123,7 +124,7 @@ class Scaler:
             self._stored_at_s = self._service.clock.monotonic()
 
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with self._service.clock.timeout(_PATIENCE_S):
                 await self._controller.run(body)
         except (BrokerError, TimeoutError) as failure:
             topic = self._controller.topic.full
@@ -338,8 +339,8 @@ class Scaler:
             return
         if self._follow_up is not None:
             self._follow_up.cancel()
-        loop = asyncio.get_running_loop()
-        self._follow_up = loop.call_later(wait_s + _MARGIN_S, self._on_follow_up)
+        clock = self._service.clock
+        self._follow_up = clock.call_later(wait_s + _MARGIN_S, self._on_follow_up)
 
     def _on_follow_up(self) -> None:
         self._follow_up = None

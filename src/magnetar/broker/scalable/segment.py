@@ -20,6 +20,7 @@ from magnetar.model.subscription import INTERNAL_CURSORS
 from magnetar.rules.drain import SeekTarget, SegmentUse, ToEnd, ToStart, ToTime
 from magnetar.rules.hotspot import KeySample
 from magnetar.rules.phase import SegmentSeen
+from magnetar.runtime.task import yield_to_loop
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
@@ -251,7 +252,7 @@ async def together(calls: Iterable[Awaitable[T]], *, at_once: int = _AT_ONCE_MAX
                     raise
                 failures[place] = failure
             if place % _A_TURN == 0:
-                await asyncio.sleep(0)
+                await yield_to_loop()
 
     try:
         await asyncio.gather(*(work() for _ in range(min(at_once, len(waiting)))))
@@ -275,7 +276,7 @@ async def in_turns(found: Iterable[T]) -> AsyncIterator[T]:
     for place, each in enumerate(found):
         yield each
         if place % _A_TURN == _A_TURN - 1:
-            await asyncio.sleep(0)
+            await yield_to_loop()
 
 
 def _durable_names(topic: PersistentTopic) -> frozenset[str]:

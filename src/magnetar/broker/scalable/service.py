@@ -217,7 +217,7 @@ class ScalableService:
         await controller.finish()
         record = await self.records.get(controller.topic)
         if record is not None and record.is_deleting:
-            await asyncio.sleep(_RETRY_S)
+            await self._service.clock.sleep(_RETRY_S)
             await self._resume(controller.topic, is_deleting=True)
 
     async def resume(self) -> None:

@@ -6,7 +6,6 @@ topic that goes is told as well; so ends the session.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.scalable.size import frame_bytes_max
@@ -27,6 +26,7 @@ from magnetar.model.scalable import LayoutView, controller_path
 from magnetar.model.segment import scalable_name
 from magnetar.rules.scalable_watch import LayoutFeed
 from magnetar.runtime.log import Log
+from magnetar.runtime.reconciler import Reconciler
 from magnetar.wire.command import CommandScalableTopicUpdate, ServerError, make_command
 from magnetar.wire.layout import encode_layout
 
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 
-_RETRY_S: Final = 1.0
+_RETRY_FIRST_S: Final = 1.0
+_RETRY_MOST_S: Final = 5.0
 _MISSING: Final = (TopicNotFound, NamespaceNotFound, TenantNotFound)
 _TOLD_AS_THEY_ARE: Final = (LayoutTooLarge, NotAllowed, Unauthorized, TooManyRequests)
 
@@ -53,9 +54,16 @@ class LayoutSession:
         self._feed: LayoutFeed[LayoutView] = LayoutFeed()
         self._version = 0
         self._is_stale = False
-        self._is_reading = False
+        """Whether something changed while the first layout was read."""
+        self._reconciler = Reconciler(
+            self._service.tasks,
+            "layout",
+            self._follow,
+            clock=self._service.clock,
+            first_s=_RETRY_FIRST_S,
+            most_s=_RETRY_MOST_S,
+        )
         self._cancels: list[Cancel] = []
-        self._retry: asyncio.TimerHandle | None = None
         self._closed = False
 
     async def start(self, *, create_if_missing: bool) -> None:
@@ -82,33 +90,22 @@ class LayoutSession:
     # ------------------------------------------------------------------ changes
 
     def _on_change(self) -> None:
-        self._is_stale = True
-        is_over = self._closed or self._service.closing
-        if not self._is_reading and self._feed.version >= 0 and not is_over:
-            self._is_reading = True
-            self._service.tasks.start(self._follow(), name="layout")
+        if self._feed.version < 0:
+            self._is_stale = True
+        elif not self._service.closing:
+            self._reconciler.request()
 
     async def _follow(self) -> None:
         try:
-            while self._is_stale and not self._closed:
-                await self._read(create_if_missing=False)
+            await self._read(create_if_missing=False)
         except _MISSING as refusal:
             self.refuse(refusal)
         except BrokerError as failure:
             # An error would end the session for good; the client has a layout to go on with.
             log.warning("layout not read", topic=self._name.full, reason=failure.sentence)
-            if self._retry is None and not self._closed:
-                loop = asyncio.get_running_loop()
-                self._retry = loop.call_later(_RETRY_S, self._on_retry)
-        finally:
-            self._is_reading = False
-
-    def _on_retry(self) -> None:
-        self._retry = None
-        self._on_change()
+            self._reconciler.request_later()
 
     async def _read(self, *, create_if_missing: bool) -> None:
-        self._is_stale = False
         topic, view = await self._service.scalable.resolve(
             self._name, create_if_missing=create_if_missing
         )
@@ -116,7 +113,8 @@ class LayoutSession:
         self._version += 1
         self._feed = self._feed.offer(self._version, view)
         self._send()
-        if self._is_stale and not self._is_reading:  # changed while the first layout was read
+        if self._is_stale:
+            self._is_stale = False
             self._on_change()
 
     def on_writable(self) -> None:
@@ -148,8 +146,7 @@ class LayoutSession:
 
     def close(self) -> None:
         self._closed = True
-        if self._retry is not None:
-            self._retry.cancel()
+        self._reconciler.close()
         for cancel in self._cancels:
             cancel()
         self._cancels.clear()

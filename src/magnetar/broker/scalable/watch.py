@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +9,7 @@ from magnetar.errors import BrokerError
 from magnetar.metadata.store import Cancel
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.rules.scalable_watch import NamespaceWatch, is_known
+from magnetar.runtime.clock import Timer
 from magnetar.runtime.log import Log
 from magnetar.wire.command import make_command
 from magnetar.wire.layout import encode_diff, encode_snapshot
@@ -41,7 +41,7 @@ class NamespaceWatcher:
         self._changed: dict[TopicName, None] = {}
         """Topics to look at, in the order in which they changed."""
         self._is_started = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._is_reading = False
         self._closed = False
         records = self._service.scalable.records
@@ -65,7 +65,7 @@ class NamespaceWatcher:
 
     def _appoint(self, delay_s: float) -> None:
         if self._timer is None and not self._is_reading and not self._closed:
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_window)
+            self._timer = self._service.clock.call_later(delay_s, self._on_window)
 
     def _on_window(self) -> None:
         self._timer = None

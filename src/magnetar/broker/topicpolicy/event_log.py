@@ -28,6 +28,7 @@ from magnetar.model.position import EARLIEST, Position
 from magnetar.model.subscription import COMPACTION_CURSOR
 from magnetar.rules.system import change_events_of
 from magnetar.runtime.log import Log
+from magnetar.runtime.task import yield_to_loop
 from magnetar.wire.command import MessageMetadata, SingleMessageMetadata
 from magnetar.wire.entry import decode_entry, encode_entry
 from magnetar.wire.policy_event import (
@@ -133,7 +134,7 @@ class EventLog:
         """Replay within the time given, then follow until cancelled or until reading fails."""
         failure: BrokerError = PoliciesUnavailable(f"{self._name} is not read any more")
         try:
-            async with asyncio.timeout(timeout_s) as replay:
+            async with self._service.clock.timeout(timeout_s) as replay:
                 while not self._stopped:
                     self._wake.clear()
                     for partition in self._partitions:
@@ -224,7 +225,7 @@ class EventLog:
             count += len(run.data)
             if count >= _READ_ENTRIES:  # let other tasks run while a long log is replayed
                 count = 0
-                await asyncio.sleep(0)
+                await yield_to_loop()
 
     # ------------------------------------------------------------------ events
 
@@ -278,7 +279,7 @@ class EventLog:
     async def wait_ready(self, timeout_s: float) -> None:
         """Wait, within the time given, until everything that was written before has been read."""
         try:
-            async with asyncio.timeout(timeout_s):
+            async with self._service.clock.timeout(timeout_s):
                 await self._wait(lambda: self.is_ready)
         except TimeoutError:
             raise PoliciesUnavailable(f"{self._name} was not read within {timeout_s:g} s") from None

@@ -9,6 +9,7 @@ from magnetar.broker.topicpolicy.contract import TopicPoliciesService
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import TopicPolicies
 from magnetar.rules.system import takes_policies
+from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
 
@@ -25,7 +26,8 @@ _log = Log(__name__)
 class LastKnownPolicies:
     """Reads both scopes of a topic. Topics without policies take no memory here."""
 
-    def __init__(self, backend: TopicPoliciesService, config: Configuration) -> None:
+    def __init__(self, backend: TopicPoliciesService, config: Configuration, clock: Clock) -> None:
+        self._clock = clock
         self._backend = backend
         self._config = config
         self._known: dict[TopicName, Pair] = {}
@@ -48,7 +50,7 @@ class LastKnownPolicies:
         """The topic's policies and True, or what was known last and False; never waits long."""
         wait_s = min(_LOAD_S_MAX, self._config.topicPoliciesCacheInitTimeoutSeconds)
         try:
-            async with asyncio.timeout(wait_s):
+            async with self._clock.timeout(wait_s):
                 return await self.load(topic), True
         # A backend may be of another package: whatever it raises, topics load.
         except Exception as error:

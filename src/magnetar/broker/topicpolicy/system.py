@@ -164,8 +164,9 @@ class SystemTopicPolicies(TopicPoliciesService):
         self, topic: TopicName, policies: TopicPolicies | None, *, is_global: bool
     ) -> None:
         """A write that ran out of time may still come about, as with any lost answer."""
+        assert self._service is not None
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with self._service.clock.timeout(self._timeout_s):
                 log = await self._open_log(topic.namespace, create=True)
                 if log is None:
                     raise NamespaceNotFound(f"Namespace {topic.namespace} does not exist")
