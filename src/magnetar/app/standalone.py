@@ -106,7 +106,7 @@ async def serving(
         stores = await open_stores(stack, settings, directory, clock)
         store = stores.local
         ledgers = await open_ledgers(
-            stores, directory, sync=settings.journalSyncData, disk=disk, policy=files
+            stores, directory, clock=clock, sync=settings.journalSyncData, disk=disk, policy=files
         )
         stack.push_async_callback(ledgers.close)
         ledgers.trouble = reserve.trouble

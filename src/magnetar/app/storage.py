@@ -16,12 +16,14 @@ from magnetar.ledger.backends.file import (
     parse_witness,
 )
 from magnetar.metadata.backends.sqlite_format import Witness
+from magnetar.runtime.clock import Clock
 
 
 async def open_ledgers(
     stores: Stores,
     directory: DataDirectory,
     *,
+    clock: Clock,
     sync: bool,
     disk: Disk | None = None,
     policy: FilePolicy | None = None,
@@ -33,7 +35,9 @@ async def open_ledgers(
     """
     own = stores.own
     if own is None:
-        return await open_file_store(directory.ledger_folder, sync=sync, disk=disk, policy=policy)
+        return await open_file_store(
+            directory.ledger_folder, sync=sync, disk=disk, policy=policy, clock=clock
+        )
     found = own.witness
 
     def check_metadata(seen: MetadataWitness | None) -> None:
@@ -48,6 +52,7 @@ async def open_ledgers(
         policy=policy,
         seen=parse_witness(found.ledgers),
         check_metadata=check_metadata,
+        clock=clock,
     )
     own.exchange(
         ledgers.witness, lambda witness: ledgers.note_metadata(witness.identity, witness.commits)

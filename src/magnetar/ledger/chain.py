@@ -123,6 +123,7 @@ class Chain:
             records=records,
             term=term,
             scope=TaskScope(f"chain {name}"),
+            clock=clock,
             pace=pace or CursorPace(clock),
             policy=lambda: chain.policy,
             confirm=lambda: chain._writer.confirm(),

@@ -31,6 +31,7 @@ from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.store import LedgerStore, LedgerWriter
 from magnetar.ledger.versioned import VersionedRecord
 from magnetar.model.position import LedgerId, Term
+from magnetar.runtime.clock import Clock, Timer
 from magnetar.runtime.log import Log
 from magnetar.runtime.task import TaskScope
 
@@ -50,6 +51,7 @@ class CursorHome:
     records: ChainRecords
     term: Term
     scope: TaskScope
+    clock: Clock
     pace: CursorPace
     policy: Callable[[], ChainPolicy]
     confirm: Callable[[], Awaitable[None]]
@@ -115,7 +117,7 @@ class CursorLog:
         self._held: list[LedgerId] = []  # the record may name them; not after the next one
         self._size = 0
         self._written_at = float("-inf")
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._busy = False
         self._joining = False
         self._entering = 0
@@ -428,7 +430,9 @@ class CursorLog:
     def _set_timer(self, delay_s: float | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None if delay_s is None else self._loop.call_later(delay_s, self._on_due)
+        self._timer = (
+            None if delay_s is None else self._home.clock.call_later(delay_s, self._on_due)
+        )
 
     def _note_size(self, size: int) -> None:
         self._size = size

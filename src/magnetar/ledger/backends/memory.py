@@ -19,6 +19,7 @@ from magnetar.errors import (
 )
 from magnetar.ledger.store import Appended, LedgerInfo
 from magnetar.model.position import EntryId, LedgerId, Term
+from magnetar.runtime.task import yield_to_loop
 
 
 @dataclass(slots=True)
@@ -111,7 +112,7 @@ class MemoryWriter:
     async def seal(self) -> LedgerInfo:
         self._alive = False
         while self._queue:
-            await asyncio.sleep(0)
+            await yield_to_loop()
         self._ledger.sealed = True
         return self._ledger.describe()
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -27,19 +26,19 @@ from magnetar.ledger.backends.file.settlement import (
     settle_parts,
 )
 from magnetar.ledger.backends.file.usage import FilePolicy, JournalUsage
+from magnetar.runtime.clock import Clock, Timer
 from magnetar.runtime.log import Log
 from magnetar.runtime.task import TaskScope
+from magnetar.runtime.worker import Workers
 
 _log = Log(__name__)
-
-_T = TypeVar("_T")
 
 _BATCH_MAX: Final = 64
 _BATCH_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 class Housekeeping:
-    """One pass at a time, in a thread of its own. The order of a pass is what makes it safe at any
+    """One pass at a time, in a worker of its own. The order of a pass is what makes it safe at any
     crash:
 
     a part is durable under its name before the journal notes it, the catalogue is durable before an
@@ -58,6 +57,8 @@ class Housekeeping:
         next_ledger: Callable[[], int],
         sequence: int,
         is_mended: bool,
+        clock: Clock,
+        workers: Workers,
     ) -> None:
         self._root = root
         self._disk = disk
@@ -67,10 +68,11 @@ class Housekeeping:
         self._journal = journal
         self._next_ledger = next_ledger
         self._loop = asyncio.get_running_loop()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ledger-housekeeping")
+        self._clock = clock
+        self._worker = workers("ledger-housekeeping")
         self._tasks = TaskScope("ledger housekeeping")
         self._one_pass = asyncio.Lock()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._closing = False
         self._current = 0
         """The extent being written; 0 until the first one was opened."""
@@ -116,7 +118,7 @@ class Housekeeping:
     async def remove_parts(self, ledger: FileLedger) -> None:
         """Remove a ledger's own files before its deletion is recorded."""
         try:
-            await self._in_thread(self._remove_files, self._part_paths(ledger))
+            await self._worker.run(self._remove_files, self._part_paths(ledger))
         except OSError as error:
             raise storage_error(f"deleting ledger {ledger.id}", error) from error
 
@@ -133,11 +135,11 @@ class Housekeeping:
                 refusal = storage_error("the last checkpoint", error)
                 _log.warning("the journal will be replayed", reason=refusal.sentence)
         await self._tasks.close()
-        self._thread.shutdown()
+        self._worker.close()
 
     def _wake(self, after_s: float) -> None:
         if self._timer is None and not self._closing:
-            self._timer = self._loop.call_later(after_s, self._on_timer)
+            self._timer = self._clock.call_later(after_s, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
@@ -167,7 +169,7 @@ class Housekeeping:
                 return
             errands = [plan_errand(ledger, through) for ledger in batch]
             try:
-                outcomes = await self._in_thread(self._settle_batch, errands)
+                outcomes = await self._worker.run(self._settle_batch, errands)
             except SettlingStopped:
                 return
             noted = [
@@ -231,7 +233,7 @@ class Housekeeping:
     async def _remove_doomed(self) -> None:
         doomed, self._doomed = self._doomed, []
         if doomed:
-            await self._in_thread(self._remove_files, doomed)
+            await self._worker.run(self._remove_files, doomed)
 
     async def _checkpoint(self) -> None:
         """Write the catalogue as of the last durable group, then remove the extents it does
@@ -249,7 +251,7 @@ class Housekeeping:
         self._sequence += 1
         encoded = [ledger.encoded() for ledger in self._ledgers.values()]
         try:
-            await self._in_thread(self._store_catalogue, head, encoded)
+            await self._worker.run(self._store_catalogue, head, encoded)
         except OSError:
             self._rolled = True
             raise
@@ -258,7 +260,7 @@ class Housekeeping:
         for number in freed:
             self._usage.remove(number)
         if freed:
-            await self._in_thread(
+            await self._worker.run(
                 self._remove_files, [journal / extent_name(number) for number in freed]
             )
 
@@ -272,6 +274,3 @@ class Housekeeping:
     def _part_paths(self, ledger: FileLedger) -> list[Path]:
         directory = self._root / SEALED_DIRECTORY
         return [directory / part.name(ledger.id) for part in ledger.parts]
-
-    async def _in_thread(self, call: Callable[..., _T], *arguments: object) -> _T:
-        return await self._loop.run_in_executor(self._thread, call, *arguments)

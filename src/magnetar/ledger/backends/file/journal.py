@@ -1,6 +1,6 @@
 """The shared journal: one group commit for the appends of every ledger.
 
-Everything queued while a group is on its way to the disk forms the next group. One thread writes
+Everything queued while a group is on its way to the disk forms the next group. One worker writes
 and syncs; all bookkeeping happens on the event loop.
 """
 
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from queue import SimpleQueue
 from typing import Final
 
 from magnetar.errors import BrokerError, StorageFailed, StorageFull
@@ -19,7 +17,9 @@ from magnetar.ledger.backends.file.group import Control, Gathered, Group
 from magnetar.ledger.backends.file.record import Kind
 from magnetar.ledger.backends.file.witness import MetadataWitness
 from magnetar.ledger.store import Appended
+from magnetar.runtime.clock import Clock, Timer
 from magnetar.runtime.log import Log
+from magnetar.runtime.worker import Workers
 
 _log = Log(__name__)
 
@@ -36,7 +36,7 @@ def storage_error(what: str, error: OSError) -> BrokerError:
 
 
 class Journal:
-    """Queues on the event loop, writes in a thread of its own, answers on the event loop in
+    """Queues on the event loop, writes in a worker of its own, answers on the event loop in
     order."""
 
     def __init__(
@@ -46,26 +46,27 @@ class Journal:
         seen: MetadataWitness | None,
         *,
         loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        workers: Workers,
         on_written: Callable[[Written], None],
         on_failed: Callable[[Iterable[int]], None],
     ) -> None:
         self._writer = writer
         self._loop = loop
+        self._clock = clock
         self._on_written = on_written
         self._on_failed = on_failed
         self._gathering = Group()
         self._in_flight: Group | None = None
         self._joining: list[Callable[[], None]] = []
         self._scheduled = False
-        self._work: SimpleQueue[Group | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="ledger-journal", daemon=True)
-        self._thread.start()
+        self._worker = workers("ledger-journal")
         self.point = after
         """Where the last group ended that is known to be durable."""
         self.metadata = seen
         """How far the metadata has come, as far as the journal knows."""
         self._unwritten: MetadataWitness | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self.trouble: str | None = None
         """Why groups with entries are refused; None when they are not."""
         self.queued_bytes = 0
@@ -118,7 +119,7 @@ class Journal:
             return
         self.metadata = self._unwritten = noted
         if self._timer is None:
-            self._timer = self._loop.call_later(_WITNESS_S, self._write_witness)
+            self._timer = self._clock.call_later(_WITNESS_S, self._write_witness)
 
     def _write_witness(self) -> None:
         self._timer = None
@@ -136,9 +137,9 @@ class Journal:
         await asyncio.shield(passed)
 
     def stop(self) -> None:
-        """End the thread; call it when drained."""
-        self._work.put(None)
-        self._thread.join()
+        """End the worker; call it when drained."""
+        self._worker.submit(self._writer.close)
+        self._worker.close()
 
     def _schedule(self) -> None:
         if not self._scheduled and self._in_flight is None:
@@ -159,25 +160,24 @@ class Journal:
                 self._in_flight.controls.append(
                     Control(Kind.WITNESS, 0, commits, identity.encode())
                 )
-            self._work.put(self._in_flight)
+            self._worker.submit(self._write, self._in_flight)
         self._scheduled = False
 
-    def _run(self) -> None:
-        while (group := self._work.get()) is not None:
-            outcome: Written | Exception | None
-            try:
-                if group.runs and self.trouble is not None:
-                    raise OSError(errno.ENOSPC, self.trouble)
-                has_records = group.runs or group.controls
-                outcome = self._writer.write(group) if has_records else None
-            # Whatever went wrong, callers wait for an answer and later groups for this thread.
-            except Exception as error:
-                outcome = error
-            try:
-                self._loop.call_soon_threadsafe(self._on_outcome, group, outcome)
-            except RuntimeError:
-                break  # the loop was closed under the store: nobody waits for answers any more
-        self._writer.close()
+    def _write(self, group: Group) -> None:
+        """In the worker."""
+        outcome: Written | Exception | None
+        try:
+            if group.runs and self.trouble is not None:
+                raise OSError(errno.ENOSPC, self.trouble)
+            has_records = group.runs or group.controls
+            outcome = self._writer.write(group) if has_records else None
+        # Whatever went wrong, callers wait for an answer.
+        except Exception as error:
+            outcome = error
+        try:
+            self._loop.call_soon_threadsafe(self._on_outcome, group, outcome)
+        except RuntimeError:
+            self._writer.close()  # the loop was closed under the store: no caller waits any more
 
     def _on_outcome(self, group: Group, outcome: Written | Exception | None) -> None:
         self._in_flight = None

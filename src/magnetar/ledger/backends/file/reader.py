@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -19,6 +17,7 @@ from magnetar.ledger.backends.file.ledger import FileLedger, Part
 from magnetar.ledger.backends.file.part import SEALED_DIRECTORY, PartIndex, load_index, part_seed
 from magnetar.ledger.backends.file.record import decode_body, split_entries
 from magnetar.ledger.backends.file.settlement import JOURNAL_DIRECTORY
+from magnetar.runtime.worker import Workers
 
 _INDEXES_MAX: Final = 256
 _THREADS: Final = 2
@@ -41,12 +40,12 @@ class _Loaded(NamedTuple):
 
 
 class RunReader:
-    """Reads in threads of its own; keeps the runs that a caller has read only a part of."""
+    """Reads in a worker of its own; keeps the runs that a caller has read only a part of."""
 
-    def __init__(self, root: Path, disk: Disk, *, cached_bytes_max: int) -> None:
+    def __init__(self, root: Path, disk: Disk, *, cached_bytes_max: int, workers: Workers) -> None:
         self._root = root
         self._disk = disk
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger-read")
+        self._worker = workers("ledger-read", _THREADS)
         self._indexes: OrderedDict[Path, PartIndex] = OrderedDict()
         self._runs: OrderedDict[tuple[Path, int], _Loaded] = OrderedDict()
         self._cached_bytes = 0
@@ -72,7 +71,7 @@ class RunReader:
         self._indexes.pop(path, None)
 
     def close(self) -> None:
-        self._threads.shutdown()
+        self._worker.close()
 
     def _in_journal(
         self, ledger: FileLedger, first: int, entries_max: int, bytes_max: int
@@ -93,9 +92,7 @@ class RunReader:
         path = self._root / SEALED_DIRECTORY / part.name(ledger)
         index = self._indexes.get(path)
         if index is None:
-            loop = asyncio.get_running_loop()
-            index = await loop.run_in_executor(
-                self._threads,
+            index = await self._worker.run(
                 partial(
                     load_index,
                     self._disk,
@@ -127,8 +124,7 @@ class RunReader:
         missing = [source for source, run in zip(sources, known, strict=True) if run is None]
         found: Iterator[_Loaded | LedgerCorrupt] = iter(())
         if missing:
-            loop = asyncio.get_running_loop()
-            found = iter(await loop.run_in_executor(self._threads, _load_runs, self._disk, missing))
+            found = iter(await self._worker.run(_load_runs, self._disk, missing))
         loaded: list[_Loaded] = []
         for run in known:
             outcome = run if run is not None else next(found)

@@ -38,7 +38,9 @@ from magnetar.ledger.backends.file.witness import (
 from magnetar.ledger.backends.file.writer import FileLedgerWriter
 from magnetar.ledger.store import LedgerInfo
 from magnetar.model.position import EntryId, LedgerId, Term
+from magnetar.runtime.clock import SYSTEM, Clock
 from magnetar.runtime.log import Log
+from magnetar.runtime.worker import ThreadWorker, Workers, run_in_thread
 
 _log = Log(__name__)
 
@@ -54,6 +56,8 @@ async def open_file_store(
     policy: FilePolicy | None = None,
     seen: LedgerWitness | None = None,
     check_metadata: Callable[[MetadataWitness | None], None] = lambda seen: None,
+    clock: Clock = SYSTEM,
+    workers: Workers = ThreadWorker,
 ) -> FileLedgerStore:
     """Open the store in directory `path`, which is made when missing; recovery runs in a thread.
 
@@ -63,12 +67,13 @@ async def open_file_store(
     everything as it is.
     """
     chosen = SystemDisk() if disk is None else disk
-    loop = asyncio.get_running_loop()
     try:
-        examined = await loop.run_in_executor(None, _prepare, path, chosen, seen, check_metadata)
+        examined = await run_in_thread(_prepare, path, chosen, seen, check_metadata)
     except OSError as error:
         raise storage_error("opening the ledgers", error) from error
-    return FileLedgerStore(path, chosen, policy or FilePolicy(), examined, sync=sync)
+    return FileLedgerStore(
+        path, chosen, policy or FilePolicy(), examined, sync=sync, clock=clock, workers=workers
+    )
 
 
 def _prepare(
@@ -99,10 +104,18 @@ def _prepare(
 
 
 class FileLedgerStore:
-    """Everything here runs on the event loop; disk work runs in threads this store owns."""
+    """Everything here runs on the event loop; disk work runs in workers this store owns."""
 
     def __init__(
-        self, root: Path, disk: Disk, policy: FilePolicy, examined: Examined, *, sync: bool
+        self,
+        root: Path,
+        disk: Disk,
+        policy: FilePolicy,
+        examined: Examined,
+        *,
+        sync: bool,
+        clock: Clock,
+        workers: Workers,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._root = root
@@ -128,10 +141,14 @@ class FileLedgerStore:
             examined.point,
             examined.witness,
             loop=self._loop,
+            clock=clock,
+            workers=workers,
             on_written=self._on_written,
             on_failed=self._on_failed,
         )
-        self._reader = RunReader(root, disk, cached_bytes_max=policy.cached_bytes_max)
+        self._reader = RunReader(
+            root, disk, cached_bytes_max=policy.cached_bytes_max, workers=workers
+        )
         self._housekeeping = Housekeeping(
             root,
             disk,
@@ -142,6 +159,8 @@ class FileLedgerStore:
             next_ledger=lambda: self._next_ledger,
             sequence=examined.sequence,
             is_mended=examined.is_mended,
+            clock=clock,
+            workers=workers,
         )
 
     async def create(
@@ -271,7 +290,7 @@ class FileLedgerStore:
         await self._journal.drain()
         await self._housekeeping.close()
         self._journal.stop()
-        await self._loop.run_in_executor(None, self._reader.close)
+        await run_in_thread(self._reader.close)
 
     def join(self, write: Callable[[], None]) -> None:
         self._journal.join(write)
