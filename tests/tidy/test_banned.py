@@ -15,8 +15,8 @@ CLOCK = "ask a Clock (runtime/clock.py)"
 TASK = "start it in a scope (runtime/task.py) or a TaskGroup"
 # Call, advice, and the files or rooms that are the better place themselves.
 BANNED_CALLS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "time.time": (CLOCK, ("runtime/clock.py",)),
-    "time.time_ns": (CLOCK, ("runtime/clock.py",)),
+    "time.time": (CLOCK, ("runtime/wall.py",)),
+    "time.time_ns": (CLOCK, ("runtime/wall.py",)),
     "datetime.now": (CLOCK, ()),
     "datetime.utcnow": (CLOCK, ()),
     "datetime.datetime.now": (CLOCK, ()),

@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 
 from magnetar.cli.command import UsageError
 from magnetar.cli.value import parse_duration_s
-from magnetar.runtime.clock import Clock, SystemClock
+from magnetar.runtime import wall
 
 
-def parse_moment_ms(text: str, clock: Clock | None = None) -> int:
+def parse_moment_ms(text: str, now_ms: int | None = None) -> int:
     """`18:00` (the next one), `2027-01-31T18:00`, or `+3h`; in milliseconds since 1970."""
-    now_ms = (clock or SystemClock()).now_ms()
+    now_ms = wall.now_ms() if now_ms is None else now_ms
     now = datetime.fromtimestamp(now_ms / 1000, UTC).astimezone()
     if text.startswith("+") and re.fullmatch(r"\+[0-9]+[smhdw]?", text):
         return now_ms + parse_duration_s(text[1:]) * 1000
@@ -32,7 +32,7 @@ def parse_moment_ms(text: str, clock: Clock | None = None) -> int:
 
 def parse_ago_ms(text: str) -> int:
     """How far back from now, as `90s` or `3h`."""
-    return SystemClock().now_ms() - parse_duration_s(text) * 1000
+    return wall.now_ms() - parse_duration_s(text) * 1000
 
 
 def parse_datetime_ms(text: str) -> int:

@@ -32,8 +32,8 @@ from magnetar.client.token import (
     read_token,
     validate_token,
 )
-from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.credential import load_text
+from magnetar.runtime.wall import now_ms
 
 _OWNER_ONLY: Final = 0o600
 
@@ -83,7 +83,7 @@ def _write_key(path: Path, data: bytes, mode: int) -> None:
 def _create(options: Options) -> None:
     expires_s = None
     if options.expiry_time is not None:
-        expires_s = SystemClock().now_ms() // 1000 + options.expiry_time
+        expires_s = now_ms() // 1000 + options.expiry_time
     key = load_sign_key(secret_key=options.secret_key, private_key=options.private_key)
     token = create_token(
         options.subject,
@@ -98,7 +98,7 @@ def _create(options: Options) -> None:
 
 def _validate(options: Options) -> None:
     key = load_verify_key(secret_key=options.secret_key, public_key=options.public_key)
-    claims = validate_token(_token_of(options), key, now_ms=SystemClock().now_ms())
+    claims = validate_token(_token_of(options), key, now_ms=now_ms())
     print(format_result(dict(claims), "json"))
 
 

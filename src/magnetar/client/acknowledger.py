@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from magnetar.client.acknowledgement import AckGroup
@@ -13,6 +12,7 @@ from magnetar.client.interceptor import tell_acknowledged
 from magnetar.client.message_id import MessageId
 from magnetar.client.subscription import ConsumerSettings
 from magnetar.model.name import TopicName
+from magnetar.runtime.clock import Clock, Timer
 
 
 class Acknowledger:
@@ -25,6 +25,7 @@ class Acknowledger:
         settings: ConsumerSettings,
         attachment: Attachment,
         *,
+        clock: Clock,
         timeout: float,
     ) -> None:
         self.group = AckGroup(by_index=settings.batch_index_acks)
@@ -33,8 +34,8 @@ class Acknowledger:
         self._settings = settings
         self._attachment = attachment
         self._timeout = timeout
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
+        self._clock = clock
+        self._timer: Timer | None = None
 
     async def add(self, id: MessageId, entries: Sequence[MessageId]) -> None:
         """A message is done, and with it all the entries it came in."""
@@ -76,7 +77,7 @@ class Acknowledger:
         elif settings.ack_group_time == 0 or len(self.group) >= settings.ack_group_size:
             self.flush()
         elif self._timer is None and len(self.group):
-            self._timer = self._loop.call_later(settings.ack_group_time, self.flush)
+            self._timer = self._clock.call_later(settings.ack_group_time, self.flush)
 
     async def _confirm(self) -> None:
         connection = await self._attachment.wait(self._timeout)

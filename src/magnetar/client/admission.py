@@ -7,11 +7,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from magnetar.client.deadline import wait_all
 from magnetar.client.error import PulsarError, QueueFullError, SendFailedError
 from magnetar.client.interceptor import tell_sent
 from magnetar.client.outgoing import Outgoing
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.session import Session
+from magnetar.runtime.clock import Timer
 from magnetar.runtime.log import Log
 
 M = TypeVar("M", bound=Outgoing)
@@ -61,7 +63,7 @@ class Admission(Generic[M]):
         self._admitting: asyncio.Task[None] | None = None
         self._entered: dict[M, None] = {}
         """In the order of the calls; those that ended are gone."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._untold = 0
         """Submitted messages that failed since the last flush."""
         self._first: PulsarError | None = None
@@ -174,7 +176,7 @@ class Admission(Generic[M]):
         waiting = [message.sent for message in self._entered]
         waiting += [message.sent for message, _ in self._queue]
         if waiting:
-            await asyncio.wait(waiting, timeout=timeout)
+            await wait_all(waiting, clock=self._session.clock, timeout=timeout)
 
     def take_failures(self) -> SendFailedError | None:
         """What no flush has told yet."""
@@ -234,18 +236,18 @@ class Admission(Generic[M]):
         self._entered[message] = None
         timeout = self._settings.send_timeout
         if timeout > 0:
-            message.expires_at = self._loop.time() + timeout
+            message.expires_at = self._session.clock.monotonic() + timeout
             if self._timer is None:
-                self._timer = self._loop.call_at(message.expires_at, self._expire)
+                self._timer = self._session.clock.call_at(message.expires_at, self._expire)
         self._send(message)
 
     def _expire(self) -> None:
         self._timer = None
-        now = self._loop.time()
+        now = self._session.clock.monotonic()
         late = []
         for message in self._entered:
             if message.expires_at > now:
-                self._timer = self._loop.call_at(message.expires_at, self._expire)
+                self._timer = self._session.clock.call_at(message.expires_at, self._expire)
                 break
             late.append(message)
         for message in late:

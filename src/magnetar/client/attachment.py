@@ -67,7 +67,7 @@ class Attachment:
     async def wait(self, timeout: float) -> Connection:
         """The connection, once attached."""
         try:
-            async with asyncio.timeout(timeout):
+            async with self._session.clock.timeout(timeout):
                 await self._attached.wait()
         except TimeoutError:
             raise ConnectError(f"{self._topic} is not connected") from None
@@ -81,7 +81,7 @@ class Attachment:
         return connection
 
     async def _attach_again(self, assigned: str | None) -> None:
-        backoff = self._session.policy.backoff.begin()
+        backoff = self._session.policy.backoff.begin(self._session.clock.chance)
         while not self._is_closed:
             try:
                 await self._attempt(assigned)
@@ -93,7 +93,7 @@ class Attachment:
                     self._give_up(error)
                     return
             assigned = None
-            await asyncio.sleep(backoff.next_s())
+            await self._session.clock.sleep(backoff.next_s())
 
     async def _attempt(self, assigned: str | None) -> None:
         lookup = self._session.lookup

@@ -4,7 +4,6 @@ repeated.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -22,6 +21,7 @@ from magnetar.client.schema.schema import Schema
 from magnetar.client.session import Session
 from magnetar.model.name import TopicDomain, parse_topic
 from magnetar.model.schema import SchemaData
+from magnetar.runtime.clock import make_token
 
 
 class AsyncBulk:
@@ -51,7 +51,7 @@ class AsyncBulk:
             reader = AsyncEntryReader(
                 self._session,
                 name,
-                name=f"reader-{uuid.uuid4().hex[:10]}",
+                name=f"reader-{make_token(self._session.clock.chance, 5)}",
                 start=start,
                 window_bytes=window_bytes,
                 properties={} if name.domain is TopicDomain.SEGMENT else {MANAGED: "true"},
@@ -80,7 +80,9 @@ class AsyncBulk:
     ) -> Opening[AsyncResumableProducer[Any]]:
         """A producer whose numbered messages are stored once, however often they are sent."""
         given = ScalableProducerOptions(**options)  # type: ignore[typeddict-item]
-        settings, routing, waits_for_room = build_scalable_producer(schema, given)
+        settings, routing, waits_for_room = build_scalable_producer(
+            schema, given, self._session.clock.chance
+        )
         parsed = parse_scalable(topic)
 
         async def open() -> AsyncResumableProducer[Any]:

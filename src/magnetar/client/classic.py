@@ -119,7 +119,9 @@ class AsyncClassic:
         retries = self._make_retries(policy, topics, subscription)
         if policy is not None and policy.retry_topic is not None:
             topics.append(parse_regular(policy.retry_topic))
-        built = build_consumer(subscription, schema, given, dead_letters)
+        built = build_consumer(
+            subscription, schema, given, dead_letters, self._session.clock.chance
+        )
         settings = self._session.watch_consumer(built)
         interval = parse_duration(
             "pattern_interval", given.get("pattern_interval", 60.0), least=0.001
@@ -165,7 +167,7 @@ class AsyncClassic:
         check_options("reader", options, ReaderOptions.__annotations__)
         given = ReaderOptions(**options)  # type: ignore[typeddict-item]
         floor = Floor(choose_start(start), given.get("start_included", False))
-        settings = build_reader(floor, schema, given)
+        settings = build_reader(floor, schema, given, self._session.clock.chance)
         parsed = parse_regular(topic)
 
         async def open() -> AsyncReader[Any]:

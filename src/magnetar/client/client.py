@@ -50,7 +50,7 @@ from magnetar.client.session import Session
 from magnetar.client.telemetry import Telemetry
 from magnetar.client.tls import TlsPolicy
 from magnetar.model.name import TopicName
-from magnetar.runtime.clock import Clock, SystemClock
+from magnetar.runtime.clock import SYSTEM, Clock
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class AsyncPulsarClient(Handle):
         check_authentication(authentication)
         refuse_transaction(transaction_timeout)
         policy = connection or ConnectionPolicy()
-        chosen_clock = clock or SystemClock()
+        chosen_clock = clock or SYSTEM
         timeout = parse_duration("operation_timeout", operation_timeout, least=0.001)
         pool = ConnectionPool(
             parse_addresses(service_url),
@@ -92,6 +92,7 @@ class AsyncPulsarClient(Handle):
             policy=policy,
             tls=tls,
             description=parse_description(description),
+            clock=chosen_clock,
         )
         lookup = Lookup(
             pool, clock=chosen_clock, policy=policy, timeout=timeout, listener=listener_name or ""
@@ -133,7 +134,9 @@ class AsyncPulsarClient(Handle):
     ) -> Opening[AsyncScalableProducer[Any]]:
         """A producer on a scalable topic, or on a regular one that may become scalable."""
         given = ScalableProducerOptions(**options)  # type: ignore[typeddict-item]
-        built, routing, waits_for_room = build_scalable_producer(schema, given)
+        built, routing, waits_for_room = build_scalable_producer(
+            schema, given, self._session.clock.chance
+        )
         settings = self._session.watch_producer(built)
         parsed = parse_scalable(topic)
 
@@ -186,13 +189,15 @@ class AsyncPulsarClient(Handle):
         `namespace` whose properties match.
         """
         given = StreamOptions(**options)  # type: ignore[typeddict-item]
-        built, release_timeout = build_stream(subscription, schema, given)
+        built, release_timeout = build_stream(
+            subscription, schema, given, self._session.clock.chance
+        )
         settings = self._session.watch_consumer(built)
         topics, chosen = choose_target(topic, namespace)
 
         async def open() -> AsyncStreamConsumer[Any]:
             self._check_open()
-            inbox: Inbox[Any] = Inbox()
+            inbox: Inbox[Any] = Inbox(self._session.clock)
 
             def make(name: TopicName, *, create: bool) -> StreamTopic:
                 return StreamTopic(
@@ -258,7 +263,9 @@ class AsyncPulsarClient(Handle):
         On a topic, on several, or on all of a `namespace` whose properties match.
         """
         given = QueueOptions(**options)  # type: ignore[typeddict-item]
-        settings = self._session.watch_consumer(build_queue(subscription, schema, given))
+        settings = self._session.watch_consumer(
+            build_queue(subscription, schema, given, self._session.clock.chance)
+        )
         topics, chosen = choose_target(topic, namespace)
 
         async def open_letterbox(target: str, initial: str | None) -> Letterbox:
@@ -270,7 +277,7 @@ class AsyncPulsarClient(Handle):
 
         async def open() -> AsyncQueueConsumer[Any]:
             self._check_open()
-            inbox: Inbox[Any] = Inbox()
+            inbox: Inbox[Any] = Inbox(self._session.clock)
 
             def make(name: TopicName, *, create: bool) -> QueueTopic:
                 return QueueTopic(
@@ -327,7 +334,9 @@ class AsyncPulsarClient(Handle):
         check_kinds({"group": group})
         check_start(start)
         given = CheckpointOptions(**options)  # type: ignore[typeddict-item]
-        settings = self._session.watch_consumer(build_checkpoint(schema, given))
+        settings = self._session.watch_consumer(
+            build_checkpoint(schema, given, self._session.clock.chance)
+        )
         parsed = parse_scalable(topic)
 
         async def open() -> AsyncCheckpointConsumer[Any]:

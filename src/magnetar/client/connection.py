@@ -23,6 +23,7 @@ from magnetar.client.outbox import Outbox
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.client.request import ANSWERS, Requests
 from magnetar.errors import ProtocolViolation
+from magnetar.runtime.clock import SYSTEM, Clock, Timer
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.command import (
     NO_REQUEST,
@@ -53,12 +54,14 @@ class Connection(asyncio.Protocol):
         policy: ConnectionPolicy,
         proxy_to: str | None,
         description: str,
+        clock: Clock,
     ) -> None:
         self.address = address
         self.message_bytes_max = MESSAGE_BYTES_DEFAULT
         self.server_version = ""
         self.features = FeatureFlags()
         self.reason: PulsarError | None = None
+        self._clock = clock
         self._authentication = authentication
         self._policy = policy
         self._proxy_to = proxy_to
@@ -71,12 +74,12 @@ class Connection(asyncio.Protocol):
         self._outbox: Outbox | None = None
         self._connected: asyncio.Future[None] = self._loop.create_future()
         self._ended = asyncio.Event()
-        self._requests = Requests()
-        self._used_at = self._loop.time()
+        self._requests = Requests(clock)
+        self._used_at = self._clock.monotonic()
         self._producers: dict[int, ProducerEnd] = {}
         self._consumers: dict[int, ConsumerEnd] = {}
         self._listeners: dict[tuple[int, int], PushEnd] = {}
-        self._keep_alive: asyncio.TimerHandle | None = None
+        self._keep_alive: Timer | None = None
         self._is_ping_unanswered = False
 
     @classmethod
@@ -89,11 +92,12 @@ class Connection(asyncio.Protocol):
         tls: ssl.SSLContext | None = None,
         proxy_to: str | None = None,
         description: str = "",
+        clock: Clock = SYSTEM,
     ) -> Connection:
         """Connect and shake hands; `proxy_to` names the broker behind a proxy, as host:port."""
-        connection = cls(address, authentication, policy, proxy_to, description)
+        connection = cls(address, authentication, policy, proxy_to, description, clock)
         try:
-            async with asyncio.timeout(policy.connection_timeout):
+            async with clock.timeout(policy.connection_timeout):
                 connection._credentials = await load_data(authentication, address.host)
                 await dial(address, lambda: connection, policy=policy, tls=tls)
                 await connection._connected
@@ -119,11 +123,11 @@ class Connection(asyncio.Protocol):
         """For how long nobody has used it; 0 while anybody is on it."""
         if self._requests or self._producers or self._consumers or self._listeners:
             return 0.0
-        return self._loop.time() - self._used_at
+        return self._clock.monotonic() - self._used_at
 
     def touch(self) -> None:
         """Somebody is about to use it, or has just stopped."""
-        self._used_at = self._loop.time()
+        self._used_at = self._clock.monotonic()
 
     def send(self, frame: bytes) -> None:
         """A whole frame; on a closed connection it goes nowhere."""
@@ -198,7 +202,7 @@ class Connection(asyncio.Protocol):
         await self._tasks.close()
         if self._transport is not None:
             try:
-                async with asyncio.timeout(_GOODBYE_S_MAX):
+                async with self._clock.timeout(_GOODBYE_S_MAX):
                     await self._ended.wait()
             except TimeoutError:
                 self._transport.abort()
@@ -262,7 +266,7 @@ class Connection(asyncio.Protocol):
             frame_bytes_max = self.message_bytes_max + FRAME_PADDING_BYTES
             self._decoder = FrameDecoder(frame_bytes_max=frame_bytes_max)
         self._connected.set_result(None)
-        self._keep_alive = self._loop.call_later(self._policy.keep_alive, self._tick)
+        self._keep_alive = self._clock.call_later(self._policy.keep_alive, self._tick)
 
     def _on_challenge(self, challenge: Any, _: bytes) -> None:
         self._tasks.start(self._respond(challenge.challenge.auth_data), "respond")
@@ -270,7 +274,7 @@ class Connection(asyncio.Protocol):
     async def _respond(self, challenge: bytes) -> None:
         """Without fresh credentials the broker would end this soon: end it now and say why."""
         try:
-            async with asyncio.timeout(self._policy.connection_timeout):
+            async with self._clock.timeout(self._policy.connection_timeout):
                 host = self.address.host
                 data = await load_data(self._authentication, host, challenge)
         except PulsarError as error:
@@ -286,7 +290,7 @@ class Connection(asyncio.Protocol):
             return
         self._is_ping_unanswered = True
         self.send(encode_command(ping()))
-        self._keep_alive = self._loop.call_later(self._policy.keep_alive, self._tick)
+        self._keep_alive = self._clock.call_later(self._policy.keep_alive, self._tick)
 
     def _on_ping(self, _: Any, __: bytes) -> None:
         self.send(encode_command(pong()))

@@ -142,11 +142,11 @@ class AsyncConsumer(Supply[Message[T]], Generic[T]):
 
     async def _wait(self, timeout: Duration | None) -> bool:
         """Until something is there, or will not come; False when the time is over."""
-        deadline = find_deadline(timeout)
+        deadline = find_deadline(timeout, self._session.clock)
         while not self._backlog and self._failure is None:
             self._arrived.clear()
             try:
-                async with asyncio.timeout_at(deadline):
+                async with self._session.clock.timeout_at(deadline):
                     await self._arrived.wait()
             except TimeoutError:
                 return bool(self._backlog)
@@ -306,7 +306,7 @@ class AsyncConsumer(Supply[Message[T]], Generic[T]):
             if self._watch is not None:
                 await self._watch.ensure()
             try:
-                async with asyncio.timeout(interval):
+                async with self._session.clock.timeout(interval):
                     await self._changed.wait()
             except TimeoutError:
                 pass  # time to look

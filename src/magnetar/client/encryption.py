@@ -7,7 +7,6 @@ wrapped with the public key of each reader. The algorithms are in `cipher`, whic
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from magnetar.client.error import ConfigurationError, CryptoError
+from magnetar.runtime.worker import run_in_thread
 from magnetar.wire.command import MessageMetadata
 
 RENEWAL_S: Final = 4 * 3600.0
@@ -66,7 +66,7 @@ async def _read(keys: Mapping[str, _Pem], name: str, kind: str) -> EncryptionKey
     if isinstance(found, bytes):
         return EncryptionKey(found)
     try:
-        return EncryptionKey(await asyncio.to_thread(Path(found).read_bytes))
+        return EncryptionKey(await run_in_thread(Path(found).read_bytes))
     except OSError as error:
         raise CryptoError(f"The {kind} key {name!r} cannot be read: {error}") from None
 

@@ -78,7 +78,7 @@ class AsyncEntryReader(SegmentConsumer):
     async def take(self, timeout: float) -> list[StoredEntry]:
         """All that came since the last time, at least one; raises PulsarTimeoutError instead."""
         try:
-            async with asyncio.timeout(timeout):
+            async with self._session.clock.timeout(timeout):
                 while not self._queue:
                     if self._failure is not None:
                         raise self._failure

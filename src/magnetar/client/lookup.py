@@ -82,12 +82,14 @@ class Lookup:
             return await self._pool.get(location.address, location.proxy_to, turn)
 
         what = f"Finding and reaching the broker of {topic}"
-        return await in_time(find(), timeout=self._timeout, what=what)
+        return await in_time(find(), clock=self._clock, timeout=self._timeout, what=what)
 
     async def connect_to(self, service_url: str, turn: int = 0) -> Connection:
         """Connect to a broker that another broker named."""
         reached = self._pool.get(parse_addresses(service_url)[0], turn=turn)
-        return await in_time(reached, timeout=self._timeout, what=f"Connecting to {service_url}")
+        return await in_time(
+            reached, clock=self._clock, timeout=self._timeout, what=f"Connecting to {service_url}"
+        )
 
     async def count_partitions(self, topic: TopicName, *, create: bool = True) -> int:
         """0 for a topic without partitions; `create` lets the broker make a missing topic."""
@@ -123,7 +125,7 @@ class Lookup:
 
     async def _connect_any(self) -> Connection:
         reached = self._pool.get_service()
-        return await in_time(reached, timeout=self._timeout, what="Connecting")
+        return await in_time(reached, clock=self._clock, timeout=self._timeout, what="Connecting")
 
     async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
         return await insist(ask, clock=self._clock, policy=self._policy, timeout=self._timeout)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import random
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
@@ -22,6 +22,7 @@ from magnetar.client.subscription import (
     SubscriptionType,
 )
 from magnetar.rules.route import KeyHash
+from magnetar.runtime.clock import make_token
 
 
 class ProducerOptions(TypedDict, total=False):
@@ -132,6 +133,7 @@ def build_consumer(
     schema: Schema[Any],
     options: ConsumerOptions,
     dead_letters: DeadLetters | None,
+    chance: random.Random,
 ) -> ConsumerSettings:
     check_schema(schema)
     return ConsumerSettings(
@@ -142,7 +144,7 @@ def build_consumer(
             options.get("initial_position", "latest"),
             {str(known): known for known in InitialPosition},
         ),
-        name=options.get("name") or secrets.token_hex(5),
+        name=options.get("name") or make_token(chance, 5),
         receiver_queue_size=options.get("receiver_queue_size", 1000),
         priority=options.get("priority", 0),
         ack_group_time=parse_duration("ack_group_time", options.get("ack_group_time", 0.1)),
@@ -166,11 +168,13 @@ def build_consumer(
     )
 
 
-def build_reader(start: Floor, schema: Schema[Any], options: ReaderOptions) -> ConsumerSettings:
+def build_reader(
+    start: Floor, schema: Schema[Any], options: ReaderOptions, chance: random.Random
+) -> ConsumerSettings:
     check_schema(schema)
     return ConsumerSettings(
-        f"reader-{secrets.token_hex(5)}",
-        name=options.get("name") or secrets.token_hex(5),
+        f"reader-{make_token(chance, 5)}",
+        name=options.get("name") or make_token(chance, 5),
         start=start,
         receiver_queue_size=options.get("receiver_queue_size", 1000),
         read_compacted=options.get("read_compacted", False),

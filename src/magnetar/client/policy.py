@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from magnetar.client.address import BrokerAddress, parse_addresses
@@ -56,9 +56,9 @@ class BackoffPolicy:
         maximum = max(self.initial, min(self.maximum, most))
         return BackoffPolicy(self.initial, maximum, self.multiplier, self.jitter)
 
-    def begin(self) -> Delays:
+    def begin(self, chance: random.Random) -> Delays:
         """The delays of one series of attempts."""
-        return Delays(self)
+        return Delays(self, chance)
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Delays:
     """How long to wait before the next attempt, and the next."""
 
     policy: BackoffPolicy
-    chance: random.Random = field(default_factory=random.Random)
+    chance: random.Random
     _attempt: int = 0
 
     def next_s(self) -> float:

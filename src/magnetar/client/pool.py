@@ -11,6 +11,8 @@ from magnetar.client.connection import Connection
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, ConnectError
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.client.tls import Tls, load_tls, with_certificate
+from magnetar.runtime.clock import SYSTEM, Clock, Timer
+from magnetar.runtime.worker import run_in_thread
 
 _Place: TypeAlias = tuple[BrokerAddress, str | None, int]
 
@@ -24,7 +26,9 @@ class ConnectionPool:
         policy: ConnectionPolicy,
         tls: Tls | None,
         description: str = "",
+        clock: Clock = SYSTEM,
     ) -> None:
+        self._clock = clock
         self._description = description
         self._service = service
         self._authentication = authentication
@@ -35,7 +39,7 @@ class ConnectionPool:
         self._own: list[Connection] = []
         self._turn = 0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._sweep_timer: Timer | None = None
         self._is_closed = False
         if policy.proxy_url is not None and not all(each.secure for each in service):
             raise ConfigurationError(
@@ -113,7 +117,7 @@ class ConnectionPool:
 
     def _sweep_in(self, delay: float) -> None:
         if self._policy.max_idle > 0:
-            self._sweep_timer = asyncio.get_running_loop().call_later(delay, self._sweep)
+            self._sweep_timer = self._clock.call_later(delay, self._sweep)
 
     def _sweep(self) -> None:
         """Close what nobody has used for long, and come back when the next may be due."""
@@ -131,7 +135,7 @@ class ConnectionPool:
             self._sweep_in(min(remaining))
 
     async def _connect(self, address: BrokerAddress, proxy_to: str | None) -> Connection:
-        tls = await asyncio.to_thread(load_tls, self._tls) if address.secure else None
+        tls = await run_in_thread(load_tls, self._tls) if address.secure else None
         connection = await Connection.open(
             address,
             authentication=self._authentication,
@@ -139,6 +143,7 @@ class ConnectionPool:
             tls=tls,
             proxy_to=proxy_to,
             description=self._description,
+            clock=self._clock,
         )
         if self._is_closed:
             connection.close()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import heapq
-import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from magnetar.client.message_id import MessageId
 from magnetar.client.policy import BackoffPolicy
+from magnetar.runtime.clock import Clock, Timer
 
 _TOGETHER_S: Final = 0.001
 """What is due within this time is asked for at once: messages of one batch are refused together."""
@@ -26,7 +25,6 @@ class RedeliveryTimes:
     nack_backoff: BackoffPolicy | None = None
     processing_timeout: float = 0.0
     processing_backoff: BackoffPolicy | None = None
-    chance: random.Random = field(default_factory=random.Random)
 
 
 class RedeliveryPlan:
@@ -36,16 +34,21 @@ class RedeliveryPlan:
     """
 
     def __init__(
-        self, times: RedeliveryTimes, redeliver: Callable[[list[MessageId]], None]
+        self,
+        times: RedeliveryTimes,
+        redeliver: Callable[[list[MessageId]], None],
+        *,
+        clock: Clock,
     ) -> None:
         self._times = times
         self._redeliver = redeliver
-        self._loop = asyncio.get_running_loop()
+        self._clock = clock
         self._due: dict[MessageId, float] = {}
         self._counts: dict[MessageId, int] = {}
         """How often a message that is out was delivered before."""
         self._heap: list[tuple[float, MessageId]] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
+        self._timer_at = 0.0
         self.is_counting = bool(times.nack_backoff or times.processing_timeout)
         """Whether it matters which messages the application got."""
 
@@ -56,7 +59,7 @@ class RedeliveryPlan:
             delay = self._times.processing_timeout
             backoff = self._times.processing_backoff
             if backoff is not None and redelivery_count:
-                delay += backoff.delay(redelivery_count - 1, self._times.chance)
+                delay += backoff.delay(redelivery_count - 1, self._clock.chance)
             self._plan(id, delay)
 
     def on_refused(self, id: MessageId, delay: float | None) -> None:
@@ -66,7 +69,7 @@ class RedeliveryPlan:
             backoff = self._times.nack_backoff
             delay = self._times.nack_delay
             if backoff is not None:
-                delay = backoff.delay(count, self._times.chance)
+                delay = backoff.delay(count, self._clock.chance)
         self._plan(id, delay)
 
     def on_done(self, ids: Iterable[MessageId]) -> None:
@@ -89,13 +92,13 @@ class RedeliveryPlan:
             self._timer = None
 
     def _plan(self, id: MessageId, delay: float) -> None:
-        when = self._loop.time() + delay
+        when = self._clock.monotonic() + delay
         self._due[id] = when
         heapq.heappush(self._heap, (when, id))
         if len(self._heap) > 2 * len(self._due) + _STALE_MAX:
             self._heap = [(due, waiting) for waiting, due in self._due.items()]
             heapq.heapify(self._heap)
-        if self._timer is None or when < self._timer.when():
+        if self._timer is None or when < self._timer_at:
             self._arm()
 
     def _arm(self) -> None:
@@ -106,11 +109,12 @@ class RedeliveryPlan:
         while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         if self._heap:
-            self._timer = self._loop.call_at(self._heap[0][0], self._fire)
+            self._timer_at = self._heap[0][0]
+            self._timer = self._clock.call_at(self._timer_at, self._fire)
 
     def _fire(self) -> None:
         self._timer = None
-        horizon = self._loop.time() + _TOGETHER_S
+        horizon = self._clock.monotonic() + _TOGETHER_S
         due = []
         while self._heap and self._heap[0][0] <= horizon:
             when, id = heapq.heappop(self._heap)

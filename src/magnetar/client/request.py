@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any, Final
 
 from magnetar.client.error import PulsarError, PulsarTimeoutError
+from magnetar.runtime.clock import Clock
 from magnetar.wire.command import BaseCommand
 
 Type = BaseCommand.Type
@@ -41,7 +42,8 @@ class _Waiting:
 class Requests:
     """Those of one connection: ids are its own, and replies match by type and id."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._ids = count()
         self._waiting: dict[int, _Waiting] = {}
 
@@ -59,7 +61,7 @@ class Requests:
         waiting = _Waiting(expect, asyncio.get_running_loop().create_future())
         self._waiting[id] = waiting
         try:
-            async with asyncio.timeout(timeout) as limit:
+            async with self._clock.timeout(timeout) as limit:
                 waiting.limit = limit
                 send(body)
                 return await waiting.answer

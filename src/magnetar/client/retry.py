@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
@@ -50,10 +49,10 @@ def is_final(error: PulsarError) -> bool:
     )
 
 
-async def in_time(action: Awaitable[T], *, timeout: float, what: str) -> T:
+async def in_time(action: Awaitable[T], *, clock: Clock, timeout: float, what: str) -> T:
     """Wait for it so many seconds; connecting has a limit of its own, which may be longer."""
     try:
-        async with asyncio.timeout(timeout) as limit:
+        async with clock.timeout(timeout) as limit:
             return await action
     except TimeoutError:
         if not limit.expired():
@@ -69,7 +68,7 @@ async def insist(
     A broker that cannot be reached may be starting, so it is tried as long as any other; after a
     second the log says that, and why.
     """
-    backoff = policy.backoff.begin()
+    backoff = policy.backoff.begin(clock.chance)
     began = clock.monotonic()
     deadline = began + timeout
     is_told = False
@@ -84,4 +83,4 @@ async def insist(
             if isinstance(error, ConnectError) and not is_told and now - began >= _PATIENCE_S:
                 is_told = True
                 _log.warning(f"{error.sentence}; trying again for up to {deadline - now:.0f} s")
-        await asyncio.sleep(delay)
+        await clock.sleep(delay)

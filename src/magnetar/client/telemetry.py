@@ -5,7 +5,6 @@ Telemetry listens as interceptors do. A client without any has none of them, and
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from magnetar.client.interceptor import ConsumerInterceptor, ProducerInterceptor
 from magnetar.client.message import Message
 from magnetar.client.message_id import MessageId
 from magnetar.client.outgoing import MessageOptions
+from magnetar.runtime.clock import SYSTEM, Clock
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -124,13 +124,14 @@ class PrometheusTelemetry:
 
 
 class _SendCounter(ProducerInterceptor):
-    def __init__(self, rows: dict[tuple[str, ...], _Sent]) -> None:
+    def __init__(self, rows: dict[tuple[str, ...], _Sent], clock: Clock = SYSTEM) -> None:
         self._rows = rows
+        self._clock = clock
 
     def before_send(
         self, topic: str, data: bytes | None, options: MessageOptions
     ) -> tuple[bytes | None, MessageOptions]:
-        options["context"] = {**options.get("context", {}), self: (time.monotonic(), data)}
+        options["context"] = {**options.get("context", {}), self: (self._clock.monotonic(), data)}
         return data, options
 
     def on_ended(
@@ -144,7 +145,7 @@ class _SendCounter(ProducerInterceptor):
         row.messages += 1
         row.data += len(data or b"")
         if began is not None:
-            seconds = time.monotonic() - began
+            seconds = self._clock.monotonic() - began
             row.seconds += seconds
             row.buckets[bisect_left(SEND_SECONDS, seconds)] += 1
 

@@ -103,6 +103,7 @@ class TopicConsumer:
                 settings.processing_timeout_backoff,
             ),
             self.redeliver,
+            clock=session.clock,
         )
         self._start = settings.start
         self._last_taken: Message[Any] | RawEntry | None = None
@@ -114,7 +115,12 @@ class TopicConsumer:
         self._is_paused = False
         self._untaken = 0
         self._acknowledger = Acknowledger(
-            self._id, topic, settings, self._attachment, timeout=session.operation_timeout
+            self._id,
+            topic,
+            settings,
+            self._attachment,
+            clock=session.clock,
+            timeout=session.operation_timeout,
         )
         self._chunk_ids: dict[MessageId, tuple[MessageId, ...]] = {}
 

@@ -30,6 +30,7 @@ from magnetar.client.publication import choose_schema, encode_producer
 from magnetar.client.session import Session
 from magnetar.errors import ProtocolViolation
 from magnetar.model.name import TopicName
+from magnetar.runtime.clock import Timer
 from magnetar.wire.command import (
     CommandCloseProducer,
     CommandProducerSuccess,
@@ -70,6 +71,7 @@ class TopicProducer:
         self._owner = owner
         self._id = session.next_producer_id()
         self._loop = asyncio.get_running_loop()
+        self._clock = session.clock
         self._attachment = Attachment(
             session, topic, attach=self._attach, detach=self._detach, give_up=self._finish
         )
@@ -87,8 +89,8 @@ class TopicProducer:
         self._pending = PendingQueue()
         self._batch: list[Outgoing] = []
         self._batch_bytes = 0
-        self._batch_timer: asyncio.TimerHandle | None = None
-        self._expiry_timer: asyncio.TimerHandle | None = None
+        self._batch_timer: Timer | None = None
+        self._expiry_timer: Timer | None = None
         self._failure: PulsarError | None = None
         self._hurry: asyncio.Handle | None = None
         self._encoder = self._make_encoder()
@@ -177,14 +179,14 @@ class TopicProducer:
         if len(self._batch) >= batching.max_messages or self._batch_bytes >= bytes_max:
             self.flush_batch()
         elif self._batch_timer is None:
-            self._batch_timer = self._loop.call_later(batching.max_delay, self.flush_batch)
+            self._batch_timer = self._clock.call_later(batching.max_delay, self.flush_batch)
 
     def _send(self, messages: Sequence[Outgoing]) -> None:
         if self._failure is not None:
             self._desk.fail(messages, self._failure)
             return
-        if self._sealer is not None and self._loop.time() > self._sealed_at + RENEWAL_S:
-            self._sealed_at = self._loop.time()
+        if self._sealer is not None and self._clock.monotonic() > self._sealed_at + RENEWAL_S:
+            self._sealed_at = self._clock.monotonic()
             self._session.scope.start(self._sealer.renew(), f"new data key for {self.topic}")
         try:
             sends = self._encoder.encode(messages, now_ms=self._session.clock.now_ms())
@@ -193,14 +195,14 @@ class TopicProducer:
             return
         connection = self._attachment.connection
         timeout = self._settings.send_timeout
-        expires_at = self._loop.time() + timeout
+        expires_at = self._clock.monotonic() + timeout
         for send in sends:
             send.expires_at = expires_at
             self._pending.append(send)
             if connection is not None:
                 connection.send(send.frame)
         if timeout > 0 and self._expiry_timer is None:
-            self._expiry_timer = self._loop.call_later(timeout, self._expire)
+            self._expiry_timer = self._clock.call_later(timeout, self._expire)
 
     def _make_encoder(self) -> SendEncoder:
         return SendEncoder(
@@ -214,18 +216,18 @@ class TopicProducer:
 
     def _expire(self) -> None:
         self._expiry_timer = None
-        for send in self._pending.expire(self._loop.time()):
+        for send in self._pending.expire(self._clock.monotonic()):
             self._desk.fail(
                 send.messages, PulsarTimeoutError(f"No receipt from {self.topic} in time")
             )
         next_expiry = self._pending.next_expiry
         if next_expiry is not None:
-            self._expiry_timer = self._loop.call_at(next_expiry, self._expire)
+            self._expiry_timer = self._clock.call_at(next_expiry, self._expire)
 
     async def _attach(self, connection: Connection) -> None:
         if self._sealer is not None:
             await self._sealer.renew()
-            self._sealed_at = self._loop.time()
+            self._sealed_at = self._clock.monotonic()
         body = encode_producer(
             self._settings,
             self.topic,

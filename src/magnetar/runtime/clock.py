@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final, Protocol
+
+from magnetar.runtime import wall
 
 _CHANCE: Final = random.SystemRandom()
 """Keeps no state: processes that are forked do not draw the same numbers."""
@@ -87,19 +88,13 @@ class LoopClock(ABC):
 class SystemClock(LoopClock):
     """The machine's."""
 
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+    now_ms = staticmethod(wall.now_ms)
 
     def monotonic(self) -> float:
         return time.monotonic()
 
 
 SYSTEM: Final = SystemClock()
-
-
-def make_uuid(chance: random.Random) -> str:
-    """A random UUID (version 4)."""
-    return str(uuid.UUID(int=chance.getrandbits(128), version=4))
 
 
 def make_token(chance: random.Random, size: int) -> str:

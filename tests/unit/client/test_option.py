@@ -23,6 +23,7 @@ from magnetar.client.pattern import parse_pattern
 from magnetar.client.quantity import parse_duration, parse_size
 from magnetar.client.schema import Schema
 from magnetar.model.name import parse_topic
+from magnetar.runtime.clock import SYSTEM
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_every_keyword_has_its_place_in_the_settings() -> None:
     producer = build_producer(Schema.BYTES, ProducerOptions(name="n", compression="zstd"))
     assert (producer.name, producer.batching is not None) == ("n", True)
     options = ConsumerOptions(type="shared", nack_delay=timedelta(seconds=2), priority=3)
-    consumer = build_consumer("s", Schema.BYTES, options, None)
+    consumer = build_consumer("s", Schema.BYTES, options, None, SYSTEM.chance)
     assert (consumer.nack_delay, consumer.priority, consumer.type.is_shared) == (2.0, 3, True)
 
 

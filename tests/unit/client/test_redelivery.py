@@ -12,6 +12,7 @@ from magnetar.client.error import ConfigurationError
 from magnetar.client.message_id import MessageId
 from magnetar.client.policy import BackoffPolicy
 from magnetar.client.redelivery import RedeliveryPlan, RedeliveryTimes
+from magnetar.runtime.clock import SYSTEM
 
 A, B = MessageId(1, 1), MessageId(1, 2)
 HOUR = 3600.0
@@ -22,7 +23,7 @@ def planned(times: RedeliveryTimes, steps: Callable[[RedeliveryPlan], None]) -> 
 
     async def body() -> list[MessageId]:
         asked: list[MessageId] = []
-        plan = RedeliveryPlan(times, asked.extend)
+        plan = RedeliveryPlan(times, asked.extend, clock=SYSTEM)
         steps(plan)
         for _ in range(5):
             await asyncio.sleep(0.01)
@@ -89,7 +90,9 @@ def test_starting_over_forgets_everything() -> None:
 
 def test_what_is_done_leaves_no_trace() -> None:
     async def body() -> None:
-        plan = RedeliveryPlan(RedeliveryTimes(HOUR, processing_timeout=HOUR), lambda ids: None)
+        plan = RedeliveryPlan(
+            RedeliveryTimes(HOUR, processing_timeout=HOUR), lambda ids: None, clock=SYSTEM
+        )
         for number in range(20_000):
             plan.on_taken(MessageId(1, number), 0)
             plan.on_done([MessageId(1, number)])

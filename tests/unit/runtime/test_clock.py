@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-import uuid
 
 import pytest
 
-from magnetar.runtime.clock import LoopClock, SystemClock, make_token, make_uuid
+from magnetar.runtime.clock import LoopClock, SystemClock, make_token
 
 
 class _Late(LoopClock):
@@ -63,6 +62,4 @@ def test_the_system_clock_reads_and_waits() -> None:
 
 def test_names_follow_from_the_source_of_chance() -> None:
     assert make_token(random.Random(1), 5) == make_token(random.Random(1), 5)
-    assert make_uuid(random.Random(1)) == make_uuid(random.Random(1))
-    assert uuid.UUID(make_uuid(SystemClock().chance)).version == 4
     assert len({make_token(SystemClock().chance, 5) for _ in range(100)}) == 100

@@ -57,7 +57,7 @@ class ArrowReceiver(Receiver[T], Generic[T]):
         columns = self._columns
         if columns is None:
             raise ConfigurationError("receive_arrow needs columns=[...] when the reader is made")
-        deadline = find_deadline(timeout)
+        deadline = find_deadline(timeout, self._inbox.clock)
         while True:
             while columns.rows < max_rows and (found := self._inbox.take_raw()) is not None:
                 if self._take_raw(*found):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
+from magnetar.client.deadline import wait_all
 from magnetar.client.error import (
     AlreadyClosedError,
     ConsumerBusyError,
@@ -101,7 +102,7 @@ class Attendance:
         self._opening.update(first)
         try:
             if first:
-                await asyncio.wait(first.values(), timeout=hand_over_s)
+                await wait_all(first.values(), clock=self._session.clock, timeout=hand_over_s)
             self._settle_first(first)
         except BaseException:
             await self.close()
@@ -219,7 +220,7 @@ class Attendance:
             is_late = clock.monotonic() + delay_s >= deadline
             if is_late or not isinstance(failure, ConsumerBusyError):
                 return failure
-            await asyncio.sleep(delay_s)
+            await self._session.clock.sleep(delay_s)
         return None
 
     async def _insist(
@@ -237,7 +238,7 @@ class Attendance:
                 if isinstance(failure, AlreadyClosedError):
                     return
                 _log.warning("segment not attached", topic=seat.topic, reason=failure)
-                await asyncio.sleep(backoff.next_s())
+                await self._session.clock.sleep(backoff.next_s())
         finally:
             if self._opening.get(number) is own:
                 del self._opening[number]

@@ -61,7 +61,7 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
         start: Checkpoint,
         group: str | None,
     ) -> None:
-        inbox: Inbox[T] = Inbox()
+        inbox: Inbox[T] = Inbox(session.clock)
         super().__init__(inbox, settings.columns)
         self._session = session
         self._settings = settings

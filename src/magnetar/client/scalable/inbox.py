@@ -16,6 +16,7 @@ from magnetar.client.scalable.message import Message, MessageBatch, Run
 from magnetar.client.scalable.trail import Mark
 from magnetar.client.supply import Supply
 from magnetar.client.topic_consumer import TopicConsumer
+from magnetar.runtime.clock import Clock
 
 T = TypeVar("T")
 
@@ -33,7 +34,8 @@ class Inbox(Generic[T]):
     What waits is bounded by the permits that each segment was given.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
         self._backlog: Backlog[Source] = Backlog()
         self._arrived = asyncio.Event()
         self.failure: PulsarError | None = None
@@ -87,7 +89,7 @@ class Inbox(Generic[T]):
         """Until something may be there; False when the time is over."""
         self._arrived.clear()
         try:
-            async with asyncio.timeout_at(deadline):
+            async with self.clock.timeout_at(deadline):
                 await self._arrived.wait()
         except TimeoutError:
             return False
@@ -116,7 +118,7 @@ class Receiver(Supply[Message[T]], Generic[T]):
         """The next message; None when there is none within `timeout`."""
         message = self._inbox.take()
         if message is None:
-            deadline = find_deadline(timeout)
+            deadline = find_deadline(timeout, self._inbox.clock)
             while message is None and await self._inbox.wait(deadline):
                 message = self._inbox.take()
             if message is None:
@@ -147,7 +149,7 @@ class Receiver(Supply[Message[T]], Generic[T]):
             return MessageBatch(())
         runs = [first]
         count = len(first[0])
-        until = find_deadline(linger) if linger else None
+        until = find_deadline(linger, self._inbox.clock) if linger else None
         while count < max_messages:
             run = self._take_more(max_messages - count)
             if run is not None:
@@ -159,7 +161,7 @@ class Receiver(Supply[Message[T]], Generic[T]):
         return MessageBatch(runs)
 
     async def _wait_run(self, limit: int, timeout: Duration | None) -> Run[T] | None:
-        deadline = find_deadline(timeout)
+        deadline = find_deadline(timeout, self._inbox.clock)
         while await self._inbox.wait(deadline):
             run = self._inbox.take_run(limit)
             if run is not None:

@@ -115,7 +115,7 @@ class Membership:
         backoff = make_backoff(self._session)
         try:
             while not self._is_closed:
-                await asyncio.sleep(backoff.next_s())
+                await self._session.clock.sleep(backoff.next_s())
                 try:
                     _, view = await resolve_layout(self._session, self.topic)
                     assignment = await self._register(view)
@@ -134,6 +134,7 @@ class Membership:
     async def _register(self, view: LayoutView) -> ConsumerAssignment:
         connection = await in_time(
             self._connect(view),
+            clock=self._session.clock,
             timeout=self._session.operation_timeout,
             what=f"Connecting to the controller of {self.topic}",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import random
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
@@ -32,6 +32,7 @@ from magnetar.client.subscription import (
 from magnetar.errors import InvalidName
 from magnetar.model.name import NamespaceName, TopicName, parse_namespace
 from magnetar.rules.route import KeyHash, SegmentHash
+from magnetar.runtime.clock import make_token
 
 Topics = str | Iterable[str] | None
 """One topic, several, or none where a namespace is given."""
@@ -136,14 +137,14 @@ class CheckpointOptions(TypedDict, total=False):
 
 
 def build_scalable_producer(
-    schema: Schema[Any], options: ScalableProducerOptions
+    schema: Schema[Any], options: ScalableProducerOptions, chance: random.Random
 ) -> tuple[ProducerSettings, Routing, bool]:
     """Settings, how to route, and whether to wait for room."""
     check_options("producer", options, ScalableProducerOptions.__annotations__)
     shared = {
         key: value for key, value in options.items() if key in ProducerOptions.__annotations__
     }
-    shared["name"] = options.get("name") or f"magnetar-{secrets.token_hex(5)}"
+    shared["name"] = options.get("name") or f"magnetar-{make_token(chance, 5)}"
     settings = build_producer(schema, ProducerOptions(**shared))  # type: ignore[typeddict-item]
     halves = {str(half): half for half in SegmentHash}
     half = options.get("segment_hash", "auto")
@@ -157,29 +158,33 @@ def build_scalable_producer(
 
 
 def build_stream(
-    subscription: str, schema: Schema[Any], options: StreamOptions
+    subscription: str, schema: Schema[Any], options: StreamOptions, chance: random.Random
 ) -> tuple[ConsumerSettings, float | None]:
     """Settings, and how long to wait for acknowledgements when a segment moves away."""
     check_options("stream_consumer", options, StreamOptions.__annotations__)
     given = options.get("release_timeout")
     release_timeout = None if given is None else parse_duration("release_timeout", given)
-    return _build("v5-stream", subscription, schema, options), release_timeout
+    return _build("v5-stream", subscription, schema, options, chance), release_timeout
 
 
-def build_queue(subscription: str, schema: Schema[Any], options: QueueOptions) -> ConsumerSettings:
+def build_queue(
+    subscription: str, schema: Schema[Any], options: QueueOptions, chance: random.Random
+) -> ConsumerSettings:
     check_options("queue_consumer", options, QueueOptions.__annotations__)
-    return _build("v5-queue", subscription, schema, options, type=SubscriptionType.SHARED)
+    return _build("v5-queue", subscription, schema, options, chance, type=SubscriptionType.SHARED)
 
 
-def build_checkpoint(schema: Schema[Any], options: CheckpointOptions) -> ConsumerSettings:
+def build_checkpoint(
+    schema: Schema[Any], options: CheckpointOptions, chance: random.Random
+) -> ConsumerSettings:
     check_options("checkpoint_consumer", options, CheckpointOptions.__annotations__)
     check_schema(schema)
     columns = tuple(options.get("columns") or ())
     if columns and options.get("encryption") is not None:
         raise ConfigurationError("Columns are read as they are stored: leave out encryption")
     return ConsumerSettings(
-        f"reader-{secrets.token_hex(5)}",
-        name=options.get("name") or f"v5-checkpoint-{secrets.token_hex(4)}",
+        f"reader-{make_token(chance, 5)}",
+        name=options.get("name") or f"v5-checkpoint-{make_token(chance, 4)}",
         start=Floor(EARLIEST, is_included=True),
         receiver_queue_size=options.get("receiver_queue_size", 1000),
         properties=options.get("properties") or {},
@@ -195,6 +200,7 @@ def _build(
     subscription: str,
     schema: Schema[Any],
     options: StreamOptions | QueueOptions,
+    chance: random.Random,
     **fixed: Any,
 ) -> ConsumerSettings:
     if not subscription or not isinstance(subscription, str):
@@ -202,9 +208,9 @@ def _build(
     shared: dict[str, Any] = {
         key: value for key, value in options.items() if key in ConsumerOptions.__annotations__
     }
-    shared["name"] = options.get("name") or f"{kind}-{secrets.token_hex(4)}"
+    shared["name"] = options.get("name") or f"{kind}-{make_token(chance, 4)}"
     given = ConsumerOptions(**shared, **fixed)  # type: ignore[typeddict-item]
-    return build_consumer(subscription, schema, given, None)
+    return build_consumer(subscription, schema, given, None, chance)
 
 
 def choose_target(

@@ -31,6 +31,7 @@ from magnetar.model.name import TopicName
 from magnetar.model.scalable import LayoutView
 from magnetar.model.segment import Segment, SegmentId
 from magnetar.rules.route import KeyHash, SegmentHash
+from magnetar.runtime.clock import Timer
 from magnetar.wire.command import ProducerAccessMode
 
 T = TypeVar("T")
@@ -84,7 +85,7 @@ class AsyncScalableProducer(Handle, Generic[T]):
             send=self._route,
             explain=self._explain,
         )
-        self._refresh_timer: asyncio.TimerHandle | None = None
+        self._refresh_timer: Timer | None = None
         self._failure: PulsarError | None = None
         self._last_sequence_id = -1
 
@@ -256,7 +257,7 @@ class AsyncScalableProducer(Handle, Generic[T]):
             self._turn += 1
             return self._turn
         # Stay on a segment for the time of a batch, so that there are batches at all.
-        return int(self._loop.time() / batching.max_delay)
+        return int(self._session.clock.monotonic() / batching.max_delay)
 
     def _start_lane(self, segment: Segment) -> Lane:
         lane = self._add_lane(segment)
@@ -305,7 +306,7 @@ class AsyncScalableProducer(Handle, Generic[T]):
 
     def on_lane_sealed(self, lane: Lane) -> None:
         if self._refresh_timer is None:
-            self._refresh_timer = self._loop.call_later(self._refresh_s, self._refresh)
+            self._refresh_timer = self._session.clock.call_later(self._refresh_s, self._refresh)
 
     def on_lane_failed(self, lane: Lane, failure: PulsarError) -> None:
         """Forgotten, so that the next message tries again; unless another producer took over."""
@@ -326,7 +327,7 @@ class AsyncScalableProducer(Handle, Generic[T]):
         self._refresh_timer = None
         if any(lane.seal is not None for lane in self._lanes.values()):
             self._watch.refresh()
-            self._refresh_timer = self._loop.call_later(self._refresh_s, self._refresh)
+            self._refresh_timer = self._session.clock.call_later(self._refresh_s, self._refresh)
 
     # ------------------------------------------------------------------ ending
 

@@ -64,7 +64,7 @@ class AsyncResumableProducer(AsyncScalableProducer[T]):
 
     async def _take(self, segment: Segment) -> None:
         """Wait while another holds the name: a task that is about to be ended, or its twin."""
-        deadline = self._loop.time() + self._session.operation_timeout
+        deadline = self._session.clock.monotonic() + self._session.operation_timeout
         while True:
             lane = self._lanes.get(segment.id) or self._add_lane(segment)
             try:
@@ -73,9 +73,9 @@ class AsyncResumableProducer(AsyncScalableProducer[T]):
             except ProducerBusyError:
                 self._lanes.pop(segment.id, None)
                 await lane.close()
-                if self._loop.time() > deadline:
+                if self._session.clock.monotonic() > deadline:
                     raise
-            await asyncio.sleep(_BUSY_S)
+            await self._session.clock.sleep(_BUSY_S)
 
     # ------------------------------------------------------------------ whole sheets
 

@@ -163,7 +163,7 @@ class Roster(Generic[M]):
                     return
                 except PulsarError as error:
                     _log.warning("topic not opened", topic=name, reason=error)
-                await asyncio.sleep(backoff.next_s())
+                await self._session.clock.sleep(backoff.next_s())
         finally:
             if self._opening.get(name) is own:
                 del self._opening[name]

@@ -260,7 +260,7 @@ class StreamTopic:
         """What the application has of it is acknowledged first, or comes again somewhere else."""
         self._inbox.drop(part)
         try:
-            async with asyncio.timeout(self._release_timeout):
+            async with self._session.clock.timeout(self._release_timeout):
                 while not self._is_settled(number):
                     self._progress.clear()
                     await self._progress.wait()

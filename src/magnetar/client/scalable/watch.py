@@ -29,7 +29,7 @@ _log = Log(__name__)
 
 def make_backoff(session: Session, most_s: float = _BACKOFF_S_MAX) -> Delays:
     """Between two tries to get back what was lost."""
-    return session.policy.backoff.capped(most_s).begin()
+    return session.policy.backoff.capped(most_s).begin(session.clock.chance)
 
 
 def check_scalable(connection: Connection) -> None:
@@ -160,7 +160,7 @@ class Watch(ABC):
     async def _return(self, delay_s: float) -> None:
         backoff = make_backoff(self._session)
         try:
-            await asyncio.sleep(delay_s)
+            await self._session.clock.sleep(delay_s)
             while not self._is_closed:
                 try:
                     await self._attempt(is_first=False)
@@ -171,13 +171,14 @@ class Watch(ABC):
                 except PulsarError as error:
                     self.failure = error
                     _log.debug("watch not opened", subject=self._subject, reason=error)
-                await asyncio.sleep(backoff.next_s())
+                await self._session.clock.sleep(backoff.next_s())
         finally:
             self._returning = None
 
     async def _attempt(self, *, is_first: bool) -> None:
         connection = await in_time(
             self._connect(),
+            clock=self._session.clock,
             timeout=self._session.operation_timeout,
             what=f"Connecting to be told about {self._subject}",
         )
@@ -194,7 +195,7 @@ class Watch(ABC):
             opening.settle()
             return
         try:
-            async with asyncio.timeout(self._session.operation_timeout):
+            async with self._session.clock.timeout(self._session.operation_timeout):
                 await opening.answered
         except TimeoutError:
             opening.close()

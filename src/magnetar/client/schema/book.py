@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from typing import Final
 
@@ -39,7 +38,7 @@ class SchemaBook:
     async def load(self, topic: TopicName, version: bytes) -> None:
         """Know about a version; waits as long as no broker answers."""
         page: SchemaData | SchemaError | None = None
-        backoff = self._policy.backoff.begin()
+        backoff = self._policy.backoff.begin(self._clock.chance)
         while page is None:
             try:
                 page = await self.fetch(topic, version)
@@ -47,7 +46,7 @@ class SchemaBook:
                 if not is_passing(error):
                     page = SchemaError(f"No schema of {topic}: {error.sentence}")
                 else:
-                    await asyncio.sleep(backoff.next_s())
+                    await self._clock.sleep(backoff.next_s())
         self._pages[topic.full, version] = page
         if len(self._pages) > _REMEMBERED_MAX:
             self._pages.popitem(last=False)

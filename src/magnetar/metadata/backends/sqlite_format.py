@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +18,6 @@ from typing import Final
 from crc32c import crc32c
 
 from magnetar.errors import DataDirectoryRefused, RecordUnreadable
-from magnetar.runtime.clock import make_uuid
 
 FORMAT: Final = 2
 _COMPLAINTS_MAX: Final = 20
@@ -121,7 +121,7 @@ def prepare(connection: sqlite3.Connection, file: str, chance: random.Random) ->
     if found:
         _refuse(file, check_pages(connection))
     if found < FORMAT:
-        _make(connection, make_uuid(chance), is_new=found == 0)
+        _make(connection, str(uuid.UUID(int=chance.getrandbits(128), version=4)), is_new=found == 0)
     witness = load_witness(connection)
     _refuse(file, check_rows(connection, witness))
     assert witness is not None
