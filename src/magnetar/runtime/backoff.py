@@ -12,8 +12,8 @@ class Backoff:
 
     first_s: float
     most_s: float
-    chance: random.Random = field(default_factory=random.Random)
-    """Where jitter comes from; a test hands in a seeded one."""
+    chance: random.Random
+    """Where jitter comes from: a clock's."""
     jitter: float = 0.2
     """The largest share that chance may take off a delay."""
     _next_s: float = field(init=False)

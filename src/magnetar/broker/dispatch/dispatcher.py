@@ -11,6 +11,7 @@ from magnetar.errors import BrokerError, EntryNotFound, LedgerCorrupt, LedgerNot
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.run import EntryRun
 from magnetar.model.position import Position
+from magnetar.runtime.clock import Timer
 from magnetar.runtime.log import Log
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ class Dispatcher(ABC):
         self._reading = False
         self._generation = 0
         self._fetched: tuple[Position, EntryRun] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._clock = self.topic.service.clock
+        self._timer: Timer | None = None
+        self._timer_at = 0.0
 
     # ------------------------------------------------------------------ what subclasses say
 
@@ -90,12 +93,13 @@ class Dispatcher(ABC):
 
     def wake_in(self, seconds: float) -> None:
         """Wake once after a while; an earlier appointment stays."""
-        when = self._loop.time() + seconds
+        when = self._clock.monotonic() + seconds
         if self._timer is not None:
-            if self._timer.when() <= when:
+            if self._timer_at <= when:
                 return
             self._timer.cancel()
-        self._timer = self._loop.call_later(seconds, self._on_timer)
+        self._timer_at = when
+        self._timer = self._clock.call_later(seconds, self._on_timer)
 
     def _on_timer(self) -> None:
         # Forgotten first: a timer may fire a little before its time, and the next appointment
@@ -187,7 +191,7 @@ class Dispatcher(ABC):
                 self._reading = False
                 self.wake()
 
-        self._loop.call_later(seconds, read_again)
+        self._clock.call_later(seconds, read_again)
 
     def _on_damage(self, start: Position, damage: BrokerError) -> None:
         """Data that cannot be read holds the subscription, unless the operator chose to skip it."""

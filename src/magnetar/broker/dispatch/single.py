@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from magnetar.ledger.chain import EntryRun
 from magnetar.model.hash import murmur31
 from magnetar.model.position import EARLIEST, Position
 from magnetar.rules.failover import Candidate, choose_active
+from magnetar.runtime.clock import Timer
 from magnetar.wire.ackset import encode_ack_set
 from magnetar.wire.command import CommandActiveConsumerChange, make_command
 from magnetar.wire.entry import decode_metadata, sticky_key, strip_checksum
@@ -28,7 +28,7 @@ class SingleActiveDispatcher(Dispatcher):
         self.kind = kind
         self.active: Consumer | None = None
         self._consumers: list[Consumer] = []
-        self._switch: asyncio.TimerHandle | None = None
+        self._switch: Timer | None = None
 
     @property
     def consumers(self) -> list[Consumer]:
@@ -78,7 +78,7 @@ class SingleActiveDispatcher(Dispatcher):
         if self.kind is SubscriptionType.FAILOVER and delay_s > 0:
             # What a previous one was handed may be acknowledged in this time instead of being
             # repeated, and consumers that come together settle before the first is told.
-            self._switch = self._loop.call_later(delay_s, self._start_active)
+            self._switch = self._clock.call_later(delay_s, self._start_active)
         else:
             self._start_active()
 
