@@ -9,6 +9,7 @@ from functools import partial
 from magnetar.client.address import BrokerAddress, parse_addresses
 from magnetar.client.error import ConfigurationError
 from magnetar.client.quantity import Duration, Size, parse_duration, parse_size
+from magnetar.runtime.clock import SYSTEM
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -56,9 +57,9 @@ class BackoffPolicy:
         maximum = max(self.initial, min(self.maximum, most))
         return BackoffPolicy(self.initial, maximum, self.multiplier, self.jitter)
 
-    def begin(self, chance: random.Random) -> Delays:
+    def begin(self, chance: random.Random | None = None) -> Delays:
         """The delays of one series of attempts."""
-        return Delays(self, chance)
+        return Delays(self, chance or SYSTEM.chance)
 
 
 @dataclass(slots=True)
