@@ -29,7 +29,9 @@ class Worker(Protocol):
         """What the call returns or raises; later calls may begin before it has ended."""
 
     def submit(self, call: Callable[..., None], *arguments: object) -> None:
-        """Make a call that answers by `call_soon_threadsafe` itself, if at all."""
+        """Make a call that answers by `call_soon_threadsafe` itself, if at all; a failure is
+        logged.
+        """
 
     def close(self, *, wait: bool = True) -> None:
         """Take no more calls. Return when those taken were made; without `wait`, cancel those that

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from magnetar.runtime.log import Log
 from magnetar.runtime.task import yield_to_loop
 
 T = TypeVar("T")
+
+_log = Log(__name__)
 
 
 class InlineWorker:
@@ -28,7 +31,11 @@ class InlineWorker:
 
     def submit(self, call: Callable[..., None], *arguments: object) -> None:
         self._check()
-        call(*arguments)
+        try:
+            call(*arguments)
+        # As on a thread: no caller waits for it.
+        except Exception as error:
+            _log.error("call beside the event loop failed", error=error)
 
     def close(self, *, wait: bool = True) -> None:
         self._closed = True

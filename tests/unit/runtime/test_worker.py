@@ -41,8 +41,11 @@ def test_one_thread_makes_calls_in_order_and_closing_waits_for_them(workers: Wor
     assert asyncio.run(body()) == list(range(100))
 
 
-def test_a_failure_that_no_caller_waits_for_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    worker, made = ThreadWorker("test"), list[int]()
+@KINDS
+def test_a_failure_that_no_caller_waits_for_is_logged(
+    workers: Workers, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker, made = workers("test"), list[int]()
     worker.submit(_fail)
     worker.submit(made.append, 1)
     worker.close()
