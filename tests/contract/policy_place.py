@@ -54,7 +54,7 @@ class Shop:
 
     @property
     def backend(self) -> TopicPoliciesService:
-        return self.service.policies.topic_policies
+        return self.service.policies.backend
 
     @property
     def system(self) -> SystemTopicPolicies:
@@ -92,16 +92,16 @@ class Ear:
         self._policies = shop.service.policies
         self._topic = topic
         self.heard: list[int] = []
-        self._policies.listen(self._on_change)
+        self._policies.in_force.listen(self._on_change)
 
     @classmethod
     async def at(cls, shop: Shop, topic: TopicName = TOPIC) -> Ear:
-        await shop.service.policies.load(topic)
+        await shop.service.policies.in_force.load(topic)
         return cls(shop, topic)
 
     def _on_change(self, namespace: NamespaceName, topic: TopicName | None) -> None:
         if topic == self._topic:
-            self.heard.append(self._policies.effective(topic).message_ttl_s)
+            self.heard.append(self._policies.in_force.get(topic).message_ttl_s)
 
 
 def _start(

@@ -155,7 +155,7 @@ def test_listeners_hear_of_each_scope_before_the_writer_goes_on(in_shop: Run) ->
         def fail(namespace: NamespaceName, topic: TopicName | None) -> None:
             raise RuntimeError("a listener's own trouble")
 
-        policies.listen(fail)
+        policies.in_force.listen(fail)
         ear, deaf = await Ear.at(shop), await Ear.at(shop, OTHER)
         await shop.set(messageTTLInSeconds=20, is_global=True)
         assert ear.heard == [20]
@@ -168,7 +168,7 @@ def test_listeners_hear_of_each_scope_before_the_writer_goes_on(in_shop: Run) ->
         assert ear.heard[4:] == [21, 0]
         assert deaf.heard == []
         for _ in range(2):
-            policies.forget(TOPIC)
+            policies.in_force.forget(TOPIC)
         await shop.set(messageTTLInSeconds=12)
         assert len(ear.heard) == 6
 
@@ -249,8 +249,8 @@ def test_the_brokers_own_topics_take_no_policies(in_shop: Run) -> None:
         with pytest.raises(NotAllowed):
             await policies.update(own, lambda _: EVERYTHING)
         await policies.delete(own)
-        await policies.load(own)
-        assert policies.effective(own).max_producers == 0
+        await policies.in_force.load(own)
+        assert policies.in_force.get(own).max_producers == 0
         assert not await shop.store.exists(f"/managed-ledgers/{OTHER_NAMESPACE}")
 
     in_shop(body)

@@ -323,8 +323,8 @@ class NonPersistentTopic(Topic):
     def compaction_status(self) -> dict[str, Any]:
         raise MethodNotAllowed("A non-persistent topic is not compacted")
 
-    def on_policies_changed(self) -> None:
-        self.policy = self.service.policies.effective(self.name)
+    def on_policies_changed(self, policy: EffectivePolicy) -> None:
+        self.policy = policy
         self.publish_limiter = self._make_limiter(self.policy.publish_rate)
 
     async def close(self, *, tell_clients: bool = True) -> None:

@@ -93,7 +93,6 @@ class PersistentTopic(Topic):
         chain.appended.append(topic._on_appended)
         chain.fenced.append(topic._on_fenced)
         topic.successor = await find_successor(service, name)
-        topic.on_policies_changed()  # they may have changed meanwhile
         return topic
 
     # ------------------------------------------------------------------ producers
@@ -322,8 +321,8 @@ class PersistentTopic(Topic):
 
     # ------------------------------------------------------------------ policies
 
-    def on_policies_changed(self) -> None:
-        self.policy = self.service.policies.effective(self.name)
+    def on_policies_changed(self, policy: EffectivePolicy) -> None:
+        self.policy = policy
         self._apply_limits()
         if self.policy.dedup_enabled != (self.dedup is not None) and not self.closed:
             self.service.tasks.start(self._switch_dedup(), name="deduplication")

@@ -1,4 +1,4 @@
-"""What is in force for each topic.
+"""The policies of topics: what was set for them, and what is in force.
 
 Policies of a loaded topic and of its namespace are held here, so that asking what is in force never
 waits. A change is read once, in the order of the notifications, then listeners are called. The
@@ -13,14 +13,19 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from magnetar.broker.default import plan_defaults
 from magnetar.broker.resource import POLICIES, Resources
 from magnetar.broker.topicpolicy.choice import choose_topic_policies, invalid_backend
-from magnetar.broker.topicpolicy.contract import DisabledTopicPolicies, PolicyNotice
+from magnetar.broker.topicpolicy.contract import (
+    DisabledTopicPolicies,
+    PolicyHost,
+    PolicyNotice,
+    TopicPoliciesService,
+)
 from magnetar.broker.topicpolicy.last_known import LastKnownPolicies, Pair
 from magnetar.errors import BrokerError, InvalidName, NotAllowed, StoreClosed, StoreUnavailable
 from magnetar.metadata.store import Change, ChangeKind, SessionEvent
@@ -43,9 +48,6 @@ from magnetar.runtime.configuration import Configuration, dynamic_names
 from magnetar.runtime.log import Log
 from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 _SETTLE_S_MAX: Final = 10.0
 
@@ -90,20 +92,28 @@ def _decide(
     return plan_system(found) if is_system else found
 
 
-class PolicyService:
-    """A partition has the policies of its partitioned topic, a segment those of its topic."""
+class EffectivePolicies:
+    """What is in force for loaded topics. A partition has the policies of its partitioned topic, a
+    segment those of its topic.
+    """
 
-    def __init__(self, resources: Resources, config: Configuration, *, clock: Clock) -> None:
-        """Raise InvalidConfiguration when the backend that is asked for cannot be made."""
+    def __init__(
+        self,
+        resources: Resources,
+        config: Configuration,
+        backend: TopicPoliciesService,
+        *,
+        clock: Clock,
+    ) -> None:
         self._resources = resources
         self._config = config
         self._clock = clock
-        self.topic_policies = choose_topic_policies(config, resources, clock=clock)
-        """The backend of topic policies."""
-        self._defaults = plan_defaults(config)
+        self.defaults = plan_defaults(config)
+        """What the broker's configuration says."""
+        self.own = LastKnownPolicies(backend, config, clock)
+        """What was set for topics themselves."""
         self._namespaces: dict[NamespaceName, Policies | None] = {}
         self._topics: dict[TopicName, _Loaded] = {}
-        self._last_known = LastKnownPolicies(self.topic_policies, config, clock)
         self._listeners: list[PolicyListener] = []
         self._changes = 0
         self._stale: dict[NamespaceName | TopicName, None] = {}
@@ -117,100 +127,11 @@ class PolicyService:
             resources.configuration.watch_session(self._on_session),
             config.listen(dynamic_names(), self._on_configuration),
         )
+        backend.notify = self._on_topic_policies
         resources.namespaces.on_written(self.settle)
 
-    def attach(self, service: Service) -> None:
-        """Start the backend of topic policies; it may keep them in topics.
-
-        Raise InvalidConfiguration when it does not start.
-        """
-        self.topic_policies.notify = self._on_topic_policies
-        try:
-            self.topic_policies.start(service)
-        # It may be of another package and raise anything; the operator must learn which one it was.
-        except Exception as error:
-            name = self._config.topicPoliciesServiceClassName
-            raise invalid_backend(f"{name} does not start: {error!r}") from error
-
-    @property
-    def is_enabled(self) -> bool:
-        """Whether topics have policies of their own."""
-        return not isinstance(self.topic_policies, DisabledTopicPolicies)
-
-    # ------------------------------------------------------------------ what was set
-
-    async def get(self, name: TopicName, *, is_global: bool = False) -> TopicPolicies | None:
-        """What was set in exactly one scope."""
-        if not takes_policies(name):
-            return None
-        return await self.topic_policies.get(policy_name(name), is_global=is_global)
-
-    async def get_merged(self, name: TopicName) -> TopicPolicies:
-        """What was set in either scope; the local one wins, setting by setting."""
-        return plan_merged(*await self._last_known.load(policy_name(name)))
-
-    async def get_applied(self, name: TopicName) -> TopicPolicies:
-        """Every setting, wherever it comes from."""
-        own = await self._last_known.load(policy_name(name))
-        namespace = await self._resources.namespaces.get(name.namespace)
-        levels = [self._defaults.policies]
-        if namespace is not None:
-            levels.insert(0, plan_namespace_level(namespace, cluster=self._defaults.cluster))
-        return plan_merged(*own, *levels)
-
-    async def update(
-        self,
-        name: TopicName,
-        change: Callable[[TopicPolicies], TopicPolicies],
-        *,
-        is_global: bool = False,
-        skip_if_absent: bool = False,
-    ) -> None:
-        """Set what `change` makes of the present policies, or of new ones unless `skip_if_absent`;
-        it is in force when this returns.
-        """
-
-        def change_present(present: TopicPolicies | None) -> TopicPolicies:
-            if present is None and skip_if_absent:
-                raise _Absent
-            return replace(change(present or TopicPolicies()), isGlobal=is_global)
-
-        if not takes_policies(name):
-            raise NotAllowed(f"{name} belongs to the broker and takes no policies")
-        with suppress(_Absent):
-            await self.topic_policies.update(policy_name(name), change_present, is_global=is_global)
-            await self.settle()
-
-    async def delete(self, name: TopicName, *, keep_global: bool = False) -> None:
-        """Remove what was set for a topic; nothing to remove is fine."""
-        if takes_policies(name):
-            await self.topic_policies.delete(policy_name(name), keep_global=keep_global)
-            self._last_known.forget(policy_name(name))
-            await self.settle()
-
-    async def delete_namespace(self, namespace: NamespaceName) -> None:
-        """Remove the policies of all topics of a namespace that is deleted."""
-        await self.topic_policies.delete_namespace(namespace)
-        self._last_known.forget_namespace(namespace)
-        await self.settle()
-
-    async def auto_topic_creation(self, namespace: NamespaceName) -> AutoTopicCreation:
-        policies = await self._resources.namespaces.get(namespace)
-        return decide_auto_topic_creation(policies, self._defaults)
-
-    def check_creation(self, name: TopicName) -> None:
-        """Raise when creating this topic would move a namespace to another backend."""
-        backend = self.topic_policies
-        if is_change_events(name) and not backend.allows_change_events:
-            raise NotAllowed(
-                f"{CHANGE_EVENTS} would take the topic policies of {name.namespace} away from"
-                f" {backend.name}"
-            )
-
-    # ------------------------------------------------------------------ what is in force
-
     async def load(self, name: TopicName) -> None:
-        """Hold what `effective` needs for this topic. Policies that cannot be read do not keep a
+        """Hold what `get` needs for this topic. Policies that cannot be read do not keep a
         topic from being loaded.
         """
         base = policy_name(name)
@@ -223,7 +144,7 @@ class PolicyService:
             seen = self._changes
             namespace = await self._resources.namespaces.get(base.namespace)
             self._hold_namespace(base.namespace, namespace)
-            own, is_certain = await self._last_known.load_or_recall(base)
+            own, is_certain = await self.own.load_or_recall(base)
             if seen == self._changes or not is_certain:  # else one of these may have changed
                 break
         self._hold(base, own, is_certain=is_certain)
@@ -236,25 +157,25 @@ class PolicyService:
         if any(not loaded.is_certain for loaded in self._topics.values()):
             raise StoreUnavailable("topics are still without their own policies")
 
-    def effective(self, name: TopicName) -> EffectivePolicy:
+    def get(self, name: TopicName) -> EffectivePolicy:
         """For a topic that was loaded here."""
         base = policy_name(name)
         loaded = self._topics[base]
         assert loaded.own is not None, "loaded"
-        inputs = (loaded.own, loaded.is_certain, self._namespaces[base.namespace], self._defaults)
+        inputs = (loaded.own, loaded.is_certain, self._namespaces[base.namespace], self.defaults)
         if loaded.decided is None or loaded.decided[0] != inputs:
             loaded.decided = inputs, _decide(base, *inputs)
         return loaded.decided[1]
 
-    async def find_effective(self, name: TopicName) -> EffectivePolicy:
+    async def find(self, name: TopicName) -> EffectivePolicy:
         """For any topic, loaded here or not; as with `load`, policies need not be readable."""
         base = policy_name(name)
         loaded = self._topics.get(base)
         if loaded is not None and loaded.own is not None:
-            return self.effective(base)
+            return self.get(base)
         namespace = await self._resources.namespaces.get(base.namespace)
-        own, is_certain = await self._last_known.load_or_recall(base)
-        return _decide(base, own, is_certain, namespace, self._defaults)
+        own, is_certain = await self.own.load_or_recall(base)
+        return _decide(base, own, is_certain, namespace, self.defaults)
 
     def forget(self, name: TopicName) -> None:
         """The topic is not loaded any more; what it shares with others stays for them."""
@@ -286,7 +207,6 @@ class PolicyService:
         self._refresh.close()
         self._retry.close()
         await self._scope.close()
-        await self.topic_policies.close()
 
     # ------------------------------------------------------------------ changes
 
@@ -319,7 +239,7 @@ class PolicyService:
                 self._mark(namespace)
 
     def _on_configuration(self) -> None:
-        self._defaults = plan_defaults(self._config)
+        self.defaults = plan_defaults(self._config)
         for namespace in tuple(self._namespaces):
             self._notify(namespace, None)
 
@@ -342,7 +262,7 @@ class PolicyService:
             del self._stale[key]
             try:
                 if isinstance(key, TopicName):
-                    self._hold(key, await self._last_known.load(key))
+                    self._hold(key, await self.own.load(key))
                 elif self._hold_namespace(key, await self._resources.namespaces.get(key)):
                     self._notify(key, None)
             except (StoreUnavailable, StoreClosed):
@@ -358,3 +278,101 @@ class PolicyService:
                 listener(namespace, topic)
             except Exception as error:
                 _log.error("policy listener failed", error=error, namespace=str(namespace))
+
+
+class PolicyService:
+    """What was set for topics, and the backend that keeps it."""
+
+    def __init__(self, resources: Resources, config: Configuration, *, clock: Clock) -> None:
+        """Raise InvalidConfiguration when the backend that is asked for cannot be made."""
+        self._resources = resources
+        self._config = config
+        self.backend = choose_topic_policies(config, resources, clock=clock)
+        self.in_force = EffectivePolicies(resources, config, self.backend, clock=clock)
+
+    def start(self, host: PolicyHost) -> None:
+        """Start the backend. Raise InvalidConfiguration when it does not start."""
+        try:
+            self.backend.start(host)
+        # It may be of another package and raise anything; the operator must learn which one it was.
+        except Exception as error:
+            name = self._config.topicPoliciesServiceClassName
+            raise invalid_backend(f"{name} does not start: {error!r}") from error
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether topics have policies of their own."""
+        return not isinstance(self.backend, DisabledTopicPolicies)
+
+    async def get(self, name: TopicName, *, is_global: bool = False) -> TopicPolicies | None:
+        """What was set in exactly one scope."""
+        if not takes_policies(name):
+            return None
+        return await self.backend.get(policy_name(name), is_global=is_global)
+
+    async def get_merged(self, name: TopicName) -> TopicPolicies:
+        """What was set in either scope; the local one wins, setting by setting."""
+        return plan_merged(*await self.in_force.own.load(policy_name(name)))
+
+    async def get_applied(self, name: TopicName) -> TopicPolicies:
+        """Every setting, wherever it comes from."""
+        own = await self.in_force.own.load(policy_name(name))
+        namespace = await self._resources.namespaces.get(name.namespace)
+        levels = [self.in_force.defaults.policies]
+        if namespace is not None:
+            levels.insert(
+                0, plan_namespace_level(namespace, cluster=self.in_force.defaults.cluster)
+            )
+        return plan_merged(*own, *levels)
+
+    async def update(
+        self,
+        name: TopicName,
+        change: Callable[[TopicPolicies], TopicPolicies],
+        *,
+        is_global: bool = False,
+        skip_if_absent: bool = False,
+    ) -> None:
+        """Set what `change` makes of the present policies, or of new ones unless `skip_if_absent`;
+        it is in force when this returns.
+        """
+
+        def change_present(present: TopicPolicies | None) -> TopicPolicies:
+            if present is None and skip_if_absent:
+                raise _Absent
+            return replace(change(present or TopicPolicies()), isGlobal=is_global)
+
+        if not takes_policies(name):
+            raise NotAllowed(f"{name} belongs to the broker and takes no policies")
+        with suppress(_Absent):
+            await self.backend.update(policy_name(name), change_present, is_global=is_global)
+            await self.in_force.settle()
+
+    async def delete(self, name: TopicName, *, keep_global: bool = False) -> None:
+        """Remove what was set for a topic; nothing to remove is fine."""
+        if takes_policies(name):
+            await self.backend.delete(policy_name(name), keep_global=keep_global)
+            self.in_force.own.forget(policy_name(name))
+            await self.in_force.settle()
+
+    async def delete_namespace(self, namespace: NamespaceName) -> None:
+        """Remove the policies of all topics of a namespace that is deleted."""
+        await self.backend.delete_namespace(namespace)
+        self.in_force.own.forget_namespace(namespace)
+        await self.in_force.settle()
+
+    async def auto_topic_creation(self, namespace: NamespaceName) -> AutoTopicCreation:
+        policies = await self._resources.namespaces.get(namespace)
+        return decide_auto_topic_creation(policies, self.in_force.defaults)
+
+    def check_creation(self, name: TopicName) -> None:
+        """Raise when creating this topic would move a namespace to another backend."""
+        if is_change_events(name) and not self.backend.allows_change_events:
+            raise NotAllowed(
+                f"{CHANGE_EVENTS} would take the topic policies of {name.namespace} away from"
+                f" {self.backend.name}"
+            )
+
+    async def close(self) -> None:
+        await self.in_force.close()
+        await self.backend.close()

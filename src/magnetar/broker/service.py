@@ -30,6 +30,7 @@ from magnetar.broker.stored_configuration import StoredConfiguration
 from magnetar.broker.sweep import NamedLedgers
 from magnetar.broker.topic_tree import TopicTree
 from magnetar.broker.topiclist import TopicLists
+from magnetar.broker.topicpolicy.contract import PolicyHost
 from magnetar.broker.unread import UnreadBytes
 from magnetar.errors import (
     BrokerError,
@@ -112,8 +113,18 @@ class Service:
         self.scalable = ScalableService(self)
         self.revocation = Revocation(self)
         self.stored_configuration = StoredConfiguration(self)
-        policies.listen(self._on_policies_changed)
-        policies.attach(self)
+        policies.in_force.listen(self._on_policies_changed)
+        policies.start(
+            PolicyHost(
+                clock=clock,
+                resources=resources,
+                schemas=schemas,
+                topics=self,
+                cluster=self.cluster,
+                producer_name=self._name_prefix,
+                namespaces_in_use=policies.in_force.namespaces_in_use,
+            )
+        )
 
     @property
     def broker_id(self) -> str:
@@ -157,7 +168,7 @@ class Service:
                         return await self._open_topic(name, create, properties, cursors)
                     finally:
                         if name.full not in self.topics:
-                            self.policies.forget(name)
+                            self.policies.in_force.forget(name)
 
     async def _open_topic(
         self,
@@ -169,8 +180,8 @@ class Service:
         if name.domain is TopicDomain.TOPIC:
             raise NotAllowed(f"{name} is a scalable topic; attach to its segments")
         owner = await self.require_owner(name)  # of other brokers' topics nothing is read here
-        await self.policies.load(name)
-        policy = self.policies.effective(name)
+        await self.policies.in_force.load(name)
+        policy = self.policies.in_force.get(name)
         is_new = False
         topic: AnyTopic
         if not name.is_persistent:
@@ -192,8 +203,9 @@ class Service:
             topic = await PersistentTopic.open(self, name, policy, chain)
             if properties:
                 await topic.set_properties(properties)
+        topic.on_policies_changed(self.policies.in_force.get(name))  # there may be others by now
         self.topics[name.full] = topic
-        self.policies.topic_policies.on_topic_loaded(name)
+        self.policies.backend.on_topic_loaded(name)
         if is_new:
             self.tell_watchers(name, exists=True)
         return topic
@@ -325,7 +337,7 @@ class Service:
         if self.topics.get(name.full) is not topic:
             return
         del self.topics[name.full]
-        self.policies.forget(name)
+        self.policies.in_force.forget(name)
 
     async def delete_topic(self, name: TopicName, *, force: bool = False) -> None:
         topic = await self.load_topic(name)
@@ -356,7 +368,7 @@ class Service:
     def _on_policies_changed(self, namespace: NamespaceName, topic: TopicName | None) -> None:
         for live in list(self.topics.values()):
             if live.name.namespace == namespace and topic in (None, policy_name(live.name)):
-                live.on_policies_changed()
+                live.on_policies_changed(self.policies.in_force.get(live.name))
 
     # ------------------------------------------------------------------ the end
 

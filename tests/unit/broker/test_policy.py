@@ -50,7 +50,7 @@ class Scene:
         )
 
     def ttl(self, name: TopicName = TOPIC) -> int:
-        return self.policies.effective(name).message_ttl_s
+        return self.policies.in_force.get(name).message_ttl_s
 
 
 def run(
@@ -73,7 +73,7 @@ def run(
         policies = service.policies
         scene = Scene(resources, policies, config, local, configuration)
         await resources.namespaces.create(NAMESPACE, Policies())
-        policies.listen(lambda namespace, topic: scene.heard.append((namespace, topic)))
+        policies.in_force.listen(lambda namespace, topic: scene.heard.append((namespace, topic)))
         await body(scene)
         await service.close()
         await policies.close()
@@ -103,7 +103,7 @@ def test_a_partition_has_the_policies_of_its_topic() -> None:
     async def body(scene: Scene) -> None:
         partition = TOPIC.partition(3)
         assert topic_policies_path(partition, is_global=False) == LOCAL_PATH
-        await scene.policies.load(partition)
+        await scene.policies.in_force.load(partition)
         await scene.set_ttl(10)
         assert scene.ttl(partition) == 10
         assert await scene.policies.get(partition) == TopicPolicies(messageTTLInSeconds=10)
@@ -114,7 +114,7 @@ def test_a_partition_has_the_policies_of_its_topic() -> None:
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_a_change_is_in_force_when_the_call_returns(tmp_path: Path, on_disk: bool) -> None:
     async def body(scene: Scene) -> None:
-        await scene.policies.load(TOPIC)
+        await scene.policies.in_force.load(TOPIC)
         assert scene.ttl() == 0
         await scene.set_ttl(20, is_global=True)
         assert scene.ttl() == 20
@@ -136,8 +136,8 @@ def test_a_change_is_in_force_when_the_call_returns(tmp_path: Path, on_disk: boo
 def test_policies_set_before_are_in_force_on_load() -> None:
     async def body(scene: Scene) -> None:
         await scene.set_ttl(10)
-        await scene.policies.load(TOPIC)
-        await scene.policies.load(OTHER)
+        await scene.policies.in_force.load(TOPIC)
+        await scene.policies.in_force.load(OTHER)
         assert (scene.ttl(), scene.ttl(OTHER)) == (10, 0)
         assert scene.heard == []
 
@@ -146,7 +146,7 @@ def test_policies_set_before_are_in_force_on_load() -> None:
 
 def test_removing_the_record_clears_the_scope_at_once() -> None:
     async def body(scene: Scene) -> None:
-        await scene.policies.load(TOPIC)
+        await scene.policies.in_force.load(TOPIC)
         await scene.set_ttl(20, is_global=True)
         await scene.set_ttl(10)
         await scene.policies.delete(TOPIC, keep_global=True)
@@ -173,13 +173,13 @@ def test_a_removal_from_a_topic_without_policies_writes_nothing() -> None:
 
 def test_changes_by_another_broker_reach_listeners() -> None:
     async def body(scene: Scene) -> None:
-        await scene.policies.load(TOPIC)
+        await scene.policies.in_force.load(TOPIC)
         await scene.local.put(
             LOCAL_PATH,
             encode_document(TopicPolicies(messageTTLInSeconds=33)),
             expect=ANY_VERSION,
         )
-        await scene.policies.settle()
+        await scene.policies.in_force.settle()
         assert scene.ttl() == 33
         assert scene.heard == [(NAMESPACE, TOPIC)]
         await scene.configuration.put(
@@ -187,22 +187,22 @@ def test_changes_by_another_broker_reach_listeners() -> None:
             encode_document(Policies(max_producers_per_topic=2)),
             expect=ANY_VERSION,
         )
-        await scene.policies.settle()
-        assert scene.policies.effective(TOPIC).max_producers == 2
+        await scene.policies.in_force.settle()
+        assert scene.policies.in_force.get(TOPIC).max_producers == 2
 
     run(body)
 
 
 def test_a_burst_of_changes_ends_with_the_last_value() -> None:
     async def body(scene: Scene) -> None:
-        await scene.policies.load(TOPIC)
+        await scene.policies.in_force.load(TOPIC)
         for seconds in range(1, 30):
             await scene.local.put(
                 LOCAL_PATH,
                 encode_document(TopicPolicies(messageTTLInSeconds=seconds)),
                 expect=ANY_VERSION,
             )
-        await scene.policies.settle()
+        await scene.policies.in_force.settle()
         assert scene.ttl() == 29
 
     run(body)
@@ -210,10 +210,10 @@ def test_a_burst_of_changes_ends_with_the_last_value() -> None:
 
 def test_a_record_that_cannot_be_read_leaves_what_was_in_force() -> None:
     async def body(scene: Scene) -> None:
-        await scene.policies.load(TOPIC)
+        await scene.policies.in_force.load(TOPIC)
         await scene.set_ttl(10)
         await scene.local.put(LOCAL_PATH, b"not json", expect=ANY_VERSION)
-        await scene.policies.settle()
+        await scene.policies.in_force.settle()
         assert scene.ttl() == 10
         await scene.policies.delete(TOPIC)
         assert scene.ttl() == 0
@@ -226,10 +226,10 @@ def test_a_listener_that_raises_disturbs_nobody() -> None:
         def fail(namespace: NamespaceName, topic: TopicName | None) -> None:
             raise RuntimeError("listener")
 
-        scene.policies.listen(fail)
+        scene.policies.in_force.listen(fail)
         again: list[object] = []
-        scene.policies.listen(lambda namespace, topic: again.append(topic))
-        await scene.policies.load(TOPIC)
+        scene.policies.in_force.listen(lambda namespace, topic: again.append(topic))
+        await scene.policies.in_force.load(TOPIC)
         await scene.set_ttl(10)
         await scene.set_ttl(11)
         assert again == [TOPIC, TOPIC]
@@ -239,10 +239,10 @@ def test_a_listener_that_raises_disturbs_nobody() -> None:
 
 def test_a_dynamic_key_of_the_broker_takes_effect() -> None:
     async def body(scene: Scene) -> None:
-        await scene.policies.load(TOPIC)
-        assert scene.policies.effective(TOPIC).publish_rate is None
+        await scene.policies.in_force.load(TOPIC)
+        assert scene.policies.in_force.get(TOPIC).publish_rate is None
         scene.config.update_dynamic("maxPublishRatePerTopicInMessages", "50")
-        rate = scene.policies.effective(TOPIC).publish_rate
+        rate = scene.policies.in_force.get(TOPIC).publish_rate
         assert rate is not None
         assert rate.messages == 50
         assert scene.heard == [(NAMESPACE, None)]
@@ -252,7 +252,7 @@ def test_a_dynamic_key_of_the_broker_takes_effect() -> None:
 
 def test_what_was_missed_while_disconnected_is_read_again() -> None:
     async def body(scene: Scene) -> None:
-        await scene.policies.load(TOPIC)
+        await scene.policies.in_force.load(TOPIC)
         assert isinstance(scene.local, MemoryStore)
         scene.local.disconnect()
         other = MemoryStore(scene.local._tree)
@@ -262,7 +262,7 @@ def test_what_was_missed_while_disconnected_is_read_again() -> None:
             expect=ANY_VERSION,
         )
         scene.local.reconnect()
-        await scene.policies.settle()
+        await scene.policies.in_force.settle()
         assert scene.ttl() == 5
 
     run(body)
@@ -272,7 +272,7 @@ def test_policies_are_refused_when_switched_off() -> None:
     async def body(scene: Scene) -> None:
         with pytest.raises(MethodNotAllowed):
             await scene.set_ttl(10)
-        await scene.policies.load(TOPIC)
+        await scene.policies.in_force.load(TOPIC)
         assert scene.ttl() == 0
         assert await scene.policies.get(TOPIC) is None
         await scene.policies.delete(TOPIC)
@@ -360,13 +360,13 @@ def test_a_topic_loaded_while_its_policies_change_has_the_new_ones() -> None:
         config = Configuration({"topicPoliciesServiceClassName": "metadata-store"})
         policies = assemble(config, SystemClock(), resources, MemoryLedgerStore()).policies
         store.gate.clear()
-        loading = asyncio.gather(policies.load(TOPIC))
+        loading = asyncio.gather(policies.in_force.load(TOPIC))
         await asyncio.sleep(0)
         value = encode_document(Policies(message_ttl_in_seconds=5))
         await other.put("/admin/policies/t/n", value, expect=ABSENT)
         store.gate.set()
         await loading
-        assert policies.effective(TOPIC).message_ttl_s == 5
+        assert policies.in_force.get(TOPIC).message_ttl_s == 5
         await policies.close()
 
     asyncio.run(body())
@@ -375,9 +375,9 @@ def test_a_topic_loaded_while_its_policies_change_has_the_new_ones() -> None:
 def test_a_load_on_disk_never_misses_a_change(tmp_path: Path) -> None:
     async def body(scene: Scene) -> None:
         for seconds in range(1, 40):
-            scene.policies.forget(TOPIC)
-            await asyncio.gather(scene.set_ttl(seconds), scene.policies.load(TOPIC))
-            await scene.policies.settle()
+            scene.policies.in_force.forget(TOPIC)
+            await asyncio.gather(scene.set_ttl(seconds), scene.policies.in_force.load(TOPIC))
+            await scene.policies.in_force.settle()
             assert scene.ttl() == seconds
 
     run(body, folder=tmp_path)

@@ -110,7 +110,7 @@ async def _check_clusters(
 @carries_out("namespace_policies.get_topic_policies_backend")
 async def get_backend(service: Service, namespace: NamespaceName) -> Mapping[str, str]:
     await load_policies(service, namespace)
-    name, reason = await service.policies.topic_policies.describe_backend(namespace)
+    name, reason = await service.policies.backend.describe_backend(namespace)
     return {"backend": name, "reason": reason}
 
 

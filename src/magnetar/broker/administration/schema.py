@@ -76,7 +76,7 @@ async def find_version(service: Service, topic: TopicName, payload: SchemaPayloa
 async def _strategy(
     service: Service, topic: TopicName, *, is_written: bool = False
 ) -> CompatibilityStrategy:
-    policy = await service.policies.find_effective(topic.base)
+    policy = await service.policies.in_force.find(topic.base)
     if is_written:
         check_policies_known(policy, topic)
     return policy.schema_compatibility

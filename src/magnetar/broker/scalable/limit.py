@@ -22,7 +22,7 @@ class Limits:
 
 async def load_limits(policies: PolicyService, topic: TopicName) -> Limits:
     """Also while the topic's own policies cannot be read: then nothing is taken away."""
-    policy = await policies.find_effective(topic)
+    policy = await policies.in_force.find(topic)
     return Limits(
         Retention(
             None if policy.retention_ms < 0 else policy.retention_ms,

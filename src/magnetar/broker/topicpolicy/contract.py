@@ -4,20 +4,48 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
 
+from magnetar.broker.resource import Resources
+from magnetar.broker.schema import SchemaRegistry
+from magnetar.broker.topic import Topic
 from magnetar.errors import MethodNotAllowed
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import TopicPolicies
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
+from magnetar.runtime.clock import Clock
 
 PolicyChange: TypeAlias = Callable[[TopicPolicies | None], TopicPolicies]
 """From the policies of one scope, None when it has none, to what they become. When it raises,
 nothing is changed and `update` raises the same."""
 PolicyNotice: TypeAlias = TopicName | NamespaceName | None
 """Whose topic policies may have changed: a topic's, those of a namespace's topics, or any."""
+
+
+class PolicyTopics(Protocol):
+    """The topics of a broker, for a backend that keeps policies in some of them."""
+
+    @property
+    def closing(self) -> bool: ...
+
+    async def load_topic(self, name: TopicName, *, create: bool = False) -> Topic: ...
+
+    async def topic_exists(self, name: TopicName) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyHost:
+    """What a backend may use of its broker."""
+
+    clock: Clock
+    resources: Resources
+    schemas: SchemaRegistry
+    topics: PolicyTopics
+    cluster: str
+    producer_name: str
+    """The prefix of this broker's producer names."""
+    namespaces_in_use: Callable[[], set[NamespaceName]]
+    """The namespaces of loaded topics that may have policies of their own."""
 
 
 class TopicPoliciesService(ABC):
@@ -38,7 +66,7 @@ class TopicPoliciesService(ABC):
     """Set before `start`. A backend calls it on the event loop after each change, its own or made
     elsewhere; the broker asks what the policies are now."""
 
-    def start(self, service: Service) -> None:
+    def start(self, host: PolicyHost) -> None:
         """Called once before anything else. Raising keeps the broker from starting."""
         return
 

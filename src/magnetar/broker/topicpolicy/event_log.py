@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from magnetar.broker.compaction import open_entry
 from magnetar.broker.heartbeat import append_entry
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.topicpolicy.contract import PolicyNotice
+from magnetar.broker.topicpolicy.contract import PolicyHost, PolicyNotice
 from magnetar.errors import (
     BrokerError,
     InvalidName,
@@ -40,9 +40,6 @@ from magnetar.wire.policy_event import (
     encode_event,
     encode_event_key,
 )
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 _READ_ENTRIES: Final = 500
 _READ_BYTES: Final = 4 << 20
@@ -105,7 +102,7 @@ class _Partition:
 class EventLog:
     def __init__(
         self,
-        service: Service,
+        host: PolicyHost,
         namespace: NamespaceName,
         names: Sequence[TopicName],
         notify: Callable[[PolicyNotice], None],
@@ -117,7 +114,7 @@ class EventLog:
         self.is_ready = False
         """Whether everything that was there has been read."""
         self._name = change_events_of(namespace).full
-        self._service = service
+        self._host = host
         self._notify = notify
         self._was_read = was_read
         self._partitions = [_Partition(name) for name in names]
@@ -134,7 +131,7 @@ class EventLog:
         """Replay within the time given, then follow until cancelled or until reading fails."""
         failure: BrokerError = PoliciesUnavailable(f"{self._name} is not read any more")
         try:
-            async with self._service.clock.timeout(timeout_s) as replay:
+            async with self._host.clock.timeout(timeout_s) as replay:
                 while not self._stopped:
                     self._wake.clear()
                     for partition in self._partitions:
@@ -162,7 +159,7 @@ class EventLog:
             for partition in self._partitions:
                 if partition.live is not None and self.wake in partition.live.chain.appended:
                     partition.live.chain.appended.remove(self.wake)
-        if not self._service.closing:
+        if not self._host.topics.closing:
             _log.error("topic policies cannot be read", reason=failure.sentence)
 
     def stop(self) -> None:
@@ -204,7 +201,7 @@ class EventLog:
                 # It was unloaded under the reader; the next owner has the same entries.
 
     async def _load(self, name: TopicName, *, create: bool = False) -> PersistentTopic:
-        live = await self._service.load_topic(name, create=create)
+        live = await self._host.topics.load_topic(name, create=create)
         assert isinstance(live, PersistentTopic), "the domain says so"
         return live
 
@@ -268,7 +265,7 @@ class EventLog:
         """The schema an event was written with; today's when it does not say."""
         definition = EVENT_SCHEMA.definition
         if len(version) == 8:
-            stored = await self._service.schemas.get(topic, int.from_bytes(version, "big"))
+            stored = await self._host.schemas.get(topic, int.from_bytes(version, "big"))
             if stored is not None and stored.schema.definition != definition:
                 definition = stored.schema.definition
         self._definitions[topic, version] = definition
@@ -279,7 +276,7 @@ class EventLog:
     async def wait_ready(self, timeout_s: float) -> None:
         """Wait, within the time given, until everything that was written before has been read."""
         try:
-            async with self._service.clock.timeout(timeout_s):
+            async with self._host.clock.timeout(timeout_s):
                 await self._wait(lambda: self.is_ready)
         except TimeoutError:
             raise PoliciesUnavailable(f"{self._name} was not read within {timeout_s:g} s") from None
@@ -302,18 +299,18 @@ class EventLog:
         The first event creates the system topic, with every partition: whether a namespace has one
         is told by partition 0.
         """
-        service = self._service
+        host = self._host
         key = encode_event_key(topic, is_global=is_global)
         index = java_hash31(key) % len(self._partitions)
         loaded = [await self._load(each.name, create=True) for each in self._partitions]
         partition, live = self._partitions[index], loaded[index]
-        version = await service.schemas.put_if_absent(
+        version = await host.schemas.put_if_absent(
             partition.name, EVENT_SCHEMA, live.policy.schema_compatibility
         )
         metadata = MessageMetadata(
-            producer_name=f"{service.cluster}-{service.owner.term}-topic-policies",
+            producer_name=f"{host.producer_name}-topic-policies",
             sequence_id=sequence,
-            publish_time=service.clock.now_ms(),
+            publish_time=host.clock.now_ms(),
             partition_key=key,
             schema_version=version.to_bytes(8, "big"),
         )
@@ -321,9 +318,9 @@ class EventLog:
         if policies is None:
             metadata.null_value = True
         else:
-            payload = encode_event(topic, policies, cluster=service.cluster)
+            payload = encode_event(topic, policies, cluster=host.cluster)
         if not is_global:
-            metadata.replicate_to.append(service.cluster)
+            metadata.replicate_to.append(host.cluster)
         position = await append_entry(live.chain, encode_entry(metadata, payload))
-        live.last_active_ms = service.clock.now_ms()
+        live.last_active_ms = host.clock.now_ms()
         await self._wait(lambda: position < partition.next)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from magnetar.broker.topicpolicy.contract import PolicyChange, TopicPoliciesService
+from magnetar.broker.topicpolicy.contract import PolicyChange, PolicyHost, TopicPoliciesService
 from magnetar.broker.topicpolicy.metadata import MetadataStoreTopicPolicies
 from magnetar.broker.topicpolicy.system import SystemTopicPolicies
 from magnetar.errors import InvalidConfiguration
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import TopicPolicies
 from magnetar.rules.system import CHANGE_EVENTS
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 
 class LegacyAwareTopicPolicies(TopicPoliciesService):
@@ -26,13 +21,13 @@ class LegacyAwareTopicPolicies(TopicPoliciesService):
         self.system = system
         self._configured = configured
 
-    def start(self, service: Service) -> None:
+    def start(self, host: PolicyHost) -> None:
         """The system topic backend reads nothing before a namespace needs it, and notifies when a
         namespace moves.
         """
         self._configured.notify = self.system.notify = self.notify
-        self._configured.start(service)
-        self.system.start(service)
+        self._configured.start(host)
+        self.system.start(host)
 
     async def close(self) -> None:
         try:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import structs
 
 from magnetar.broker.resource import Resources, document_cache
-from magnetar.broker.topicpolicy.contract import PolicyChange, TopicPoliciesService
+from magnetar.broker.topicpolicy.contract import PolicyChange, PolicyHost, TopicPoliciesService
 from magnetar.errors import InvalidName, RecordNotFound
 from magnetar.metadata.cache import MetadataCache
 from magnetar.metadata.store import Cancel, Change, ChangeKind, MetadataStore, SessionEvent
@@ -22,9 +22,6 @@ from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_lo
 from magnetar.model.policy import TopicPolicies
 from magnetar.model.segment import policy_name
 from magnetar.runtime.clock import Clock
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 TOPIC_POLICIES: Final = "/admin/topic-policies"
 LOCAL: Final = f"{TOPIC_POLICIES}/local"
@@ -54,7 +51,7 @@ class MetadataStoreTopicPolicies(TopicPoliciesService):
         ]
         self._cancels: list[Cancel] = []
 
-    def start(self, service: Service) -> None:
+    def start(self, host: PolicyHost) -> None:
         for scope in self._scopes:
             self._cancels.append(scope.store.watch(scope.root, self._on_record))
             self._cancels.append(scope.store.watch_session(self._on_session))

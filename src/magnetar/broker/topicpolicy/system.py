@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from weakref import WeakValueDictionary
 
-from magnetar.broker.topicpolicy.contract import PolicyChange, TopicPoliciesService
+from magnetar.broker.topicpolicy.contract import PolicyChange, PolicyHost, TopicPoliciesService
 from magnetar.broker.topicpolicy.event_log import EventLog
 from magnetar.errors import BrokerError, InvalidName, NamespaceNotFound, PoliciesUnavailable
 from magnetar.metadata.store import Change, ChangeKind, SessionEvent
@@ -24,9 +24,6 @@ from magnetar.rules.system import CHANGE_EVENTS, change_events_of, is_change_eve
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
 from magnetar.runtime.task import TaskScope
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 _log = Log(__name__)
 
@@ -40,17 +37,17 @@ _IDLE_MAX: Final = 100
 class EventTopics:
     """Which namespaces have `__change_events`, cached until one is created or deleted."""
 
-    def __init__(self, service: Service, on_change: Callable[[NamespaceName, bool], None]) -> None:
+    def __init__(self, host: PolicyHost, on_change: Callable[[NamespaceName, bool], None]) -> None:
         """`on_change` is called when a namespace's `__change_events` may have come or gone, with
         whether one is certainly gone.
         """
-        self._service = service
+        self._topics = host.topics
         self._on_event_topic = on_change
         self._cached: dict[NamespaceName, bool] = {}
         self._changes = 0
         self._cancels = (
-            service.store.watch(CHAINS, self._on_change),
-            service.store.watch_session(self._on_session),
+            host.resources.local.watch(CHAINS, self._on_change),
+            host.resources.local.watch_session(self._on_session),
         )
 
     async def exists(self, namespace: NamespaceName) -> bool:
@@ -59,8 +56,8 @@ class EventTopics:
         while found is None:
             seen = self._changes
             name = change_events_of(namespace)
-            found = await self._service.topic_exists(name) or (
-                await self._service.topic_exists(name.partition(0))
+            found = await self._topics.topic_exists(name) or (
+                await self._topics.topic_exists(name.partition(0))
             )
             if seen != self._changes:
                 found = None  # one came or went meanwhile, maybe this one
@@ -97,7 +94,7 @@ class EventTopics:
 class SystemTopicPolicies(TopicPoliciesService):
     name = "system-topic"
     allows_change_events = True
-    _service: Service
+    _host: PolicyHost
 
     def __init__(self, config: Configuration) -> None:
         self._config = config
@@ -114,9 +111,9 @@ class SystemTopicPolicies(TopicPoliciesService):
         self._sequences = count()
         self._scope = TaskScope("change events")
 
-    def start(self, service: Service) -> None:
-        self._service = service
-        self._event_topics = EventTopics(service, self._on_event_topic)
+    def start(self, host: PolicyHost) -> None:
+        self._host = host
+        self._event_topics = EventTopics(host, self._on_event_topic)
 
     async def close(self) -> None:
         if self._event_topics is not None:
@@ -164,9 +161,8 @@ class SystemTopicPolicies(TopicPoliciesService):
         self, topic: TopicName, policies: TopicPolicies | None, *, is_global: bool
     ) -> None:
         """A write that ran out of time may still come about, as with any lost answer."""
-        assert self._service is not None
         try:
-            async with self._service.clock.timeout(self._timeout_s):
+            async with self._host.clock.timeout(self._timeout_s):
                 log = await self._open_log(topic.namespace, create=True)
                 if log is None:
                     raise NamespaceNotFound(f"Namespace {topic.namespace} does not exist")
@@ -188,11 +184,11 @@ class SystemTopicPolicies(TopicPoliciesService):
         if log is None:
             if not create and not await self.has_events(namespace):
                 return None
-            policies = await self._service.resources.namespaces.get(namespace)
+            policies = await self._host.resources.namespaces.get(namespace)
             if policies is None or policies.deleted:
                 return None
             name = change_events_of(namespace)
-            partitioned = await self._service.resources.partitioned.get(name)
+            partitioned = await self._host.resources.partitioned.get(name)
             partitions = 0 if partitioned is None else partitioned.partitions
             names = [name.partition(index) for index in range(partitions)] or [name]
             log = self.logs.get(namespace) or self._begin(namespace, names)
@@ -201,7 +197,7 @@ class SystemTopicPolicies(TopicPoliciesService):
 
     def _begin(self, namespace: NamespaceName, names: Sequence[TopicName]) -> EventLog:
         was_read = namespace in self._read_before
-        log = EventLog(self._service, namespace, names, self.notify, was_read=was_read)
+        log = EventLog(self._host, namespace, names, self.notify, was_read=was_read)
         self.logs[namespace] = log
         self._forget_idle()
         self._scope.start(self._run(log), f"read {namespace}")
@@ -221,7 +217,7 @@ class SystemTopicPolicies(TopicPoliciesService):
         if len(self.logs) <= self._logs_max:
             return
         busy = {topic.namespace for (topic, _), turn in self._turns.items() if turn.locked()}
-        busy |= self._service.policies.namespaces_in_use()
+        busy |= self._host.namespaces_in_use()
         idle = [each for each, log in self.logs.items() if log.is_ready and each not in busy]
         for namespace in idle[:-_IDLE_MAX]:
             self.forget(namespace)
@@ -245,7 +241,7 @@ class SystemTopicPolicies(TopicPoliciesService):
             self.forget(namespace)
         if namespace in self.logs:
             return
-        if namespace in self._service.policies.namespaces_in_use():
+        if namespace in self._host.namespaces_in_use():
             self._scope.start(self._look_again(namespace), f"look at {namespace}")
 
     async def _look_again(self, namespace: NamespaceName) -> None:

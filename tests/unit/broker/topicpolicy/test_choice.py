@@ -33,7 +33,7 @@ def choose(**settings: object) -> TopicPoliciesService:
     async def body() -> TopicPoliciesService:
         store = MemoryStore(MemoryTree(SystemClock()))
         resources = Resources(store, store, clock=SystemClock())
-        return PolicyService(resources, Configuration(settings), clock=SystemClock()).topic_policies
+        return PolicyService(resources, Configuration(settings), clock=SystemClock()).backend
 
     return asyncio.run(body())
 

@@ -52,7 +52,7 @@ def make_broker(tree: MemoryTree, ledgers: MemoryLedgerStore) -> Service:
 
 
 def backend_of(service: Service) -> SystemTopicPolicies:
-    backend = service.policies.topic_policies
+    backend = service.policies.backend
     assert isinstance(backend, SystemTopicPolicies)
     return backend
 
@@ -68,8 +68,8 @@ def test_a_broker_does_not_read_the_policies_of_topics_that_another_serves() -> 
             with pytest.raises(ServiceNotReady, match="is served by pulsar://home:6650"):
                 await other.load_topic(name, create=True)
         assert not backend_of(other).logs
-        assert other.policies.namespaces_in_use() == set()
-        assert home.policies.effective(TOPIC).max_producers == 3
+        assert other.policies.in_force.namespaces_in_use() == set()
+        assert home.policies.in_force.get(TOPIC).max_producers == 3
         for service in (other, home):
             await service.close()
             await service.policies.close()
@@ -83,11 +83,11 @@ def test_a_topic_that_did_not_open_leaves_no_policies_behind() -> None:
         for number in range(3):
             with pytest.raises(TopicNotFound):
                 await home.load_topic(parse_topic(f"persistent://shop/eu/missing-{number}"))
-        assert home.policies.namespaces_in_use() == set()
+        assert home.policies.in_force.namespaces_in_use() == set()
         await home.load_topic(TOPIC, create=True)
         with pytest.raises(TopicNotFound):
             await home.load_topic(TOPIC.partition(7))  # its policies are the loaded topic's
-        assert home.policies.namespaces_in_use() == {TOPIC.namespace}
+        assert home.policies.in_force.namespaces_in_use() == {TOPIC.namespace}
         await home.close()
         await home.policies.close()
 
@@ -105,11 +105,11 @@ def test_partitions_keep_the_policies_that_they_share() -> None:
             await home.load_topic(TOPIC)  # nobody's log, though its partitions are loaded
         await home.unload_topic(parts[0])
         await home.policies.update(TOPIC, lambda each: replace(each, maxProducerPerTopic=3))
-        assert home.policies.effective(parts[1]).max_producers == 3
+        assert home.policies.in_force.get(parts[1]).max_producers == 3
         for name in parts[1:]:
-            assert home.policies.namespaces_in_use() == {TOPIC.namespace}
+            assert home.policies.in_force.namespaces_in_use() == {TOPIC.namespace}
             await home.unload_topic(name)
-        assert home.policies.namespaces_in_use() == set()
+        assert home.policies.in_force.namespaces_in_use() == set()
         await home.close()
         await home.policies.close()
 

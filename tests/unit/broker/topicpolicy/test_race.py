@@ -45,7 +45,7 @@ def count(present: TopicPolicies) -> TopicPolicies:
 def test_no_update_is_lost_in_the_metadata_store() -> None:
     async def body() -> None:
         first, second = await pair_of("metadata-store")
-        await first.policies.load(TOPIC)
+        await first.policies.in_force.load(TOPIC)
         await asyncio.gather(
             *(service.policies.update(TOPIC, count) for service in (first, second) * TRIES)
         )
@@ -53,8 +53,8 @@ def test_no_update_is_lost_in_the_metadata_store() -> None:
             found = await service.policies.get(TOPIC)
             assert found is not None
             assert found.messageTTLInSeconds == 2 * TRIES
-        await first.policies.settle()
-        assert first.policies.effective(TOPIC).message_ttl_s == 2 * TRIES
+        await first.policies.in_force.settle()
+        assert first.policies.in_force.get(TOPIC).message_ttl_s == 2 * TRIES
 
     asyncio.run(body())
 

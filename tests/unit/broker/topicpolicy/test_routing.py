@@ -190,7 +190,7 @@ def test_a_loaded_topic_is_followed_in_the_namespaces_backend_only(tmp_path: Pat
         await shop.set(messageTTLInSeconds=1)
         assert not shop.system.logs
         assert ear.heard == [1]
-        shop.service.policies.forget(TOPIC)
+        shop.service.policies.in_force.forget(TOPIC)
         await shop.set(messageTTLInSeconds=2)
         assert ear.heard == [1]
 

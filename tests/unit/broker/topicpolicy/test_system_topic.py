@@ -193,13 +193,13 @@ def test_a_deleted_log_takes_the_policies_along(tmp_path: Path) -> None:
     async def body(shop: Shop) -> None:
         topic = await shop.service.load_topic(TOPIC, create=True)
         await shop.set(messageTTLInSeconds=1)
-        await shop.service.policies.settle()
+        await shop.service.policies.in_force.settle()
         assert topic.policy.message_ttl_s == 1
         await shop.service.delete_topic(EVENTS, force=True)
         await eventually(lambda: topic.policy.message_ttl_s == 0)
         assert await shop.ttl() is None
         await shop.set(messageTTLInSeconds=2)
-        await shop.service.policies.settle()
+        await shop.service.policies.in_force.settle()
         assert topic.policy.message_ttl_s == 2
 
     run(body, tmp_path)
@@ -255,7 +255,7 @@ def test_of_namespaces_without_loaded_topics_only_the_last_ones_are_read(tmp_pat
         assert kept.namespace in shop.system.logs, "it has a topic that listens"
         assert len(shop.system.logs) <= 102
         await shop.service.unload_topic(kept)
-        assert kept.namespace not in shop.service.policies.namespaces_in_use()
+        assert kept.namespace not in shop.service.policies.in_force.namespaces_in_use()
 
     run(body, tmp_path)
 
