@@ -26,10 +26,10 @@ from kazoo.client import KazooClient
 from bench.gauge import cpu_s, median, peak_mib, rss_mib
 from magnetar.broker.resource import Resources
 from magnetar.broker.topic_tree import TopicTree
-from magnetar.ledger.info import ChainInfo
+from magnetar.ledger.info import LogInfo
 from magnetar.metadata.backends.zookeeper import ZookeeperStore
 from magnetar.metadata.store import ABSENT
-from magnetar.model.chain_path import bucket_paths
+from magnetar.model.log_path import bucket_paths
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.policy import Policies
 from magnetar.model.tenancy import TenantInfo
@@ -95,7 +95,7 @@ async def fill(store: ZookeeperStore, namespace: NamespaceName, buckets: int, to
 
     async def make(number: int) -> None:
         records = await tree.records(name_of(namespace, number))
-        await records.store(ChainInfo(), expect=ABSENT)
+        await records.store(LogInfo(), expect=ABSENT)
 
     began = time.perf_counter()
     for start in range(0, topics, AT_ONCE):

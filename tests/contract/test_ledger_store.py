@@ -91,23 +91,29 @@ def test_pipelined_appends_are_answered_in_order(opening: Opening) -> None:
     run(opening, body)
 
 
-def test_entries_join_the_last_run_until_it_leaves(opening: Opening) -> None:
+def test_a_writer_is_asked_just_before_the_commit_it_wants(opening: Opening) -> None:
     async def body(store: LedgerStore) -> None:
         writer = await store.create(term=ONE, properties={})
-        assert not writer.extend([b"alone"], 5)
         answers: list[BrokerError | None] = []
-        assert writer.append([b"0", b"1"], answers.append) == 0
-        assert writer.extend([b"2", b"3", b"4"], 3)
-        assert writer.append([b"5"], answers.append, 1) == 5
-        assert writer.extend([b"6"], 1)
-        assert store.queued_bytes == 7
-        assert await append(writer, [b"7"]) == 7
-        assert answers == [None, None]
-        assert not writer.extend([b"late"], 4)
-        info = await writer.seal()
-        assert (info.last, info.length) == (7, 8)
-        assert not writer.extend([b"later"], 5)
-        assert await read_all(store, writer.id) == [b"%d" % number for number in range(8)]
+        waiting = [b"0"]
+        asked: list[int] = []
+
+        def write() -> None:
+            asked.append(len(waiting))
+            writer.append(waiting, answers.append)
+
+        store.commit_soon(write)
+        assert (asked, store.queued_bytes) == ([], 0)
+        waiting += [b"1", b"2"]
+        async with asyncio.timeout(10):
+            while not answers:
+                await asyncio.sleep(0.001)
+        assert (asked, answers) == ([3], [None])
+        assert await append(writer, [b"3"]) == 3
+        assert asked == [3]
+        store.commit_soon(lambda: None)  # nothing came of it
+        assert await append(writer, [b"4"]) == 4
+        assert await read_all(store, writer.id) == [b"%d" % number for number in range(5)]
 
     run(opening, body)
 

@@ -30,7 +30,7 @@ POLICIES = f"{V2}/namespaces/{NAMESPACE}"
 TOPICS = f"{V2}/persistent/{NAMESPACE}"
 SCALABLE = f"{V2}/scalable/{NAMESPACE}"
 FULL = f"persistent://{NAMESPACE}"
-CHAINS = f"/managed-ledgers/{NAMESPACE}"
+LOGS = f"/managed-ledgers/{NAMESPACE}"
 SETTINGS: dict[str, Any] = {
     "forceDeleteNamespaceAllowed": True,
     "scalableTopicAutoScaleEnabled": False,
@@ -94,7 +94,7 @@ def test_three_buckets_make_the_tree_of_the_proposal(place: Place) -> None:
     async def body(admin: Admin) -> None:
         await make_example(admin)
         assert (await admin.put(f"{TOPICS}/nptopic1/subscription/s")).status == 204
-        assert await tree(admin.service.store, CHAINS) == {
+        assert await tree(admin.service.store, LOGS) == {
             "persistent": {
                 "$0": {"ptopic-partition-0": {}, "ptopic-partition-3": {}},
                 "$1": {"nptopic2": {}, "ptopic-partition-1": {}},
@@ -113,8 +113,8 @@ def test_one_bucket_is_the_flat_tree(place: Place, asked: int | None) -> None:
         await make_example(admin)
         partitions = {f"ptopic-partition-{index}": dict[str, Any]() for index in range(4)}
         flat = {"nptopic1": {}, "nptopic2": {}, **partitions}
-        assert await tree(admin.service.store, CHAINS) == {"persistent": flat}
-        assert await admin.service.store.get(CHAINS) is None
+        assert await tree(admin.service.store, LOGS) == {"persistent": flat}
+        assert await admin.service.store.get(LOGS) is None
         assert (await admin.get(f"{POLICIES}/numberOfTopicBuckets")).json == 1
 
     run(place, asked, body)
@@ -189,7 +189,7 @@ def test_scalable_topics_split_merge_and_take_regular_ones_over(place: Place, bu
         assert (await admin.post(f"{SCALABLE}/s/merge/2/3")).status == 204
         assert (await admin.put(f"{TOPICS}/p/partitions", 2)).status == 204
         assert (await admin.post(f"{SCALABLE}/p/migrate")).status == 204
-        below = await tree(admin.service.store, f"{CHAINS}/segment")
+        below = await tree(admin.service.store, f"{LOGS}/segment")
         if buckets > 1:
             assert all(name.startswith("$") for name in below)
             below = {name: each for node in below.values() for name, each in node.items()}
@@ -209,7 +209,7 @@ def test_scalable_topics_split_merge_and_take_regular_ones_over(place: Place, bu
                     assert (await admin.service.attach_topic(full)).name == full
         assert (await admin.delete(f"{SCALABLE}/s?force=true")).status == 204
         assert (await admin.delete(f"{POLICIES}?force=true")).status == 204
-        assert not await admin.service.store.exists(CHAINS)
+        assert not await admin.service.store.exists(LOGS)
 
     run(place, buckets, body, again)
 
@@ -223,11 +223,11 @@ def test_a_deleted_namespace_leaves_nothing_and_may_come_back_otherwise(
         assert (await admin.put(f"{SCALABLE}/s?numInitialSegments=2")).status == 204
         assert (await admin.delete(POLICIES)).status == 409
         assert (await admin.delete(f"{POLICIES}?force=true")).status == 204
-        assert not await admin.service.store.exists(CHAINS)
+        assert not await admin.service.store.exists(LOGS)
         asked = {"numberOfTopicBuckets": 5}
         assert (await admin.put(POLICIES, asked)).status == 204
         assert (await admin.put(f"{TOPICS}/nptopic1")).status == 204
-        assert await tree(admin.service.store, CHAINS) == {"persistent": {"$0": {"nptopic1": {}}}}
+        assert await tree(admin.service.store, LOGS) == {"persistent": {"$0": {"nptopic1": {}}}}
 
     run(place, buckets, body)
 
@@ -308,7 +308,7 @@ def test_policies_that_lost_the_number_stop_the_topics_instead_of_hiding_them(pl
 
     async def look(admin: Admin) -> None:
         store = admin.service.store
-        before = await tree(store, CHAINS)
+        before = await tree(store, LOGS)
         for reply in (
             await admin.get(TOPICS),
             await admin.get(f"{TOPICS}/nptopic1/stats"),
@@ -321,7 +321,7 @@ def test_policies_that_lost_the_number_stop_the_topics_instead_of_hiding_them(pl
         await store.put(path, b"{", expect=ANY_VERSION)
         with pytest.raises(RecordUnreadable):
             await admin.service.load_topic(parse_topic(f"{FULL}/nptopic1"), create=True)
-        assert await tree(store, CHAINS) == before
+        assert await tree(store, LOGS) == before
         kept = await store.get("/kept")
         assert kept is not None
         await store.put(path, kept.value, expect=ANY_VERSION)
@@ -366,10 +366,10 @@ def test_the_shell_of_zookeeper_shows_the_tree_of_the_proposal() -> None:
         await store.close()
 
     def look() -> None:
-        shown = server.shell("ls", "-R", f"{root}{CHAINS}").splitlines()
-        below = [line.removeprefix(root) for line in shown if line.startswith(f"{root}{CHAINS}/")]
+        shown = server.shell("ls", "-R", f"{root}{LOGS}").splitlines()
+        below = [line.removeprefix(root) for line in shown if line.startswith(f"{root}{LOGS}/")]
         assert below == [
-            f"{CHAINS}/persistent{rest}"
+            f"{LOGS}/persistent{rest}"
             for rest in (
                 "",
                 "/$0",

@@ -11,7 +11,7 @@ import pytest
 from magnetar.broker.administration.namespace import remove_namespace
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.errors import NamespaceNotFound, TopicNotFound
-from magnetar.model.chain_path import CHAINS
+from magnetar.model.log_path import LOGS
 from magnetar.model.name import TopicDomain, parse_topic
 from magnetar.model.position import EARLIEST
 from tests.crash.world import World
@@ -50,7 +50,7 @@ async def check_places(world: World) -> None:
     """Nothing but buckets stands below a domain, and every topic in its own."""
     store = world.service.store
     for domain in (TopicDomain.PERSISTENT, TopicDomain.SEGMENT):
-        parent = f"{CHAINS}/{NAMESPACE}/{domain.value}"
+        parent = f"{LOGS}/{NAMESPACE}/{domain.value}"
         assert set(await store.children(parent)) <= {"$0", "$1", "$2"}
     for full in await world.service.list_topics(NAMESPACE, TopicDomain.PERSISTENT):
         assert await world.service.topic_exists(parse_topic(full))
@@ -86,7 +86,7 @@ def test_a_topic_half_made_is_made_whole_by_the_next_who_comes(after: bool) -> N
         assert isinstance(topic, PersistentTopic)
         if "s" not in topic.subscriptions:
             await topic.create_subscription("s", position=EARLIEST, properties={})
-        assert await world.service.store.children(f"{CHAINS}/{NAMESPACE}/persistent") == ("$2",)
+        assert await world.service.store.children(f"{LOGS}/{NAMESPACE}/persistent") == ("$2",)
         await delete(world)
         assert not await world.service.topic_exists(TOPIC)
 
@@ -115,7 +115,7 @@ def test_a_namespace_half_deleted_can_be_deleted(after: bool) -> None:
             await delete_namespace(world)
         except NamespaceNotFound:
             pass
-        assert not await world.service.store.exists(f"{CHAINS}/{NAMESPACE}")
+        assert not await world.service.store.exists(f"{LOGS}/{NAMESPACE}")
         assert await world.service.resources.namespaces.get(NAMESPACE) is None
 
     assert for_each_death(delete_namespace, verify, furnished=True, after=after) >= 8

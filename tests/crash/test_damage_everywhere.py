@@ -29,7 +29,8 @@ from magnetar.app.doctor import examine_directory
 from magnetar.broker.service import Service
 from magnetar.errors import BrokerError, MagnetarError, TopicNotFound
 from magnetar.ledger.backends.file import FilePolicy
-from magnetar.ledger.chain import Chain
+from magnetar.ledger.flight import PlainRun
+from magnetar.ledger.log import Log
 from magnetar.model.name import parse_namespace, parse_topic
 from magnetar.model.policy import RetentionPolicies
 from magnetar.model.position import EARLIEST, Position
@@ -65,7 +66,7 @@ class Shelf:
     truth: Truth
 
 
-async def append(chain: Chain, entries: Sequence[bytes]) -> Position:
+async def append(log: Log, entries: Sequence[bytes]) -> Position:
     done: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
 
     def answer(first: Position | None, error: BrokerError | None) -> None:
@@ -74,7 +75,7 @@ async def append(chain: Chain, entries: Sequence[bytes]) -> Position:
         else:
             done.set_exception(error or AssertionError("neither a place nor an error"))
 
-    chain.append(entries, [1] * len(entries), answer)
+    log.flights.append(PlainRun(entries, [1] * len(entries), answer))
     return await done
 
 
@@ -82,14 +83,14 @@ async def fill(service: Service, truth: Truth, topics: Iterable[str], *, runs: i
     for name in topics:
         topic: Any = await service.load_topic(parse_topic(name), create=True)
         if name not in truth.entries:
-            await topic.chain.open_cursor("keeper", start=EARLIEST)
-            await topic.chain.open_cursor("mover", start=EARLIEST)
+            await topic.log.cursors.open("keeper", start=EARLIEST)
+            await topic.log.cursors.open("mover", start=EARLIEST)
         known = truth.entries.setdefault(name, [])
         for _ in range(runs):
             run = [f"{name} {len(known) + index:04d}".encode() for index in range(5)]
-            first = await append(topic.chain, run)
+            first = await append(topic.log, run)
             known += run
-        mover = topic.chain.cursors["mover"]
+        mover = topic.log.cursors["mover"]
         mover.acknowledge_through(first)
         await mover.flush()
         truth.marks[name] = mover.mark_delete
@@ -188,20 +189,20 @@ def is_named(refusal: str, data: Path, names: Sequence[Path]) -> bool:
     return any(each in refusal for each in wanted)
 
 
-async def read_entries(chain: Chain, known: Sequence[bytes]) -> tuple[list[bytes], int]:
+async def read_entries(log: Log, known: Sequence[bytes]) -> tuple[list[bytes], int]:
     """Everything that can be read, and how often a read was refused on the way."""
     found: list[bytes] = []
     refusals = 0
     start = EARLIEST
     while True:
         try:
-            run = await chain.read(start, 7, 1 << 20)
+            run = await log.reader.read(start, 7, 1 << 20)
         except BrokerError:
             refusals += 1
             if start == EARLIEST:
-                start = chain.first_position
-            start = chain.next_position(start)
-            if not chain.is_readable(start):
+                start = log.sequence.first_position
+            start = log.sequence.next_position(start)
+            if not log.reader.is_readable(start):
                 return found, refusals
             continue
         if run is None:
@@ -218,13 +219,13 @@ async def check_topic(service: Service, name: str, truth: Truth) -> None:
         if isinstance(refusal, TopicNotFound):
             raise AssertionError(f"{name} is forgotten: {refusal.sentence}") from None
         return
-    found, refusals = await read_entries(topic.chain, known)
+    found, refusals = await read_entries(topic.log, known)
     assert set(found) <= set(known), f"{name} serves what is not its own: {set(found) - set(known)}"
     assert found == sorted(found), f"{name} is out of order"
     assert refusals or found == known, f"{name} lost {len(known) - len(found)} messages silently"
     for cursor in ("keeper", "mover"):
-        assert cursor in topic.chain.cursors, f"{name} forgot {cursor}"
-    mark = topic.chain.cursors["mover"].mark_delete
+        assert cursor in topic.log.cursors, f"{name} forgot {cursor}"
+    mark = topic.log.cursors["mover"].mark_delete
     assert mark <= truth.marks[name], f"{name}: {mark} is acknowledged, {truth.marks[name]} was"
 
 
@@ -414,7 +415,7 @@ def test_what_is_not_damaged_is_served_whole(shelf: Shelf) -> None:
                 service: Service = server.service  # type: ignore[attr-defined]
                 for name, known in shelf.truth.entries.items():
                     topic: Any = await service.load_topic(parse_topic(name))
-                    assert await read_entries(topic.chain, known) == (known, 0)
+                    assert await read_entries(topic.log, known) == (known, 0)
 
     for source in (shelf.crashed, shelf.stopped):
         asyncio.run(body(source))

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from magnetar.broker.heartbeat import append_entry
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.model.migration import PREPARATIONS, legacy_names
 from magnetar.model.name import TopicDomain, parse_topic
@@ -62,7 +61,7 @@ async def partition(world: World, index: int) -> PersistentTopic:
 
 async def write(topic: PersistentTopic, payload: str, promise: Promise) -> None:
     metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
-    await append_entry(topic.chain, encode_entry(metadata, payload.encode()))
+    await topic.log.append_entry(encode_entry(metadata, payload.encode()))
     for unread in promise.unread.values():
         unread.add(payload)
 
@@ -83,7 +82,7 @@ async def check(world: World, promise: Promise) -> bool:
     record = await world.service.scalable.metadata(TOPIC)
     assert record.intent is None
     for index in range(2):
-        assert (await partition(world, index)).chain.terminated is not None
+        assert (await partition(world, index)).log.terminated is not None
     for number, segment in enumerate(record.layout.active):
         await write(await world.segment(TOPIC, segment), f"new/{number}", promise)
     controller = await world.service.scalable.controller(TOPIC)

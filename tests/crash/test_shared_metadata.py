@@ -155,7 +155,7 @@ def test_an_expired_session_is_taken_up_again_under_a_higher_term_and_nothing_is
             numbers = await asyncio.to_thread(read_all, broker.service.service_url)
             assert numbers == publisher.acknowledged
             topic = broker.service.topics[TOPIC]
-            ledger = topic.chain.last_position.ledger_id
+            ledger = topic.log.sequence.last_position.ledger_id
             assert (await broker.service.ledgers.describe(ledger)).term == lease["term"]
 
     asyncio.run(body())

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from magnetar.broker.heartbeat import append_entry
 from magnetar.broker.ownership import Owner, SoleOwnership
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import PolicyService
@@ -16,7 +15,7 @@ from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.service import Service
 from magnetar.errors import BrokerError, StoreClosed
 from magnetar.ledger.backends.memory import MemoryLedgerStore
-from magnetar.ledger.chain import EntryCache
+from magnetar.ledger.cache import EntryCache
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.path import child_of
 from magnetar.metadata.store import (
@@ -255,7 +254,7 @@ class World:
         entry = encode_entry(
             MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), payload.encode()
         )
-        return await append_entry((await self.segment(topic, segment)).chain, entry)
+        return await (await self.segment(topic, segment)).log.append_entry(entry)
 
     async def unread(self, topic: TopicName, subscription: str) -> list[str]:
         """What a subscription has not acknowledged, segment by segment, oldest first."""
@@ -265,7 +264,7 @@ class World:
             live = await self.segment(topic, segment)
             cursor = live.subscriptions[subscription].cursor
             position = cursor.first_unacked()
-            while (run := await live.chain.read(position, 100, 1 << 20)) is not None:
+            while (run := await live.log.reader.read(position, 100, 1 << 20)) is not None:
                 unacked = cursor.unacked_in(run)
                 found += [decode_entry(run.data[index])[1].decode() for index in unacked]
                 position = Position(run.ledger_id, run.first + len(run))

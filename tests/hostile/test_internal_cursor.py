@@ -31,7 +31,7 @@ def run(body: Callable[[Admin], Awaitable[None]]) -> None:
                 await admin.put("/admin/v2/persistent/public/default/x/compaction")
             ).status < 300
             topic = await live(admin)
-            while "__compaction" not in topic.chain.cursors or topic.compactor.compacted is None:
+            while "__compaction" not in topic.log.cursors or topic.compactor.compacted is None:
                 await asyncio.sleep(0.01)
             before = state_of(topic)
             assert {"__compaction", "pulsar.dedup"} <= before.keys()
@@ -49,7 +49,7 @@ async def live(admin: Admin) -> PersistentTopic:
 
 
 def state_of(topic: PersistentTopic) -> dict[str, object]:
-    return {name: cursor.mark_delete for name, cursor in topic.chain.cursors.items()}
+    return {name: cursor.mark_delete for name, cursor in topic.log.cursors.items()}
 
 
 @pytest.mark.parametrize("name", INTERNAL)

@@ -387,7 +387,7 @@ async def state_of(admin: Admin) -> object:
     topic = await admin.service.load_topic(parse_topic(TOPIC))
     assert isinstance(topic, PersistentTopic)
     marks = {name: each.cursor.mark_delete for name, each in topic.subscriptions.items()}
-    return topic.chain.total_entries, marks, len(topic.producers)
+    return topic.log.sequence.total_entries, marks, len(topic.producers)
 
 
 async def is_let_do_after(admin: Admin, name: str, who: Who, *, first: Any = None) -> bool:

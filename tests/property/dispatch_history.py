@@ -236,7 +236,7 @@ class History:
         where = (position.ledger_id, position.entry_id)
         self.entries[where] = Entry(where, key, (1 << count) - 1, (1 << count) - 1)
         if b % 10 == 0:
-            await (await self.topic()).chain.roll()
+            await (await self.topic()).log.roll()
 
     async def join(self) -> None:
         consumer_id, self._next_id = self._next_id, self._next_id + 1

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from magnetar.errors import StorageFailed
-from magnetar.ledger.chain import ChainPolicy, Cursor
+from magnetar.ledger.cursor import Cursor
+from magnetar.ledger.info import LogPolicy
 from magnetar.model.position import EARLIEST, Position
-from tests.unit.ledger.chain_place import Place, append, fill
+from tests.unit.ledger.log_place import Place, append, fill
 
 ENTRIES = 40
 
@@ -71,12 +72,12 @@ def test_a_recovered_cursor_is_what_was_flushed_and_claims_no_more_than_was_ackn
 ) -> None:
     async def body() -> None:
         place = Place(
-            policy=ChainPolicy(entries_max=9, roll_min_ms=0, cursor_entries_max=3),
+            policy=LogPolicy(entries_max=9, roll_min_ms=0, cursor_entries_max=3),
             interval_s=0.0005,
         )
-        chain = await place.open()
-        cursor = await chain.open_cursor("s", start=EARLIEST)
-        places = await fill(chain, ENTRIES)
+        log = await place.open()
+        cursor = await log.cursors.open("s", start=EARLIEST)
+        places = await fill(log, ENTRIES)
         flushed = bits(cursor, places)
         exact = True  # nothing was acknowledged since the last flush
         for kind, at, more in steps:
@@ -90,10 +91,10 @@ def test_a_recovered_cursor_is_what_was_flushed_and_claims_no_more_than_was_ackn
             elif kind in ("crash", "close"):
                 known = bits(cursor, places)
                 if kind == "close":
-                    await chain.close()
+                    await log.close()
                     flushed, exact = known, True
-                chain = await place.crash()
-                cursor = chain.cursors["s"]
+                log = await place.crash()
+                cursor = log.cursors["s"]
                 recovered = bits(cursor, places)
                 for entry in range(ENTRIES):
                     assert recovered[entry] & ~flushed[entry] == 0, "what was flushed is there"
@@ -128,14 +129,14 @@ def test_whatever_fails_what_was_answered_is_read_back_in_order(
     steps: list[tuple[str, int]],
 ) -> None:
     async def body() -> None:
-        place = Place(policy=ChainPolicy(entries_max=7, roll_min_ms=0))
-        chain = await place.open()
+        place = Place(policy=LogPolicy(entries_max=7, roll_min_ms=0))
+        log = await place.open()
         written: list[bytes] = []
         for number, (kind, size) in enumerate(steps):
             if kind == "append":
                 run = [f"{number}.{index}".encode() for index in range(size)]
                 try:
-                    await append(chain, *run)
+                    await append(log, *run)
                 except StorageFailed:
                     continue
                 written += run
@@ -144,16 +145,16 @@ def test_whatever_fails_what_was_answered_is_read_back_in_order(
             elif kind == "full":
                 place.store.fail_next_create(StorageFailed("no room"))
             elif kind == "crash":
-                chain = await place.crash()
+                log = await place.crash()
             else:
-                await chain.roll()
-        chain = await place.crash()
+                await log.roll()
+        log = await place.crash()
         found: list[bytes] = []
         start = EARLIEST
-        while (taken := await chain.read(start, 5, 1000)) is not None:
+        while (taken := await log.reader.read(start, 5, 1000)) is not None:
             found += taken.data
             start = taken.next_position
         assert found == written
-        assert chain.total_entries == len(written)
+        assert log.sequence.total_entries == len(written)
 
     asyncio.run(body())

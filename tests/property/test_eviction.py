@@ -33,10 +33,10 @@ def test_what_eviction_leaves_fits_and_one_entry_more_would_not(
     if kept is None:
         assert total <= kept_bytes
         return
-    assert sequence.size_between(kept, LATEST) <= kept_bytes
+    assert sequence.bytes_between(kept, LATEST) <= kept_bytes
     before = sequence.previous_position(kept)
     assert before.entry_id >= 0
-    assert sequence.size_between(before, LATEST) > kept_bytes
+    assert sequence.bytes_between(before, LATEST) > kept_bytes
 
 
 @given(stretches, st.integers(0, 400))
@@ -45,9 +45,9 @@ def test_the_parts_of_a_log_are_together_no_larger_than_the_log(
 ) -> None:
     sequence = sequence_of(log)
     total = sum(each.size for each in log)
-    assert sequence.size_between(EARLIEST, LATEST) == total
+    assert sequence.bytes_between(EARLIEST, LATEST) == total
     position: Position = sequence.position_at(cut)
-    front = sequence.size_between(EARLIEST, position)
-    back = sequence.size_between(position, LATEST)
+    front = sequence.bytes_between(EARLIEST, position)
+    back = sequence.bytes_between(position, LATEST)
     # Each side rounds down in the ledger that is cut.
     assert total - 1 <= front + back <= total

@@ -241,7 +241,7 @@ class History:
     async def next_of(self, segment: Segment) -> str | None:
         live = await self.world.segment(TOPIC, segment)
         cursor = live.subscriptions[STREAM].cursor
-        run = await live.chain.read(cursor.first_unacked(), 1, 1)
+        run = await live.log.reader.read(cursor.first_unacked(), 1, 1)
         return None if run is None else decode_entry(run.data[0])[1].decode()
 
     async def risk(self, act: Callable[[], Awaitable[object]], doom: Doom | None) -> bool:
@@ -300,8 +300,8 @@ class History:
 
 async def entries_of(topic: PersistentTopic) -> list[str]:
     found: list[str] = []
-    position = topic.chain.first_position
-    while (run := await topic.chain.read(position, 100, 1 << 20)) is not None:
+    position = topic.log.sequence.first_position
+    while (run := await topic.log.reader.read(position, 100, 1 << 20)) is not None:
         found += [decode_entry(entry)[1].decode() for entry in run.data]
         position = Position(run.ledger_id, run.first + len(run))
     return found

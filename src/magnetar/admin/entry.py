@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Final
 
 from magnetar.admin.response import Response
-from magnetar.broker.administration.chain_info import format_time
+from magnetar.broker.administration.log_info import format_time
 from magnetar.errors import NotFound, ProtocolViolation
 from magnetar.model.position import Position
 from magnetar.operation.row import BYTES

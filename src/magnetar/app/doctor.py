@@ -36,8 +36,8 @@ from magnetar.metadata.backends.sqlite_format import (
     load_witness,
 )
 from magnetar.metadata.backends.sqlite_tree import read_children, read_record
-from magnetar.model.chain_path import CHAINS, bucket_of, chain_path, without_bucket
 from magnetar.model.document import decode_document
+from magnetar.model.log_path import LOGS, bucket_of, log_path, without_bucket
 from magnetar.model.name import TopicDomain, encode_local, parse_topic
 from magnetar.model.policy import Policies
 from magnetar.model.tenancy import TenantInfo
@@ -191,10 +191,10 @@ def _compare(
                 f"{reference.path}: ledger {reference.ledger} was made for {owner}"
             )
     claimed = {reference.ledger for reference in named.references}
-    chains = {without_bucket(reference.path) for reference in named.references}
+    logs = {without_bucket(reference.path) for reference in named.references}
     for number in sorted(ledgers.keys() - claimed):
         info = ledgers[number].info
-        if _is_compacted(info.properties, chains):
+        if _is_compacted(info.properties, logs):
             continue
         owner = describe_owner(info)
         if is_garbage(info):
@@ -210,13 +210,13 @@ def _compare(
 
 def _is_owner(path: str, properties: Mapping[str, str]) -> bool:
     """Whether the record at a path is one that a ledger was made for, or it does not say."""
-    schema, chain = properties.get("pulsar/schemaId"), properties.get("chain")
+    schema, log = properties.get("pulsar/schemaId"), properties.get("chain")
     if schema is not None:
         return path == f"{SCHEMAS}/{schema}"
-    if chain is None:
+    if log is None:
         return True
     try:
-        expected = chain_path(parse_topic(chain), 1)
+        expected = log_path(parse_topic(log), 1)
     except InvalidName:
         return True
     cursor = properties.get("cursor")
@@ -225,12 +225,12 @@ def _is_owner(path: str, properties: Mapping[str, str]) -> bool:
     return without_bucket(path) == expected
 
 
-def _is_compacted(properties: Mapping[str, str], chains: set[str]) -> bool:
+def _is_compacted(properties: Mapping[str, str], logs: set[str]) -> bool:
     """A compacted ledger is named inside the ledger of a cursor; its topic answers for it."""
     if properties.get("kind") != "compacted":
         return False
     try:
-        return chain_path(parse_topic(properties.get("topic", "")), 1) in chains
+        return log_path(parse_topic(properties.get("topic", "")), 1) in logs
     except InvalidName:
         return False
 
@@ -300,9 +300,9 @@ def _examine_ledgers(
 
 
 def _read_references(connection: sqlite3.Connection, diagnosis: Diagnosis) -> Iterator[_Reference]:
-    for path, value in _walk(connection, CHAINS):
+    for path, value in _walk(connection, LOGS):
         try:
-            yield from _decode_chain_record(path, value)
+            yield from _decode_log_record(path, value)
             _check_bucket(connection, path, diagnosis)
         except RecordUnreadable as refusal:
             diagnosis.faults.append(f"{path}: {refusal.sentence}")
@@ -314,11 +314,11 @@ def _read_references(connection: sqlite3.Connection, diagnosis: Diagnosis) -> It
             diagnosis.faults.append(f"{path}: {refusal.sentence}")
 
 
-def _decode_chain_record(path: str, value: bytes) -> Iterator[_Reference]:
+def _decode_log_record(path: str, value: bytes) -> Iterator[_Reference]:
     """Without its bucket a topic is four components deep, a segment five; a cursor stands one below
     its topic.
     """
-    parts = without_bucket(path).removeprefix(f"{CHAINS}/").split("/")
+    parts = without_bucket(path).removeprefix(f"{LOGS}/").split("/")
     depth = 5 if len(parts) > 2 and parts[2] == TopicDomain.SEGMENT.value else 4
     if len(parts) == depth:
         for ledger in decode_log(value).ledgers:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from magnetar.broker.entry import metadata_or_none
-from magnetar.ledger.chain import Chain
 from magnetar.ledger.cursor import Cursor
+from magnetar.ledger.log import Log
 from magnetar.model.position import Position
 from magnetar.wire.chunk import find_abandoned, is_chunk
 from magnetar.wire.command import MessageMetadata
@@ -20,12 +20,12 @@ _READ_ENTRIES: Final = 100
 _READ_BYTES: Final = 1 << 20
 
 
-async def read_abandoned(chain: Chain, cursor: Cursor) -> list[Position]:
+async def read_abandoned(log: Log, cursor: Cursor) -> list[Position]:
     """The unacknowledged chunks that no consumer can make a message of."""
-    assert chain.terminated is not None, "the rest of a message may still come"
+    assert log.terminated is not None, "the rest of a message may still come"
     chunks: list[tuple[Position, MessageMetadata]] = []
     position = cursor.first_unacked()
-    while (run := await chain.read(position, _READ_ENTRIES, _READ_BYTES)) is not None:
+    while (run := await log.reader.read(position, _READ_ENTRIES, _READ_BYTES)) is not None:
         for index in cursor.unacked_in(run):
             metadata = metadata_or_none(run.data[index])
             if metadata is not None and is_chunk(metadata):

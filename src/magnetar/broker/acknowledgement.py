@@ -35,13 +35,13 @@ def _counts_batch_indexes(subscription: Subscription) -> bool:
 
 def _apply_cumulative(subscription: Subscription, message_id: MessageIdData) -> None:
     cursor, position = subscription.cursor, position_of(message_id)
-    chain = subscription.topic.chain
-    if position > chain.last_position:
+    log = subscription.topic.log
+    if position > log.sequence.last_position:
         return  # nobody was handed this: taking it would acknowledge what was never delivered
     if not message_id.ack_set:
         cursor.acknowledge_through(position)
         return
-    cursor.acknowledge_through(chain.previous_position(position))
+    cursor.acknowledge_through(log.sequence.previous_position(position))
     if _counts_batch_indexes(subscription):
         cursor.acknowledge_batch(*position, decode_ack_set(message_id.ack_set))
 

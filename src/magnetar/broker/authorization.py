@@ -17,7 +17,7 @@ from magnetar.rules.permission import Grants, decide_access
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
 
-log = Log(__name__)
+_log = Log(__name__)
 
 _NO_POLICIES: Final = Policies()
 _UNGRANTED: Final = (Scope.OPEN, Scope.AUTHENTICATED, Scope.ATTACHED, Scope.SUPER_USER)
@@ -39,7 +39,7 @@ class Authorization:
         """Raise Unauthorized or Forbidden, with a sentence that names what is missing."""
         refusal = await self.decide(caller, need, target)
         if refusal is not None:
-            log.info("refused", role=caller.role, need=str(need), target=str(target))
+            _log.info("refused", role=caller.role, need=str(need), target=str(target))
             raise refusal
 
     async def decide(self, caller: Caller, need: Need, target: Target) -> BrokerError | None:

@@ -13,8 +13,8 @@ from magnetar.broker.dispatch.single import SingleActiveDispatcher
 from magnetar.broker.entry import count_safely
 from magnetar.errors import BrokerError, Conflict, LedgerNotFound, ProtocolViolation
 from magnetar.ledger.belonging import check_belongs
-from magnetar.ledger.chain import EntryRun
 from magnetar.ledger.cursor import Cursor
+from magnetar.ledger.run import EntryRun
 from magnetar.ledger.store import LedgerWriter
 from magnetar.model.position import EARLIEST, EntryId, LedgerId, Position
 from magnetar.model.subscription import COMPACTION_CURSOR
@@ -28,7 +28,7 @@ from magnetar.wire.entry import decode_entry, decode_metadata, encode_entry
 if TYPE_CHECKING:
     from magnetar.broker.persistent import PersistentTopic
 
-log = Log(__name__)
+_log = Log(__name__)
 
 LEDGER_PROPERTY: Final = "CompactedTopicLedger"
 _HEAD: Final = struct.Struct(">QQ")
@@ -60,18 +60,18 @@ class CompactedView:
     def _locate(self, start: Position) -> tuple[int, Position]:
         """Index of the next compacted entry, and where the log is read once they are used up."""
         index = bisect_left(self.positions, start)
-        return index, max(start, self._topic.chain.next_position(self.horizon))
+        return index, max(start, self._topic.log.sequence.next_position(self.horizon))
 
     def read_cached(self, start: Position, entries_max: int, bytes_max: int) -> EntryRun | None:
         index, after = self._locate(start)
         if index == len(self.positions):
-            return self._topic.chain.read_cached(after, entries_max, bytes_max)
+            return self._topic.log.reader.read_cached(after, entries_max, bytes_max)
         return self._run_from(index, entries_max)
 
     async def read(self, start: Position, entries_max: int, bytes_max: int) -> EntryRun | None:
         index, after = self._locate(start)
         if index == len(self.positions):
-            return await self._topic.chain.read(after, entries_max, bytes_max)
+            return await self._topic.log.reader.read(after, entries_max, bytes_max)
         entries = await self._topic.service.ledgers.read(
             self.ledger_id, EntryId(index), entries_max=_READ_ENTRIES, bytes_max=_READ_BYTES
         )
@@ -105,7 +105,7 @@ class CompactedView:
 
     def is_readable(self, position: Position) -> bool:
         index, after = self._locate(position)
-        return index < len(self.positions) or self._topic.chain.is_readable(after)
+        return index < len(self.positions) or self._topic.log.reader.is_readable(after)
 
 
 class Compactor:
@@ -122,7 +122,7 @@ class Compactor:
         """Messages that the last compaction left out."""
 
     async def open(self) -> None:
-        cursor = self._topic.chain.cursors.get(COMPACTION_CURSOR)
+        cursor = self._topic.log.cursors.get(COMPACTION_CURSOR)
         if cursor is None or LEDGER_PROPERTY not in cursor.properties:
             return
         ledger_id = LedgerId(cursor.properties[LEDGER_PROPERTY])
@@ -137,13 +137,13 @@ class Compactor:
                 positions += [Position(*_HEAD.unpack_from(entry)) for entry in entries]
                 size += sum(map(len, entries))
         except LedgerNotFound:
-            log.error("compacted ledger is missing", topic=self._topic.name.full, ledger=ledger_id)
+            _log.error("compacted ledger is missing", topic=self._topic.name.full, ledger=ledger_id)
             return
         self._view = CompactedView(self._topic, ledger_id, positions, cursor.mark_delete, size)
 
     def view(self) -> Any:
         """Where a consumer that asks for the compacted topic reads from."""
-        return self._topic.chain if self._view is None else self._view
+        return self._topic.log.reader if self._view is None else self._view
 
     @property
     def compacted(self) -> CompactedView | None:
@@ -175,21 +175,21 @@ class Compactor:
         except BrokerError as failure:
             self.failed_ms = clock.now_ms()
             self._last_error = failure.sentence
-            log.error("compaction failed", topic=self._topic.name.full, reason=failure.sentence)
+            _log.error("compaction failed", topic=self._topic.name.full, reason=failure.sentence)
 
     async def _compact(self) -> None:
-        chain = self._topic.chain
-        horizon = chain.last_position
-        cursor = await chain.open_cursor(
+        log = self._topic.log
+        horizon = log.sequence.last_position
+        cursor = await log.cursors.open(
             COMPACTION_CURSOR, start=EARLIEST, properties={}, cursor_properties={}
         )
-        if not chain.total_entries or horizon <= cursor.mark_delete:
+        if not log.sequence.total_entries or horizon <= cursor.mark_delete:
             return
         retained = Retained()
         async for position, metadata, messages in self._scan(horizon):
             plan_retained(retained, position, [_key_of(metadata, each) for each in messages])
         writer = await self._topic.service.ledgers.create(
-            term=chain.term,
+            term=log.term,
             properties={"kind": "compacted", "topic": self._topic.name.full},
             deletion_intended=True,
         )
@@ -213,7 +213,7 @@ class Compactor:
                 try:
                     yield at, *open_entry(entry)
                 except ProtocolViolation as nonsense:
-                    log.warning(
+                    _log.warning(
                         "entry left out of compaction", at=str(at), reason=nonsense.sentence
                     )
             position = run.next_position
@@ -256,7 +256,7 @@ class Compactor:
                 subscription.dispatcher.refresh_source()
         if previous is not None:
             await self._discard(previous.ledger_id)
-        log.info(
+        _log.info(
             "compacted",
             topic=self._topic.name.full,
             entries=len(view.positions),
@@ -267,7 +267,7 @@ class Compactor:
         try:
             await self._topic.service.ledgers.delete(ledger_id)
         except BrokerError as failure:  # a sweep for ledgers that nothing names finds it later
-            log.warning("compacted ledger not deleted", ledger=ledger_id, reason=failure.sentence)
+            _log.warning("compacted ledger not deleted", ledger=ledger_id, reason=failure.sentence)
 
     async def close(self) -> None:
         if self._task is not None and not self._task.done():

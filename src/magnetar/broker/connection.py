@@ -37,6 +37,7 @@ from magnetar.wire.command import (
     error,
     pong,
 )
+from magnetar.wire.frame import FRAME_PADDING_BYTES
 from magnetar.wire.limit import check_command, unchecked_bytes
 from magnetar.wire.refusal import encode_refusal
 from magnetar.wire.run import Item, SendRun, split_read
@@ -47,11 +48,10 @@ if TYPE_CHECKING:
     from magnetar.broker.service import Service
     from magnetar.broker.topiclist import TopicListWatcher
 
-log = Log(__name__)
+_log = Log(__name__)
 
 Handler: TypeAlias = Callable[["Connection", BaseCommand], Awaitable[None] | None]
 
-FRAME_PADDING: Final = 10 * 1024
 _WRITE_BUFFER_BYTES: Final = 1 << 20
 _UNSYNCED_BYTES_MAX: Final = 32 << 20
 """What one connection may have on its way to the disk before it is not read any more."""
@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
         self.certificate_name: str | None = None
         self.handshake = Handshake(self)
         self.unsynced_bytes = 0
-        self.is_held_back = False  # not read until more of that is on the disk
+        self._is_held_back = False  # not read until more of that is on the disk
         self._is_counted = is_counted
         self._handlers = handlers
         self._loop = asyncio.get_running_loop()
@@ -205,7 +205,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _on_violation(self, violation: ProtocolViolation) -> None:
-        log.warning("connection closed", address=self.address, reason=violation.sentence)
+        _log.warning("connection closed", address=self.address, reason=violation.sentence)
         self.close()
 
     def pause_writing(self) -> None:
@@ -340,16 +340,20 @@ class Connection(asyncio.Protocol):
             self._read_on()
 
     def _hold_back(self) -> None:
-        """Read no more while too much is on its way: some of it is from here, so `let_go` comes."""
-        queued = self.service.ledgers.queued_bytes
+        """Read no more while too much is on its way: some of it is from here, so the end of that
+        releases the connection.
+        """
+        queued = self.service.unsynced_bytes
         if self.unsynced_bytes > _UNSYNCED_BYTES_MAX or queued > _QUEUED_BYTES_MAX:
-            self.is_held_back = True
+            self._is_held_back = True
             self.hold("disk")
 
-    def let_go(self) -> None:
-        """Read on if little enough is on its way."""
-        if self.unsynced_bytes <= _UNSYNCED_BYTES_MAX // 2:
-            self.is_held_back = False
+    def count_unsynced(self, size: int) -> None:
+        """More (or less) is on its way to the disk; read on when little enough is."""
+        self.unsynced_bytes += size
+        self.service.unsynced_bytes += size
+        if self._is_held_back and self.unsynced_bytes <= _UNSYNCED_BYTES_MAX // 2:
+            self._is_held_back = False
             self.release("disk")
 
     # ------------------------------------------------------------------ commands
@@ -357,7 +361,7 @@ class Connection(asyncio.Protocol):
     def admit(self, caller: Caller) -> None:
         """Its credentials are good: more than those may be sent."""
         self.caller = caller
-        self._frame_bytes_max = self.service.config.maxMessageSize + FRAME_PADDING
+        self._frame_bytes_max = self.service.config.maxMessageSize + FRAME_PADDING_BYTES
 
     def _on_stray(self, run: SendRun) -> None:
         if run.producer_id in self.producers:
@@ -419,10 +423,10 @@ class Connection(asyncio.Protocol):
         except BrokerError as refusal:
             self.refuse(request_id, refusal)
         except MagnetarError as failure:
-            log.warning("request failed", address=self.address, reason=failure.sentence)
+            _log.warning("request failed", address=self.address, reason=failure.sentence)
             self.send_command(error(request_id, WireCode.UNKNOWN, failure.sentence))
         except Exception as bug:
-            log.error(
+            _log.error(
                 "request failed",
                 error=bug,
                 address=self.address,

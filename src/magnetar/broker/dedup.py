@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from magnetar.errors import BrokerError, ProtocolViolation
@@ -17,7 +19,7 @@ from magnetar.wire.run import SendRun
 if TYPE_CHECKING:
     from magnetar.broker.persistent import PersistentTopic
 
-log = Log(__name__)
+_log = Log(__name__)
 
 _LONG_END: Final = 2**63
 _BEFORE_ALL: Final = -_LONG_END - 1
@@ -51,7 +53,7 @@ class Deduplicator:
 
     @classmethod
     async def open(cls, topic: PersistentTopic) -> Deduplicator:
-        cursor = await topic.chain.open_cursor(
+        cursor = await topic.log.cursors.open(
             DEDUP_CURSOR, start=EARLIEST, properties={}, cursor_properties={}
         )
         dedup = cls(topic, cursor)
@@ -63,10 +65,10 @@ class Deduplicator:
         return dedup
 
     async def _replay(self) -> None:
-        chain = self._topic.chain
-        position = chain.next_position(self._cursor.mark_delete)
+        log = self._topic.log
+        position = log.sequence.next_position(self._cursor.mark_delete)
         now_ms = self._topic.service.clock.now_ms()
-        while (run := await chain.read(position, 1000, 4 << 20)) is not None:
+        while (run := await log.reader.read(position, 1000, 4 << 20)) is not None:
             for entry in run.data:
                 try:
                     metadata = decode_metadata(entry)
@@ -94,6 +96,13 @@ class Deduplicator:
         """Whether nothing of the name is on its way to the disk."""
         persisted = self._persisted.get(producer_name, -1)
         return self._pushed.get(producer_name, -1) <= persisted
+
+    def sort(self, producer_name: str, run: SendRun) -> Iterator[tuple[Verdict, SendRun]]:
+        """A run in pieces of one verdict each; what is accepted is handed to the disk."""
+        verdicts = self.judge(producer_name, run)
+        for verdict, group in groupby(range(len(run)), key=verdicts.__getitem__):
+            indexes = list(group)
+            yield verdict, run if len(indexes) == len(run) else run.select(indexes)
 
     def judge(self, producer_name: str, run: SendRun) -> list[Verdict]:
         """One verdict an entry; what is accepted counts as handed to the disk from here on."""
@@ -155,7 +164,7 @@ class Deduplicator:
             self._cursor.acknowledge_through(position)
             await self._cursor.flush()
         except BrokerError as failure:  # the next start replays more of the log, that is all
-            log.warning(
+            _log.warning(
                 "deduplication snapshot failed",
                 topic=self._topic.name.full,
                 reason=failure.sentence,

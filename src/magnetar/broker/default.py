@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import convert, structs
 
-from magnetar.ledger.chain import ChainPolicy
+from magnetar.ledger.info import LogPolicy
 from magnetar.model.choice import BacklogQuotaType
 from magnetar.model.policy import BacklogQuota, TopicPolicies
 from magnetar.model.schema import CompatibilityStrategy
@@ -50,9 +50,9 @@ def plan_defaults(config: Configuration) -> BrokerDefaults:
     )
 
 
-def plan_chain(policy: EffectivePolicy) -> ChainPolicy:
-    """What of a topic's policies concerns its chain of ledgers."""
-    return ChainPolicy(
+def plan_log(policy: EffectivePolicy) -> LogPolicy:
+    """What of a topic's policies concerns its log."""
+    return LogPolicy(
         **structs.asdict(policy.ledger),
         retention_ms=policy.retention_ms,
         retention_bytes=policy.retention_bytes,

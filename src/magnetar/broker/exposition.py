@@ -211,7 +211,9 @@ def _write_broker(
     for name in _BROKER_GAUGES:
         total = sum(each.get(name, 0) for each in sums.values())
         text.add(name.replace("pulsar_", "pulsar_broker_"), labels, total)
-    text.add("magnetar_ledger_queued_bytes", labels, service.ledgers.queued_bytes)
+    logs = (topic.log for topic in service.topics.values() if topic.log is not None)
+    queued = service.ledgers.queued_bytes + sum(log.flights.waiting_bytes for log in logs)
+    text.add("magnetar_ledger_queued_bytes", labels, queued)
     for name, count in service.ledgers.counters().items():
         text.add(f"magnetar_{name}_total", labels, count, kind=MetricKind.COUNTER)
     version = {"cluster": service.cluster, "version": service.version}

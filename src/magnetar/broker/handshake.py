@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
     from magnetar.broker.service import Service
 
-log = Log(__name__)
+_log = Log(__name__)
 
 REFRESH: Final = b"PulsarAuthRefresh"
 """What a challenge says that asks a connected client for fresh credentials."""
@@ -183,7 +183,7 @@ class Handshake:
         return Credential(data=data, certificate_name=self._connection.certificate_name)
 
     def _refused(self, refusal: Unauthenticated | Unauthorized | TooManyRequests) -> Turn:
-        log.warning(
+        _log.warning(
             "authentication failed", address=self._connection.address, reason=refusal.sentence
         )
         return apply_refusal(self._credentials, refusal)
@@ -209,7 +209,7 @@ class Handshake:
                 connection.send_command(error(NO_REQUEST, code, sentence))
                 connection.close()
             case Close(reason):
-                log.info("connection closed", address=connection.address, reason=reason)
+                _log.info("connection closed", address=connection.address, reason=reason)
                 connection.close()
             case _:
                 assert_never(step)

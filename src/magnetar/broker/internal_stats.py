@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 
 def persistent_internal_stats(topic: PersistentTopic) -> Stats:
-    chain = topic.chain
-    ledgers = chain.ledgers
+    log = topic.log
+    ledgers = log.sequence.describe()
     current = ledgers[-1] if ledgers and not ledgers[-1].created_ms else None
-    cursors = {name: _cursor_stats(topic, cursor) for name, cursor in chain.cursors.items()}
+    cursors = {name: _cursor_stats(topic, cursor) for name, cursor in log.cursors.items()}
     compacted = topic.compactor.compacted
     stats: Stats = {
-        "entriesAddedCounter": chain.entries_added,
-        "numberOfEntries": chain.total_entries,
-        "totalSize": chain.total_bytes,
+        "entriesAddedCounter": log.entries_added,
+        "numberOfEntries": log.sequence.total_entries,
+        "totalSize": log.sequence.total_bytes,
         "currentLedgerEntries": 0 if current is None else current.entries,
         "currentLedgerSize": 0 if current is None else current.size,
-        "lastLedgerCreatedTimestamp": format_instant(chain.ledger_created_ms),
+        "lastLedgerCreatedTimestamp": format_instant(log.ledger_created_ms),
         "waitingCursorsCount": sum(each["waitingReadOp"] for each in cursors.values()),
-        "pendingAddEntriesCount": chain.pending_appends,
-        "lastConfirmedEntry": _format_position(chain.last_position),
-        "state": chain.state,
+        "pendingAddEntriesCount": log.flights.runs,
+        "lastConfirmedEntry": _format_position(log.sequence.last_position),
+        "state": log.state.value,
         "ledgers": [_ledger(part.ledger_id, part.entries, part.size) for part in ledgers],
         "cursors": cursors,
         "schemaLedgers": [],
@@ -42,8 +42,8 @@ def persistent_internal_stats(topic: PersistentTopic) -> Stats:
             else _ledger(compacted.ledger_id, len(compacted.positions), compacted.size)
         ),
     }
-    if chain.properties:
-        stats["properties"] = dict(chain.properties)
+    if log.properties:
+        stats["properties"] = dict(log.properties)
     return stats
 
 
@@ -88,14 +88,14 @@ def _ledger(ledger_id: int, entries: int, size: int) -> dict[str, Any]:
 def _cursor_stats(topic: PersistentTopic, cursor: Cursor) -> Stats:
     subscription = topic.subscriptions.get(cursor.name)
     is_active = subscription is not None and bool(subscription.consumers)
-    is_waiting = is_active and not topic.chain.is_readable(cursor.read_position)
-    unacked = topic.chain.entries_between(cursor.first_unacked(), cursor.read_position)
+    is_waiting = is_active and not topic.log.reader.is_readable(cursor.read_position)
+    unacked = topic.log.sequence.entries_between(cursor.first_unacked(), cursor.read_position)
     return {
         "markDeletePosition": _format_position(cursor.mark_delete),
         "readPosition": _format_position(cursor.read_position),
         "waitingReadOp": is_waiting,
         "pendingReadOps": 0,
-        "messagesConsumedCounter": topic.chain.entries_added - cursor.backlog,
+        "messagesConsumedCounter": topic.log.entries_added - cursor.backlog,
         "cursorLedger": cursor.ledger_id,
         "cursorLedgerLastEntry": cursor.ledger_last_entry,
         "individuallyDeletedMessages": _format_ranges(cursor.ranges),

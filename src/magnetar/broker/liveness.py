@@ -12,7 +12,7 @@ from magnetar.wire.command import encode_command, ping
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
 
-log = Log(__name__)
+_log = Log(__name__)
 
 _PING: Final = encode_command(ping())
 
@@ -42,7 +42,7 @@ class Liveness:
         if connection.closed:
             return
         if not connection.handshake.is_done or (self._is_asked and not self.is_heard):
-            log.info("connection closed", address=connection.address, reason="the peer is silent")
+            _log.info("connection closed", address=connection.address, reason="the peer is silent")
             connection.abort()
             return
         self.is_heard = False

@@ -256,7 +256,7 @@ class NonPersistentTopic(Topic):
             producer.receipts.encode([sequence], [highest], 0, 0)
             for sequence, highest in zip(run.sequences, run.highests, strict=True)
         )
-        producer.answer_at_once(run, receipts)
+        producer.answer_at_once(receipts)
 
     async def subscribe(self, consumer: Consumer, request: CommandSubscribe) -> None:
         self._check_consumers(sum(len(s.consumers) for s in self.subscriptions.values()))

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from magnetar.broker.access import ProducerSet
 from magnetar.broker.compaction import Compactor
 from magnetar.broker.consumer import Consumer
-from magnetar.broker.dedup import Deduplicator
-from magnetar.broker.default import plan_chain
+from magnetar.broker.dedup import Deduplicator, Verdict
+from magnetar.broker.default import plan_log
 from magnetar.broker.dispatch.dispatcher import Source
-from magnetar.broker.entry import metadata_or_none, published_ms
+from magnetar.broker.entry import delay_ms, metadata_or_none, published_ms
 from magnetar.broker.limiter import RateLimiter
 from magnetar.broker.producer import Producer
-from magnetar.broker.publication import Publication
 from magnetar.broker.scalable.guard import check_readable, check_writable, find_successor
 from magnetar.broker.start import find_start
 from magnetar.broker.stats import persistent_internal_stats, persistent_stats
@@ -31,42 +30,48 @@ from magnetar.errors import (
     QuotaHold,
     ResourceBusy,
     ServiceNotReady,
+    StorageFailed,
     SubscriptionNotFound,
     TopicFenced,
+    TopicTerminated,
+    TransactionsNotSupported,
 )
-from magnetar.ledger.chain import Chain
+from magnetar.ledger.log import Log
 from magnetar.model.name import TopicDomain, TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.model.subscription import DEDUP_CURSOR, INTERNAL_CURSORS, check_subscription_name
 from magnetar.rules.policy import EffectivePolicy
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import CommandSubscribe
+from magnetar.wire.run import SendRun
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
 
+_NOWHERE: Final = 2**64 - 1
 EPOCH_PROPERTY: Final = "pulsar.topic.epoch"
 
 
 class PersistentTopic(Topic):
+    log: Log
+
     def __init__(
-        self, service: Service, name: TopicName, policy: EffectivePolicy, chain: Chain
+        self, service: Service, name: TopicName, policy: EffectivePolicy, log: Log
     ) -> None:
         super().__init__(service, name, policy)
-        self.chain = chain
+        self.log = log
         self.subscriptions: dict[str, Subscription] = {}
-        self.dedup: Deduplicator | None = None
         self.compactor = Compactor(self)
-        self.publish = Publication(self).publish
         self.termination = Termination(self)
         self.successor: TopicName | None = None
         """The scalable topic that this one has become a part of."""
         self.dispatch_limiter: RateLimiter | None = None
         self.quota_refusal: BrokerError | None = None
+        self._batch_max = service.limits.batch_messages
         self.is_choosy = True
         """Whether messages themselves must be looked at before they are taken."""
         self._is_switching = False
-        epoch = chain.properties.get(EPOCH_PROPERTY)
+        epoch = log.properties.get(EPOCH_PROPERTY)
         self.producers = ProducerSet(None if epoch is None else int(epoch), self._store_epoch)
         self.removed_rate_out = Rate(service.clock.monotonic())
         """What subscriptions that are gone have delivered, so that the topic's counters never go
@@ -75,10 +80,10 @@ class PersistentTopic(Topic):
 
     @classmethod
     async def open(
-        cls, service: Service, name: TopicName, policy: EffectivePolicy, chain: Chain
+        cls, service: Service, name: TopicName, policy: EffectivePolicy, log: Log
     ) -> PersistentTopic:
-        topic = cls(service, name, policy, chain)
-        for cursor_name, cursor in chain.cursors.items():
+        topic = cls(service, name, policy, log)
+        for cursor_name, cursor in log.cursors.items():
             if cursor_name not in INTERNAL_CURSORS:
                 topic.subscriptions[cursor_name] = Subscription(
                     topic,
@@ -90,8 +95,8 @@ class PersistentTopic(Topic):
         if policy.dedup_enabled:
             topic.dedup = await Deduplicator.open(topic)
         await topic.compactor.open()
-        chain.appended.append(topic._on_appended)
-        chain.fenced.append(topic._on_fenced)
+        log.appended.append(topic._on_appended)
+        log.fenced.append(topic._on_fenced)
         topic.successor = await find_successor(service, name)
         return topic
 
@@ -119,12 +124,70 @@ class PersistentTopic(Topic):
         self.termination.on_quiet()
 
     async def _store_epoch(self, epoch: int) -> None:
-        await self.chain.set_properties({**self.chain.properties, EPOCH_PROPERTY: str(epoch)})
+        await self.log.set_properties({**self.log.properties, EPOCH_PROPERTY: str(epoch)})
 
     def last_sequence(self, producer_name: str) -> int:
         return self.dedup.last_sequence(producer_name) if self.dedup is not None else -1
 
     # ------------------------------------------------------------------ publishing
+
+    def publish(self, producer: Producer, run: SendRun) -> None:
+        if self.termination.is_under_way:
+            return  # its client is about to hear that it must send this elsewhere
+        is_plain = not (producer.failed or run.corrupt or self.is_choosy or self.closed)
+        is_usual = run.command is None and run.most <= self._batch_max
+        if not is_plain or not is_usual or self.termination.is_over:
+            refusal = self.refusal_of(run)
+            if producer.failed:
+                # Something before this is not stored: taking it would store it out of order.
+                refusal = StorageFailed("An earlier message could not be stored")
+            if refusal is not None:
+                producer.refuse(run, refusal)
+                return
+        if self.dedup is None:
+            self._append(producer, run)
+            return
+        for verdict, part in self.dedup.sort(producer.name, run):
+            match verdict:
+                case Verdict.ACCEPT:
+                    self._append(producer, part)
+                case Verdict.DUPLICATE:
+                    receipts = b"".join(
+                        producer.receipts.encode([sequence], [highest], _NOWHERE, _NOWHERE)
+                        for sequence, highest in zip(part.sequences, part.highests, strict=True)
+                    )
+                    producer.answer_at_once(receipts)
+                case Verdict.UNKNOWN:
+                    producer.refuse(
+                        part, StorageFailed("Cannot determine whether the message is a duplicate")
+                    )
+
+    def refusal_of(self, run: SendRun) -> BrokerError | None:
+        if self.termination.is_over:
+            return TopicTerminated(f"Topic {self.name} was terminated")
+        if run.command is not None:
+            if run.command.HasField("message_id"):
+                return NotAllowed("Only a shadow topic accepts message ids")
+            if run.command.marker:  # no message, so no consumer may get it
+                return NotAllowed("Markers are for replication, which this broker does not do")
+            if run.command.txnid_most_bits or run.command.txnid_least_bits:
+                return TransactionsNotSupported("transactions are not supported by this broker")
+        limit_ms = self.policy.delayed_delivery_max_delay_ms
+        if limit_ms > 0 and any(delay_ms(entry) > limit_ms for entry in run.entries):
+            return NotAllowed(f"Exceeds max allowed delivery delay of {limit_ms} milliseconds")
+        return super().refusal_of(run)
+
+    def _append(self, producer: Producer, run: SendRun) -> None:
+        size = run.size = sum(map(len, run.entries))
+        messages = len(run) if run.most == 1 else sum(run.counts)
+        producer.rate.add(messages, size)
+        self.rate_in.add(messages, size)
+        if run.command is not None and run.command.is_chunk:
+            self.chunks_in.add(1, size)
+            producer.chunk_rate.add(1, size)
+        if self.publish_limiter is not None:
+            self.throttle(producer, messages, size)
+        producer.append(run, self.log)
 
     def _on_appended(self) -> None:
         self.last_publish_ms = self.service.clock.now_ms()
@@ -171,7 +234,7 @@ class PersistentTopic(Topic):
     def _open_reader(self, name: str, start: Position) -> Subscription:
         if self.closed:
             raise TopicFenced(f"Topic {self.name} is closing")
-        cursor = self.chain.transient_cursor(name, start)
+        cursor = self.log.cursors.open_transient(name, start)
         from_start = start == EARLIEST
         subscription = Subscription(self, name, cursor, durable=False, from_start=from_start)
         self.subscriptions[name] = subscription
@@ -201,8 +264,8 @@ class PersistentTopic(Topic):
         if is_limited:
             self._check_subscription_limit()
         if position not in (EARLIEST, LATEST):
-            position = max(position, self.chain.first_position)
-        cursor = await self.chain.open_cursor(
+            position = max(position, self.log.sequence.first_position)
+        cursor = await self.log.cursors.open(
             name, start=position, properties={}, cursor_properties=dict(properties or {})
         )
         if self.closed:
@@ -230,7 +293,7 @@ class PersistentTopic(Topic):
         try:
             # The subscription stays in its place meanwhile: whoever attaches now must not be given
             # the cursor that goes.
-            await self.chain.delete_cursor(name)
+            await self.log.cursors.delete(name)
         except BrokerError:
             subscription.reopen()
             raise
@@ -251,16 +314,16 @@ class PersistentTopic(Topic):
         self.last_active_ms = self.service.clock.now_ms()
 
     def source(self, *, read_compacted: bool) -> Source:
-        return self.compactor.view() if read_compacted else self.chain
+        return self.compactor.view() if read_compacted else self.log.reader
 
     # ------------------------------------------------------------------ reading and asking
 
     async def last_message_id(self) -> tuple[Position, int]:
         """The last entry a consumer could see, and the index of the last message in its batch."""
-        position = self.chain.last_position
-        if not self.chain.total_entries or position.entry_id < 0:
+        position = self.log.sequence.last_position
+        if not self.log.sequence.total_entries or position.entry_id < 0:
             return EARLIEST, -1
-        run = await self.chain.read(position, 1, 1)
+        run = await self.log.reader.read(position, 1, 1)
         if run is None:
             return position, -1
         metadata = metadata_or_none(run.data[0])
@@ -269,24 +332,24 @@ class PersistentTopic(Topic):
 
     async def position_at(self, timestamp_ms: int) -> Position:
         """The first entry published at or after a time; the end when there is none."""
-        found = await self.chain.find_first(lambda entry: published_ms(entry) >= timestamp_ms)
-        return self.chain.next_position(self.chain.last_position) if found is None else found
+        found = await self.log.reader.find_first(lambda entry: published_ms(entry) >= timestamp_ms)
+        return self.log.sequence.end_position if found is None else found
 
     async def read_entry(self, position: Position) -> bytes:
         run = None
-        if self.chain.first_position <= position <= self.chain.last_position:
-            run = await self.chain.read(position, 1, 1)
+        if self.log.sequence.first_position <= position <= self.log.sequence.last_position:
+            run = await self.log.reader.read(position, 1, 1)
         if run is None or (run.ledger_id, run.first) != position:
             raise EntryNotFound(f"Message not found: {position}")
         return run.data[0]
 
     @property
     def properties(self) -> Mapping[str, str]:
-        return {k: v for k, v in self.chain.properties.items() if not k.startswith("pulsar.")}
+        return {k: v for k, v in self.log.properties.items() if not k.startswith("pulsar.")}
 
     async def set_properties(self, properties: Mapping[str, str]) -> None:
-        kept = {k: v for k, v in self.chain.properties.items() if k.startswith("pulsar.")}
-        await self.chain.set_properties({**kept, **properties})
+        kept = {k: v for k, v in self.log.properties.items() if k.startswith("pulsar.")}
+        await self.log.set_properties({**kept, **properties})
 
     def stats(self, **options: bool) -> dict[str, Any]:
         return persistent_stats(self, **options)
@@ -310,14 +373,14 @@ class PersistentTopic(Topic):
         return self.compactor.status()
 
     async def trim(self) -> None:
-        await self.chain.trim()
+        await self.log.trim()
 
     async def truncate(self) -> None:
         """Acknowledge everything everywhere, then let go of every ledger but the current one."""
         for subscription in list(self.subscriptions.values()):
             await subscription.skip_all()
-        await self.chain.roll()
-        await self.chain.trim()
+        await self.log.roll()
+        await self.log.trim()
 
     # ------------------------------------------------------------------ policies
 
@@ -329,7 +392,7 @@ class PersistentTopic(Topic):
 
     def _apply_limits(self) -> None:
         self.is_choosy = self.policy.is_choosy(self.service.config.maxMessageSize)
-        self.chain.policy = plan_chain(self.policy)
+        self.log.policy = plan_log(self.policy)
         self.publish_limiter = self._make_limiter(self.policy.publish_rate)
         self.dispatch_limiter = self._make_limiter(self.policy.dispatch_rate)
         for subscription in self.subscriptions.values():
@@ -345,7 +408,7 @@ class PersistentTopic(Topic):
                     self.dedup = await Deduplicator.open(self)
                 else:
                     self.dedup = None
-                    await self.chain.delete_cursor(DEDUP_CURSOR)
+                    await self.log.cursors.delete(DEDUP_CURSOR)
         finally:
             self._is_switching = False
 
@@ -368,13 +431,13 @@ class PersistentTopic(Topic):
         await self.compactor.close()
         if self.dedup is not None:
             await self.dedup.close()
-        await self.chain.close()
+        await self.log.close()
 
     async def delete(self) -> None:
         await self._send_clients_away()
         await self.compactor.close()
         await self.compactor.delete()
-        await self.chain.delete()
+        await self.log.delete()
 
     async def _send_clients_away(self, *, tell: bool = True) -> None:
         self.closed = True

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from magnetar.errors import BrokerError, fault_of
+from magnetar.errors import BrokerError, TopicTerminated, fault_of
+from magnetar.ledger.log import Log
+from magnetar.model.position import Position
+from magnetar.runtime.log import Log as Logger
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import encode_command, send_error
 from magnetar.wire.receipt import ReceiptWriter
@@ -17,6 +19,9 @@ from magnetar.wire.run import SendRun
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
     from magnetar.broker.topic import Topic
+
+
+_log = Logger(__name__)
 
 
 class AccessMode(IntEnum):
@@ -29,6 +34,25 @@ class AccessMode(IntEnum):
     def label(self) -> str:
         """The spelling of the stats."""
         return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+class _Reply:
+    """An answer in the queue of the log: there is nothing to store."""
+
+    __slots__ = ("_data", "_send")
+    entries: tuple[bytes, ...] = ()
+    counts: tuple[int, ...] = ()
+    size = 0
+
+    def __init__(self, send: Callable[[bytes], None], data: bytes) -> None:
+        self._send = send
+        self._data = data
+
+    def on_durable(self, first: Position) -> None:
+        self._send(self._data)
+
+    def on_refused(self, error: BrokerError) -> None:
+        self._send(self._data)
 
 
 @dataclass(eq=False, slots=True)
@@ -52,68 +76,69 @@ class Producer:
     closed: bool = False
     failed: bool = False
     receipts: ReceiptWriter = field(init=False)
-    _pending: deque[SendRun] = field(default_factory=deque)
-    """Runs on their way to the disk, or already answered but queued behind one that is."""
+    _pending: int = 0
+    """Answers that stand in the queue of the log."""
 
     def __post_init__(self) -> None:
         self.receipts = ReceiptWriter(self.id)
 
     @property
     def is_idle(self) -> bool:
+        """Whether everything it sent is answered."""
         return not self._pending
 
-    @property
-    def last_run(self) -> SendRun | None:
-        """What was sent last, if it is not answered."""
-        return self._pending[-1] if self._pending else None
-
     # One receipt per SEND, in the order of the SENDs: a client closes the connection on any other
-    # order.
+    # order. The log answers in order, so an answer that is known at once goes through its queue.
 
-    def expect(self, run: SendRun, size: int) -> None:
-        """Note that a run is on its way, with so many bytes."""
-        run.size, run.reply = size, None
-        self._pending.append(run)
-        self.connection.unsynced_bytes += size
+    def append(self, run: SendRun, log: Log) -> None:
+        """Store a run; it is answered when it is durable."""
+        run.reply_to = self
+        self._pending += 1
+        self.connection.count_unsynced(run.size)
+        log.flights.append(run)
 
-    def expect_more(self, run: SendRun, more: SendRun, size: int) -> None:
-        """Note that more goes the way of a run that waits."""
-        run.join(more)
-        run.size += size
-        self.connection.unsynced_bytes += size
+    def on_durable(self, run: SendRun, first: Position) -> None:
+        dedup = self.topic.dedup
+        if dedup is not None:
+            last = Position(first.ledger_id, first.entry_id + len(run) - 1)
+            dedup.on_persisted(self.name, run, last)
+        self.connection.count_unsynced(-run.size)
+        self._on_answer(self.receipts.encode(run.sequences, run.highests, *first))
 
-    def answer(self, run: SendRun, reply: bytes) -> None:
-        """Give the receipts of a run; they leave once everything before them has left."""
-        run.reply = reply
-        waiting, connection = self._pending, self.connection
-        while waiting:
-            first = waiting[0]
-            if first.reply is None:
-                return
-            waiting.popleft()
-            connection.unsynced_bytes -= first.size
-            if connection.is_held_back:
-                connection.let_go()
-            if first.reply:
-                connection.send(first.reply)
-        self.topic.on_producer_idle(self)
+    def on_refused(self, run: SendRun, error: BrokerError) -> None:
+        if self.topic.dedup is not None:
+            self.topic.dedup.on_failed(self.name)
+        _log.warning("publish failed", topic=self.topic.name.full, reason=error.sentence)
+        self.connection.count_unsynced(-run.size)
+        self._on_answer(self._encode_refusal(run, error))
+        if not isinstance(error, TopicTerminated):
+            self.fail()
 
-    def answer_at_once(self, run: SendRun, reply: bytes) -> None:
-        """Nothing of it is on its way; earlier runs may be."""
-        self.expect(run, 0)
-        self.answer(run, reply)
+    def answer_at_once(self, reply: bytes) -> None:
+        """Answer what is not stored, behind what is on its way."""
+        self._pending += 1
+        if self._pending == 1:
+            self._on_answer(reply)
+        else:
+            assert self.topic.log is not None, "the others are on their way to it"
+            self.topic.log.flights.follow(_Reply(self._on_answer, reply))
 
-    def refuse(self, run: SendRun, refusal: BrokerError, *, is_expected: bool = False) -> None:
-        """Answer every SEND of a run with the same error."""
+    def refuse(self, run: SendRun, refusal: BrokerError) -> None:
+        """Answer every SEND of a run that is not stored with the same error."""
+        self.answer_at_once(self._encode_refusal(run, refusal))
+
+    def _encode_refusal(self, run: SendRun, refusal: BrokerError) -> bytes:
         code = fault_of(refusal).code
-        reply = b"".join(
+        return b"".join(
             encode_command(send_error(self.id, max(sequence, highest), code, refusal.sentence))
             for sequence, highest in zip(run.sequences, run.highests, strict=True)
         )
-        if is_expected:
-            self.answer(run, reply)
-        else:
-            self.answer_at_once(run, reply)
+
+    def _on_answer(self, reply: bytes) -> None:
+        self.connection.send(reply)
+        self._pending -= 1
+        if not self._pending:
+            self.topic.on_producer_idle(self)
 
     def fail(self) -> None:
         """A write failed. Nothing more is taken, so that the client sends everything again from

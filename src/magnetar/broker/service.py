@@ -12,7 +12,6 @@ from magnetar import __version__
 from magnetar.broker.authentication import make_authenticator
 from magnetar.broker.authorization import Authorization
 from magnetar.broker.ceiling import Ceiling
-from magnetar.broker.chain import open_chain
 from magnetar.broker.change import Change
 from magnetar.broker.connection import Connection
 from magnetar.broker.heartbeat import HEARTBEAT_TENANT
@@ -28,6 +27,7 @@ from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.stored_configuration import StoredConfiguration
 from magnetar.broker.sweep import NamedLedgers
+from magnetar.broker.topic_log import open_log
 from magnetar.broker.topic_tree import TopicTree
 from magnetar.broker.topiclist import TopicLists
 from magnetar.broker.topicpolicy.contract import PolicyHost
@@ -57,7 +57,7 @@ from magnetar.runtime.log import Log
 from magnetar.runtime.task import TaskScope
 from magnetar.runtime.watchdog import Watchdog
 
-log = Log(__name__)
+_log = Log(__name__)
 
 AnyTopic = PersistentTopic | NonPersistentTopic
 
@@ -100,6 +100,8 @@ class Service:
         self.tasks = TaskScope("broker")
         self.topics: dict[str, AnyTopic] = {}
         self.connections: set[Connection] = set()
+        self.unsynced_bytes = 0
+        """What all connections have on its way to the disk."""
         self.topic_lists = TopicLists(self.tasks, clock)
         self.idle_waiters: dict[Producer, asyncio.Future[None]] = {}
         self.closing = False
@@ -199,8 +201,8 @@ class Service:
                     raise TopicNotFound(f"Topic {name} not found")
                 await self._check_creation(name)
             birth = cursors if is_new else None
-            chain = await open_chain(self, name, policy, owner, birth=birth)
-            topic = await PersistentTopic.open(self, name, policy, chain)
+            log = await open_log(self, name, policy, owner, birth=birth)
+            topic = await PersistentTopic.open(self, name, policy, log)
             if properties:
                 await topic.set_properties(properties)
         topic.on_policies_changed(self.policies.in_force.get(name))  # there may be others by now
@@ -330,7 +332,9 @@ class Service:
                 try:
                     await self.unload_topic(topic.name)
                 except BrokerError as failure:
-                    log.error("topic did not close", topic=topic.name.full, reason=failure.sentence)
+                    _log.error(
+                        "topic did not close", topic=topic.name.full, reason=failure.sentence
+                    )
 
     def _drop(self, topic: AnyTopic) -> None:
         name = topic.name
@@ -357,7 +361,7 @@ class Service:
         named = NamedLedgers(self.tree, self.schemas, self.ledgers)
         found = await remove_orphans(self.ledgers, suspects, named.has, term=self.owner.term)
         if found.removed:
-            log.info("removed ledgers that nothing names", count=len(found.removed))
+            _log.info("removed ledgers that nothing names", count=len(found.removed))
 
     # ------------------------------------------------------------------ changes
 
@@ -393,6 +397,8 @@ class Service:
                 try:
                     await topic.close()
                 except BrokerError as failure:
-                    log.error("topic did not close", topic=topic.name.full, reason=failure.sentence)
+                    _log.error(
+                        "topic did not close", topic=topic.name.full, reason=failure.sentence
+                    )
 
         await asyncio.gather(*(close_one(topic) for topic in list(self.topics.values())))

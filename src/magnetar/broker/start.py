@@ -24,6 +24,6 @@ async def find_start(topic: PersistentTopic, request: CommandSubscribe) -> Posit
         return EARLIEST
     if position.ledger_id == LATEST.ledger_id:
         return LATEST
-    if position > topic.chain.last_position:
+    if position > topic.log.sequence.last_position:
         return initial
     return position

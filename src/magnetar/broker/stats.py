@@ -58,7 +58,7 @@ def persistent_stats(
     stats["bytesOutCounter"] += topic.removed_rate_out.bytes
     stats["msgOutCounter"] += topic.removed_rate_out.count
     stats |= {
-        "storageSize": topic.chain.total_bytes,
+        "storageSize": topic.log.sequence.total_bytes,
         "backlogSize": largest_backlog_bytes(topic),
         "backlogQuotaLimitSize": topic.policy.backlog_size.limit,
         "backlogQuotaLimitTime": topic.policy.backlog_age.limit,

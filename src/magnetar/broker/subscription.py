@@ -243,11 +243,13 @@ class Subscription:
 
     def on_end_reached(self) -> None:
         """Nothing is left to read. On a terminated topic with no backlog, say so once."""
-        chain, dispatcher = self.topic.chain, self.dispatcher
-        if chain.terminated is None:
+        log, dispatcher = self.topic.log, self.dispatcher
+        if log.terminated is None:
             return
         if self.cursor.backlog:
-            is_delivered = dispatcher is not None and dispatcher.read_position > chain.last_position
+            is_delivered = (
+                dispatcher is not None and dispatcher.read_position > log.sequence.last_position
+            )
             if is_delivered and not self._has_sought_abandoned:
                 self._has_sought_abandoned = True
                 self.topic.service.tasks.start(self._acknowledge_abandoned(), name="abandoned")
@@ -260,7 +262,7 @@ class Subscription:
 
     async def _acknowledge_abandoned(self) -> None:
         try:
-            abandoned = await read_abandoned(self.topic.chain, self.cursor)
+            abandoned = await read_abandoned(self.topic.log, self.cursor)
         except BrokerError as failure:
             self._has_sought_abandoned = False  # the next acknowledgement tries again
             _log.warning(
@@ -307,10 +309,13 @@ class Subscription:
             self.topic.service.scalable.on_cursor_moved(self)
 
     def _valid(self, target: Position) -> Position:
-        chain = self.topic.chain
+        log = self.topic.log
         if target.ledger_id >= LATEST.ledger_id:
-            return chain.next_position(chain.last_position)
-        return min(max(target, chain.first_position), chain.next_position(chain.last_position))
+            return log.sequence.end_position
+        return min(
+            max(target, log.sequence.first_position),
+            log.sequence.end_position,
+        )
 
     async def reset_to_time(self, timestamp_ms: int) -> None:
         await self.seek(await self.topic.position_at(timestamp_ms))
@@ -319,10 +324,10 @@ class Subscription:
         self, position: Position, *, excluded: bool = False, batch_index: int = -1
     ) -> None:
         if excluded and EARLIEST < position < LATEST:
-            position = self.topic.chain.next_position(position)
+            position = self.topic.log.sequence.next_position(position)
         remaining = None
         if batch_index > 0:
-            run = await self.topic.chain.read(position, 1, 1)
+            run = await self.topic.log.reader.read(position, 1, 1)
             if run is not None and (run.ledger_id, run.first) == position:
                 remaining = full_ack_set(run.counts[0]) >> batch_index << batch_index
         await self.seek(position, remaining=remaining)
@@ -330,10 +335,10 @@ class Subscription:
     async def skip(self, count: int) -> None:
         """Acknowledge the next `count` entries of the backlog."""
         target = self.cursor.position_after(min(count, self.backlog))
-        await self._acknowledge_through(self.topic.chain.previous_position(target))
+        await self._acknowledge_through(self.topic.log.sequence.previous_position(target))
 
     async def skip_all(self) -> None:
-        await self._acknowledge_through(self.topic.chain.last_position)
+        await self._acknowledge_through(self.topic.log.sequence.last_position)
 
     async def _acknowledge_through(self, position: Position) -> int:
         before = self.cursor.backlog
@@ -342,7 +347,7 @@ class Subscription:
             self.dispatcher.release_through(position)
         if self.dispatcher is not None:
             if self.dispatcher.read_position <= position:
-                self.dispatcher.read_position = self.topic.chain.next_position(position)
+                self.dispatcher.read_position = self.topic.log.sequence.next_position(position)
             self.dispatcher.wake()
         await self.cursor.flush()
         self.on_end_reached()
@@ -357,12 +362,14 @@ class Subscription:
     async def _expire_before(self, limit_ms: int) -> int:
         if not self.backlog:
             return 0
-        first_young = await self.topic.chain.find_first(
+        first_young = await self.topic.log.reader.find_first(
             lambda entry: published_ms(entry) > limit_ms
         )
-        chain = self.topic.chain
+        log = self.topic.log
         last_old = (
-            chain.last_position if first_young is None else chain.previous_position(first_young)
+            log.sequence.last_position
+            if first_young is None
+            else log.sequence.previous_position(first_young)
         )
         if last_old <= self.cursor.mark_delete:
             return 0
@@ -371,8 +378,8 @@ class Subscription:
         return expired
 
     async def expire_to(self, position: Position, *, excluded: bool = False) -> None:
-        target = self.topic.chain.previous_position(position) if excluded else position
-        if target > self.topic.chain.last_position:
+        target = self.topic.log.sequence.previous_position(position) if excluded else position
+        if target > self.topic.log.sequence.last_position:
             raise NotAllowed(f"Invalid position {position}: it is past the end of the topic")
         self.last_expire_ms = self.topic.service.clock.now_ms()
         self.expire_rate.add(await self._acknowledge_through(target), 0)
@@ -380,7 +387,7 @@ class Subscription:
     async def peek(self, number: int) -> tuple[Position, bytes]:
         """The nth unacknowledged entry, counted from 1."""
         position, seen = self.cursor.first_unacked(), 0
-        while (run := await self.topic.chain.read(position, 100, 1 << 20)) is not None:
+        while (run := await self.topic.log.reader.read(position, 100, 1 << 20)) is not None:
             for index, entry in enumerate(run.data):
                 if not self.cursor.is_acknowledged(run.ledger_id, run.first + index):
                     seen += 1

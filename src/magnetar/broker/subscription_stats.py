@@ -118,7 +118,7 @@ def backlog_bytes(subscription: Subscription) -> int:
     if not subscription.backlog:
         return 0
     cursor = subscription.cursor
-    return subscription.topic.chain.bytes_between(cursor.first_unacked(), LATEST)
+    return subscription.topic.log.sequence.bytes_between(cursor.first_unacked(), LATEST)
 
 
 def earliest_publish_ms(subscription: Subscription) -> int:
@@ -128,7 +128,7 @@ def earliest_publish_ms(subscription: Subscription) -> int:
     """
     if not subscription.backlog:
         return _UNKNOWN_TIME
-    run = subscription.topic.chain.read_cached(subscription.cursor.first_unacked(), 1, 1)
+    run = subscription.topic.log.reader.read_cached(subscription.cursor.first_unacked(), 1, 1)
     if run is not None:
         try:
             return publish_time_of(run.data[0])
@@ -139,7 +139,7 @@ def earliest_publish_ms(subscription: Subscription) -> int:
 
 def _published_per_entry(subscription: Subscription) -> int:
     """Messages to an entry, over what was published since the topic was loaded."""
-    entries = subscription.topic.chain.entries_added
+    entries = subscription.topic.log.entries_added
     return round(subscription.topic.rate_in.count / entries) if entries else 1
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from magnetar.broker.access import ProducerSet
@@ -22,6 +21,7 @@ from magnetar.errors import (
     ResourceBusy,
     TopicFenced,
 )
+from magnetar.ledger.log import Log
 from magnetar.model.name import TopicName
 from magnetar.model.policy import RateLimit
 from magnetar.rules.policy import EffectivePolicy
@@ -31,6 +31,7 @@ from magnetar.wire.run import SendRun
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
+    from magnetar.broker.dedup import Deduplicator
     from magnetar.broker.service import Service
 
 
@@ -51,7 +52,12 @@ class Topic(ABC):
         self.admission = Admission()
 
     producers: ProducerSet
-    publish: Callable[[Producer, SendRun], None]
+    log: Log | None = None
+    dedup: Deduplicator | None = None
+
+    @abstractmethod
+    def publish(self, producer: Producer, run: SendRun) -> None:
+        """Take a run of a producer, and answer it."""
 
     async def add_producer(self, producer: Producer) -> asyncio.Future[None] | None:
         """Let a producer in; a future means it waits for its turn."""

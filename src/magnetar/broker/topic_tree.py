@@ -14,21 +14,21 @@ from typing import Final
 
 from msgspec import Struct
 
-from magnetar.broker.chain_record import MetadataChainRecords
+from magnetar.broker.log_record import MetadataLogRecords
 from magnetar.broker.resource import Namespaces, policies_path
 from magnetar.errors import BucketsDiffer, RecordNotEmpty, RecordNotFound, VersionConflict
 from magnetar.metadata.path import child_of
 from magnetar.metadata.store import ABSENT, ANY_VERSION, MetadataStore
-from magnetar.model.chain_path import (
-    CHAINS,
+from magnetar.model.document import decode_document, encode_document
+from magnetar.model.log_path import (
+    LOGS,
     bucket_of,
     bucket_paths,
-    chain_path,
     domain_path,
     is_bucket,
+    log_path,
     node_of,
 )
-from magnetar.model.document import decode_document, encode_document
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
 
 _DOMAINS: Final = (TopicDomain.PERSISTENT, TopicDomain.SEGMENT)
@@ -79,21 +79,21 @@ class TopicTree:
             return
         value = encode_document(BucketCount(numberOfTopicBuckets=buckets))
         try:
-            await self._store.put(f"{CHAINS}/{namespace}", value, expect=ABSENT)
+            await self._store.put(f"{LOGS}/{namespace}", value, expect=ABSENT)
         except VersionConflict:
             await self.buckets(namespace)  # somebody was quicker, hopefully with the same number
 
     async def _load_kept(self, namespace: NamespaceName) -> int | None:
-        record = await self._store.get(f"{CHAINS}/{namespace}")
+        record = await self._store.get(f"{LOGS}/{namespace}")
         if record is None or not record.value:
             return None
         return decode_document(record.value, BucketCount).numberOfTopicBuckets
 
     async def path_of(self, name: TopicName) -> str:
-        return chain_path(name, await self.buckets(name.namespace))
+        return log_path(name, await self.buckets(name.namespace))
 
-    async def records(self, name: TopicName) -> MetadataChainRecords:
-        return MetadataChainRecords(self._store, await self.path_of(name))
+    async def records(self, name: TopicName) -> MetadataLogRecords:
+        return MetadataLogRecords(self._store, await self.path_of(name))
 
     async def exists(self, name: TopicName) -> bool:
         return await self._store.exists(await self.path_of(name))
@@ -156,7 +156,7 @@ class TopicTree:
         try:
             for domain in _DOMAINS:
                 await self._clear(domain_path(namespace, domain), domain)
-            await self._remove(f"{CHAINS}/{namespace}")
+            await self._remove(f"{LOGS}/{namespace}")
         except RecordNotEmpty:
             return False
         self._agreed.pop(namespace, None)

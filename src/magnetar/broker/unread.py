@@ -7,7 +7,7 @@ from typing import Protocol
 from magnetar.model.limit import Limits
 from magnetar.runtime.log import Log
 
-log = Log(__name__)
+_log = Log(__name__)
 
 
 class Reader(Protocol):
@@ -58,7 +58,7 @@ class UnreadBytes:
 
     def _close(self, connection: Reader, most: int) -> None:
         self.forget(connection)
-        log.warning(
+        _log.warning(
             "connection closed",
             address=connection.address,
             reason=f"the peer does not read: {connection.unread_bytes} bytes wait; at most {most}"

@@ -32,7 +32,7 @@ from magnetar.wire.entry import publish_time_of
 if TYPE_CHECKING:
     from magnetar.broker.service import AnyTopic, Service
 
-log = Log(__name__)
+_log = Log(__name__)
 
 _RATE_INTERVAL_S: Final = 5
 _INACTIVE_LOOK_S: Final = 1
@@ -79,10 +79,10 @@ class Upkeep:
                     await body(topic)
                 except MagnetarError as failure:
                     reason = str(failure)
-                    log.warning("upkeep failed", work=work, topic=topic.name.full, reason=reason)
+                    _log.warning("upkeep failed", work=work, topic=topic.name.full, reason=reason)
                 # A fault in one topic, whatever it is, must not keep the others from their upkeep.
                 except Exception as fault:
-                    log.error("upkeep failed", error=fault, work=work, topic=topic.name.full)
+                    _log.error("upkeep failed", error=fault, work=work, topic=topic.name.full)
             if count % _TURN_TOPICS == 0:
                 await yield_to_loop()
 
@@ -108,8 +108,8 @@ class Upkeep:
                 await topic.dedup.snapshot_if_due(self._service.clock.monotonic())
             if topic.quota_refusal is not None:
                 await self._check_quota(topic)  # producers that wait come back soon after it clears
-            if topic.chain.is_open and topic.chain.is_trimmable:
-                await topic.chain.trim()
+            if topic.log.is_open and topic.log.is_trimmable:
+                await topic.log.trim()
 
     # ------------------------------------------------------------------ backlog quotas
 
@@ -142,7 +142,7 @@ class Upkeep:
                 assert_never(decision)
 
     async def _evict(self, topic: PersistentTopic, kept_bytes: int) -> None:
-        parts = topic.chain.ledgers
+        parts = topic.log.sequence.describe()
         kept = plan_eviction([Stretch(p.ledger_id, p.entries, p.size) for p in parts], kept_bytes)
         if kept is None:
             return
@@ -150,7 +150,7 @@ class Upkeep:
             if subscription.cursor.first_unacked() < kept:
                 await subscription.expire_to(kept, excluded=True)
                 name = subscription.name
-                log.info("backlog evicted", topic=topic.name.full, subscription=name, to=str(kept))
+                _log.info("backlog evicted", topic=topic.name.full, subscription=name, to=str(kept))
 
     async def _oldest_age_ms(self, topic: PersistentTopic) -> int | None:
         """The age of the oldest unacknowledged message; notes each subscription's on the way."""
@@ -187,9 +187,9 @@ class Upkeep:
         await self._visit_persistent(self._trim, "retention")
 
     async def _trim(self, topic: PersistentTopic) -> None:
-        if topic.chain.is_open:
-            await topic.chain.roll_if_due()
-        await topic.chain.trim()
+        if topic.log.is_open:
+            await topic.log.roll_if_due()
+        await topic.log.trim()
 
     # ------------------------------------------------------------------ compaction
 
@@ -201,8 +201,8 @@ class Upkeep:
         threshold = topic.policy.compaction_threshold
         if threshold <= 0 or topic.compaction_status()["status"] == "RUNNING":
             return
-        cursor = await topic.chain.open_cursor(COMPACTION_CURSOR, start=EARLIEST)
-        if topic.chain.bytes_between(cursor.first_unacked(), LATEST) > threshold:
+        cursor = await topic.log.cursors.open(COMPACTION_CURSOR, start=EARLIEST)
+        if topic.log.sequence.bytes_between(cursor.first_unacked(), LATEST) > threshold:
             await topic.start_compaction()
 
     # ------------------------------------------------------------------ what nobody uses
@@ -224,7 +224,7 @@ class Upkeep:
             if use is Use.UNUSED:
                 name = subscription.name
                 await topic.delete_subscription(name)
-                log.info("unused subscription deleted", topic=topic.name.full, subscription=name)
+                _log.info("unused subscription deleted", topic=topic.name.full, subscription=name)
 
     async def _delete_inactive_when_due(self) -> None:
         now = self._service.clock.monotonic()
@@ -242,13 +242,13 @@ class Upkeep:
         if isinstance(topic, PersistentTopic) and topic.successor is not None:
             return  # it is one now
         now_ms = self._service.clock.now_ms()
-        chain = topic.chain if isinstance(topic, PersistentTopic) else None
+        log = topic.log if isinstance(topic, PersistentTopic) else None
         use = decide_topic_use(
             topic.policy.inactive_topic,
             has_clients=topic.has_clients() or topic.producers.waiting_count > 0,
             subscriptions=len(topic.subscriptions),
             has_backlog=_has_backlog(topic),
-            has_entries=chain is not None and chain.total_entries > 0,
+            has_entries=log is not None and log.sequence.total_entries > 0,
             idle_ms=now_ms - topic.last_active_ms,
             retention_ms=topic.policy.retention_ms,
         )
@@ -267,7 +267,7 @@ class Upkeep:
             await self._service.delete_topic(topic.name)  # with the subscriptions, all caught up
         except ResourceBusy:
             return  # somebody came in the last moment
-        log.info("inactive topic deleted", topic=topic.name.full)
+        _log.info("inactive topic deleted", topic=topic.name.full)
         if not topic.name.is_partition:
             await self._service.policies.delete(topic.name)
         config = self._service.config
@@ -284,7 +284,7 @@ class Upkeep:
                 return
         await self._service.resources.partitioned.delete(name)
         await self._service.policies.delete(name)
-        log.info("inactive partitioned topic deleted", topic=name.full)
+        _log.info("inactive partitioned topic deleted", topic=name.full)
 
 
 def _durable(topic: PersistentTopic) -> list[Subscription]:
@@ -299,8 +299,8 @@ def _has_backlog(topic: AnyTopic) -> bool:
 
 async def _publish_time_at(topic: PersistentTopic, position: Position) -> int | None:
     """When the first entry at or after `position` was published; None when it does not say."""
-    chain = topic.chain
-    run = chain.read_cached(position, 1, 1) or await chain.read(position, 1, 1)
+    log = topic.log
+    run = log.reader.read_cached(position, 1, 1) or await log.reader.read(position, 1, 1)
     if run is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Cursors that a chain is made with: all of them stand at its start, and its own record says so.
+"""Cursors that a log is made with: all of them stand at its start, and its own record says so.
 
 A cursor gets a record of its own with its first write, and that one counts from then on. To delete
 a cursor is to take its name off the list first: without either record it was never there.
@@ -16,7 +16,7 @@ _KEY: Final = "pulsar.magnetar.cursors"
 
 
 def format_born(names: Iterable[str]) -> dict[str, str]:
-    """The property of a chain that names the cursors; nothing for none."""
+    """The property of a log that names the cursors; nothing for none."""
     ordered = sorted(names)
     return {_KEY: json.dumps(ordered)} if ordered else {}
 
@@ -30,7 +30,7 @@ def parse_born(properties: Mapping[str, str]) -> tuple[str, ...]:
     except ValueError:
         names = None
     if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-        raise RecordUnreadable(f"The cursors that a chain was made with are {text!r}")
+        raise RecordUnreadable(f"The cursors that a log was made with are {text!r}")
     return tuple(names)
 
 

@@ -1,7 +1,7 @@
-"""One budget of memory for the entries of all chains.
+"""One budget of memory for the entries of all logs.
 
-A chain's newest entries lie in chunks of parallel lists (data, counts), so that reading is slicing.
-Chunks are evicted oldest first across all chains. What a cold read brought beyond its need is kept
+A log's newest entries lie in chunks of parallel lists (data, counts), so that reading is slicing.
+Chunks are evicted oldest first across all logs. What a cold read brought beyond its need is kept
 in chunks too, but those compete among themselves for a quarter of the budget: one reader far behind
 does not push out what the others are about to read.
 """
@@ -85,7 +85,7 @@ class EntryCache:
 
 
 class CacheView:
-    """The part of the cache that belongs to one chain."""
+    """The part of the cache that belongs to one log."""
 
     __slots__ = ("_cache", "_chunks", "_keys", "_tail", "is_enabled")
 

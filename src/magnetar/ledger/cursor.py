@@ -1,4 +1,4 @@
-"""A cursor: how far one subscription has come in a chain."""
+"""A cursor: how far one subscription has come in a log."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Cursor:
         return self._acks.covers(ledger_id, entry_id)
 
     def first_unacked(self) -> Position:
-        """The first entry not acknowledged, or the end of the chain."""
+        """The first entry not acknowledged, or the end of the log."""
         return self._sequence.next_position(self._acks.mark)
 
     def unacked_in(self, run: EntryRun) -> Sequence[int]:
@@ -208,7 +208,7 @@ class Cursor:
         self._on_gone(self)
 
     def forget(self, ledger_ids: Collection[int]) -> None:
-        """The chain no longer has these ledgers."""
+        """The log no longer has these ledgers."""
         self._acks.forget(ledger_ids)
 
     def _soil(self) -> None:

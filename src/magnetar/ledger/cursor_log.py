@@ -10,9 +10,10 @@ ledger. Recovery takes the last entry of the ledger, else the record.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final, Protocol
 
 from magnetar.errors import (
     BrokerError,
@@ -20,13 +21,12 @@ from magnetar.errors import (
     LedgerNotFound,
     LedgerSealed,
     RecordNotFound,
-    StoreUnavailable,
     TopicFenced,
     VersionConflict,
 )
 from magnetar.ledger.belonging import check_belongs
 from magnetar.ledger.disposal import Disposal
-from magnetar.ledger.info import ChainPolicy, ChainRecords, CursorInfo
+from magnetar.ledger.info import CursorInfo, LogPolicy, LogRecords
 from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.store import LedgerStore, LedgerWriter
 from magnetar.ledger.versioned import VersionedRecord
@@ -41,21 +41,37 @@ _RETRY_S: Final = 1.0
 _log = Log(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class CursorHome:
-    """What the cursors of a chain share."""
+class CursorHome(Protocol):
+    """What cursors need of their log."""
 
-    chain: str
-    store: LedgerStore
-    disposal: Disposal
-    records: ChainRecords
-    term: Term
-    scope: TaskScope
-    clock: Clock
-    pace: CursorPace
-    policy: Callable[[], ChainPolicy]
-    confirm: Callable[[], Awaitable[None]]
-    """Returns when the chain is still ours, and surely so; raises TopicFenced otherwise."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def store(self) -> LedgerStore: ...
+    @property
+    def disposal(self) -> Disposal: ...
+    @property
+    def records(self) -> LogRecords: ...
+    @property
+    def term(self) -> Term: ...
+    @property
+    def scope(self) -> TaskScope: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def pace(self) -> CursorPace: ...
+    @property
+    def policy(self) -> LogPolicy: ...
+    @property
+    def properties(self) -> Mapping[str, str]: ...
+
+    async def set_properties(self, properties: Mapping[str, str]) -> None: ...
+
+    def check_owned(self) -> None:
+        """Raise TopicFenced when the log was closed or taken over."""
+
+    async def confirm(self) -> None:
+        """Return when the log is still ours, and surely so; raise TopicFenced otherwise."""
 
 
 async def load_cursor(home: CursorHome, name: str, record: CursorInfo) -> CursorInfo:
@@ -69,18 +85,18 @@ async def load_cursor(home: CursorHome, name: str, record: CursorInfo) -> Cursor
         return record
     ledger = LedgerId(record.ledger_id)
     try:
-        check_belongs(await home.store.describe(ledger), chain=home.chain, cursor=name)
+        check_belongs(await home.store.describe(ledger), chain=home.name, cursor=name)
         await home.store.recover(ledger, term=home.term)
         state = await read_cursor(home.store, home.records, record)
     except (LedgerNotFound, LedgerCorrupt) as error:
-        _log.error("cursor ledger unreadable", error=error, chain=home.chain, cursor=name)
+        _log.error("cursor ledger unreadable", error=error, log=home.name, cursor=name)
         return record
     return replace(
         state, ledger_id=record.ledger_id, cursor_properties=dict(record.cursor_properties)
     )
 
 
-async def read_cursor(store: LedgerStore, records: ChainRecords, record: CursorInfo) -> CursorInfo:
+async def read_cursor(store: LedgerStore, records: LogRecords, record: CursorInfo) -> CursorInfo:
     """The last durable state: that of the cursor's ledger when it has one with anything in it."""
     if record.ledger_id < 0:
         return record
@@ -108,13 +124,13 @@ class CursorLog:
         self._name = name
         self._snapshot = snapshot
         self._loop = asyncio.get_running_loop()
-        self._record = VersionedRecord(self._load_record, self._store_record, version)
+        store = partial(home.records.store_cursor, name)
+        self._record = VersionedRecord(self._load_record, store, home.disposal, version)
         self.ledger_id = ledger_id
         self.last_entry = -1  # of the ledger, as far as this process wrote it
         self.dirty = False
         self._writer: LedgerWriter | None = None
         self._ledger_bytes = 0
-        self._held: list[LedgerId] = []  # the record may name them; not after the next one
         self._size = 0
         self._written_at = float("-inf")
         self._timer: Timer | None = None
@@ -144,7 +160,7 @@ class CursorLog:
         if not self.dirty and not self._busy:
             return
         if self._closed:
-            raise TopicFenced(f"cursor {self._name} of {self._home.chain} is closed")
+            raise TopicFenced(f"cursor {self._name} of {self._home.name} is closed")
         if self._lost is not None:
             raise self._lost
         answer: asyncio.Future[None] = self._loop.create_future()
@@ -216,7 +232,7 @@ class CursorLog:
         """Write with the next commit of the store, or when the time for one of its own has come: a
         rate that the operator chose holds for the latter.
         """
-        rate = self._home.policy().cursor_writes_per_s
+        rate = self._home.policy.cursor_writes_per_s
         place_s = self._home.pace.reserve(self._size)
         self._set_timer(place_s if rate <= 0 else max(place_s, 1 / rate))
         if self._home.pace.may_join(place_s):
@@ -269,7 +285,7 @@ class CursorLog:
         except BrokerError as error:
             _log.warning(
                 "cursor not written",
-                chain=self._home.chain,
+                log=self._home.name,
                 cursor=self._name,
                 reason=f"{type(error).__name__}: {error.sentence}",
             )
@@ -282,22 +298,15 @@ class CursorLog:
         home = self._home
         writer = await home.store.create(
             term=home.term,
-            properties={"chain": home.chain, "cursor": self._name},
+            properties={"chain": home.name, "cursor": self._name},
             deletion_intended=True,
         )
         info = self._take()
         data = home.records.encode_cursor(info)
         self._note_size(len(data))
-        try:
+        with self._record.naming(writer.id):
             await asyncio.gather(self._append(writer, data), self._announce())
             await self._put_record(replace(info, ledger_id=writer.id, ranges=(), batches={}))
-        except StoreUnavailable:
-            # The record may name the new ledger by now: it can go only after another was written.
-            self._held.append(writer.id)
-            raise
-        except BrokerError:
-            self._home.disposal.add(writer.id)
-            raise
         home.store.cancel_deletion([writer.id])
         self._retire_ledger()
         self._writer = writer
@@ -326,9 +335,6 @@ class CursorLog:
             await self._record.store(info)
         except VersionConflict as conflict:
             await self._retake(info, conflict)
-        for ledger in self._held:
-            self._home.disposal.add(ledger)
-        self._held.clear()
 
     async def _retake(self, info: CursorInfo, conflict: VersionConflict) -> None:
         """Somebody else wrote the record: a former owner with its last breath, or a new one."""
@@ -348,9 +354,6 @@ class CursorLog:
 
     async def _load_record(self) -> tuple[CursorInfo, int] | None:
         return (await self._home.records.load_cursors()).get(self._name)
-
-    async def _store_record(self, info: CursorInfo, expect: int) -> int:
-        return await self._home.records.store_cursor(self._name, info, expect=expect)
 
     # Ledgers that are no longer needed
 
@@ -440,7 +443,7 @@ class CursorLog:
         self._written_at = self._home.pace.now()
 
     def _is_worn(self) -> bool:
-        policy = self._home.policy()
+        policy = self._home.policy
         return (
             self.last_entry + 1 >= policy.cursor_entries_max
             or self._ledger_bytes >= policy.cursor_bytes_max

@@ -14,17 +14,17 @@ _log = Log(__name__)
 
 
 class Disposal:
-    """Deletes the ledgers of one chain after sealing, for a store may take appends to a deleted
+    """Deletes the ledgers of one log after sealing, for a store may take appends to a deleted
     ledger otherwise. What fails is tried again.
 
     A ledger with entries is announced before its record drops it: the intent tells a crash between
     the two from lost metadata.
     """
 
-    def __init__(self, store: LedgerStore, term: Term, chain: str) -> None:
+    def __init__(self, store: LedgerStore, term: Term, log_name: str) -> None:
         self._store = store
         self._term = term
-        self._chain = chain
+        self._log_name = log_name
         self._doomed: list[LedgerId] = []
 
     async def announce(self, ledger_ids: Iterable[int]) -> None:
@@ -53,8 +53,8 @@ class Disposal:
             info = await self._store.describe(ledger)
         except LedgerNotFound:
             return False
-        if not belongs(info, chain=self._chain):
-            _log.error("ledger of another chain, left alone", ledger=ledger, chain=self._chain)
+        if not belongs(info, chain=self._log_name):
+            _log.error("ledger of another log, left alone", ledger=ledger, log=self._log_name)
             return False
         return True
 

@@ -1,4 +1,4 @@
-"""What a chain and its cursors keep outside of their ledgers, and where it is kept."""
+"""What a log and its cursors keep outside of their ledgers, and where it is kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MIB: Final = 2**20
 
 @dataclass(frozen=True, slots=True)
 class LedgerPart:
-    """One ledger of a chain.
+    """One ledger of a log.
 
     `created_ms` is the moment it was sealed, as stored records count it; 0 while it may still grow,
     and then `entries` and `size` of a stored record say nothing.
@@ -27,7 +27,7 @@ class LedgerPart:
 
 
 @dataclass(frozen=True, slots=True)
-class ChainInfo:
+class LogInfo:
     ledgers: tuple[LedgerPart, ...] = ()
     terminated: Position | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -51,8 +51,8 @@ class CursorInfo:
     cursor_properties: Mapping[str, str] = field(default_factory=dict)
 
 
-class ChainState(Enum):
-    """Under the names that Pulsar's tools show. Only an open chain takes entries."""
+class LogState(Enum):
+    """Under the names that Pulsar's tools show. Only an open log takes entries."""
 
     OPEN = "LedgerOpened"
     TERMINATED = "Terminated"
@@ -60,14 +60,14 @@ class ChainState(Enum):
     CLOSED = "Closed"
 
 
-class ChainRecords(Protocol):
-    """The records of one chain. A version is what the store gave for the last write; -1 means
+class LogRecords(Protocol):
+    """The records of one log. A version is what the store gave for the last write; -1 means
     "create".
     """
 
-    async def load(self) -> tuple[ChainInfo, int] | None: ...
+    async def load(self) -> tuple[LogInfo, int] | None: ...
 
-    async def store(self, info: ChainInfo, *, expect: int) -> int:
+    async def store(self, info: LogInfo, *, expect: int) -> int:
         """Return the new version. Raise VersionConflict when the stored one is not `expect`."""
 
     async def remove(self) -> None: ...
@@ -87,8 +87,8 @@ class ChainRecords(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ChainPolicy:
-    """How a chain rolls and keeps. A limit of -1 is infinite; a `roll_max_ms` of 0 never rolls for
+class LogPolicy:
+    """How a log rolls and keeps. A limit of -1 is infinite; a `roll_max_ms` of 0 never rolls for
     age alone.
     """
 

@@ -1,46 +1,41 @@
-"""Taking a chain over: what must be true before its new owner serves it."""
+"""Taking a log over: what must be true before its new owner serves it."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
 from magnetar.errors import LedgerNotFound, TopicFenced, VersionConflict
 from magnetar.ledger.belonging import check_belongs
 from magnetar.ledger.birth import format_born
-from magnetar.ledger.cursor import Cursor
-from magnetar.ledger.cursor_log import CursorHome, load_cursor
 from magnetar.ledger.disposal import Disposal
-from magnetar.ledger.info import ChainInfo, ChainRecords, CursorInfo, LedgerPart
-from magnetar.ledger.sequence import LedgerSequence
+from magnetar.ledger.info import LedgerPart, LogInfo, LogRecords
 from magnetar.ledger.store import LedgerStore
-from magnetar.model.position import EARLIEST, LedgerId, Term
+from magnetar.model.position import LedgerId, Term
 from magnetar.runtime.clock import Clock
 
 _ATTEMPTS: Final = 5
-_TOGETHER: Final = 256
 
 
 async def open_record(
     name: str,
     store: LedgerStore,
-    records: ChainRecords,
+    records: LogRecords,
     disposal: Disposal,
     *,
     clock: Clock,
     term: Term,
     claim: bool,
     birth: Collection[str] | None = None,
-) -> tuple[ChainInfo, int, bool]:
+) -> tuple[LogInfo, int, bool]:
     """Load or create the record; fence and seal what is open in it and write that down. The last
-    value says that nothing of the chain was there before.
+    value says that nothing of the log was there before.
 
     A former owner that is still alive may write the record in between; then its news are taken in
-    and fenced too. `birth` names the cursors of a chain that was seen to be absent.
+    and fenced too. `birth` names the cursors of a log that was seen to be absent.
     """
-    new = ChainInfo(properties=format_born(birth or ()))
+    new = LogInfo(properties=format_born(birth or ()))
     for attempt in range(_ATTEMPTS):
         is_new = birth is not None and attempt == 0
         loaded = None if is_new else await records.load()
@@ -60,9 +55,9 @@ async def open_record(
 
 
 async def _seal_ledgers(
-    name: str, info: ChainInfo, store: LedgerStore, *, clock: Clock, term: Term
-) -> tuple[ChainInfo, list[int]]:
-    """Raise LedgerCorrupt when the record names a ledger of another chain."""
+    name: str, info: LogInfo, store: LedgerStore, *, clock: Clock, term: Term
+) -> tuple[LogInfo, list[int]]:
+    """Raise LedgerCorrupt when the record names a ledger of another log."""
     parts = []
     emptied = []
     for part in sorted(info.ledgers, key=lambda part: part.ledger_id):
@@ -79,30 +74,3 @@ async def _seal_ledgers(
         else:
             parts.append(LedgerPart(part.ledger_id, sealed.last + 1, sealed.length, clock.now_ms()))
     return replace(info, ledgers=tuple(parts)), emptied
-
-
-async def restore_cursors(
-    home: CursorHome,
-    sequence: LedgerSequence,
-    on_gone: Callable[[Cursor], None],
-    born: Collection[str],
-    *,
-    is_new: bool,
-) -> list[Cursor]:
-    """Those with a record, and those that the chain was `born` with."""
-    found = {} if is_new else await home.records.load_cursors()
-    records = list(found.items())
-    start = CursorInfo(ledger_id=-1, mark_delete=sequence.mark_before(EARLIEST))
-    cursors = [
-        Cursor(name, sequence, start, on_gone=on_gone, home=home)
-        for name in born
-        if name not in found
-    ]
-    for first in range(0, len(records), _TOGETHER):
-        batch = records[first : first + _TOGETHER]
-        states = await asyncio.gather(*(load_cursor(home, name, info) for name, (info, _) in batch))
-        for (name, (_, version)), state in zip(batch, states, strict=True):
-            cursors.append(
-                Cursor(name, sequence, state, on_gone=on_gone, home=home, version=version)
-            )
-    return cursors

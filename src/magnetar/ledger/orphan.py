@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from magnetar.errors import BrokerError, LedgerCorrupt, LedgerFenced, LedgerNotFound
-from magnetar.ledger.info import ChainRecords
+from magnetar.ledger.info import LogRecords
 from magnetar.ledger.store import LedgerInfo, LedgerStore
 from magnetar.model.position import LedgerId, Term
 from magnetar.runtime.log import Log
@@ -37,8 +37,8 @@ def describe_owner(info: LedgerInfo) -> str:
     return next((info.properties[key] for key in keys if key in info.properties), "nobody known")
 
 
-async def load_references(records: ChainRecords) -> frozenset[int]:
-    """Every ledger that the records of one chain name, those of its cursors included."""
+async def load_references(records: LogRecords) -> frozenset[int]:
+    """Every ledger that the records of one log name, those of its cursors included."""
     loaded = await records.load()
     named = {part.ledger_id for part in loaded[0].ledgers} if loaded is not None else set()
     named.update(info.ledger_id for info, _ in (await records.load_cursors()).values())
@@ -55,7 +55,7 @@ async def remove_orphans(
     """Delete the garbage among the suspects, and report what is not named and no garbage.
 
     `is_named` says whether the owner's records name a ledger; None when the owner is not known. The
-    suspects are what the only owner of the store found before it opened a chain: a ledger that is
+    suspects are what the only owner of the store found before it opened a log: a ledger that is
     just being made is not named yet, so it must not be among them. Ledgers made by others are left
     alone. A ledger that is named after all loses the intent to delete it.
     """

@@ -1,4 +1,4 @@
-"""Reading a chain: from memory where possible, else from the store and a little ahead."""
+"""Reading a log: from memory where possible, else from the store and a little ahead."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AHEAD_ENTRIES: Final = 1000
 _AHEAD_BYTES: Final = 4 * 1024 * 1024
 
 
-class ChainReader:
+class LogReader:
     def __init__(
         self,
         sequence: LedgerSequence,
@@ -39,7 +39,14 @@ class ChainReader:
         """Start no more reads."""
         self._closed = True
 
+    def is_readable(self, position: Position) -> bool:
+        """Whether a durable entry at or after `position` exists."""
+        return self._sequence.ceiling(position) is not None
+
     def read_cached(self, start: Position, entries_max: int, bytes_max: int) -> EntryRun | None:
+        """Durable entries from `start` on if they are in memory; None: not in memory, or nothing
+        there yet.
+        """
         ledger_id, entry_id = start
         part = self._sequence.by_id.get(ledger_id)
         if part is None or not 0 <= entry_id < part.entries:
@@ -50,6 +57,9 @@ class ChainReader:
         return self._cache.get(ledger_id, entry_id, entries_max, bytes_max)
 
     async def read(self, start: Position, entries_max: int, bytes_max: int) -> EntryRun | None:
+        """Durable entries of one ledger, from the first at or after `start`; None: nothing there
+        yet.
+        """
         while True:
             first = self._sequence.ceiling(start)
             if first is None:
@@ -69,7 +79,7 @@ class ChainReader:
             return EntryRun(run.ledger_id, run.first, data[:], counts[:])
 
     async def find_first(self, predicate: Callable[[bytes], bool]) -> Position | None:
-        """Binary search: the entries for which `predicate` holds must be the last ones."""
+        """The first entry for which `predicate` holds, if it holds for all entries after it too."""
         sequence = self._sequence
         low, high = sequence.end - sequence.total_entries, sequence.end
         end = high
@@ -105,7 +115,7 @@ class ChainReader:
     async def _load_shared(self, first: Position, entries_max: int, bytes_max: int) -> EntryRun:
         """Readers that ask for the same place at the same time share one read."""
         if self._closed:
-            raise TopicFenced(f"the chain was closed before {first} was read")
+            raise TopicFenced(f"the log was closed before {first} was read")
         loading = self._loading.get(first)
         if loading is None:
             loading = asyncio.get_running_loop().create_future()

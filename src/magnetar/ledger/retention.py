@@ -1,17 +1,17 @@
-"""Which ledgers a chain may let go."""
+"""Which ledgers a log may let go."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from magnetar.ledger.info import ChainPolicy
+from magnetar.ledger.info import LogPolicy
 from magnetar.ledger.sequence import Part
 
 
-def plan_trim(passed: Sequence[Part], total_bytes: int, policy: ChainPolicy, *, now_ms: int) -> int:
+def plan_trim(passed: Sequence[Part], total_bytes: int, policy: LogPolicy, *, now_ms: int) -> int:
     """How many of `passed`, sealed ledgers that every cursor has left behind, oldest first, can go.
 
-    A ledger goes when it is older than the retention time, or when the chain keeps its retention
+    A ledger goes when it is older than the retention time, or when the log keeps its retention
     size without it.
     """
     kept_bytes = total_bytes

@@ -1,6 +1,6 @@
-"""The ledgers of a chain in order, and arithmetic on the positions in them.
+"""The ledgers of a log in order, and arithmetic on the positions in them.
 
-Every entry has an ordinal: how many entries stood before it since the chain was opened. Ordinals
+Every entry has an ordinal: how many entries stood before it since the log was opened. Ordinals
 turn distances between positions into subtractions, across ledgers and without walking them;
 trimming the front leaves them as they are.
 """
@@ -83,6 +83,14 @@ class LedgerSequence:
     def total_entries(self) -> int:
         return self.end - self.parts[0].base if self.parts else 0
 
+    @property
+    def total_bytes(self) -> int:
+        return sum(part.size for part in self.parts)
+
+    def describe(self) -> tuple[LedgerPart, ...]:
+        """Every ledger, the open one with what is durable so far."""
+        return tuple(part.describe() for part in self.parts)
+
     def ordinal(self, position: Position) -> int:
         """How many entries stand before `position`, which need not exist."""
         ledger_id, entry_id = position
@@ -92,7 +100,11 @@ class LedgerSequence:
         index = bisect_left(self._ids, ledger_id)
         return self.parts[index].base if index < len(self.parts) else self.end
 
-    def size_between(self, first: Position, end: Position) -> int:
+    def entries_between(self, first: Position, end: Position) -> int:
+        """The number of entries from `first` on and before `end`."""
+        return max(0, self.ordinal(end) - self.ordinal(first))
+
+    def bytes_between(self, first: Position, end: Position) -> int:
         """Bytes of the entries from `first` on and before `end`; part of a ledger counts in
         proportion.
         """
@@ -115,6 +127,10 @@ class LedgerSequence:
             return self.first_position
         part = self.parts[index]
         return Position(part.ledger_id, ordinal - part.base)
+
+    def position_after(self, position: Position, entries: int) -> Position:
+        """Where a reader at `position` stands after this many entries, at most at the end."""
+        return self.position_at(self.ordinal(position) + entries)
 
     # Ends
 
@@ -170,11 +186,13 @@ class LedgerSequence:
         return Position(self.parts[0].ledger_id, -1)
 
     def next_position(self, position: Position) -> Position:
+        """The next entry after `position`; behind the last one: where the next would stand."""
         return (
             self.ceiling(Position(position.ledger_id, position.entry_id + 1)) or self.end_position
         )
 
     def previous_position(self, position: Position) -> Position:
+        """The last entry before `position`, or the place before the first."""
         return self.floor(Position(position.ledger_id, position.entry_id - 1))
 
     def mark_before(self, start: Position) -> Position:

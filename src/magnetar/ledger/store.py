@@ -59,11 +59,6 @@ class LedgerWriter(Protocol):
         the caller does not know it.
         """
 
-    def extend(self, entries: Sequence[bytes], size: int) -> bool:
-        """Add entries to the run appended last, if that has not left for the disk yet: what its
-        `done` hears is true for them too. Say whether they were added.
-        """
-
     async def seal(self) -> LedgerInfo:
         """Wait for what was queued, then close the ledger for good. Sealing twice is the same as
         once.
@@ -116,9 +111,14 @@ class LedgerStore(Protocol):
     async def ledgers(self) -> tuple[LedgerId, ...]:
         """All that exist, ascending."""
 
+    def commit_soon(self, write: Callable[[], None]) -> None:
+        """Have a commit leave, and call `write` once just before it does: what it appends is part
+        of that commit.
+        """
+
     def join(self, write: Callable[[], None]) -> None:
-        """Call `write` once, before the next commit leaves: what it appends is part of that commit.
-        It is not called as long as there is nothing to commit.
+        """The same, but with a commit that others ask for: it is not called as long as there is
+        nothing to commit.
         """
 
     @property

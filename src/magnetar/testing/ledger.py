@@ -34,6 +34,7 @@ class FaultyWriter:
     def append(self, entries: Sequence[bytes], done: Appended, size: int = -1) -> EntryId:
         if self._dead or self._store.killed:
             raise LedgerSealed(f"ledger {self.id} has failed")
+        self._store.appends += 1
         first = EntryId(self._next)
         if self._error is None:
             self._error = self._store.take_fault()
@@ -46,13 +47,6 @@ class FaultyWriter:
         self._next += len(entries)
         return first
 
-    def extend(self, entries: Sequence[bytes], size: int) -> bool:
-        is_well = not (self._dead or self._store.killed or self._error)
-        if not is_well or not self._inner.extend(entries, size):
-            return False
-        self._next += len(entries)
-        return True
-
     async def seal(self) -> LedgerInfo:
         self._dead = True
         self._store.check_alive()
@@ -61,7 +55,7 @@ class FaultyWriter:
     def _refuse(self, error: BrokerError) -> None:
         self._dead = True
         for done in self._refused:
-            done(error)
+            self._store.pass_on(done, error)
 
 
 class FaultyLedgerStore:
@@ -75,7 +69,9 @@ class FaultyLedgerStore:
         self._reading.set()
         self._read_fault: BrokerError | None = None
         self._killed = False
+        self._unanswered: list[tuple[Appended, BrokerError | None]] | None = None
         self.reads = 0
+        self.appends = 0
 
     def fail_next(self, error: BrokerError) -> None:
         """The next append, to whatever ledger, fails with `error`, and its ledger with it."""
@@ -90,6 +86,15 @@ class FaultyLedgerStore:
 
     def release_creates(self) -> None:
         self._gate.set()
+
+    def hold_answers(self) -> None:
+        """Keep the answers to appends until `release_answers`."""
+        self._unanswered = []
+
+    def release_answers(self) -> None:
+        held, self._unanswered = self._unanswered or [], None
+        for done, error in held:
+            self.pass_on(done, error)
 
     def hold_reads(self) -> None:
         """Make `read` wait until `release_reads`."""
@@ -111,7 +116,9 @@ class FaultyLedgerStore:
         return self._killed
 
     def pass_on(self, done: Appended, error: BrokerError | None) -> None:
-        if not self._killed:
+        if self._unanswered is not None:
+            self._unanswered.append((done, error))
+        elif not self._killed:
             done(error)
 
     def take_fault(self) -> BrokerError | None:
@@ -159,6 +166,9 @@ class FaultyLedgerStore:
 
     async def ledgers(self) -> tuple[LedgerId, ...]:
         return await self._inner.ledgers()
+
+    def commit_soon(self, write: Callable[[], None]) -> None:
+        self._inner.commit_soon(lambda: None if self._killed else write())
 
     def join(self, write: Callable[[], None]) -> None:
         self._inner.join(lambda: None if self._killed else write())

@@ -11,11 +11,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from crc32c import crc32c
 
-from magnetar.errors import ProtocolViolation
+from magnetar.errors import BrokerError, ProtocolViolation
+from magnetar.model.position import Position
 from magnetar.wire.command import CommandSend, decode_command
 from magnetar.wire.varint import WHOLE, encode_varint, read_varint
 
@@ -33,12 +34,19 @@ _PRODUCER_TAG, _SEQUENCE_TAG, _COUNT_TAG, _HIGHEST_TAG = 0x08, 0x10, 0x18, 0x30
 _ENTRY_BYTES_MIN: Final = 4
 
 
+class Sender(Protocol):
+    """Where the answer to a run goes."""
+
+    def on_durable(self, run: SendRun, first: Position) -> None: ...
+    def on_refused(self, run: SendRun, error: BrokerError) -> None: ...
+
+
 class SendRun:
-    """Consecutive SENDs of one producer, as parallel lists.
+    """Consecutive SENDs of one producer, as parallel lists: one object from the socket to the
+    receipts.
 
     `command` is set when the run is one frame that asks for more than the usual fields; `corrupt`
-    when it is one frame whose checksum does not match. Whoever takes the run notes in it the bytes
-    that are on their way, and what is to be answered once that is known.
+    when it is one frame whose checksum does not match.
     """
 
     __slots__ = (
@@ -49,13 +57,14 @@ class SendRun:
         "highests",
         "most",
         "producer_id",
-        "reply",
+        "reply_to",
         "sequences",
         "size",
     )
 
     size: int
-    reply: bytes | None
+    """The sum of the entries' lengths; set with `reply_to`, by the owner of the producer."""
+    reply_to: Sender
 
     def __init__(self, producer_id: int) -> None:
         self.producer_id = producer_id
@@ -77,13 +86,6 @@ class SendRun:
         self.counts.append(count)
         self.entries.append(entry)
 
-    def join(self, more: SendRun) -> None:
-        """Let what was sent next be a part of this run."""
-        self.sequences += more.sequences
-        self.highests += more.highests
-        self.counts += more.counts
-        self.entries += more.entries
-
     def select(self, indexes: Sequence[int]) -> SendRun:
         """The same run with only the entries at `indexes`."""
         chosen = SendRun(self.producer_id)
@@ -91,8 +93,15 @@ class SendRun:
         chosen.highests = [self.highests[i] for i in indexes]
         chosen.counts = [self.counts[i] for i in indexes]
         chosen.entries = [self.entries[i] for i in indexes]
+        chosen.most = max(chosen.counts)
         chosen.command = self.command
         return chosen
+
+    def on_durable(self, first: Position) -> None:
+        self.reply_to.on_durable(self, first)
+
+    def on_refused(self, error: BrokerError) -> None:
+        self.reply_to.on_refused(self, error)
 
 
 Item: TypeAlias = SendRun | bytes

@@ -13,7 +13,6 @@ from magnetar.admin.application import Application
 from magnetar.admin.table import make_application
 from magnetar.app.seed import seed_cluster
 from magnetar.broker.administration.web import Administration
-from magnetar.broker.heartbeat import append_entry
 from magnetar.broker.ownership import Owner, SoleOwnership
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import PolicyService
@@ -121,7 +120,7 @@ class Admin:
         assert isinstance(live, PersistentTopic)
         told = {"producer_name": "p", "sequence_id": 0, "publish_time": 1_700_000_000_000}
         entry = encode_entry(MessageMetadata(**{**told, **metadata}), payload)
-        return await append_entry(live.chain, entry)
+        return await live.log.append_entry(entry)
 
 
 @asynccontextmanager

@@ -7,16 +7,16 @@ import pytest
 
 from magnetar.app.directory import holding
 from magnetar.app.doctor import examine_directory, run
-from magnetar.broker.chain_record import MetadataChainRecords
+from magnetar.broker.log_record import MetadataLogRecords
 from magnetar.broker.ownership import take_term
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.topic_tree import BucketCount
 from magnetar.ledger.backends.file.store import open_file_store
-from magnetar.ledger.info import ChainInfo, CursorInfo, LedgerPart
+from magnetar.ledger.info import CursorInfo, LedgerPart, LogInfo
 from magnetar.metadata.backends.sqlite import SqliteStore
 from magnetar.metadata.store import ABSENT, ANY_VERSION
-from magnetar.model.chain_path import CHAINS, chain_path
 from magnetar.model.document import encode_document
+from magnetar.model.log_path import LOGS, log_path
 from magnetar.model.name import parse_topic
 from magnetar.model.position import LedgerId, Position, Term
 from magnetar.model.schema import CompatibilityStrategy, SchemaData, SchemaType
@@ -48,11 +48,11 @@ async def fill(
 
         if buckets > 1:
             kept = encode_document(BucketCount(numberOfTopicBuckets=buckets))
-            await store.put(f"{CHAINS}/{TOPIC.namespace}", kept, expect=ABSENT)
+            await store.put(f"{LOGS}/{TOPIC.namespace}", kept, expect=ABSENT)
         for topic in (TOPIC, SEGMENT):
-            records = MetadataChainRecords(store, chain_path(topic, stored_in or buckets))
+            records = MetadataLogRecords(store, log_path(topic, stored_in or buckets))
             part = LedgerPart(await ledger(topic.domain.value, chain=topic.full), 3, 30, 1)
-            await records.store(ChainInfo((part,), None, {}), expect=ABSENT)
+            await records.store(LogInfo((part,), None, {}), expect=ABSENT)
             cursor = CursorInfo(await ledger("cursor"), Position(0, 0), (), {}, {}, {})
             await records.store_cursor("sub", cursor, expect=ABSENT)
         await ledger("compacted", kind="compacted", topic=TOPIC.full)
@@ -98,8 +98,8 @@ def test_looking_changes_nothing(tmp_path: Path) -> None:
 def test_missing_ledgers_are_faults_named_by_who_counts_on_them(tmp_path: Path) -> None:
     ids = asyncio.run(fill(tmp_path, lose=True))
     faults = examine_directory(tmp_path).faults
-    assert f"{chain_path(TOPIC, 1)}: ledger {ids['persistent']} is missing" in faults
-    assert f"{chain_path(SEGMENT, 1)}/sub: ledger {ids['cursor']} is missing" in faults
+    assert f"{log_path(TOPIC, 1)}: ledger {ids['persistent']} is missing" in faults
+    assert f"{log_path(SEGMENT, 1)}/sub: ledger {ids['cursor']} is missing" in faults
     assert any(fault.startswith("/schemas/shop/eu/orders: ledger ") for fault in faults)
     assert len(faults) == 3
 
@@ -125,14 +125,14 @@ def test_a_ledger_of_another_topic_is_a_fault(tmp_path: Path) -> None:
     async def swap() -> None:
         with holding(tmp_path, CLOCK) as directory:
             store = await SqliteStore.open(directory.metadata_file, clock=CLOCK)
-            records = MetadataChainRecords(store, chain_path(TOPIC, 1))
+            records = MetadataLogRecords(store, log_path(TOPIC, 1))
             part = LedgerPart(ids["segment"], 3, 30, 1)
-            await records.store(ChainInfo((part,), None, {}), expect=0)
+            await records.store(LogInfo((part,), None, {}), expect=0)
             await store.close()
 
     asyncio.run(swap())
     faults = examine_directory(tmp_path).faults
-    path = chain_path(TOPIC, 1)
+    path = log_path(TOPIC, 1)
     assert f"{path}: ledger {ids['segment']} was made for {SEGMENT.full}" in faults
     lost = f"ledger {ids['persistent']}, made for {TOPIC.full}, holds 3 entries"
     assert any(fault.startswith(lost) for fault in faults)
@@ -157,14 +157,14 @@ def test_unreadable_records_are_faults(tmp_path: Path) -> None:
         await fill(tmp_path)
         with holding(tmp_path, CLOCK) as directory:
             store = await SqliteStore.open(directory.metadata_file, clock=CLOCK)
-            await store.put(chain_path(TOPIC, 1), b"\xff", expect=ANY_VERSION)
+            await store.put(log_path(TOPIC, 1), b"\xff", expect=ANY_VERSION)
             await store.put("/schemas/shop/eu/orders", b"\xff", expect=ANY_VERSION)
             await store.close()
 
     asyncio.run(spoil())
     faults = examine_directory(tmp_path).faults
     assert [fault.partition(": ")[0] for fault in faults[:2]] == [
-        chain_path(TOPIC, 1),
+        log_path(TOPIC, 1),
         "/schemas/shop/eu/orders",
     ]
     assert all("named by no record" in fault for fault in faults[2:])
@@ -273,5 +273,5 @@ def test_topics_outside_their_bucket_are_a_fault(
     assert examine_directory(tmp_path).faults == [
         f"{path}: {told}"
         for topic in (TOPIC, SEGMENT)
-        for path in (chain_path(topic, stored_in), f"{chain_path(topic, stored_in)}/sub")
+        for path in (log_path(topic, stored_in), f"{log_path(topic, stored_in)}/sub")
     ]

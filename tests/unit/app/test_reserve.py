@@ -11,7 +11,8 @@ import pytest
 from magnetar.app.reserve import LOW_BYTES, RESERVE_BYTES, Reserve
 from magnetar.app.standalone import serving
 from magnetar.errors import BrokerError, StorageFull, TopicNotFound
-from magnetar.ledger.chain import Chain
+from magnetar.ledger.flight import PlainRun
+from magnetar.ledger.log import Log
 from magnetar.model.name import parse_topic
 from magnetar.model.position import EARLIEST, Position
 
@@ -41,7 +42,7 @@ def test_the_reserve_is_given_up_when_nothing_else_is_left_and_taken_again(tmp_p
     assert reserve.trouble is None
 
 
-async def append(chain: Chain, entry: bytes) -> None:
+async def append(log: Log, entry: bytes) -> None:
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def answer(first: Position | None, error: BrokerError | None) -> None:
@@ -50,7 +51,7 @@ async def append(chain: Chain, entry: bytes) -> None:
         else:
             done.set_exception(error)
 
-    chain.append([entry], [1], answer)
+    log.flights.append(PlainRun([entry], [1], answer))
     await done
 
 
@@ -70,8 +71,8 @@ def test_a_broker_starts_on_a_full_disk_serves_reads_and_lets_topics_be_deleted(
     async def fill() -> None:
         async with serving(data=tmp_path / "data", port=0, web_port=0) as server:
             topic: Any = await server.service.load_topic(TOPIC, create=True)
-            await topic.chain.open_cursor("keeper", start=EARLIEST)
-            await append(topic.chain, b"kept")
+            await topic.log.cursors.open("keeper", start=EARLIEST)
+            await append(topic.log, b"kept")
             assert await asyncio.to_thread(ask_ready, server.web_port) == (200, b"ok")
 
     async def body() -> None:
@@ -83,11 +84,11 @@ def test_a_broker_starts_on_a_full_disk_serves_reads_and_lets_topics_be_deleted(
             assert status == 503
             assert "the disk of" in json.loads(text)["reason"]
             topic: Any = await server.service.load_topic(TOPIC)
-            run = await topic.chain.read(EARLIEST, 9, 999)
+            run = await topic.log.reader.read(EARLIEST, 9, 999)
             assert run is not None
             assert run.data == [b"kept"]
             with pytest.raises(StorageFull, match="is full"):
-                await append(topic.chain, b"refused")
+                await append(topic.log, b"refused")
             await server.service.delete_topic(TOPIC, force=True)
             with pytest.raises(TopicNotFound):
                 await server.service.load_topic(TOPIC)

@@ -17,7 +17,7 @@ from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.service import Service
 from magnetar.ledger.backends.memory import MemoryLedgerStore
-from magnetar.ledger.chain import EntryCache
+from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.model.name import NamespaceName, parse_topic

@@ -222,7 +222,7 @@ def test_one_that_waits_may_neither_send_nor_count_as_created() -> None:
         two.send_entry(MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"early")
         assert two.is_cut_off
         topic = await place.topic(TOPIC)
-        assert topic.chain.total_entries == 0 and topic.producers.waiting_count == 0
+        assert topic.log.sequence.total_entries == 0 and topic.producers.waiting_count == 0
 
     run(body)
 

@@ -51,9 +51,9 @@ async def read_compacted(
 async def trim_all(place: Place) -> None:
     """Let go of the log as far as it is compacted."""
     topic = await place.topic(TOPIC)
-    await topic.chain.roll()
-    await topic.chain.trim()
-    assert topic.chain.total_entries == 0
+    await topic.log.roll()
+    await topic.log.trim()
+    assert topic.log.sequence.total_entries == 0
 
 
 def pairs(client: Client, consumer_id: int) -> list[str]:
@@ -180,7 +180,7 @@ def test_the_view_and_the_last_message_survive_a_reload() -> None:
         client = await fill(place, "a=1", "b=1", "a=2")
         await compact(place)
         topic = await place.topic(TOPIC)
-        second = topic.chain.last_position
+        second = topic.log.sequence.last_position
         await trim_all(place)
         await place.service.unload_topic(topic.name)
         await read_compacted(client, 1)
@@ -232,7 +232,7 @@ def test_one_compaction_at_a_time_and_a_failed_one_leaves_no_ledger() -> None:
         place.ledgers.fail_next(StorageFailed("full"))
         await until(lambda: topic.compaction_status()["status"] == "ERROR")
         left = set(await place.ledgers.ledgers()) - set(before)
-        cursor = topic.chain.cursors["__compaction"]
+        cursor = topic.log.cursors["__compaction"]
         assert left <= {cursor.ledger_id}
         await compact(place)
 

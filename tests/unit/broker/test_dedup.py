@@ -87,7 +87,7 @@ def test_a_message_sent_again_is_answered_but_not_stored() -> None:
         assert await client.publish("a", sequence=5) == NOWHERE
         assert await client.publish("older", sequence=3) == NOWHERE
         assert await client.publish("b", sequence=6) != NOWHERE
-        assert (await place.topic(TOPIC)).chain.total_entries == 2
+        assert (await place.topic(TOPIC)).log.sequence.total_entries == 2
 
     run(body, **ON)
 
@@ -112,7 +112,9 @@ def test_a_message_that_may_be_on_its_way_to_the_disk_is_neither() -> None:
         _, dedup = await dedup_of(place)
         assert dedup.judge("p", send_run(1, 2)) == [Verdict.ACCEPT, Verdict.ACCEPT]
         assert dedup.judge("p", send_run(2, 3)) == [Verdict.UNKNOWN, Verdict.ACCEPT]
-        dedup.on_persisted("p", send_run(1, 2), (await place.topic(TOPIC)).chain.last_position)
+        dedup.on_persisted(
+            "p", send_run(1, 2), (await place.topic(TOPIC)).log.sequence.last_position
+        )
         assert dedup.judge("p", send_run(2, 3)) == [Verdict.DUPLICATE, Verdict.UNKNOWN]
 
     run(body, **ON)
@@ -166,15 +168,15 @@ def test_only_the_last_chunk_of_a_message_counts_and_a_marker_never() -> None:
         first, last = special(4, is_chunk=True, chunk=0), special(4, is_chunk=True, chunk=1)
         for _ in range(2):
             assert dedup.judge("p", first) == [Verdict.ACCEPT]
-            dedup.on_persisted("p", first, topic.chain.last_position)
+            dedup.on_persisted("p", first, topic.log.sequence.last_position)
         assert dedup.last_sequence("p") == -1
         assert dedup.judge("p", last) == [Verdict.ACCEPT]
-        dedup.on_persisted("p", last, topic.chain.last_position)
+        dedup.on_persisted("p", last, topic.log.sequence.last_position)
         assert dedup.last_sequence("p") == 4
         assert dedup.judge("p", last) == [Verdict.DUPLICATE]
         marker = special(99, marker=True)
         assert dedup.judge("p", marker) == [Verdict.ACCEPT]
-        dedup.on_persisted("p", marker, topic.chain.last_position)
+        dedup.on_persisted("p", marker, topic.log.sequence.last_position)
         assert dedup.last_sequence("p") == 4
 
     run(body, **ON)
@@ -213,7 +215,7 @@ def test_a_failed_write_of_one_name_does_not_open_the_door_for_repeats_of_anothe
         dedup.on_failed("p")
         assert dedup.judge("q", send_run(5)) == [Verdict.UNKNOWN]
         assert dedup.judge("p", send_run(5)) == [Verdict.ACCEPT]
-        dedup.on_persisted("q", send_run(5), topic.chain.last_position)
+        dedup.on_persisted("q", send_run(5), topic.log.sequence.last_position)
         dedup.on_failed("q")
         assert dedup.judge("q", send_run(5)) == [Verdict.DUPLICATE]
 
@@ -242,7 +244,7 @@ def test_a_snapshot_lets_old_ledgers_go_and_a_replay_finds_the_rest() -> None:
         topic = await place.topic(TOPIC)
         for sequence in range(7):
             await client.publish("x", sequence=sequence)
-        cursor = topic.chain.cursors[DEDUP_CURSOR]
+        cursor = topic.log.cursors[DEDUP_CURSOR]
         await until(lambda: cursor.backlog < 7)
         assert cursor.properties["p"] >= 6 - cursor.backlog
         reopened = await Deduplicator.open(topic)
@@ -261,7 +263,7 @@ def test_names_that_fell_silent_are_dropped_in_time() -> None:
         for sequence in range(4):
             await client.publish("x", sequence=sequence)
         topic, dedup = await dedup_of(place)
-        await until(lambda: topic.chain.cursors[DEDUP_CURSOR].properties == {"p": 2})
+        await until(lambda: topic.log.cursors[DEDUP_CURSOR].properties == {"p": 2})
         assert dedup.last_sequence("old") == -1
 
     run(body, **ON, brokerDeduplicationEntriesInterval=4)
@@ -279,7 +281,7 @@ def test_it_can_be_switched_on_and_off_while_the_topic_is_in_use() -> None:
         await until(lambda: topic.dedup is not None)
         assert await client.publish("x", sequence=3) == NOWHERE
         await set_dedup(place, enabled=False)
-        await until(lambda: DEDUP_CURSOR not in topic.chain.cursors)
+        await until(lambda: DEDUP_CURSOR not in topic.log.cursors)
         assert await client.publish("x", sequence=3) != NOWHERE
         refused = await client.subscribe(TOPIC, DEDUP_CURSOR, EXCLUSIVE, consumer_id=1)
         assert refused.error.error == ServerError.ProducerBusy

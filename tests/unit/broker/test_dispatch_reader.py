@@ -36,9 +36,9 @@ def test_a_reader_starts_where_it_asks_to(start: Position | None, expected: list
     async def body(place: Place) -> None:
         client = await fill(place, 2)
         topic = await place.topic(TOPIC)
-        await topic.chain.roll()
+        await topic.log.roll()
         if start is not None and start.ledger_id == 0:
-            await topic.chain.trim()
+            await topic.log.trim()
         positions = [await client.publish(f"m{index}") for index in range(2, 6)]
         request = CommandSubscribe(
             topic=TOPIC,
@@ -66,7 +66,7 @@ def test_a_reader_leaves_nothing_behind_also_when_it_is_refused() -> None:
         assert clash.error.error == ServerError.NotAllowedError
         await client.close_consumer(1)
         assert "r" not in topic.subscriptions
-        await until(lambda: "r" not in topic.chain.cursors)
+        await until(lambda: "r" not in topic.log.cursors)
         await client.subscribe(TOPIC, "r", EXCLUSIVE, consumer_id=3, durable=False)
         await client.get(3, 2)
 

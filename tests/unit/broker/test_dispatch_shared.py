@@ -291,8 +291,8 @@ def test_an_unreadable_entry_is_skipped_wherever_it_waits() -> None:
     async def body(place: Place) -> None:
         client = await fill(place, 3)
         topic = await place.topic(TOPIC)
-        await topic.chain.roll()
-        gone = LedgerId(topic.chain.ledgers[0].ledger_id)
+        await topic.log.roll()
+        gone = LedgerId(topic.log.sequence.describe()[0].ledger_id)
         await client.publish("after")
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
         got = await client.get(1, 4)
@@ -311,9 +311,9 @@ def test_an_unreadable_entry_holds_the_subscription_unless_it_may_be_skipped() -
     async def body(place: Place) -> None:
         client = await fill(place, 3)
         topic = await place.topic(TOPIC)
-        await topic.create_subscription("s", position=topic.chain.first_position)
-        await topic.chain.roll()
-        await place.ledgers.delete(LedgerId(topic.chain.ledgers[0].ledger_id))
+        await topic.create_subscription("s", position=topic.log.sequence.first_position)
+        await topic.log.roll()
+        await place.ledgers.delete(LedgerId(topic.log.sequence.describe()[0].ledger_id))
         await client.publish("after")
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
         await settle()
@@ -334,7 +334,7 @@ def test_an_entry_of_any_bytes_is_delivered_as_it_is() -> None:
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
         client.send_bytes(b"\xff\xff\xff\xff nonsense")
         await until(lambda: len(client.messages(1)) == 1)
-        assert await topic.position_at(1) == topic.chain.next_position(topic.chain.last_position)
+        assert await topic.position_at(1) == topic.log.sequence.end_position
         place.clock.pass_s(10)
         assert await topic.subscriptions["s"].expire(5) == 1
         await topic.last_message_id()

@@ -123,7 +123,7 @@ def test_what_was_accepted_is_noted_after_the_interval_of_the_topic(run: Run) ->
         upkeep = Upkeep(place.service)
 
         def noted() -> dict[str, int]:
-            return dict(topic.chain.cursors[DEDUP_CURSOR].properties)
+            return dict(topic.log.cursors[DEDUP_CURSOR].properties)
 
         place.clock.pass_s(59)
         await upkeep.tick()
@@ -138,7 +138,7 @@ def test_what_was_accepted_is_noted_after_the_interval_of_the_topic(run: Run) ->
 def test_the_mark_delete_rate_bounds_how_often_cursors_are_written(run: Run) -> None:
     async def body(place: Place) -> None:
         topic = await place.topic(TOPIC)
-        assert topic.chain.policy.cursor_writes_per_s <= 0
+        assert topic.log.policy.cursor_writes_per_s <= 0
         persistence = PersistencePolicies(
             bookkeeperEnsemble=1,
             bookkeeperWriteQuorum=1,
@@ -146,9 +146,7 @@ def test_the_mark_delete_rate_bounds_how_often_cursors_are_written(run: Run) -> 
             managedLedgerMaxMarkDeleteRate=0.5,
         )
         await set_policy(place, persistence=persistence)
-        assert topic.chain.policy == dataclasses.replace(
-            topic.chain.policy, cursor_writes_per_s=0.5
-        )
+        assert topic.log.policy == dataclasses.replace(topic.log.policy, cursor_writes_per_s=0.5)
 
     run(body)
 

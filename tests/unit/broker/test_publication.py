@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from magnetar.broker.entry import count_safely
 from magnetar.errors import StorageFailed
-from magnetar.ledger.chain import Chain, EntryCache
+from magnetar.ledger.cache import EntryCache
+from magnetar.ledger.log import Log
 from magnetar.model.name import parse_topic
 from magnetar.model.policy import Policies
 from magnetar.model.position import Term
@@ -125,7 +126,7 @@ def test_a_terminated_topic_refuses_what_is_still_sent_to_it() -> None:
         await until(lambda: client.count(BaseCommand.CLOSE_PRODUCER) == 1)
         client.send_entry(metadata(), b"late")  # on its way before the client heard
         await settle()
-        assert not client.is_cut_off and topic.chain.total_entries == 1
+        assert not client.is_cut_off and topic.log.sequence.total_entries == 1
 
     run(body)
 
@@ -136,13 +137,14 @@ def test_what_comes_while_messages_wait_for_the_disk_goes_with_them() -> None:
         await client.produce(TOPIC, producer_id=2)
         topic = await place.topic(TOPIC)
         await client.publish("0")
+        appends = place.ledgers.appends
         for sequence in range(1, 4):
             client.send_entry(metadata(sequence), str(sequence).encode(), sequence=sequence)
-        assert topic.chain.pending_appends == 1
         client.send_entry(metadata(0), b"other", producer_id=2)
         client.send_entry(metadata(4), b"4", sequence=4)  # not before what the other sent
-        assert topic.chain.pending_appends == 3
+        assert topic.log.flights.runs == 5
         await until(lambda: client.count(BaseCommand.SEND_RECEIPT) == 6)
+        assert place.ledgers.appends == appends + 1
         receipts = [each.send_receipt for each in client.received(BaseCommand.SEND_RECEIPT)]
         places = {
             (each.producer_id, each.sequence_id): each.message_id.entryId for each in receipts
@@ -206,7 +208,7 @@ def test_a_producer_whose_connection_is_lost_with_writes_under_way_is_gone() -> 
         client.leave()
         topic = await place.topic(TOPIC)
         assert len(topic.producers) == 0
-        await until(lambda: topic.chain.total_entries == 1)
+        await until(lambda: topic.log.sequence.total_entries == 1)
 
     run(body)
 
@@ -226,11 +228,11 @@ def test_a_topic_that_was_taken_over_sends_its_clients_to_look_for_it() -> None:
         await client.publish("before")
         await client.subscribe(TOPIC, "s", EXCLUSIVE, consumer_id=1)
         topic = await place.topic(TOPIC)
-        await Chain.open(
+        await Log.open(
             topic.name.full,
             place.ledgers,
             await place.service.tree.records(topic.name),
-            topic.chain.policy,
+            topic.log.policy,
             clock=place.clock,
             term=Term(2),
             count_messages=count_safely,

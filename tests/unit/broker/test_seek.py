@@ -159,7 +159,7 @@ def test_a_reader_that_does_not_come_back_from_a_seek_is_forgotten() -> None:
         place.clock.pass_s(200)
         topic.tick(place.clock.monotonic())
         assert "r" not in topic.subscriptions
-        await until(lambda: "r" not in topic.chain.cursors)
+        await until(lambda: "r" not in topic.log.cursors)
 
     run(body)
 
@@ -268,7 +268,7 @@ def test_an_unsubscribed_name_begins_anew_also_when_it_is_taken_at_once() -> Non
         await until(lambda: client.count(BaseCommand.SUCCESS) == 2)
         await other.get(1, 6)
         topic = await place.topic(TOPIC)
-        assert topic.chain.cursors["s"] is topic.subscriptions["s"].cursor
+        assert topic.log.cursors["s"] is topic.subscriptions["s"].cursor
 
     run(body)
 
@@ -312,7 +312,7 @@ def test_the_last_message_of_an_empty_a_filled_and_a_trimmed_topic() -> None:
         client.ack_through(1, batch)
         topic = await place.topic(TOPIC)
         await topic.truncate()
-        assert topic.chain.total_entries == 0
+        assert topic.log.sequence.total_entries == 0
         assert await last() == (nowhere, nowhere, -1)
         assert (await last_id(client, 7)).error.error == ServerError.MetadataError
 

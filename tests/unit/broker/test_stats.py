@@ -142,7 +142,7 @@ def test_the_numbers_are_those_of_what_was_published_delivered_and_acknowledged(
     async def body(place: Place) -> None:
         peer = await fill(place)
         topic = await place.topic(TOPIC)
-        ledger_id = topic.chain.last_position.ledger_id
+        ledger_id = topic.log.sequence.last_position.ledger_id
         place.clock.pass_s(3)
         for entry_id in (0, 1, 4):
             peer.ack(1, (ledger_id, entry_id))
@@ -366,7 +366,7 @@ def test_internal_stats_tell_positions_as_the_cursor_has_them() -> None:
     async def body(place: Place) -> None:
         peer = await fill(place)
         topic = await place.topic(TOPIC)
-        ledger_id = topic.chain.last_position.ledger_id
+        ledger_id = topic.log.sequence.last_position.ledger_id
         for entry_id in (0, 1, 4, 6, 7):
             peer.ack(1, (ledger_id, entry_id))
         stats = topic.internal_stats()
@@ -425,9 +425,9 @@ def test_a_backlog_over_several_ledgers_is_sized_ledger_by_ledger() -> None:
         topic = await place.topic(TOPIC)
         await topic.create_subscription("slow", position=EARLIEST)
         await peer.send(4, size=10)
-        await topic.chain.roll()
+        await topic.log.roll()
         await peer.send(4, size=1_000)
-        small, large = topic.chain.ledgers
+        small, large = topic.log.sequence.describe()
         slow = topic.subscriptions["slow"]
         assert topic.stats()["subscriptions"]["slow"]["backlogSize"] == small.size + large.size
         slow.cursor.acknowledge_through(Position(small.ledger_id, 1))

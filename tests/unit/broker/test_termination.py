@@ -34,7 +34,7 @@ def test_what_comes_while_a_topic_ends_is_neither_stored_nor_answered() -> None:
         await peer.produce(TOPIC)
         place.ledgers.hold_creates()
         early = asyncio.ensure_future(peer.send(1))
-        await until(lambda: topic.chain.pending_appends > 0)
+        await until(lambda: topic.log.flights.runs > 0)
         ending = asyncio.ensure_future(topic.terminate())
         await until(lambda: topic.termination.is_under_way)
         late = asyncio.ensure_future(peer.send(2))
@@ -43,7 +43,7 @@ def test_what_comes_while_a_topic_ends_is_neither_stored_nor_answered() -> None:
         await asyncio.gather(early, ending)
         late.cancel()
         await asyncio.gather(late, return_exceptions=True)
-        assert topic.chain.total_entries == 1
+        assert topic.log.sequence.total_entries == 1
         assert peer.count(BaseCommand.SEND_RECEIPT) == 1
         assert peer.count(BaseCommand.SEND_ERROR) == 0
 
@@ -57,7 +57,7 @@ def test_a_producer_that_comes_while_a_topic_ends_hears_the_outcome() -> None:
         await first.produce(TOPIC)
         place.ledgers.hold_creates()
         sending = asyncio.ensure_future(first.send(1))
-        await until(lambda: topic.chain.pending_appends > 0)
+        await until(lambda: topic.log.flights.runs > 0)
         ending = asyncio.ensure_future(topic.terminate())
         await until(lambda: topic.termination.is_under_way)
         coming = asyncio.ensure_future(second.produce(TOPIC))
@@ -79,7 +79,7 @@ def test_a_producer_that_leaves_without_its_answers_does_not_hold_the_end_up() -
         await peer.produce(TOPIC)
         place.ledgers.hold_creates()
         sending = asyncio.ensure_future(peer.send(1))
-        await until(lambda: topic.chain.pending_appends > 0)
+        await until(lambda: topic.log.flights.runs > 0)
         ending = asyncio.ensure_future(topic.terminate())
         await until(lambda: topic.termination.is_under_way)
         peer.leave()
@@ -87,7 +87,7 @@ def test_a_producer_that_leaves_without_its_answers_does_not_hold_the_end_up() -
         await asyncio.gather(sending, return_exceptions=True)
         place.ledgers.release_creates()
         await ending
-        assert topic.chain.terminated is not None
+        assert topic.log.terminated is not None
 
     run(body)
 

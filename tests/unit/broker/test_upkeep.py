@@ -91,7 +91,7 @@ def test_producers_are_sent_away_and_kept_out_until_the_backlog_is_gone(
 def test_a_backlog_below_its_quota_bothers_nobody() -> None:
     async def body(place: Place) -> None:
         topic, peer = await fill(place)
-        size = topic.chain.total_bytes
+        size = topic.log.sequence.total_bytes
         await set_policies(
             place,
             **quota(
@@ -110,7 +110,7 @@ def test_eviction_by_size_moves_slow_subscriptions_to_nine_tenths_of_the_limit()
         topic, peer = await fill(place)
         fast = await topic.create_subscription("fast", position=EARLIEST)
         await fast.skip(8)
-        size = topic.chain.total_bytes
+        size = topic.log.sequence.total_bytes
         action = BacklogAction.CONSUMER_BACKLOG_EVICTION
         await set_policies(place, **quota(BacklogQuotaType.DESTINATION_STORAGE, action, size // 2))
         await Upkeep(place.service).check_backlog_quotas()
@@ -186,17 +186,17 @@ def test_messages_past_their_time_to_live_expire() -> None:
 def test_ledgers_that_every_subscription_has_passed_go_soon() -> None:
     async def body(place: Place) -> None:
         topic, peer = await fill(place)
-        first = topic.chain.ledgers[0].ledger_id
-        await topic.chain.roll()
+        first = topic.log.sequence.describe()[0].ledger_id
+        await topic.log.roll()
         await peer.send(1)
         upkeep = Upkeep(place.service)
         await upkeep.tick()
         await upkeep.trim()
-        assert topic.chain.ledgers[0].ledger_id == first
+        assert topic.log.sequence.describe()[0].ledger_id == first
         await topic.subscriptions["slow"].skip(10)
         place.clock.pass_s(1)
         await upkeep.tick()
-        assert topic.chain.ledgers[0].ledger_id > first
+        assert topic.log.sequence.describe()[0].ledger_id > first
 
     run(body)
 
@@ -210,7 +210,7 @@ def test_a_ledger_that_is_too_old_is_sealed_and_then_let_go() -> None:
         await upkeep.trim()
         place.clock.pass_s(1)
         await upkeep.trim()
-        assert topic.chain.total_entries == 0
+        assert topic.log.sequence.total_entries == 0
 
     run(body)
 
@@ -219,9 +219,9 @@ def test_retention_keeps_what_was_acknowledged() -> None:
     async def body(place: Place) -> None:
         topic, _ = await fill(place)
         await topic.subscriptions["slow"].skip_all()
-        await topic.chain.roll()
+        await topic.log.roll()
         await Upkeep(place.service).trim()
-        assert topic.chain.total_entries == 10
+        assert topic.log.sequence.total_entries == 10
 
     run(body, defaultRetentionTimeInMinutes=10, defaultRetentionSizeInMB=10)
 
@@ -258,10 +258,10 @@ def test_what_is_not_compacted_yet_is_not_trimmed() -> None:
         upkeep = Upkeep(place.service)
         await upkeep.compact()
         await peer.send(3, keys=lambda index: "key")
-        await topic.chain.roll()
+        await topic.log.roll()
         place.clock.pass_s(1)
         await upkeep.trim()
-        assert topic.chain.total_entries == 3
+        assert topic.log.sequence.total_entries == 3
 
     run(body, brokerServiceCompactionThresholdInBytes=1_000_000)
 
@@ -392,7 +392,7 @@ def test_one_topic_that_fails_does_not_stop_the_round(failure: Exception) -> Non
 
         sound = await place.topic(OTHER)
         topic, _ = await fill(place)
-        broken = Broken(place.service, sound.name, sound.policy, sound.chain)
+        broken = Broken(place.service, sound.name, sound.policy, sound.log)
         place.service.topics[OTHER] = broken
         assert next(iter(place.service.topics.values())) is broken
         place.clock.pass_s(5)

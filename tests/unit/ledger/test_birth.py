@@ -1,4 +1,4 @@
-"""Cursors that a chain is made with: there without a record of their own, and gone for good."""
+"""Cursors that a log is made with: there without a record of their own, and gone for good."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import pytest
 
 from magnetar.errors import RecordUnreadable, StoreUnavailable, TopicFenced
 from magnetar.ledger.birth import format_born, parse_born, without_born
-from magnetar.ledger.chain import Chain
-from tests.unit.ledger.chain_place import Place, append, fill
+from magnetar.ledger.log import Log
+from tests.unit.ledger.log_place import Place, append, fill
 
 NAMES = ("a/1", "b", "ü\n")
 
 
-async def opened(place: Place, born: Collection[str] | None = None) -> Chain:
+async def opened(place: Place, born: Collection[str] | None = None) -> Log:
     return await place.open(birth=born)
 
 
-def test_a_chain_and_all_its_cursors_are_one_write() -> None:
+def test_a_log_and_all_its_cursors_are_one_write() -> None:
     async def body() -> None:
         place = Place()
-        chain = await opened(place, NAMES)
+        log = await opened(place, NAMES)
         assert place.shelf.writes == 1 and not place.shelf.cursors
-        places = await fill(chain, 12)
+        places = await fill(log, 12)
         for _ in range(3):
-            assert set(chain.cursors) == set(NAMES)
-            assert {each.backlog for each in chain.cursors.values()} == {12}
-            assert {each.first_unacked() for each in chain.cursors.values()} == {places[0]}
-            chain = await place.crash()
-        await chain.close()
+            assert set(log.cursors) == set(NAMES)
+            assert {each.backlog for each in log.cursors.values()} == {12}
+            assert {each.first_unacked() for each in log.cursors.values()} == {places[0]}
+            log = await place.crash()
+        await log.close()
         assert not place.shelf.cursors  # whoever did nothing has nothing to remember
 
     asyncio.run(body())
@@ -39,20 +39,20 @@ def test_a_chain_and_all_its_cursors_are_one_write() -> None:
 def test_a_cursor_that_moved_is_found_where_it_was() -> None:
     async def body() -> None:
         place = Place()
-        chain = await opened(place, NAMES)
-        places = await fill(chain, 12)
-        chain.cursors["b"].acknowledge_through(places[6])
-        await chain.cursors["b"].flush()
-        chain = await place.crash()
-        assert {name: each.backlog for name, each in chain.cursors.items()} == {
+        log = await opened(place, NAMES)
+        places = await fill(log, 12)
+        log.cursors["b"].acknowledge_through(places[6])
+        await log.cursors["b"].flush()
+        log = await place.crash()
+        assert {name: each.backlog for name, each in log.cursors.items()} == {
             "a/1": 12,
             "b": 5,
             "ü\n": 12,
         }
-        await chain.close()
-        chain = await place.open()
-        assert chain.cursors["b"].mark_delete == places[6]
-        await chain.close()
+        await log.close()
+        log = await place.open()
+        assert log.cursors["b"].mark_delete == places[6]
+        await log.close()
 
     asyncio.run(body())
 
@@ -61,25 +61,25 @@ def test_a_cursor_that_moved_is_found_where_it_was() -> None:
 def test_a_deleted_cursor_does_not_come_back(moved: bool) -> None:
     async def body() -> None:
         place = Place()
-        chain = await opened(place, NAMES)
-        await chain.set_properties({**chain.properties, "owner": "alice"})
-        places = await fill(chain, 3)
+        log = await opened(place, NAMES)
+        await log.set_properties({**log.properties, "owner": "alice"})
+        places = await fill(log, 3)
         if moved:
-            chain.cursors["b"].acknowledge(*places[0])
-            await chain.cursors["b"].flush()
-        await chain.delete_cursor("b")
-        chain = await place.crash()
-        assert set(chain.cursors) == {"a/1", "ü\n"}
-        assert chain.properties["owner"] == "alice"
+            log.cursors["b"].acknowledge(*places[0])
+            await log.cursors["b"].flush()
+        await log.cursors.delete("b")
+        log = await place.crash()
+        assert set(log.cursors) == {"a/1", "ü\n"}
+        assert log.properties["owner"] == "alice"
         for name in ("a/1", "ü\n"):
-            await chain.delete_cursor(name)
-        chain = await place.crash()
-        assert chain.cursors == {} and chain.properties == {"owner": "alice"}
-        made = await chain.open_cursor("b")  # one of the same name is another one
+            await log.cursors.delete(name)
+        log = await place.crash()
+        assert log.cursors == {} and log.properties == {"owner": "alice"}
+        made = await log.cursors.open("b")  # one of the same name is another one
         assert made.backlog == 0
-        chain = await place.crash()
-        assert chain.cursors["b"].backlog == 0
-        await chain.close()
+        log = await place.crash()
+        assert log.cursors["b"].backlog == 0
+        await log.close()
 
     asyncio.run(body())
 
@@ -87,30 +87,30 @@ def test_a_deleted_cursor_does_not_come_back(moved: bool) -> None:
 def test_a_cursor_whose_name_could_not_be_taken_off_the_list_stays() -> None:
     async def body() -> None:
         place = Place()
-        chain = await opened(place, NAMES)
+        log = await opened(place, NAMES)
         place.records.fail_next(StoreUnavailable("no answer"))
         with pytest.raises(StoreUnavailable):
-            await chain.delete_cursor("b")
-        assert "b" in chain.cursors
-        chain = await place.crash()
-        assert "b" in chain.cursors
-        await chain.close()
+            await log.cursors.delete("b")
+        assert "b" in log.cursors
+        log = await place.crash()
+        assert "b" in log.cursors
+        await log.close()
 
     asyncio.run(body())
 
 
-def test_a_chain_that_is_there_after_all_keeps_what_it_has() -> None:
+def test_a_log_that_is_there_after_all_keeps_what_it_has() -> None:
     async def body() -> None:
         place = Place()
-        chain = await opened(place)
-        cursor = await chain.open_cursor("old")
-        await append(chain, b"x")
+        log = await opened(place)
+        cursor = await log.cursors.open("old")
+        await append(log, b"x")
         assert cursor.backlog == 1
         other = await opened(place, NAMES)  # by somebody who saw none
         assert set(other.cursors) == {"old"}
         assert other.cursors["old"].backlog == 1
         with pytest.raises(TopicFenced):
-            await chain.set_properties({})
+            await log.set_properties({})
         await other.close()
 
     asyncio.run(body())

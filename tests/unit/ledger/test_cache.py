@@ -3,10 +3,10 @@ from __future__ import annotations
 import asyncio
 
 from magnetar.ledger.cache import EntryCache
-from magnetar.ledger.chain import ChainPolicy
+from magnetar.ledger.info import LogPolicy
 from magnetar.ledger.run import EntryRun
 from magnetar.model.position import EARLIEST
-from tests.unit.ledger.chain_place import BYTES, Place, append, fill, read_all
+from tests.unit.ledger.log_place import BYTES, Place, append, fill, read_all
 
 
 def entries(first: int, count: int, size: int = 100) -> list[bytes]:
@@ -38,7 +38,7 @@ def test_bytes_cut_a_run_but_one_entry_always_comes() -> None:
     assert run is not None and run.data == entries(4, 1)
 
 
-def test_the_oldest_chunks_go_first_across_chains() -> None:
+def test_the_oldest_chunks_go_first_across_logs() -> None:
     cache = EntryCache(2 * BYTES)
     views = [cache.view() for _ in range(4)]
     for view in views:
@@ -80,54 +80,54 @@ def test_a_gap_in_what_was_appended_is_not_papered_over() -> None:
     assert run is not None and run.data == entries(12, 3)
 
 
-def test_a_chain_caches_only_while_it_has_cursors() -> None:
+def test_a_log_caches_only_while_it_has_cursors() -> None:
     async def body() -> None:
         place = Place()
-        chain = await place.open()
-        first = await append(chain, b"a")
-        assert chain.read_cached(first, 1, BYTES) is None
-        cursor = chain.transient_cursor("r", EARLIEST)
-        second = await append(chain, b"b")
-        run = chain.read_cached(second, 10, BYTES)
+        log = await place.open()
+        first = await append(log, b"a")
+        assert log.reader.read_cached(first, 1, BYTES) is None
+        cursor = log.cursors.open_transient("r", EARLIEST)
+        second = await append(log, b"b")
+        run = log.reader.read_cached(second, 10, BYTES)
         assert run is not None and run.data == [b"b"]
-        assert chain.read_cached(first, 10, BYTES) is None
+        assert log.reader.read_cached(first, 10, BYTES) is None
         await cursor.close()
-        assert chain.read_cached(second, 10, BYTES) is None
+        assert log.reader.read_cached(second, 10, BYTES) is None
         assert place.cache.bytes_used == 0
-        await chain.close()
+        await log.close()
 
     asyncio.run(body())
 
 
 def test_a_cold_read_brings_more_and_readers_at_one_place_share_it() -> None:
     async def body() -> None:
-        place = Place(policy=ChainPolicy())
-        chain = await place.open()
-        await chain.open_cursor("s", start=EARLIEST)
-        await append(chain, *[str(number).encode() for number in range(3000)])
-        await chain.close()
-        chain = await place.open()
+        place = Place(policy=LogPolicy())
+        log = await place.open()
+        await log.cursors.open("s", start=EARLIEST)
+        await append(log, *[str(number).encode() for number in range(3000)])
+        await log.close()
+        log = await place.open()
         place.store.reads = 0
-        runs = await asyncio.gather(*(chain.read(EARLIEST, 10, BYTES) for _ in range(5)))
+        runs = await asyncio.gather(*(log.reader.read(EARLIEST, 10, BYTES) for _ in range(5)))
         assert place.store.reads == 1
         assert [run.data for run in runs if run] == [[b"%d" % n for n in range(10)]] * 5
-        assert len(await read_all(chain, step=100)) == 3000
+        assert len(await read_all(log, step=100)) == 3000
         assert place.store.reads == 3
-        await chain.close()
+        await log.close()
 
     asyncio.run(body())
 
 
 def test_a_cached_read_at_a_ledgers_end_goes_on_in_the_next() -> None:
     async def body() -> None:
-        chain = await Place().open()
-        chain.transient_cursor("r", EARLIEST)
-        places = await fill(chain, 15)
-        run = chain.read_cached(places[5], 100, BYTES)
+        log = await Place().open()
+        log.cursors.open_transient("r", EARLIEST)
+        places = await fill(log, 15)
+        run = log.reader.read_cached(places[5], 100, BYTES)
         assert run is not None and (run.first, run.last) == (5, 9)
-        run = chain.read_cached(run.next_position, 100, BYTES)
+        run = log.reader.read_cached(run.next_position, 100, BYTES)
         assert run is not None and run.data == [b"10", b"11", b"12", b"13", b"14"]
-        assert chain.read_cached(run.next_position, 100, BYTES) is None
-        await chain.close()
+        assert log.reader.read_cached(run.next_position, 100, BYTES) is None
+        await log.close()
 
     asyncio.run(body())

@@ -6,35 +6,37 @@ from dataclasses import replace
 import pytest
 
 from magnetar.errors import StorageFailed, StorageFull, StoreUnavailable, VersionConflict
-from magnetar.ledger.chain import Chain, ChainPolicy, Cursor
+from magnetar.ledger.cursor import Cursor
+from magnetar.ledger.info import LogPolicy
+from magnetar.ledger.log import Log
 from magnetar.ledger.pace import BYTES_PER_S, CURSOR_BYTES_PER_S, WRITE_OVERHEAD_BYTES, CursorPace
 from magnetar.ledger.run import EntryRun
 from magnetar.model.position import EARLIEST, LATEST, LedgerId, Position
-from tests.unit.ledger.chain_place import BYTES, SMALL, Place, StepClock, append, fill, until
+from tests.unit.ledger.log_place import BYTES, SMALL, Place, StepClock, append, fill, until
 
 
-async def opened(place: Place, count: int) -> tuple[Chain, Cursor, list[Position]]:
-    chain = await place.open()
-    cursor = await chain.open_cursor("s", start=EARLIEST)
-    return chain, cursor, await fill(chain, count)
+async def opened(place: Place, count: int) -> tuple[Log, Cursor, list[Position]]:
+    log = await place.open()
+    cursor = await log.cursors.open("s", start=EARLIEST)
+    return log, cursor, await fill(log, count)
 
 
 def test_a_cursor_starts_where_it_is_told() -> None:
     async def body() -> None:
-        chain = await Place().open()
-        empty = await chain.open_cursor("on empty", start=LATEST)
-        places = await fill(chain, 15)
+        log = await Place().open()
+        empty = await log.cursors.open("on empty", start=LATEST)
+        places = await fill(log, 15)
         assert empty.first_unacked() == places[0] and empty.backlog == 15
         for start, first in [(EARLIEST, 0), (places[0], 0), (places[7], 7), (places[10], 10)]:
-            cursor = chain.transient_cursor(f"at {first} by {start}", start)
+            cursor = log.cursors.open_transient(f"at {first} by {start}", start)
             assert cursor.first_unacked() == cursor.read_position == places[first]
             assert cursor.backlog == 15 - first
         for start in (LATEST, Position(2**62, 0), Position(places[-1].ledger_id, 99)):
-            cursor = chain.transient_cursor(f"end by {start}", start)
+            cursor = log.cursors.open_transient(f"end by {start}", start)
             assert cursor.backlog == 0 and cursor.mark_delete == places[-1]
-        later = await append(chain, b"x")
+        later = await append(log, b"x")
         assert cursor.first_unacked() == later
-        await chain.close()
+        await log.close()
 
     asyncio.run(body())
 
@@ -42,7 +44,7 @@ def test_a_cursor_starts_where_it_is_told() -> None:
 def test_the_mark_moves_over_touching_entries_and_ledger_ends() -> None:
     async def body() -> None:
         place = Place()
-        chain, cursor, places = await opened(place, 25)
+        log, cursor, places = await opened(place, 25)
         for number in range(12, 20):
             cursor.acknowledge(*places[number])
         assert cursor.mark_delete == EARLIEST
@@ -56,14 +58,14 @@ def test_the_mark_moves_over_touching_entries_and_ledger_ends() -> None:
         cursor.acknowledge_through(places[22])
         cursor.acknowledge_through(places[3])
         assert cursor.mark_delete == places[22]
-        await chain.close()
+        await log.close()
 
     asyncio.run(body())
 
 
 def test_bulk_acknowledgements_in_any_order() -> None:
     async def body() -> None:
-        chain, cursor, places = await opened(Place(policy=ChainPolicy()), 30)
+        log, cursor, places = await opened(Place(policy=LogPolicy()), 30)
         ledger_id = places[0].ledger_id
         cursor.acknowledge_entries(ledger_id, [])
         cursor.acknowledge_entries(ledger_id, [5, 6, 7])
@@ -78,14 +80,14 @@ def test_bulk_acknowledgements_in_any_order() -> None:
         ]
         cursor.acknowledge_entries(ledger_id, list(range(25)))
         assert (cursor.mark_delete.entry_id, cursor.ranges, cursor.backlog) == (24, (), 5)
-        await chain.close()
+        await log.close()
 
     asyncio.run(body())
 
 
 def test_entries_that_do_not_exist_cannot_be_acknowledged() -> None:
     async def body() -> None:
-        chain, cursor, places = await opened(Place(), 15)
+        log, cursor, places = await opened(Place(), 15)
         ledger_id = places[-1].ledger_id
         cursor.acknowledge(ledger_id, 5)
         cursor.acknowledge(ledger_id + 50, 0)
@@ -95,9 +97,9 @@ def test_entries_that_do_not_exist_cannot_be_acknowledged() -> None:
         assert (cursor.backlog, cursor.ranges) == (15, ())
         cursor.acknowledge_through(Position(ledger_id, 1000))
         assert cursor.mark_delete == places[-1]
-        later = await append(chain, b"x")
+        later = await append(log, b"x")
         assert not cursor.is_acknowledged(*later) and cursor.backlog == 1
-        await chain.close()
+        await log.close()
 
     asyncio.run(body())
 
@@ -105,15 +107,15 @@ def test_entries_that_do_not_exist_cannot_be_acknowledged() -> None:
 def test_a_batch_is_done_when_no_bit_remains() -> None:
     async def body() -> None:
         place = Place()
-        chain, cursor, places = await opened(place, 5)
+        log, cursor, places = await opened(place, 5)
         wide = 2**200 - 1
         assert not cursor.acknowledge_batch(*places[1], wide ^ 1)
         assert not cursor.acknowledge_batch(*places[1], wide ^ 2)
         assert cursor.remaining(*places[1]) == wide ^ 3
         assert not cursor.is_acknowledged(*places[1])
         await cursor.flush()
-        chain = await place.open()
-        cursor = chain.cursors["s"]
+        log = await place.open()
+        cursor = log.cursors["s"]
         assert cursor.remaining(*places[1]) == wide ^ 3
         assert cursor.acknowledge_batch(*places[1], 3)
         assert not cursor.acknowledge_batch(*places[1], 3)
@@ -124,16 +126,16 @@ def test_a_batch_is_done_when_no_bit_remains() -> None:
         cursor.acknowledge(*places[2])
         cursor.acknowledge_through(places[3])
         assert cursor.describe().batches == {}
-        await chain.close()
+        await log.close()
 
     asyncio.run(body())
 
 
 def test_what_is_not_acknowledged_in_a_run() -> None:
     async def body() -> None:
-        chain, cursor, places = await opened(Place(), 20)
+        log, cursor, places = await opened(Place(), 20)
         ledger_id = places[0].ledger_id
-        run = await chain.read(places[2], 6, BYTES)
+        run = await log.reader.read(places[2], 6, BYTES)
         assert run is not None
         assert cursor.unacked_in(run) == range(6)
         cursor.acknowledge(*places[9])
@@ -152,9 +154,9 @@ def test_what_is_not_acknowledged_in_a_run() -> None:
             places[13],
             places[18],
             places[19],
-            chain.next_position(places[-1]),
+            log.sequence.next_position(places[-1]),
         ]
-        await chain.close()
+        await log.close()
 
     asyncio.run(body())
 
@@ -162,12 +164,12 @@ def test_what_is_not_acknowledged_in_a_run() -> None:
 def test_an_idle_cursor_costs_its_record_only() -> None:
     async def body() -> None:
         place = Place()
-        chain = await place.open()
+        log = await place.open()
         writes = place.shelf.writes
         for number in range(20):
-            await chain.open_cursor(f"s{number}", start=EARLIEST)
+            await log.cursors.open(f"s{number}", start=EARLIEST)
         await asyncio.sleep(0.02)
-        await chain.close()
+        await log.close()
         assert place.shelf.writes == writes + 20
         assert await place.ledgers() == ()
 
@@ -177,15 +179,15 @@ def test_an_idle_cursor_costs_its_record_only() -> None:
 def test_acknowledgements_are_written_behind_and_survive_a_crash() -> None:
     async def body() -> None:
         place = Place()
-        chain, cursor, places = await opened(place, 10)
+        log, cursor, places = await opened(place, 10)
         cursor.acknowledge(*places[0])
         cursor.acknowledge(*places[4])
         await until(lambda: cursor.ledger_last_entry >= 0)
-        chain = await place.open()
-        again = chain.cursors["s"]
+        log = await place.open()
+        again = log.cursors["s"]
         assert again.mark_delete == places[0]
         assert again.ranges == ((places[4], places[4]),)
-        await chain.close()
+        await log.close()
 
     asyncio.run(body())
 
@@ -210,11 +212,11 @@ def test_concurrent_flushes_share_writes() -> None:
 def test_a_clean_close_puts_the_state_into_the_record() -> None:
     async def body() -> None:
         place = Place()
-        chain, cursor, places = await opened(place, 10)
+        log, cursor, places = await opened(place, 10)
         cursor.acknowledge(*places[3])
         await cursor.flush()
         cursor.acknowledge(*places[5])
-        await chain.close()
+        await log.close()
         info, _ = place.shelf.cursors["s"]
         assert info.ledger_id == -1
         assert info.ranges == ((places[3], places[3]), (places[5], places[5]))
@@ -225,25 +227,25 @@ def test_a_clean_close_puts_the_state_into_the_record() -> None:
 
 def test_a_state_too_big_for_a_record_stays_in_its_ledger() -> None:
     async def body() -> None:
-        place = Place(policy=ChainPolicy())
-        chain = await place.open()
-        cursor = await chain.open_cursor("s", start=EARLIEST)
-        first = await append(chain, *[b"x"] * 40_000)
+        place = Place(policy=LogPolicy())
+        log = await place.open()
+        cursor = await log.cursors.open("s", start=EARLIEST)
+        first = await append(log, *[b"x"] * 40_000)
         cursor.acknowledge_entries(first.ledger_id, list(range(1, 40_000, 2)))
-        await chain.close()
+        await log.close()
         assert place.shelf.cursors["s"][0].ledger_id >= 0
-        chain = await place.open()
-        assert chain.cursors["s"].range_count == 20_000
-        assert chain.cursors["s"].backlog == 20_000
-        await chain.close()
+        log = await place.open()
+        assert log.cursors["s"].range_count == 20_000
+        assert log.cursors["s"].backlog == 20_000
+        await log.close()
 
     asyncio.run(body())
 
 
 def test_a_worn_ledger_is_replaced() -> None:
     async def body() -> None:
-        place = Place(policy=ChainPolicy(cursor_entries_max=3))
-        chain, cursor, places = await opened(place, 20)
+        place = Place(policy=LogPolicy(cursor_entries_max=3))
+        log, cursor, places = await opened(place, 20)
         seen = set()
         for position in places:
             cursor.acknowledge(*position)
@@ -252,11 +254,11 @@ def test_a_worn_ledger_is_replaced() -> None:
             assert cursor.ledger_last_entry < 3
         assert len(seen) == 7
         await until(lambda: cursor.ledger_id == max(seen))
-        chain = await place.open()
-        assert chain.cursors["s"].mark_delete == places[-1]
-        data = {LedgerId(part.ledger_id) for part in chain.ledgers}
+        log = await place.open()
+        assert log.cursors["s"].mark_delete == places[-1]
+        data = {LedgerId(part.ledger_id) for part in log.sequence.describe()}
         assert set(await place.ledgers()) - data == {max(seen)}
-        await chain.close()
+        await log.close()
 
     asyncio.run(body())
 
@@ -287,16 +289,16 @@ def test_a_failed_cursor_ledger_is_replaced_and_nothing_is_lost() -> None:
 def test_a_lost_answer_is_looked_up_before_the_next_write(written: bool) -> None:
     async def body() -> None:
         place = Place(interval_s=60.0)
-        chain, cursor, places = await opened(place, 8)
+        log, cursor, places = await opened(place, 8)
         cursor.acknowledge(*places[0])
         place.records.fail_next(StoreUnavailable("no answer"), written=written)
         with pytest.raises(StoreUnavailable):
             await cursor.flush()
         cursor.acknowledge(*places[1])
         await cursor.flush()
-        chain = await place.open()
-        assert chain.cursors["s"].mark_delete == places[1]
-        await chain.close()
+        log = await place.open()
+        assert log.cursors["s"].mark_delete == places[1]
+        await log.close()
         assert len(await place.ledgers()) == 1
 
     asyncio.run(body())
@@ -361,14 +363,14 @@ def test_a_seek_forgets_and_is_durable() -> None:
 def test_an_unreadable_cursor_ledger_costs_redelivery_only() -> None:
     async def body() -> None:
         place = Place()
-        chain, cursor, places = await opened(place, 8)
+        log, cursor, places = await opened(place, 8)
         cursor.acknowledge(*places[0])
         await cursor.flush()
         cursor.acknowledge(*places[1])
         await cursor.flush()
         await place.inner.delete(LedgerId(cursor.ledger_id))
-        chain = await place.open()
-        again = chain.cursors["s"]
+        log = await place.open()
+        again = log.cursors["s"]
         assert again.mark_delete == places[0]
         again.acknowledge(*places[1])
         await again.flush()
@@ -380,9 +382,9 @@ def test_an_unreadable_cursor_ledger_costs_redelivery_only() -> None:
 def test_properties_of_both_kinds_are_kept() -> None:
     async def body() -> None:
         place = Place()
-        chain = await place.open()
-        cursor = await chain.open_cursor("s", properties={"n": 1}, cursor_properties={"c": "x"})
-        places = await fill(chain, 3)
+        log = await place.open()
+        cursor = await log.cursors.open("s", properties={"n": 1}, cursor_properties={"c": "x"})
+        places = await fill(log, 3)
         await cursor.set_properties({"n": 2})
         cursor.acknowledge(*places[0])
         await cursor.flush()
@@ -400,15 +402,15 @@ def test_properties_of_both_kinds_are_kept() -> None:
 def test_a_deleted_cursor_leaves_no_ledger() -> None:
     async def body() -> None:
         place = Place()
-        chain, cursor, places = await opened(place, 3)
+        log, cursor, places = await opened(place, 3)
         cursor.acknowledge(*places[0])
         await cursor.flush()
         assert len(await place.ledgers()) == 2
-        await chain.delete_cursor("s")
+        await log.cursors.delete("s")
         assert len(await place.ledgers()) == 1
         cursor.acknowledge(*places[1])
         await asyncio.sleep(0.01)
-        await chain.close()
+        await log.close()
         assert place.shelf.cursors == {}
 
     asyncio.run(body())
@@ -433,14 +435,14 @@ def test_the_pace_follows_size_and_company() -> None:
 def test_an_acknowledgement_is_durable_with_the_next_commit_of_the_store(rate: float) -> None:
     async def body() -> None:
         place = Place(policy=replace(SMALL, cursor_writes_per_s=rate), interval_s=60)
-        chain, cursor, places = await opened(place, 5)
+        log, cursor, places = await opened(place, 5)
         cursor.acknowledge(*places[0])
         await cursor.flush()
         place.clock.ms += 60_000
         cursor.acknowledge(*places[1])
-        await append(chain, b"of somebody else")
-        chain = await place.crash()
-        assert chain.cursors["s"].mark_delete == places[1]
+        await append(log, b"of somebody else")
+        log = await place.crash()
+        assert log.cursors["s"].mark_delete == places[1]
 
     asyncio.run(body())
 
@@ -448,16 +450,16 @@ def test_an_acknowledgement_is_durable_with_the_next_commit_of_the_store(rate: f
 def test_a_cursor_lets_commits_pass_when_it_was_just_written() -> None:
     async def body() -> None:
         place = Place(interval_s=60)
-        chain, cursor, places = await opened(place, 5)
+        log, cursor, places = await opened(place, 5)
         cursor.acknowledge(*places[0])
         await cursor.flush()
         written = cursor.ledger_last_entry
         for position in places[1:]:
             cursor.acknowledge(*position)
-            await append(chain, b"of somebody else")
+            await append(log, b"of somebody else")
         assert cursor.ledger_last_entry == written
         place.clock.ms += 60_000
-        await append(chain, b"of somebody else")
+        await append(log, b"of somebody else")
         await asyncio.sleep(0)
         assert cursor.ledger_last_entry == written + 1
         assert (await place.crash()).cursors["s"].mark_delete == places[-1]

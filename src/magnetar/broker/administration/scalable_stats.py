@@ -175,7 +175,7 @@ async def _describe_segment(service: Service, topic: TopicName, segment: Segment
         described |= {
             "msgInCounter": live.rate_in.count,
             "bytesInCounter": live.rate_in.bytes,
-            "storageSize": live.chain.total_bytes,
+            "storageSize": live.log.sequence.total_bytes,
             "producerCount": len(live.producers),
             "consumerCount": sum(len(each.consumers) for each in live.subscriptions.values()),
         }

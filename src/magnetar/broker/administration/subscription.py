@@ -224,7 +224,7 @@ async def peek(
     if found is not None:
         return await found.peek(place)
     # Tools peek before anybody subscribed: they see the topic from its start.
-    if place > live.chain.total_entries:
+    if place > live.log.sequence.total_entries:
         raise NotFound("Message not found")
     return await read_nth(live, place)
 
@@ -252,18 +252,18 @@ async def count_backlog(subscription: Subscription, *, entries_max: int | None =
     """Read the backlog, up to so many entries of it, and count; nothing filters here, so all of
     it is accepted.
     """
-    cursor, chain = subscription.cursor, subscription.topic.chain
+    cursor, log = subscription.cursor, subscription.topic.log
     entries = messages = 0
     position = cursor.first_unacked()
     aborted = False
-    while not aborted and (run := await chain.read(position, _SCAN_ENTRIES, _SCAN_BYTES)):
+    while not aborted and (run := await log.reader.read(position, _SCAN_ENTRIES, _SCAN_BYTES)):
         for index in cursor.unacked_in(run):
             aborted = entries == entries_max
             if aborted:
                 break
             entries += 1
             messages += count_messages(run.data[index])
-        position = chain.next_position(Position(run.ledger_id, run.last))
+        position = log.sequence.next_position(Position(run.ledger_id, run.last))
     return {
         "entries": entries,
         "messages": messages,

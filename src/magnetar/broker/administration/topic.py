@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from magnetar.broker.administration.chain_info import describe_chain
+from magnetar.broker.administration.log_info import describe_log
 from magnetar.broker.administration.permission import forget_permissions
 from magnetar.broker.administration.record import without
 from magnetar.broker.administration.registry import Document, carries_out, finds
@@ -204,9 +204,9 @@ async def get_internal_info(service: Service, topic: TopicName) -> Document:
     """What the store keeps; for a partitioned topic, of every partition."""
     metadata = await service.resources.partitioned.get(topic)
     if metadata is None:
-        return await describe_chain(service, topic)
+        return await describe_log(service, topic)
     partitions = {
-        each.full: await describe_chain(service, each) for each in partitions_of(topic, metadata)
+        each.full: await describe_log(service, each) for each in partitions_of(topic, metadata)
     }
     return {"version": 0, "partitions": partitions}
 
@@ -307,18 +307,18 @@ def _present(properties: Mapping[str, str | None] | None) -> dict[str, str]:
 # Messages
 @carries_out("topics.backlog_size", what="Backlog size")
 async def get_backlog_size(live: PersistentTopic, position: MessageId) -> int:
-    chain = live.chain
-    after, end = position.position, chain.next_position(chain.last_position)
+    log = live.log
+    after, end = position.position, log.sequence.end_position
     if after == EARLIEST:
-        return chain.total_bytes
-    return 0 if after >= end else chain.bytes_between(chain.next_position(after), end)
+        return log.sequence.total_bytes
+    return 0 if after >= end else log.sequence.bytes_between(log.sequence.next_position(after), end)
 
 
 @carries_out("topics.last_message_id", what="GetLastMessageId")
 async def get_last_message_id(live: PersistentTopic) -> Document:
     position, batch_index = await live.last_message_id()
     if position == EARLIEST:
-        position = live.chain.last_position
+        position = live.log.sequence.last_position
     partition = live.name.partition_index
     return describe_position(position, partition_index=partition, batch_index=batch_index)
 
@@ -328,7 +328,7 @@ async def get_message_id_at(service: Service, topic: TopicName, timestamp_ms: in
     what = "Get message ID by timestamp"
     check_stored(topic, what)
     live = await find_persistent(service, topic, what, NOT_PARTITIONED)
-    position = await live.position_at(timestamp_ms) if live.chain.total_entries else EARLIEST
+    position = await live.position_at(timestamp_ms) if live.log.sequence.total_entries else EARLIEST
     return describe_position(position, partition_index=topic.partition_index)
 
 
@@ -354,7 +354,7 @@ async def examine(
     """The nth entry from the start, or from the end; beyond the other end counts as the end."""
     check_stored(topic, "Examine messages")
     live = await find_persistent(service, topic, "Examine messages", NOT_PARTITIONED)
-    total = live.chain.total_entries
+    total = live.log.sequence.total_entries
     if total == 0:
         raise PreconditionFailed("Could not examine messages due to the total message is zero")
     if initial_position not in ("earliest", "latest"):
@@ -365,5 +365,5 @@ async def examine(
 
 async def read_nth(live: PersistentTopic, number: int) -> tuple[Position, bytes]:
     """From the start of the topic, from 1."""
-    position = live.chain.position_after(live.chain.first_position, number - 1)
+    position = live.log.sequence.position_after(live.log.sequence.first_position, number - 1)
     return position, await live.read_entry(position)

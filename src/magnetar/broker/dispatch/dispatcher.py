@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from magnetar.broker.persistent import PersistentTopic
     from magnetar.broker.subscription import Subscription
 
-log = Log(__name__)
+_log = Log(__name__)
 
 READ_ENTRIES_MAX: Final = 1000
 READ_BYTES_MAX: Final = 1 << 20
@@ -46,7 +46,7 @@ class Dispatcher(ABC):
         self.subscription = subscription
         self.topic: PersistentTopic = subscription.topic
         self.cursor: Cursor = subscription.cursor
-        self.source: Source = self.topic.chain
+        self.source: Source = self.topic.log.reader
         self.read_position = self.cursor.first_unacked()
         self.limiter: RateLimiter | None = None
         self.closed = False
@@ -165,7 +165,7 @@ class Dispatcher(ABC):
             return
         except BrokerError as failure:
             if generation == self._generation:
-                log.warning(
+                _log.warning(
                     "read failed",
                     topic=self.topic.name.full,
                     at=str(start),
@@ -195,7 +195,7 @@ class Dispatcher(ABC):
 
     def _on_damage(self, start: Position, damage: BrokerError) -> None:
         """Data that cannot be read holds the subscription, unless the operator chose to skip it."""
-        log.error(
+        _log.error(
             "entry unreadable",
             topic=self.topic.name.full,
             subscription=self.subscription.name,
@@ -207,13 +207,13 @@ class Dispatcher(ABC):
             return
         self._reading = False
         last = start
-        if isinstance(damage, LedgerNotFound) and self.source is self.topic.chain:
+        if isinstance(damage, LedgerNotFound) and self.source is self.topic.log.reader:
             last = self._last_of(start)  # all the rest of the ledger is gone with it
         self._skip(start, last)
         self.wake()
 
     def _last_of(self, position: Position) -> Position:
-        for part in self.topic.chain.ledgers:
+        for part in self.topic.log.sequence.describe():
             if part.ledger_id == position.ledger_id:
                 return Position(part.ledger_id, max(position.entry_id, part.entries - 1))
         return position
@@ -223,7 +223,7 @@ class Dispatcher(ABC):
         entry_ids = list(range(first.entry_id, last.entry_id + 1))
         self.cursor.acknowledge_entries(first.ledger_id, entry_ids)
         if self.read_position <= last:
-            self.read_position = self.topic.chain.next_position(last)
+            self.read_position = self.topic.log.sequence.next_position(last)
 
     def _is_untouched(self, run: EntryRun) -> bool:
         """Whether nothing of a run is acknowledged, so that it can go out as it is."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from magnetar.broker.consumer import Consumer, SubscriptionType
 from magnetar.broker.dispatch.dispatcher import Dispatcher, cut_by_permits
 from magnetar.errors import ConsumerBusy, ProtocolViolation
-from magnetar.ledger.chain import EntryRun
+from magnetar.ledger.run import EntryRun
 from magnetar.model.hash import murmur31
 from magnetar.model.position import EARLIEST, Position
 from magnetar.rules.failover import Candidate, choose_active

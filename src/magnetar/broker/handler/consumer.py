@@ -283,7 +283,7 @@ async def _last_visible(topic: PersistentTopic, *, read_compacted: bool) -> tupl
     """
     while True:
         view = topic.compactor.compacted
-        if not read_compacted or view is None or topic.chain.last_position > view.horizon:
+        if not read_compacted or view is None or topic.log.sequence.last_position > view.horizon:
             return await topic.last_message_id()
         if not view.positions:
             return EARLIEST, -1

@@ -44,7 +44,7 @@ async def check_consumer_schema(topic: AnyTopic, request: CommandSubscribe) -> N
         return
     registry, policy = topic.service.schemas, topic.policy
     has_schema = await registry.get_latest(topic.name) is not None
-    has_data = isinstance(topic, PersistentTopic) and topic.chain.total_entries > 0
+    has_data = isinstance(topic, PersistentTopic) and topic.log.sequence.total_entries > 0
     if has_schema or has_data or topic.has_clients():
         await registry.check_consumer(topic.name, schema, policy.schema_compatibility)
     else:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from magnetar.broker.consumer import Consumer
     from magnetar.broker.scalable.host import Host
 
-log = Log(__name__)
+_log = Log(__name__)
 
 _RETRY_FIRST_S: Final = 1.0
 _RETRY_MOST_S: Final = 5.0
@@ -171,7 +171,7 @@ class Coordinator:
     def _on_grace_over(self, session: Registration) -> None:
         session.grace = None
         if self._sessions.get(session.name) is session and session.connection is None:
-            log.info(
+            _log.info(
                 "consumer did not come back",
                 topic=self._host.topic.full,
                 subscription=self.subscription,
@@ -307,7 +307,7 @@ class Coordinator:
         self._drained |= decide_drained(layout, {segment.id: backlog})
 
     def _on_failure(self, problem: str, failure: BrokerError) -> None:
-        log.warning(
+        _log.warning(
             problem,
             topic=self._host.topic.full,
             subscription=self.subscription,

@@ -27,15 +27,15 @@ _PAYLOAD_BYTES_MAX: Final = 1 << 24
 
 async def load_key_sample(topic: PersistentTopic, span: HashRange) -> KeySample:
     """Spread over the latest entries; reading stops when there is enough."""
-    chain = topic.chain
-    first, end = chain.first_position, chain.next_position(chain.last_position)
-    there = chain.entries_between(first, end)
+    log = topic.log
+    first, end = log.sequence.first_position, log.sequence.end_position
+    there = log.sequence.entries_between(first, end)
     back = min(there, _ENTRIES_BACK)
     step = max(_ENTRIES_A_READ, back // _READS)
     keys: list[str | None] = []
     for ago in range(0, back, step):
-        at = chain.position_after(first, max(0, there - ago - _ENTRIES_A_READ))
-        run = await chain.read(at, _ENTRIES_A_READ, _BYTES_MAX)
+        at = log.sequence.position_after(first, max(0, there - ago - _ENTRIES_A_READ))
+        run = await log.reader.read(at, _ENTRIES_A_READ, _BYTES_MAX)
         for entry in () if run is None else run.data:
             keys += _keys_of(entry)
         if len(keys) >= MESSAGES_MAX:
@@ -45,11 +45,11 @@ async def load_key_sample(topic: PersistentTopic, span: HashRange) -> KeySample:
 
 async def load_latest_keys(topic: PersistentTopic, producers: Collection[str]) -> list[str]:
     """Keys of the latest messages of some producers."""
-    chain = topic.chain
-    first, end = chain.first_position, chain.next_position(chain.last_position)
-    there = chain.entries_between(first, end)
-    at = chain.position_after(first, max(0, there - _LATEST))
-    run = await chain.read(at, _LATEST, _LATEST_BYTES_MAX)
+    log = topic.log
+    first, end = log.sequence.first_position, log.sequence.end_position
+    there = log.sequence.entries_between(first, end)
+    at = log.sequence.position_after(first, max(0, there - _LATEST))
+    run = await log.reader.read(at, _LATEST, _LATEST_BYTES_MAX)
     keys: list[str] = []
     for entry in () if run is None else run.data:
         try:

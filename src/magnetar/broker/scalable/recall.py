@@ -102,12 +102,12 @@ class Recalls:
 
 
 def _look_at(subscription: Subscription, reader: Consumer) -> SegmentRead:
-    chain, dispatcher = subscription.topic.chain, subscription.dispatcher
+    log, dispatcher = subscription.topic.log, subscription.dispatcher
     return SegmentRead(
         is_attached=not reader.closed,
-        is_sealed=chain.terminated is not None,
+        is_sealed=log.terminated is not None,
         backlog=subscription.backlog,
-        is_at_end=dispatcher is not None and dispatcher.read_position > chain.last_position,
+        is_at_end=dispatcher is not None and dispatcher.read_position > log.sequence.last_position,
         permits=reader.permits,
         has_acked=reader.last_acked_ms > 0,
         quiet_since_ms=max(reader.connected_since_ms, reader.last_consumed_ms),

@@ -88,7 +88,7 @@ class LocalSegments:
         name = segment.name_in(self._topic)
         live = self._loaded(name)
         if live is not None:
-            return SegmentSeen(live.chain.terminated is not None, _durable_names(live))
+            return SegmentSeen(live.log.terminated is not None, _durable_names(live))
         records = await self._service.tree.records(name)
         stored = await records.load()
         if stored is None:
@@ -158,7 +158,7 @@ class LocalSegments:
             topic = await self._load(segment)
         durable = (each for each in topic.subscriptions.values() if each.durable)
         waiting = tuple(sorted(each.name for each in durable if each.backlog))
-        return SegmentUse(topic.chain.total_bytes, waiting)
+        return SegmentUse(topic.log.sequence.total_bytes, waiting)
 
     async def move(self, segment: SegmentRef, name: str, target: SeekTarget) -> bool:
         subscription = await self._find(segment, name)

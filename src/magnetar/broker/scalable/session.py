@@ -33,7 +33,7 @@ from magnetar.wire.layout import encode_layout
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
 
-log = Log(__name__)
+_log = Log(__name__)
 
 _RETRY_FIRST_S: Final = 1.0
 _RETRY_MOST_S: Final = 5.0
@@ -102,7 +102,7 @@ class LayoutSession:
             self.refuse(refusal)
         except BrokerError as failure:
             # An error would end the session for good; the client has a layout to go on with.
-            log.warning("layout not read", topic=self._name.full, reason=failure.sentence)
+            _log.warning("layout not read", topic=self._name.full, reason=failure.sentence)
             self._reconciler.request_later()
 
     async def _read(self, *, create_if_missing: bool) -> None:

@@ -18,7 +18,7 @@ from magnetar.wire.topiclist import hash_topics
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
 
-log = Log(__name__)
+_log = Log(__name__)
 
 _WINDOW_S: Final = 0.05
 """Changes that come within it are told together."""
@@ -84,7 +84,7 @@ class NamespaceWatcher:
                 self._watch.change(topic.full, properties)
                 del changed[topic]
         except BrokerError as failure:
-            log.warning(
+            _log.warning(
                 "namespace not read", namespace=str(self.namespace), reason=failure.sentence
             )
             self._changed = {**changed, **self._changed}

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from magnetar.broker.compaction import open_entry
-from magnetar.broker.heartbeat import append_entry
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.topicpolicy.contract import PolicyHost, PolicyNotice
 from magnetar.errors import (
@@ -157,8 +156,8 @@ class EventLog:
             self._failure = failure
             self._note_progress()
             for partition in self._partitions:
-                if partition.live is not None and self.wake in partition.live.chain.appended:
-                    partition.live.chain.appended.remove(self.wake)
+                if partition.live is not None and self.wake in partition.live.log.appended:
+                    partition.live.log.appended.remove(self.wake)
         if not self._host.topics.closing:
             _log.error("topic policies cannot be read", reason=failure.sentence)
 
@@ -189,10 +188,10 @@ class EventLog:
             except TopicNotFound:
                 return  # not written to yet, or deleted
             try:
-                if self.wake not in live.chain.appended:
+                if self.wake not in live.log.appended:
                     # Nothing of it may be trimmed before it was compacted.
-                    await live.chain.open_cursor(COMPACTION_CURSOR, start=EARLIEST)
-                    live.chain.appended.append(self.wake)
+                    await live.log.cursors.open(COMPACTION_CURSOR, start=EARLIEST)
+                    live.log.appended.append(self.wake)
                 await self._read_on(partition, live)
                 return
             except BrokerError:
@@ -321,6 +320,6 @@ class EventLog:
             payload = encode_event(topic, policies, cluster=host.cluster)
         if not is_global:
             metadata.replicate_to.append(host.cluster)
-        position = await append_entry(live.chain, encode_entry(metadata, payload))
+        position = await live.log.append_entry(encode_entry(metadata, payload))
         live.last_active_ms = host.clock.now_ms()
         await self._wait(lambda: position < partition.next)

@@ -17,7 +17,7 @@ from magnetar.broker.topicpolicy.contract import PolicyChange, PolicyHost, Topic
 from magnetar.broker.topicpolicy.event_log import EventLog
 from magnetar.errors import BrokerError, InvalidName, NamespaceNotFound, PoliciesUnavailable
 from magnetar.metadata.store import Change, ChangeKind, SessionEvent
-from magnetar.model.chain_path import CHAINS, without_bucket
+from magnetar.model.log_path import LOGS, without_bucket
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import TopicPolicies
 from magnetar.rules.system import CHANGE_EVENTS, change_events_of, is_change_events
@@ -46,7 +46,7 @@ class EventTopics:
         self._cached: dict[NamespaceName, bool] = {}
         self._changes = 0
         self._cancels = (
-            host.resources.local.watch(CHAINS, self._on_change),
+            host.resources.local.watch(LOGS, self._on_change),
             host.resources.local.watch_session(self._on_session),
         )
 

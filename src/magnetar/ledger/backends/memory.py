@@ -51,6 +51,12 @@ class MemoryCommit:
     def __init__(self) -> None:
         self._writers: dict[MemoryWriter, None] = {}
         self._joining: list[Callable[[], None]] = []
+        self._is_awaited = False  # some of those have entries to write
+
+    def commit_soon(self, write: Callable[[], None]) -> None:
+        self._is_awaited = True
+        self._joining.append(write)
+        asyncio.get_running_loop().call_soon(self._run)
 
     def join(self, write: Callable[[], None]) -> None:
         self._joining.append(write)
@@ -60,8 +66,9 @@ class MemoryCommit:
         self._writers[writer] = None
 
     def _run(self) -> None:
-        if not self._writers:
+        if not self._writers and not self._is_awaited:
             return
+        self._is_awaited = False
         joining, self._joining = self._joining, []
         for write in joining:
             write()
@@ -100,14 +107,6 @@ class MemoryWriter:
         first = self._next
         self._next += len(entries)
         return EntryId(first)
-
-    def extend(self, entries: Sequence[bytes], size: int) -> bool:
-        if not self._alive or not self._queue:
-            return False
-        queued, done = self._queue[-1]
-        self._queue[-1] = ([*queued, *entries], done)
-        self._next += len(entries)
-        return True
 
     async def seal(self) -> LedgerInfo:
         self._alive = False
@@ -191,6 +190,9 @@ class MemoryLedgerStore:
         found = self._ledgers.pop(ledger, None)
         if found is not None and found.writer is not None:
             found.writer.fence(LedgerSealed(f"ledger {ledger} was deleted"))
+
+    def commit_soon(self, write: Callable[[], None]) -> None:
+        self._commit.commit_soon(write)
 
     def join(self, write: Callable[[], None]) -> None:
         self._commit.join(write)

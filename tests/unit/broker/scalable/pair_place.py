@@ -12,7 +12,7 @@ from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.service import Service
 from magnetar.ledger.backends.memory import MemoryLedgerStore
-from magnetar.ledger.chain import EntryCache
+from magnetar.ledger.cache import EntryCache
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.model.policy import Policies
 from magnetar.model.position import Term

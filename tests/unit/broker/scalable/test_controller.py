@@ -86,7 +86,7 @@ def test_a_split_seals_the_parent_below_two_children_and_is_told_in_order() -> N
         ]
         for segment in controller.layout.segments:
             topic = await place.topic(segment.name_in(TOPIC).full)
-            assert (topic.chain.terminated is not None) is segment.is_sealed
+            assert (topic.log.terminated is not None) is segment.is_sealed
 
     run(body)
 
@@ -125,7 +125,7 @@ def test_everything_a_producer_sent_is_answered_before_a_split_sends_it_away() -
         last = max(i for i, kind in enumerate(kinds) if kind == BaseCommand.SEND_RECEIPT)
         assert last < kinds.index(BaseCommand.CLOSE_PRODUCER)
         parent = await place.topic(name_of(controller, 0))
-        assert parent.chain.total_entries == 4
+        assert parent.log.sequence.total_entries == 4
 
     run(body)
 

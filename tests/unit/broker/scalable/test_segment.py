@@ -6,7 +6,7 @@ from magnetar.broker.scalable.segment import LocalSegments
 from magnetar.broker.schema import schema_id
 from magnetar.broker.topicpolicy.metadata import topic_policies_path
 from magnetar.errors import InvalidName, TopicNotFound
-from magnetar.model.chain_path import chain_path
+from magnetar.model.log_path import log_path
 from magnetar.model.name import TopicDomain, parse_topic
 from magnetar.model.position import EARLIEST, LATEST
 from magnetar.model.segment import HashRange, SegmentId, SegmentRef
@@ -22,7 +22,7 @@ FULL = "segment://shop/eu/a b/orders/0000-7fff-3"
 def test_a_segment_is_kept_below_its_topic_and_shares_what_belongs_to_the_topic() -> None:
     name = REF.name_in(TOPIC)
     assert name.full == FULL
-    assert chain_path(name, 1) == "/managed-ledgers/shop/eu/segment/a+b%2Forders/0000-7fff-3"
+    assert log_path(name, 1) == "/managed-ledgers/shop/eu/segment/a+b%2Forders/0000-7fff-3"
     assert schema_id(name) == schema_id(TOPIC) == "shop/eu/a+b%2Forders"
     path = "/admin/topic-policies/local/shop/eu/topic/a+b%2Forders"
     assert topic_policies_path(name, is_global=False) == path
@@ -106,7 +106,7 @@ def test_cursors_begin_and_move_where_they_are_told() -> None:
         assert await segments.move(ref, "late", ToStart())
         assert await segments.backlog(ref, "late") == 3
         use = await segments.use(ref)
-        assert use == SegmentUse(live.chain.total_bytes, ("late",))
+        assert use == SegmentUse(live.log.sequence.total_bytes, ("late",))
         assert await segments.attached(ref) == [f"producer {each.name}" for each in live.producers]
 
     run(body)
@@ -142,7 +142,7 @@ def test_what_was_a_regular_topic_keeps_its_name_and_is_never_made_again() -> No
         topic = await place.topic(old)
         await topic.create_subscription("s", position=EARLIEST)
         await segments.seal(ref)
-        assert topic.chain.terminated is not None
+        assert topic.log.terminated is not None
         assert await segments.see(ref) == SegmentSeen(True, frozenset("s"))
         assert await segments.backlog(ref, "s") == 0
 

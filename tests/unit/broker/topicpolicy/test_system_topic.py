@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from magnetar.broker.heartbeat import append_entry
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.errors import LedgerCorrupt, PoliciesUnavailable, RecordUnreadable
 from magnetar.model.name import NamespaceName, TopicName, parse_topic
@@ -52,7 +51,7 @@ async def append(shop: Shop, payload: bytes, **fields: object) -> None:
     """As somebody else's producer would."""
     told = {"producer_name": "other", "sequence_id": 0, "publish_time": 1}
     entry = encode_entry(MessageMetadata(**{**told, **fields}), payload)  # type: ignore[arg-type]
-    await append_entry((await log_of(shop)).chain, entry)
+    await (await log_of(shop)).log.append_entry(entry)
 
 
 def test_nothing_is_made_before_the_first_policy(tmp_path: Path) -> None:
@@ -163,7 +162,7 @@ def test_the_log_is_kept_until_it_is_compacted(tmp_path: Path) -> None:
     async def body(shop: Shop) -> None:
         await shop.set(messageTTLInSeconds=1)
         live = await log_of(shop)
-        await live.chain.roll()
+        await live.log.roll()
         await live.trim()
         assert live.policy.compaction_threshold > 0
         assert not live.policy.inactive_topic.deleteWhileInactive
@@ -214,7 +213,8 @@ def test_a_partitioned_log_is_read_and_written_in_all_its_partitions(tmp_path: P
             # The first event, whichever partition it is in, makes the one that is looked for.
             assert await shop.service.topic_exists(EVENTS.partition(0))
         counts = [
-            (await log_of(shop, EVENTS.partition(index))).chain.total_entries for index in range(3)
+            (await log_of(shop, EVENTS.partition(index))).log.sequence.total_entries
+            for index in range(3)
         ]
         assert sum(counts) == 12
         assert min(counts) > 0
@@ -413,7 +413,7 @@ def test_an_event_that_cannot_be_read_concerns_its_topic_only(tmp_path: Path) ->
         await append(shop, b"\xff" * 30, partition_key=TOPIC.full)
         await append(shop, b"nonsense without a key")
         await append(shop, b"x", partition_key="magic://no/such/domain")
-        await append_entry((await log_of(shop)).chain, b"not even an entry")
+        await (await log_of(shop)).log.append_entry(b"not even an entry")
         for _ in range(2):
             assert await shop.ttl(topic=OTHER) == 8
             with pytest.raises(RecordUnreadable, match=r"__change_events at \d+:\d+"):

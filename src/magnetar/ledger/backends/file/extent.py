@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -161,7 +162,7 @@ class ExtentWriter:
             self._file.close()
             self._file = None
 
-    def _add_run(self, ledger: int, first: int, entries: list[bytes], size: int) -> None:
+    def _add_run(self, ledger: int, first: int, entries: Sequence[bytes], size: int) -> None:
         table, count = encode_lengths(entries), len(entries)
         offset = self._add(Kind.RUN, ledger, first, count, (table, b"".join(entries)))
         total = HEADER.size + len(table) + size

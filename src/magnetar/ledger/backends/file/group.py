@@ -14,14 +14,23 @@ from magnetar.ledger.store import Appended
 
 
 class Gathered:
-    """The consecutive appends of one ledger within a group."""
+    """The consecutive appends of one ledger within a group; as a rule it is one."""
 
-    __slots__ = ("entries", "first", "size")
+    __slots__ = ("_more", "_one", "first", "size")
 
     def __init__(self, first: int, entries: Sequence[bytes], size: int) -> None:
         self.first = first
-        self.entries = list(entries)
         self.size = size
+        self._one = entries
+        self._more: list[bytes] = []
+
+    def add(self, entries: Sequence[bytes], size: int) -> None:
+        self._more += entries
+        self.size += size
+
+    @property
+    def entries(self) -> Sequence[bytes]:
+        return [*self._one, *self._more] if self._more else self._one
 
 
 class Control(NamedTuple):
@@ -42,7 +51,9 @@ class Group:
     payload_bytes: int = 0
 
 
-def cut_entries(entries: list[bytes], bytes_max: int) -> Iterator[tuple[int, list[bytes], int]]:
+def cut_entries(
+    entries: Sequence[bytes], bytes_max: int
+) -> Iterator[tuple[int, Sequence[bytes], int]]:
     """Cut entries into runs of at most `bytes_max`, but at least one entry: (index of the first,
     entries, bytes)."""
     ends = list(accumulate(map(len, entries)))

@@ -59,6 +59,7 @@ class Journal:
         self._gathering = Group()
         self._in_flight: Group | None = None
         self._joining: list[Callable[[], None]] = []
+        self._is_awaited = False  # some of those have entries to write
         self._scheduled = False
         self._worker = workers("ledger-journal")
         self.point = after
@@ -83,29 +84,23 @@ class Journal:
         if gathered is None:
             group.runs[ledger] = Gathered(first, entries, size)
         else:
-            gathered.entries += entries
-            gathered.size += size
+            gathered.add(entries, size)
         group.payload_bytes += size
         group.done.append(done)
         if self._in_flight is None and not self._scheduled:
             self._schedule()
-
-    def extend(self, ledger: int, entries: Sequence[bytes], size: int) -> bool:
-        """Add to what is gathered of a ledger; False when nothing is."""
-        gathered = self._gathering.runs.get(ledger)
-        if gathered is None:
-            return False
-        gathered.entries += entries
-        gathered.size += size
-        self._gathering.payload_bytes += size
-        self.queued_bytes += size
-        return True
 
     def control(
         self, kind: Kind, ledger: int, number: int, done: Appended, body: bytes = b""
     ) -> None:
         self._gathering.controls.append(Control(kind, ledger, number, body))
         self._gathering.done.append(done)
+        self._schedule()
+
+    def commit_soon(self, write: Callable[[], None]) -> None:
+        """Have a group leave, and call `write` when it is about to."""
+        self._joining.append(write)
+        self._is_awaited = True
         self._schedule()
 
     def join(self, write: Callable[[], None]) -> None:
@@ -147,21 +142,25 @@ class Journal:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        if self._in_flight is None and self._gathering.done:
-            if self._joining:
-                self._scheduled = True  # what is appended now leaves with this group
-                joining, self._joining = self._joining, []
-                for write in joining:
-                    _call(write)
-            self._in_flight, self._gathering = self._gathering, Group()
-            if self._unwritten is not None:
-                identity, commits = self._unwritten
-                self._unwritten = None
-                self._in_flight.controls.append(
-                    Control(Kind.WITNESS, 0, commits, identity.encode())
-                )
-            self._worker.submit(self._write, self._in_flight)
+        if self._in_flight is None and (self._is_awaited or self._gathering.done):
+            self._scheduled = True  # what is appended now leaves with this group
+            self._is_awaited = False
+            joining, self._joining = self._joining, []
+            for write in joining:
+                _call(write)
+            if self._gathering.done:
+                self._leave()
         self._scheduled = False
+        if self._is_awaited:
+            self._schedule()
+
+    def _leave(self) -> None:
+        self._in_flight, self._gathering = self._gathering, Group()
+        if self._unwritten is not None:
+            identity, commits = self._unwritten
+            self._unwritten = None
+            self._in_flight.controls.append(Control(Kind.WITNESS, 0, commits, identity.encode()))
+        self._worker.submit(self._write, self._in_flight)
 
     def _write(self, group: Group) -> None:
         """In the worker."""
@@ -208,6 +207,8 @@ class Journal:
             _log.error("journal write failed", error=error)
         self._on_failed({**group.runs, **behind.runs})
         self._answer([*group.done, *behind.done], refusal)
+        if self._is_awaited:
+            self._schedule()
 
     def _answer(self, waiting: Iterable[Appended], error: BrokerError | None) -> None:
         for done in waiting:

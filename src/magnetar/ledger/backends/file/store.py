@@ -292,6 +292,9 @@ class FileLedgerStore:
         self._journal.stop()
         await run_in_thread(self._reader.close)
 
+    def commit_soon(self, write: Callable[[], None]) -> None:
+        self._journal.commit_soon(write)
+
     def join(self, write: Callable[[], None]) -> None:
         self._journal.join(write)
 

@@ -47,13 +47,6 @@ class FileLedgerWriter:
         self._journal.append(ledger.id, first, entries, size, done)
         return EntryId(first)
 
-    def extend(self, entries: Sequence[bytes], size: int) -> bool:
-        ledger = self._ledger
-        if not ledger.writable or not self._journal.extend(ledger.id, entries, size):
-            return False
-        ledger.next_entry += len(entries)
-        return True
-
     async def seal(self) -> LedgerInfo:
         self._ledger.writable = False
         if not self._ledger.sealed:

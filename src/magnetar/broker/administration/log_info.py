@@ -15,7 +15,7 @@ from magnetar.model.position import Position
 from magnetar.wire.storage import decode_cursor, decode_log
 
 
-async def describe_chain(service: Service, topic: TopicName) -> Document:
+async def describe_log(service: Service, topic: TopicName) -> Document:
     store, path = service.store, await service.tree.path_of(topic)
     record = await store.get(path) if topic.is_persistent else None
     if record is None:

@@ -1,4 +1,4 @@
-"""Records of a chain in memory, versioned as a metadata store would."""
+"""Records of a log in memory, versioned as a metadata store would."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from magnetar.errors import BrokerError, StoreClosed, VersionConflict
-from magnetar.ledger.info import ChainInfo, CursorInfo
+from magnetar.ledger.info import CursorInfo, LogInfo
 from magnetar.model.position import Position
 
 
@@ -15,12 +15,12 @@ from magnetar.model.position import Position
 class RecordShelf:
     """What survives a broker. `writes` counts what was stored."""
 
-    chain: tuple[ChainInfo, int] | None = None
+    log: tuple[LogInfo, int] | None = None
     cursors: dict[str, tuple[CursorInfo, int]] = field(default_factory=dict)
     writes: int = 0
 
 
-class MemoryChainRecords:
+class MemoryLogRecords:
     """One owner's access to a shelf, until it is killed."""
 
     def __init__(self, shelf: RecordShelf | None = None) -> None:
@@ -38,21 +38,21 @@ class MemoryChainRecords:
         """
         self._faults.append((error, written))
 
-    async def load(self) -> tuple[ChainInfo, int] | None:
-        return self.shelf.chain
+    async def load(self) -> tuple[LogInfo, int] | None:
+        return self.shelf.log
 
-    async def store(self, info: ChainInfo, *, expect: int) -> int:
-        version = self._next_version(self.shelf.chain, expect)
+    async def store(self, info: LogInfo, *, expect: int) -> int:
+        version = self._next_version(self.shelf.log, expect)
         fault, written = self._next_fault()
         if written:
-            self.shelf.chain = (info, version)
+            self.shelf.log = (info, version)
         if fault is not None:
             raise fault
         return version
 
     async def remove(self) -> None:
         self._check_alive()
-        self.shelf.chain = None
+        self.shelf.log = None
 
     async def load_cursors(self) -> Mapping[str, tuple[CursorInfo, int]]:
         return dict(self.shelf.cursors)

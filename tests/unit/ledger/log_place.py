@@ -1,4 +1,4 @@
-"""A chain and what it stands on, which survives it as disks survive a broker."""
+"""A log and what it stands on, which survives it as disks survive a broker."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from dataclasses import dataclass, field, replace
 from magnetar.errors import BrokerError
 from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.cache import EntryCache
-from magnetar.ledger.chain import Chain, ChainPolicy
+from magnetar.ledger.flight import PlainRun
+from magnetar.ledger.info import LogPolicy
+from magnetar.ledger.log import Log
 from magnetar.ledger.pace import CursorPace
 from magnetar.model.position import EARLIEST, LedgerId, Position, Term
 from magnetar.runtime.clock import LoopClock
-from magnetar.testing.chain_record import MemoryChainRecords, RecordShelf
 from magnetar.testing.ledger import FaultyLedgerStore
+from magnetar.testing.log_record import MemoryLogRecords, RecordShelf
 
 BYTES = 2**20
-SMALL = ChainPolicy(entries_max=10, roll_min_ms=0, roll_max_ms=0)
+SMALL = LogPolicy(entries_max=10, roll_min_ms=0, roll_max_ms=0)
 
 
 @dataclass
@@ -33,7 +35,7 @@ class StepClock(LoopClock):
 
 @dataclass
 class Place:
-    policy: ChainPolicy = SMALL
+    policy: LogPolicy = SMALL
     clock: StepClock = field(default_factory=StepClock)
     shelf: RecordShelf = field(default_factory=RecordShelf)
     cache: EntryCache = field(default_factory=lambda: EntryCache(64 * BYTES))
@@ -43,14 +45,14 @@ class Place:
 
     def __post_init__(self) -> None:
         self.store = FaultyLedgerStore(self.inner)
-        self.records = MemoryChainRecords(self.shelf)
+        self.records = MemoryLogRecords(self.shelf)
 
-    async def open(self, *, birth: Collection[str] | None = None) -> Chain:
+    async def open(self, *, birth: Collection[str] | None = None) -> Log:
         """As a new owner would: each time with a higher term."""
         self.term += 1
         self.store = FaultyLedgerStore(self.inner)
-        self.records = MemoryChainRecords(self.shelf)
-        return await Chain.open(
+        self.records = MemoryLogRecords(self.shelf)
+        return await Log.open(
             "tenant/ns/persistent/topic",
             self.store,
             self.records,
@@ -63,7 +65,7 @@ class Place:
             birth=birth,
         )
 
-    async def crash(self) -> Chain:
+    async def crash(self) -> Log:
         """The owner dies at once; the next one opens what is left."""
         self.store.kill()
         self.records.kill()
@@ -98,7 +100,7 @@ class Answers:
         return [type(error) for _, _, error in self.all if error is not None]
 
 
-async def append(chain: Chain, *entries: bytes) -> Position:
+async def append(log: Log, *entries: bytes) -> Position:
     """Append one run and wait until it is durable."""
     answer: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
 
@@ -109,14 +111,14 @@ async def append(chain: Chain, *entries: bytes) -> Position:
             assert error is not None
             answer.set_exception(error)
 
-    chain.append(entries, [1] * len(entries), done)
+    log.flights.append(PlainRun(entries, [1] * len(entries), done))
     async with asyncio.timeout(10):
         return await answer
 
 
-async def fill(chain: Chain, count: int) -> list[Position]:
+async def fill(log: Log, count: int) -> list[Position]:
     """Entries `0`, `1`, … one by one."""
-    return [await append(chain, str(number).encode()) for number in range(count)]
+    return [await append(log, str(number).encode()) for number in range(count)]
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -125,9 +127,9 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def read_all(chain: Chain, start: Position = EARLIEST, *, step: int = 7) -> list[bytes]:
+async def read_all(log: Log, start: Position = EARLIEST, *, step: int = 7) -> list[bytes]:
     found: list[bytes] = []
-    while (run := await chain.read(start, step, BYTES)) is not None:
+    while (run := await log.reader.read(start, step, BYTES)) is not None:
         assert 0 < len(run) <= step and len(run.counts) == len(run)
         found += run.data
         start = run.next_position

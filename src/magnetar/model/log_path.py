@@ -12,7 +12,7 @@ from typing import Final
 
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, encode_local
 
-CHAINS: Final = "/managed-ledgers"
+LOGS: Final = "/managed-ledgers"
 
 _BUCKETED: Final = (TopicDomain.PERSISTENT, TopicDomain.SEGMENT)
 _BUCKET: Final = re.compile(r"\$[0-9]+")
@@ -31,7 +31,7 @@ def bucket_of(component: str, buckets: int) -> int:
 
 
 def domain_path(namespace: NamespaceName, domain: TopicDomain) -> str:
-    return f"{CHAINS}/{namespace}/{domain.value}"
+    return f"{LOGS}/{namespace}/{domain.value}"
 
 
 def bucket_paths(namespace: NamespaceName, domain: TopicDomain, buckets: int) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def bucket_paths(namespace: NamespaceName, domain: TopicDomain, buckets: int) ->
     return tuple(f"{parent}/${index}" for index in range(buckets))
 
 
-def chain_path(name: TopicName, buckets: int) -> str:
+def log_path(name: TopicName, buckets: int) -> str:
     """The node of a topic's log in a namespace with so many buckets.
 
     A segment stands below its topic, in that topic's bucket; every other topic is one component.

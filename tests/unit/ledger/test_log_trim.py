@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from magnetar.errors import LedgerCorrupt, StoreClosed, StoreUnavailable
-from magnetar.ledger.chain import Chain, ChainPolicy
-from magnetar.ledger.info import LedgerPart
+from magnetar.ledger.info import LedgerPart, LogPolicy
+from magnetar.ledger.log import Log
 from magnetar.ledger.orphan import Orphans, load_references, remove_orphans
 from magnetar.ledger.retention import plan_trim
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.ledger.store import LedgerInfo
 from magnetar.model.position import EARLIEST, LedgerId, Position, Term
-from tests.unit.ledger.chain_place import BYTES, Place, append, fill, read_all
+from tests.unit.ledger.log_place import BYTES, Place, append, fill, read_all
 
 
 @pytest.mark.parametrize(
@@ -37,37 +37,37 @@ def test_a_ledger_goes_when_it_is_old_or_the_size_is_kept_without_it(
     retention_ms: int, retention_bytes: int, expected: int
 ) -> None:
     parts = [LedgerPart(number, 10, 100, 1000 + 400 * number) for number in range(3)]
-    policy = ChainPolicy(retention_ms=retention_ms, retention_bytes=retention_bytes)
+    policy = LogPolicy(retention_ms=retention_ms, retention_bytes=retention_bytes)
     passed = LedgerSequence(parts).parts
     assert plan_trim(passed, 400, policy, now_ms=2000) == expected
 
 
-def entries_of(chain: Chain) -> Sequence[int]:
-    return [part.entries for part in chain.ledgers]
+def entries_of(log: Log) -> Sequence[int]:
+    return [part.entries for part in log.sequence.describe()]
 
 
 def test_the_slowest_cursor_holds_ledgers_back() -> None:
     async def body() -> None:
         place = Place()
-        chain = await place.open()
-        fast = await chain.open_cursor("fast", start=EARLIEST)
-        slow = chain.transient_cursor("slow", EARLIEST)
-        places = await fill(chain, 35)
+        log = await place.open()
+        fast = await log.cursors.open("fast", start=EARLIEST)
+        slow = log.cursors.open_transient("slow", EARLIEST)
+        places = await fill(log, 35)
         fast.acknowledge_through(places[-1])
         slow.acknowledge_through(places[18])
         place.clock.ms += 1
-        await chain.trim()
-        assert entries_of(chain) == [10, 10, 5]
+        await log.trim()
+        assert entries_of(log) == [10, 10, 5]
         slow.acknowledge_through(places[19])
-        await chain.trim()
-        assert entries_of(chain) == [10, 5]
+        await log.trim()
+        assert entries_of(log) == [10, 5]
         await slow.close()
-        await chain.trim()
-        assert entries_of(chain) == [5]
-        assert chain.total_entries == 5 and fast.backlog == 0
-        assert set(await place.ledgers()) == {part.ledger_id for part in chain.ledgers}
-        assert await read_all(chain) == [b"30", b"31", b"32", b"33", b"34"]
-        await chain.close()
+        await log.trim()
+        assert entries_of(log) == [5]
+        assert log.sequence.total_entries == 5 and fast.backlog == 0
+        assert set(await place.ledgers()) == {part.ledger_id for part in log.sequence.describe()}
+        assert await read_all(log) == [b"30", b"31", b"32", b"33", b"34"]
+        await log.close()
 
     asyncio.run(body())
 
@@ -75,19 +75,19 @@ def test_the_slowest_cursor_holds_ledgers_back() -> None:
 def test_a_reader_behind_the_trimmed_part_goes_on_at_the_first_entry() -> None:
     async def body() -> None:
         place = Place()
-        chain = await place.open()
-        places = await fill(chain, 25)
+        log = await place.open()
+        places = await fill(log, 25)
         place.clock.ms += 1
-        await chain.trim()
-        assert entries_of(chain) == [5]
-        assert chain.first_position == places[20] == chain.next_position(places[3])
-        run = await chain.read(places[3], 100, BYTES)
+        await log.trim()
+        assert entries_of(log) == [5]
+        assert log.sequence.first_position == places[20] == log.sequence.next_position(places[3])
+        run = await log.reader.read(places[3], 100, BYTES)
         assert run is not None and run.data[0] == b"20"
-        cursor = await chain.open_cursor("s", start=places[3])
+        cursor = await log.cursors.open("s", start=places[3])
         assert cursor.first_unacked() == places[20]
         assert cursor.is_acknowledged(*places[3])
-        assert chain.entries_between(places[3], chain.next_position(places[-1])) == 5
-        await chain.close()
+        assert log.sequence.entries_between(places[3], log.sequence.next_position(places[-1])) == 5
+        await log.close()
 
     asyncio.run(body())
 
@@ -95,25 +95,25 @@ def test_a_reader_behind_the_trimmed_part_goes_on_at_the_first_entry() -> None:
 def test_a_sealed_last_ledger_goes_too_and_positions_stay_behind_it() -> None:
     async def body() -> None:
         place = Place()
-        chain = await place.open()
-        cursor = await chain.open_cursor("s", start=EARLIEST)
-        places = await fill(chain, 5)
+        log = await place.open()
+        cursor = await log.cursors.open("s", start=EARLIEST)
+        places = await fill(log, 5)
         cursor.acknowledge_through(places[-1])
-        await chain.roll()
+        await log.roll()
         place.clock.ms += 1
-        await chain.trim()
-        assert chain.ledgers == ()
-        assert chain.last_position == places[-1]
+        await log.trim()
+        assert log.sequence.describe() == ()
+        assert log.sequence.last_position == places[-1]
         assert cursor.backlog == 0
-        await chain.close()
+        await log.close()
 
-        chain = await place.open()
-        assert chain.cursors["s"].backlog == 0
-        later = await append(chain, b"x")
+        log = await place.open()
+        assert log.cursors["s"].backlog == 0
+        later = await append(log, b"x")
         assert later > places[-1]
-        assert chain.cursors["s"].first_unacked() == later
-        assert chain.cursors["s"].backlog == 1
-        await chain.close()
+        assert log.cursors["s"].first_unacked() == later
+        assert log.cursors["s"].backlog == 1
+        await log.close()
 
     asyncio.run(body())
 
@@ -122,15 +122,15 @@ def test_retention_keeps_what_everybody_has_read() -> None:
     async def body() -> None:
         place = Place()
         place.keep(retention_ms=1000, retention_bytes=-1)
-        chain = await place.open()
-        await fill(chain, 15)
+        log = await place.open()
+        await fill(log, 15)
         place.clock.ms += 1000
-        await chain.trim()
-        assert entries_of(chain) == [10, 5]
+        await log.trim()
+        assert entries_of(log) == [10, 5]
         place.clock.ms += 1
-        await chain.trim()
-        assert entries_of(chain) == [5]
-        await chain.close()
+        await log.trim()
+        assert entries_of(log) == [5]
+        await log.close()
 
     asyncio.run(body())
 
@@ -138,16 +138,16 @@ def test_retention_keeps_what_everybody_has_read() -> None:
 def test_ledgers_stay_when_the_record_could_not_be_written() -> None:
     async def body() -> None:
         place = Place()
-        chain = await place.open()
-        await fill(chain, 15)
+        log = await place.open()
+        await fill(log, 15)
         place.clock.ms += 1
         place.records.fail_next(StoreUnavailable("no answer"))
         with pytest.raises(StoreUnavailable):
-            await chain.trim()
-        assert len(await read_all(chain)) == 15
-        await chain.trim()
-        assert entries_of(chain) == [5]
-        await chain.close()
+            await log.trim()
+        assert len(await read_all(log)) == 15
+        await log.trim()
+        assert entries_of(log) == [5]
+        await log.close()
 
     asyncio.run(body())
 
@@ -155,13 +155,13 @@ def test_ledgers_stay_when_the_record_could_not_be_written() -> None:
 def test_orphans_are_removed_and_nothing_else() -> None:
     async def body() -> None:
         place = Place()
-        chain = await place.open()
-        cursor = await chain.open_cursor("s", start=EARLIEST)
-        await fill(chain, 15)
+        log = await place.open()
+        cursor = await log.cursors.open("s", start=EARLIEST)
+        await fill(log, 15)
         cursor.acknowledge_through(Position(1, 3))
         await cursor.flush()
         named = await place.ledgers()
-        made = await place.inner.create(term=Term(1), properties={"chain": chain.name})
+        made = await place.inner.create(term=Term(1), properties={"chain": log.name})
         gone = await place.inner.create(term=Term(1), properties={"chain": "deleted"})
         other = await place.inner.create(term=Term(1), properties={})
 
@@ -169,7 +169,7 @@ def test_orphans_are_removed_and_nothing_else() -> None:
             if "chain" not in info.properties:
                 return None
             named = await load_references(place.records)
-            return info.properties["chain"] == chain.name and info.id in named
+            return info.properties["chain"] == log.name and info.id in named
 
         found = await remove_orphans(
             place.store, await place.store.ledgers(), is_named, term=Term(9)
@@ -183,19 +183,19 @@ def test_orphans_are_removed_and_nothing_else() -> None:
 def test_a_ledger_with_entries_goes_only_when_that_was_intended() -> None:
     async def body() -> None:
         place = Place()
-        chain = await place.open()
-        await chain.open_cursor("s", start=EARLIEST)
-        await fill(chain, 15)
-        before = place.shelf.chain
+        log = await place.open()
+        await log.cursors.open("s", start=EARLIEST)
+        await fill(log, 15)
+        before = place.shelf.log
         assert before is not None
         place.keep(retention_ms=0)
-        cursor = chain.cursors["s"]
+        cursor = log.cursors["s"]
         cursor.acknowledge_through(Position(1, 9))
         await cursor.flush()
         dropped = LedgerId(before[0].ledgers[0].ledger_id)
         place.store.kill()  # the record is written, the ledger is not deleted any more
         await place.inner.intend_deletion([dropped])
-        place.shelf.chain = (replace(before[0], ledgers=before[0].ledgers[1:]), 9)
+        place.shelf.log = (replace(before[0], ledgers=before[0].ledgers[1:]), 9)
         lost = LedgerId(before[0].ledgers[1].ledger_id)
 
         async def is_named(info: LedgerInfo) -> bool | None:
@@ -205,7 +205,7 @@ def test_a_ledger_with_entries_goes_only_when_that_was_intended() -> None:
             place.inner, await place.inner.ledgers(), is_named, term=Term(9)
         )
         assert found.removed == (dropped,)
-        place.shelf.chain = (replace(before[0], ledgers=()), 10)  # as an old copy would have it
+        place.shelf.log = (replace(before[0], ledgers=()), 10)  # as an old copy would have it
         found = await remove_orphans(
             place.inner, await place.inner.ledgers(), is_named, term=Term(9)
         )
@@ -218,9 +218,9 @@ def test_a_ledger_with_entries_goes_only_when_that_was_intended() -> None:
 def test_what_a_record_drops_was_intended_before() -> None:
     async def body() -> None:
         place = Place()
-        chain = await place.open()
-        cursor = await chain.open_cursor("s", start=EARLIEST)
-        await fill(chain, 15)
+        log = await place.open()
+        cursor = await log.cursors.open("s", start=EARLIEST)
+        await fill(log, 15)
         cursor.acknowledge_through(Position(1, 9))
         await cursor.flush()
 
@@ -231,33 +231,33 @@ def test_what_a_record_drops_was_intended_before() -> None:
         assert not any(await intended())
         place.records.fail_next(StoreUnavailable("no answer"))
         with pytest.raises(StoreUnavailable):
-            await chain.trim()
+            await log.trim()
         assert (await intended())[0]
-        await chain.trim()
+        await log.trim()
         assert not any(await intended())
         place.records.kill()
         with pytest.raises(StoreClosed):
-            await chain.delete()
+            await log.delete()
         assert True in await intended()
 
     asyncio.run(body())
 
 
-def test_a_chain_refuses_a_ledger_of_another_chain() -> None:
+def test_a_log_refuses_a_ledger_of_another_log() -> None:
     async def body() -> None:
         place = Place()
-        chain = await place.open()
-        await fill(chain, 3)
-        await chain.close()
+        log = await place.open()
+        await fill(log, 3)
+        await log.close()
         foreign = await place.inner.create(term=Term(1), properties={"chain": "another"})
-        assert place.shelf.chain is not None
-        info, version = place.shelf.chain
+        assert place.shelf.log is not None
+        info, version = place.shelf.log
         part = replace(info.ledgers[0], ledger_id=foreign.id)
-        place.shelf.chain = (replace(info, ledgers=(part,)), version)
+        place.shelf.log = (replace(info, ledgers=(part,)), version)
         with pytest.raises(LedgerCorrupt, match="was made for chain another"):
             await place.open()
         unsealed = replace(part, created_ms=0)
-        place.shelf.chain = (replace(info, ledgers=(unsealed,)), version)
+        place.shelf.log = (replace(info, ledgers=(unsealed,)), version)
         with pytest.raises(LedgerCorrupt, match="was made for chain another"):
             await place.open()
         assert not (await place.inner.describe(foreign.id)).sealed
@@ -268,12 +268,12 @@ def test_a_chain_refuses_a_ledger_of_another_chain() -> None:
 def test_a_cursor_neither_reads_nor_deletes_the_ledger_of_another() -> None:
     async def body() -> None:
         place = Place()
-        chain = await place.open()
-        cursor = await chain.open_cursor("s", start=EARLIEST)
-        await fill(chain, 5)
+        log = await place.open()
+        cursor = await log.cursors.open("s", start=EARLIEST)
+        await fill(log, 5)
         cursor.acknowledge_through(Position(1, 1))
         await cursor.flush()
-        await chain.close()
+        await log.close()
         foreign = await place.inner.create(term=Term(1), properties={"chain": "another"})
         info, version = place.shelf.cursors["s"]
         place.shelf.cursors["s"] = (replace(info, ledger_id=foreign.id), version)

@@ -1,14 +1,14 @@
-"""How the chain of a topic is opened."""
+"""How the log of a topic is opened."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from magnetar.broker.default import plan_chain
+from magnetar.broker.default import plan_log
 from magnetar.broker.entry import count_safely
 from magnetar.broker.ownership import Owner
-from magnetar.ledger.chain import Chain
+from magnetar.ledger.log import Log
 from magnetar.model.name import TopicName
 from magnetar.rules.policy import EffectivePolicy
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from magnetar.broker.service import Service
 
 
-async def open_chain(
+async def open_log(
     service: Service,
     name: TopicName,
     policy: EffectivePolicy,
     owner: Owner,
     *,
     birth: Collection[str] | None,
-) -> Chain:
+) -> Log:
     """`birth` says that there is no such topic yet, and which cursors it is made with."""
-    return await Chain.open(
+    return await Log.open(
         name.full,
         service.ledgers,
         await service.tree.records(name),
-        plan_chain(policy),
+        plan_log(policy),
         clock=service.clock,
         term=owner.term,
         count_messages=count_safely,

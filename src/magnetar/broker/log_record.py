@@ -1,11 +1,11 @@
-"""The records of a topic's chain and cursors in the metadata store."""
+"""The records of a topic's log and cursors in the metadata store."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from magnetar.errors import RecordNotFound
-from magnetar.ledger.info import ChainInfo, CursorInfo, LedgerPart
+from magnetar.ledger.info import CursorInfo, LedgerPart, LogInfo
 from magnetar.metadata.store import ANY_VERSION, MetadataStore
 from magnetar.model.name import decode_local, encode_local
 from magnetar.wire.storage import (
@@ -21,14 +21,14 @@ from magnetar.wire.storage import (
 )
 
 
-class MetadataChainRecords:
+class MetadataLogRecords:
     """The records of one topic; cursors stand below it, named after their subscription."""
 
     def __init__(self, store: MetadataStore, path: str) -> None:
         self._store = store
         self._path = path
 
-    async def load(self) -> tuple[ChainInfo, int] | None:
+    async def load(self) -> tuple[LogInfo, int] | None:
         record = await self._store.get(self._path)
         if record is None:
             return None
@@ -37,9 +37,9 @@ class MetadataChainRecords:
             LedgerPart(ledger.ledger_id, ledger.entries, ledger.size, ledger.timestamp_ms)
             for ledger in log.ledgers
         )
-        return ChainInfo(parts, log.terminated, log.properties), record.stat.version
+        return LogInfo(parts, log.terminated, log.properties), record.stat.version
 
-    async def store(self, info: ChainInfo, *, expect: int) -> int:
+    async def store(self, info: LogInfo, *, expect: int) -> int:
         ledgers = tuple(
             StoredLedger(part.ledger_id, part.entries, part.size, part.created_ms)
             for part in info.ledgers

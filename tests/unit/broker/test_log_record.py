@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from magnetar.broker.chain_record import MetadataChainRecords
+from magnetar.broker.log_record import MetadataLogRecords
 from magnetar.errors import VersionConflict
-from magnetar.ledger.info import ChainInfo, ChainRecords, CursorInfo, LedgerPart
+from magnetar.ledger.info import CursorInfo, LedgerPart, LogInfo, LogRecords
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.model.position import Position
 from magnetar.runtime.clock import SystemClock
@@ -16,16 +16,16 @@ from magnetar.runtime.clock import SystemClock
 PATH = "/managed-ledgers/public/default/persistent/orders+eu"
 
 
-def test_a_chain_is_created_changed_and_removed() -> None:
+def test_a_log_is_created_changed_and_removed() -> None:
     async def body() -> None:
         store = MemoryStore(MemoryTree(SystemClock()))
-        records: ChainRecords = MetadataChainRecords(store, PATH)
+        records: LogRecords = MetadataLogRecords(store, PATH)
         assert await records.load() is None
-        version = await records.store(ChainInfo(), expect=-1)
+        version = await records.store(LogInfo(), expect=-1)
         assert await store.exists(PATH)
         with pytest.raises(VersionConflict):
-            await records.store(ChainInfo(), expect=-1)
-        info = ChainInfo(
+            await records.store(LogInfo(), expect=-1)
+        info = LogInfo(
             (LedgerPart(1, 10, 100, 5), LedgerPart(2, 0, 0, 0)), Position(1, 9), {"key": "value"}
         )
         version = await records.store(info, expect=version)
@@ -44,8 +44,8 @@ def test_a_chain_is_created_changed_and_removed() -> None:
 def test_cursors_are_stored_below_their_topic_by_subscription() -> None:
     async def body() -> None:
         store = MemoryStore(MemoryTree(SystemClock()))
-        records: ChainRecords = MetadataChainRecords(store, PATH)
-        await records.store(ChainInfo(), expect=-1)
+        records: LogRecords = MetadataLogRecords(store, PATH)
+        await records.store(LogInfo(), expect=-1)
         info = CursorInfo(
             7,
             Position(1, 3),
@@ -67,7 +67,7 @@ def test_cursors_are_stored_below_their_topic_by_subscription() -> None:
 
 
 def test_the_entry_of_a_cursors_ledger_restores_its_state() -> None:
-    records = MetadataChainRecords(MemoryStore(MemoryTree(SystemClock())), PATH)
+    records = MetadataLogRecords(MemoryStore(MemoryTree(SystemClock())), PATH)
     info = CursorInfo(
         7,
         Position(1, 3),

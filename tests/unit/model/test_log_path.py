@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.model.chain_path import (
+from magnetar.model.log_path import (
     bucket_of,
     bucket_paths,
-    chain_path,
     is_bucket,
+    log_path,
     without_bucket,
 )
 from magnetar.model.name import NamespaceName, TopicDomain, encode_local, parse_topic
@@ -33,7 +33,7 @@ EXAMPLE = {
     ],
 )
 def test_without_buckets_a_topic_stands_below_its_domain(name: str, path: str) -> None:
-    assert chain_path(parse_topic(name), 1) == path
+    assert log_path(parse_topic(name), 1) == path
     assert without_bucket(path) == path
 
 
@@ -67,7 +67,7 @@ def test_the_bucket_is_told_by_the_encoded_name(
 def test_three_buckets_hold_what_the_proposal_draws() -> None:
     for bucket, locals_ in EXAMPLE.items():
         for local in locals_:
-            path = chain_path(parse_topic(f"persistent://{NAMESPACE}/{local}"), 3)
+            path = log_path(parse_topic(f"persistent://{NAMESPACE}/{local}"), 3)
             assert path == f"/managed-ledgers/tenant/namespace/persistent/{bucket}/{local}"
             assert without_bucket(f"{path}/sub") == path.replace(f"/{bucket}", "") + "/sub"
 
@@ -75,12 +75,12 @@ def test_three_buckets_hold_what_the_proposal_draws() -> None:
 def test_the_segments_of_a_topic_share_its_bucket() -> None:
     name = parse_topic("segment://t/n/orders/eu/0000-7fff-0")
     path = "/managed-ledgers/t/n/segment/$12/orders%2Feu/0000-7fff-0"
-    assert chain_path(name, 16) == path
+    assert log_path(name, 16) == path
     assert without_bucket(path) == path.replace("/$12", "")
 
 
 def test_a_topic_named_like_a_bucket_is_not_taken_for_one() -> None:
-    path = chain_path(parse_topic("persistent://t/n/$0"), 1)
+    path = log_path(parse_topic("persistent://t/n/$0"), 1)
     assert path == "/managed-ledgers/t/n/persistent/%240"
     assert without_bucket(path) == path
     assert [is_bucket(each) for each in ("$0", "$17", "%240", "$", "$-2", "$1x")] == [

@@ -1,0 +1,491 @@
+"""The log: a sequence of ledgers that reads as one, with cursors in it (Pulsar's managed ledger).
+
+One ledger at the end takes appends; the others are sealed. The open ledger is made when the first
+run needs it, so an idle log has none. A log has one owner: every write of its record names the
+version read, and a new owner fences the ledger that the former one left open. An owner that meets
+another's version stops for good.
+
+Runs wait in one queue of flights (`ledger.flight`). The last flight is open, and leaves with the
+next commit of the ledger store. When a flight is refused, so is everything behind it that is not
+durable: what is stored of a producer never has a hole that a resend would fill out of order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Collection, Mapping
+from itertools import takewhile
+
+from magnetar.errors import (
+    BrokerError,
+    LedgerFenced,
+    TopicFenced,
+    TopicTerminated,
+    VersionConflict,
+)
+from magnetar.ledger.cache import EntryCache
+from magnetar.ledger.cursor_set import CursorSet
+from magnetar.ledger.disposal import Disposal
+from magnetar.ledger.flight import Flight, FlightQueue, OpenLedger, PlainRun
+from magnetar.ledger.info import LedgerPart, LogInfo, LogPolicy, LogRecords, LogState
+from magnetar.ledger.opening import open_record
+from magnetar.ledger.pace import CursorPace
+from magnetar.ledger.reader import LogReader
+from magnetar.ledger.retention import plan_trim
+from magnetar.ledger.sequence import LedgerSequence
+from magnetar.ledger.store import LedgerStore, LedgerWriter
+from magnetar.ledger.versioned import VersionedRecord
+from magnetar.model.position import LedgerId, Position, Term
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.log import Log as Logger
+from magnetar.runtime.task import TaskScope
+
+_logger = Logger(__name__)
+
+
+class Log:
+    def __init__(
+        self,
+        name: str,
+        store: LedgerStore,
+        records: LogRecords,
+        disposal: Disposal,
+        info: LogInfo,
+        version: int,
+        policy: LogPolicy,
+        *,
+        clock: Clock,
+        term: Term,
+        count_messages: Callable[[bytes], int],
+        cache: EntryCache,
+        pace: CursorPace,
+    ) -> None:
+        self.name = name
+        self.store = store
+        self.records = records
+        self.disposal = disposal
+        self.term = term
+        self.clock = clock
+        self.pace = pace
+        self.scope = TaskScope(f"log {name}")
+        self.policy = policy
+        self.properties: Mapping[str, str] = dict(info.properties)
+        self.terminated = info.terminated
+        self.state = LogState.OPEN if info.terminated is None else LogState.TERMINATED
+        self.entries_added = 0
+        """Entries that became durable since the log was opened."""
+        self.ledger_created_ms = 0
+        """When the last ledger was opened by this owner; 0 when none was."""
+        self.appended: list[Callable[[], None]] = []
+        """Called once for each batch of runs that became durable."""
+        self.fenced: list[Callable[[], None]] = []
+        """Called when another owner took the log over."""
+        self.sequence = LedgerSequence(info.ledgers)
+        self.cache = cache.view()
+        self.reader = LogReader(self.sequence, store, self.cache, self.scope, count_messages)
+        self.cursors = CursorSet(self, self.sequence, self.cache)
+        self.flights = FlightQueue(self, store)
+        self._loop = asyncio.get_running_loop()
+        self._record = VersionedRecord(records.load, records.store, disposal, version)
+        self._stale = False  # the record does not know yet what was sealed
+        self._structure = asyncio.Lock()  # held while the list of ledgers changes
+        self._ledger: OpenLedger | None = None  # takes flights
+        self._left: OpenLedger | None = None  # takes none any more and is to be sealed
+        self._changing = False
+        self._notifying = False
+        self._taken_over = False
+
+    @classmethod
+    async def open(
+        cls,
+        name: str,
+        store: LedgerStore,
+        records: LogRecords,
+        policy: LogPolicy,
+        *,
+        clock: Clock,
+        term: Term,
+        count_messages: Callable[[bytes], int],
+        cache: EntryCache,
+        pace: CursorPace | None = None,
+        claim: bool = True,
+        birth: Collection[str] | None = None,
+    ) -> Log:
+        """Create the log when it is absent, fence what a former owner left open, restore the
+        durable cursors.
+
+        Logs that share a `pace` write their cursors within one budget. Opening writes the record,
+        so that a former owner that is still alive meets a version it does not know; `claim=False`
+        saves that write where two owners cannot be, as in a data directory locked by this process.
+        `birth` says that nothing of the log is there, and which cursors it is made with.
+        """
+        disposal = Disposal(store, term, name)
+        info, version, is_new = await open_record(
+            name, store, records, disposal, clock=clock, term=term, claim=claim, birth=birth
+        )
+        log = cls(
+            name,
+            store,
+            records,
+            disposal,
+            info,
+            version,
+            policy,
+            clock=clock,
+            term=term,
+            count_messages=count_messages,
+            cache=cache,
+            pace=pace or CursorPace(clock),
+        )
+        await log.cursors.restore(is_new=is_new)
+        await disposal.run()
+        return log
+
+    # Appending
+
+    async def append_entry(self, entry: bytes) -> Position:
+        """Append one message of the broker's own and wait until it is durable."""
+        answer: asyncio.Future[Position] = self._loop.create_future()
+
+        def on_answer(first: Position | None, error: BrokerError | None) -> None:
+            if answer.done():
+                return  # the caller was cancelled
+            if first is not None:
+                answer.set_result(first)
+            else:
+                assert error is not None
+                answer.set_exception(error)
+
+        self.flights.append(PlainRun([entry], [1], on_answer))
+        return await answer
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes appends."""
+        return self.state is LogState.OPEN
+
+    # What the queue of flights asks for
+
+    @property
+    def ledger(self) -> OpenLedger | None:
+        return self._ledger
+
+    def measure_room(self) -> tuple[float, float]:
+        """Entries and bytes that the ledger takes, be it open or made first; a young ledger takes
+        any number of both.
+        """
+        ledger, policy = self._ledger, self.policy
+        if ledger is None:
+            if policy.roll_min_ms > 0:
+                return math.inf, math.inf
+            return policy.entries_max, policy.bytes_max
+        if self.clock.now_ms() - ledger.created_ms < policy.roll_min_ms:
+            return math.inf, math.inf
+        return policy.entries_max - ledger.entries_sent, policy.bytes_max - ledger.bytes_sent
+
+    def on_durable(self, flight: Flight) -> None:
+        self.entries_added += flight.count
+        if self.cache.is_enabled:
+            self.cache.append(
+                flight.ledger.part.ledger_id,
+                flight.first,
+                flight.entries,
+                flight.counts(),
+                flight.size,
+            )
+        self._notify_soon()
+
+    def on_refused(self, flight: Flight, error: BrokerError) -> None:
+        if self._ledger is flight.ledger:
+            self._leave_ledger()
+        if isinstance(error, LedgerFenced):
+            self._fence()
+
+    def leave_full(self) -> None:
+        """When it was given much, and again when something is durable: by then it may be old
+        enough.
+        """
+        if self._ledger is not None and self._ledger.is_full(self.policy, self.clock):
+            self.change_ledger()
+
+    def change_ledger(self) -> None:
+        """Open a fresh ledger on the side; the one before takes nothing more."""
+        self._leave_ledger()
+        if not self._changing:
+            self._changing = True
+            self.scope.start(self._change(), "next ledger")
+
+    def _notify_soon(self) -> None:
+        if not self._notifying:
+            self._notifying = True
+            self._loop.call_soon(self._notify)
+
+    def _notify(self) -> None:
+        self._notifying = False
+        self.leave_full()
+        for listener in tuple(self.appended):
+            listener()
+
+    # Changing ledgers
+
+    def _leave_ledger(self) -> None:
+        if self._ledger is not None:
+            self._left, self._ledger = self._ledger, None
+
+    async def _change(self) -> None:
+        try:
+            async with self._structure:
+                self._check_open()
+                if self._ledger is None:
+                    await self._open_ledger()
+        except BrokerError as error:
+            self.flights.refuse_waiting(error)
+        finally:
+            self._changing = False
+        self.flights.send()
+        await self.disposal.run()
+
+    async def _open_ledger(self) -> None:
+        """Seal the ledger left behind while a fresh one is made; the record notes both at once."""
+        sealing, creating = await asyncio.gather(
+            self._seal_left(), self._create_ledger(), return_exceptions=True
+        )
+        if isinstance(creating, BaseException):
+            raise creating
+        if isinstance(sealing, BaseException):
+            self.disposal.add(creating.id)
+            raise sealing
+        with self._record.naming(creating.id):
+            await self._store_info(added=LedgerPart(creating.id, 0, 0, 0))
+        self.ledger_created_ms = self.clock.now_ms()
+        self._ledger = OpenLedger(creating, self.sequence.add(creating.id), self.ledger_created_ms)
+
+    async def _create_ledger(self) -> LedgerWriter:
+        return await self.store.create(term=self.term, properties={"chain": self.name})
+
+    async def _seal_left(self) -> None:
+        """Wait for what is under way in the ledger left behind; the store knows what is in it."""
+        if self._left is None:
+            return
+        part = self._left.part
+        try:
+            sealed = await self._left.writer.seal()
+        except LedgerFenced:
+            self._fence()
+            raise
+        except BrokerError:
+            sealed = await self.store.recover(LedgerId(part.ledger_id), term=self.term)
+        if sealed.last + 1 < part.entries:
+            _logger.error(
+                "ledger lost entries", ledger=part.ledger_id, had=part.entries, last=sealed.last
+            )
+        part.entries, part.size = sealed.last + 1, sealed.length
+        part.sealed_ms = self.clock.now_ms()
+        self._left = None
+        self._stale = True
+        if part.entries:
+            self._notify_soon()
+        else:
+            self.sequence.remove({part.ledger_id})
+            self._record.release(part.ledger_id)
+
+    async def roll(self) -> None:
+        """Seal the open ledger if there is anything in it; the next run opens another."""
+        async with self._structure:
+            self.flights.send()
+            if self._ledger is not None and self._ledger.entries_sent:
+                self._leave_ledger()
+            await self._settle()
+        await self.disposal.run()
+
+    async def roll_if_due(self) -> None:
+        full = self._ledger is not None and self._ledger.is_full(self.policy, self.clock)
+        if full or (self._left is not None and not self._changing):
+            await self.roll()
+
+    async def trim(self) -> None:
+        """Let go of ledgers that every cursor has passed and retention does not keep."""
+        async with self._structure:
+            self.check_owned()
+            gone = self._choose_trimmed()
+            if gone:
+                await self.disposal.announce(gone)
+                await self._store_info(removed=gone)
+                self.sequence.remove(gone)
+                for ledger_id in gone:
+                    self.cache.drop_ledger(ledger_id)
+                    self.disposal.add(ledger_id)
+        self.cursors.forget(gone)
+        await self.disposal.run()
+
+    @property
+    def is_trimmable(self) -> bool:
+        """Whether `trim` would let go of a ledger now; cheap while the first one is open."""
+        parts = self.sequence.parts
+        return bool(parts) and parts[0].sealed_ms > 0 and bool(self._choose_trimmed())
+
+    def _choose_trimmed(self) -> Collection[int]:
+        parts, low = self.sequence.parts, self.cursors.passed()
+        passed = list(takewhile(lambda part: part.sealed_ms and part.end <= low, parts))
+        if self.terminated is not None and len(passed) == len(parts):
+            passed = passed[:-1]  # clients ask a terminated log for its last entry
+        total_bytes = self.sequence.total_bytes
+        count = plan_trim(passed, total_bytes, self.policy, now_ms=self.clock.now_ms())
+        return [part.ledger_id for part in passed[:count]]
+
+    async def terminate(self) -> Position:
+        """Take no more entries, for ever; return the last one. Again is the same as once."""
+        async with self._structure:
+            if self.terminated is not None:
+                return self.terminated
+            self._check_open()
+            self.flights.send()
+            self.state = LogState.TERMINATED
+            try:
+                self._leave_ledger()
+                await self._seal_left()
+                last = self.sequence.last_position
+                await self._store_info(terminated=last)
+            except BrokerError:
+                if self.state is LogState.TERMINATED:
+                    self.state = LogState.OPEN
+                raise
+            self.terminated = last
+        await self.disposal.run()
+        return last
+
+    async def close(self) -> None:
+        """Refuse appends, wait for those under way, write every cursor to its record."""
+        failure: BrokerError | None = None
+        cursors = list(self.cursors.values())
+        for close in [self._stop, *(cursor.close for cursor in cursors)]:
+            try:
+                await close()
+            except BrokerError as error:
+                failure = failure or error
+        await self._release()
+        if failure is not None:
+            raise failure
+
+    async def delete(self) -> None:
+        """Remove the records of cursors and log, then the ledgers. After a failure it can be called
+        again.
+        """
+        self._refuse_appends()
+        await self.cursors.delete_all()
+        async with self._structure:
+            self._leave_ledger()
+            try:
+                await self._seal_left()
+            except BrokerError as error:  # the disposal seals once more
+                _logger.warning("deleting an unsealed ledger", reason=error.sentence)
+            self.flights.send()
+            ledgers = [part.ledger_id for part in self.sequence.parts]
+            await self.disposal.announce(ledgers)
+            await self.records.remove()
+            self._record.dispose(*ledgers)
+            self.sequence.remove(ledgers)
+        await self._release()
+
+    def _refuse_appends(self) -> None:
+        """What waits goes to the open ledger, if there is one."""
+        if self.state is LogState.OPEN and self._ledger is not None:
+            self.flights.send()
+        self.state = LogState.CLOSED
+
+    async def _stop(self) -> None:
+        """Refuse what comes, wait for what is under way, write what was sealed."""
+        self._refuse_appends()
+        async with self._structure:
+            self._leave_ledger()
+            try:
+                if not self._taken_over:
+                    await self._settle()
+            finally:
+                self.flights.send()
+
+    async def _release(self) -> None:
+        await self.disposal.run()
+        self.reader.close()
+        await self.scope.close()
+        self.cache.clear()
+
+    # The record
+
+    async def set_properties(self, properties: Mapping[str, str]) -> None:
+        async with self._structure:
+            self.check_owned()
+            await self._store_info(properties=properties)
+            self.properties = dict(properties)
+
+    async def confirm(self) -> None:
+        """Write the record as it is: that succeeds for one owner only. Raise TopicFenced for the
+        others.
+        """
+        async with self._structure:
+            if self._taken_over:
+                raise TopicFenced(f"{self.name} has another owner")
+            await self._store_info()
+
+    async def _settle(self) -> None:
+        await self._seal_left()
+        if self._stale:
+            await self._store_info()
+
+    async def _store_info(
+        self,
+        *,
+        added: LedgerPart | None = None,
+        removed: Collection[int] = (),
+        terminated: Position | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write the record as memory has it, with these changes. Raise TopicFenced when it has
+        another owner.
+        """
+        ledgers = [
+            part.describe() if part.sealed_ms else LedgerPart(part.ledger_id, 0, 0, 0)
+            for part in self.sequence.parts
+            if part.ledger_id not in removed
+        ]
+        info = LogInfo(
+            ledgers=(*ledgers, added) if added is not None else tuple(ledgers),
+            terminated=self.terminated if terminated is None else terminated,
+            properties=dict(self.properties if properties is None else properties),
+        )
+        try:
+            await self._record.store(info)
+        except VersionConflict as conflict:
+            self._fence()
+            raise TopicFenced(f"{self.name} has another owner") from conflict
+        self._stale = False
+
+    def _fence(self) -> None:
+        self._taken_over = True
+        if self.state in (LogState.FENCED, LogState.CLOSED):
+            return
+        _logger.warning("log taken over", log=self.name)
+        self.state = LogState.FENCED
+        self._loop.call_soon(self.flights.send)  # which refuses what waits
+        for listener in tuple(self.fenced):
+            self._loop.call_soon(listener)
+
+    def refusal(self) -> BrokerError | None:
+        """Why it takes no appends; None when it does."""
+        if self.state is LogState.OPEN:
+            return None
+        if self.state is LogState.TERMINATED:
+            return TopicTerminated(f"{self.name} was terminated")
+        return TopicFenced(f"{self.name} is {self.state.value.lower()}")
+
+    def check_owned(self) -> None:
+        """Raise TopicFenced when the log was closed or taken over."""
+        refusal = self.refusal()
+        if refusal is not None and self.state is not LogState.TERMINATED:
+            raise refusal
+
+    def _check_open(self) -> None:
+        refusal = self.refusal()
+        if refusal is not None:
+            raise refusal
