@@ -37,10 +37,10 @@ from magnetar.wire.command import (
     error,
     pong,
 )
-from magnetar.wire.frame import FRAME_PADDING_BYTES
+from magnetar.wire.frame import FRAME_PADDING_BYTES, FrameDecoder
 from magnetar.wire.limit import check_command, unchecked_bytes
 from magnetar.wire.refusal import encode_refusal
-from magnetar.wire.run import Item, SendRun, split_read
+from magnetar.wire.run import Item, SendRun, gather_runs
 
 if TYPE_CHECKING:
     from magnetar.broker.consumer import Consumer
@@ -95,8 +95,10 @@ class Connection(asyncio.Protocol):
         self._handlers = handlers
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._rest = bytearray()
-        self._needed = 0
+        self._decoder = FrameDecoder(
+            frame_bytes_max=service.limits.connect_frame_bytes,
+            command_bytes_max=service.limits.command_bytes,
+        )
         self._kept: list[Item] = []
         """Read, and not started since the connection is held."""
         self._out: list[bytes] = []
@@ -104,7 +106,6 @@ class Connection(asyncio.Protocol):
         self._flushing = False
         self._limits = service.limits
         self._unchecked_bytes = unchecked_bytes(service.limits)
-        self._frame_bytes_max = service.limits.connect_frame_bytes
         self._liveness = Liveness(self)
         self._requests_in_flight = 0
         self._holds: set[str] = set()
@@ -142,30 +143,22 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._liveness.is_heard = True
-        if self._rest or self._kept:
-            self._rest += data
-            if self._kept or len(self._rest) < self._needed:
-                return
-            data = bytes(self._rest)
-        self._take(data)
+        self._decoder.feed(data)
+        if not self._kept:
+            self._take()
 
-    def _take(self, data: bytes) -> None:
-        """Start what is whole of the data, and keep the rest."""
+    def _take(self) -> None:
+        """Start what is whole of what was read."""
         try:
             while True:
-                items, used, needed = split_read(
-                    data, self._frame_bytes_max, self._limits.command_bytes
-                )
-                if not self._start(items) or needed or len(data) - used < 8:
+                data, stretches = self._decoder.cut()
+                if not stretches or not self._start(gather_runs(data, stretches)):
                     break
-                data = data[used:]
         except ProtocolViolation as violation:
             self._on_violation(violation)
             return
         if self.unsynced_bytes:
             self._hold_back()
-        self._rest = bytearray(data[used:])
-        self._needed = needed
 
     @names_work(lambda local: "SEND")
     def _start(self, items: list[Item]) -> bool:
@@ -196,8 +189,8 @@ class Connection(asyncio.Protocol):
         except ProtocolViolation as violation:
             self._on_violation(violation)
             return
-        if is_done and len(self._rest) >= max(8, self._needed):
-            self._take(bytes(self._rest))
+        if is_done:
+            self._take()
         self._read_on()
 
     def _read_on(self) -> None:
@@ -361,7 +354,7 @@ class Connection(asyncio.Protocol):
     def admit(self, caller: Caller) -> None:
         """Its credentials are good: more than those may be sent."""
         self.caller = caller
-        self._frame_bytes_max = self.service.config.maxMessageSize + FRAME_PADDING_BYTES
+        self._decoder.frame_bytes_max = self.service.config.maxMessageSize + FRAME_PADDING_BYTES
 
     def _on_stray(self, run: SendRun) -> None:
         if run.producer_id in self.producers:

@@ -37,6 +37,37 @@ def encode_varint(value: int) -> bytes:
     return LOW[value & 16383] + LOW[value >> 14 & 16383] + spell_varint(value >> 28)
 
 
+_CYCLE: Final = bytes(range(128))
+_CYCLE_ON: Final = bytes(range(128, 256))
+
+
+def varint_bytes(value: int) -> int:
+    """How many bytes a number takes that is not negative."""
+    return max(1, (value.bit_length() + 6) // 7)
+
+
+def varint_columns(first: int, count: int) -> list[bytes]:
+    """Consecutive numbers that take as many bytes each, by columns: the first byte of all, then the
+    second, and so on. This is as fast as the numbers are many.
+    """
+    end = first + count
+    width = varint_bytes(first)
+    assert varint_bytes(end - 1) == width, "numbers of the same length"
+    cycle = _CYCLE if width == 1 else _CYCLE_ON
+    low = first & 127
+    columns = [(cycle * ((low + count + 127) // 128))[low : low + count]]
+    for place in range(1, width):
+        shift, flag = 7 * place, 128 if place < width - 1 else 0
+        column = b""
+        value = first
+        while value < end:
+            stop = min(end, ((value >> shift) + 1) << shift)
+            column += bytes((value >> shift & 127 | flag,)) * (stop - value)
+            value = stop
+        columns.append(column)
+    return columns
+
+
 def read_varint(data: bytes, cursor: int) -> tuple[int, int]:
     """The number there, and where it ends. Raise IndexError when the data ends before."""
     value = shift = 0

@@ -20,15 +20,16 @@ from magnetar.wire.command import (
     ping,
 )
 from magnetar.wire.entry import encode_entry
-from magnetar.wire.frame import FrameDecoder
+from magnetar.wire.frame import FrameDecoder, cut_frames
 from magnetar.wire.receipt import ReceiptWriter
 from magnetar.wire.run import (
     DELIVER_AT_TAG,
+    Item,
     SendRun,
     encode_message,
     encode_messages,
+    gather_runs,
     may_carry,
-    split_read,
 )
 from magnetar.wire.varint import encode_varint
 
@@ -45,6 +46,16 @@ def entry(payload: bytes = b"hi", **fields: int) -> bytes:
 def send(producer_id: int, sequence_id: int, data: bytes, **fields: object) -> bytes:
     command = CommandSend(producer_id=producer_id, sequence_id=sequence_id, **fields)  # type: ignore[arg-type]
     return encode_payload_command(make_command(command), data)
+
+
+def split_read(
+    data: bytes, frame_bytes_max: int, command_bytes_max: int
+) -> tuple[list[Item], int, int]:
+    """The items of what was read, how many bytes that was, and how many the next frame needs."""
+    stretches, used, needed = cut_frames(
+        data, 0, frame_bytes_max=frame_bytes_max, command_bytes_max=command_bytes_max
+    )
+    return gather_runs(data, stretches), used, needed
 
 
 def test_consecutive_sends_of_one_producer_are_one_run() -> None:
