@@ -16,7 +16,7 @@ from magnetar.wire.command import (
 from magnetar.wire.entry import encode_entry
 from magnetar.wire.frame import FrameDecoder, Stretch, cut_frames
 from magnetar.wire.receipt import ReceiptWriter
-from magnetar.wire.run import Item, SendRun, gather_runs
+from magnetar.wire.run import Item, SendRun, encode_message, encode_messages, gather_runs
 from magnetar.wire.varint import encode_varint, varint_bytes, varint_columns
 
 LIMIT = 1 << 20
@@ -101,6 +101,23 @@ def test_receipts_of_a_range_are_those_of_each(
     assert together == b"".join(
         each.encode([number], [0], ledger_id, entry_id + index)
         for index, number in enumerate(sequences)
+    )
+
+
+@given(
+    EDGE,
+    st.lists(st.binary(max_size=9), max_size=300),
+    st.sampled_from([-1, 3, 200]),
+    st.sampled_from([None, 0, 300]),
+)
+def test_messages_together_are_those_of_each(
+    first: int, entries: list[bytes], partition: int, epoch: int | None
+) -> None:
+    together = encode_messages(7, 300, first, entries, partition=partition, epoch=epoch)
+    assert together[1::2] == entries
+    assert b"".join(together) == b"".join(
+        encode_message(7, 300, first + index, entry, partition=partition, epoch=epoch)
+        for index, entry in enumerate(entries)
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from magnetar.wire.varint import LOW, WHOLE, encode_varint, varint_bytes, varint_columns
 
 _SIZES: Final = struct.Struct(">II")
-_RANGE_MIN: Final = 16
+_RANGE_MIN: Final = 20
 """Fewer receipts are made faster one by one."""
 
 

@@ -36,8 +36,8 @@ _HEADS_MAX: Final = 4096
 """How many are remembered: a producer has one for each length of its sequence ids."""
 _PRODUCER_TAG, _SEQUENCE_TAG, _COUNT_TAG, _HIGHEST_TAG = 0x08, 0x10, 0x18, 0x30
 _ENTRY_BYTES_MIN: Final = 4
-_STRETCH_MIN: Final = 8
-"""Fewer frames are read faster one by one."""
+_COLUMNS_MIN: Final = 32
+"""Fewer frames are faster one by one."""
 
 
 class Sender(Protocol):
@@ -232,7 +232,7 @@ def gather_runs(data: bytes, stretches: Sequence[Stretch]) -> list[Item]:
     unpack_checksum = _CHECKSUM.unpack_from
     last_head = b""
     for start, length, command_size, frames in stretches:
-        if frames > _STRETCH_MIN:
+        if frames > _COLUMNS_MIN:
             taken = gathering.add_stretch(data, view, start, length, frames)
             start += length * taken
             frames -= taken
@@ -338,6 +338,10 @@ def encode_messages(
     ledger = b"\x08" + encode_varint(ledger_id) + b"\x10"
     after = b"" if partition < 0 else b"\x18" + encode_varint(partition)
     tail = b"" if epoch is None else b"\x28" + encode_varint(epoch)
+    if len(entries) >= _COLUMNS_MIN and first + len(entries) <= 1 << 7 * varint_bytes(first):
+        head = encode_message(consumer_id, ledger_id, first, b"", partition=partition, epoch=epoch)
+        place = len(head) - len(tail) - len(after) - varint_bytes(first)
+        return _interleave(head, place, first, entries)
     out: list[bytes] = []
     pack = _SIZES.pack
     entry_id = first
@@ -358,6 +362,26 @@ def encode_messages(
             pack(4 + command_size + len(entry), command_size) + middle + number + after + tail
         )
         out.append(entry)
+    return out
+
+
+def _interleave(head: bytes, place: int, first: int, entries: Sequence[bytes]) -> list[bytes]:
+    """Heads and entries by turns. All heads are as the `head` of the first, but for the size of the
+    frame and, at `place`, the id of the entry: those are written into all at once, a byte of each
+    at a time.
+    """
+    count, length = len(entries), len(head)
+    rest = length - 4
+    sizes = struct.pack(f">{count}I", *[rest + len(entry) for entry in entries])
+    heads = bytearray(head * count)
+    for column in range(4):
+        heads[column::length] = sizes[column::4]
+    for column, numbers in enumerate(varint_columns(first, count), place):
+        heads[column::length] = numbers
+    written = bytes(heads)
+    out = [b""] * (2 * count)
+    out[::2] = [written[at : at + length] for at in range(0, count * length, length)]
+    out[1::2] = entries
     return out
 
 
