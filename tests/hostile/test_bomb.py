@@ -102,7 +102,7 @@ def test_an_ack_set_of_more_bits_than_a_batch_may_have_is_refused(kind: Any) -> 
 
 
 def one_ledger(entries: int) -> LedgerSequence:
-    return LedgerSequence([LedgerPart(1, entries, 0, 0)])
+    return LedgerSequence().restore([LedgerPart(1, entries, 0, 0)])
 
 
 def test_an_ack_set_that_an_earlier_version_stored_without_a_limit_is_survived() -> None:
@@ -112,13 +112,13 @@ def test_an_ack_set_that_an_earlier_version_stored_without_a_limit_is_survived()
         mark_delete=Position(1, -1),
         batches={Position(1, 0): words, Position(1, 1): (3,)},
     )
-    acks = AckSet.restore(one_ledger(10), info)
+    acks = AckSet(one_ledger(10), info)
     assert acks.remaining(1, 0) is None, "the whole batch is delivered again"
     assert acks.batches() == {Position(1, 1): (3,)}
 
 
 def test_what_a_cursor_keeps_of_batches_is_bounded() -> None:
-    acks = AckSet(one_ledger(5000), Position(1, -1))
+    acks = AckSet(one_ledger(5000), CursorInfo(-1, Position(1, -1)))
     bits = 1 << 99_999
     taken = [acks.add_batch(1, entry, bits) for entry in range(1, 1000)]
     kept = taken.count(False)

@@ -31,8 +31,8 @@ steps = st.lists(
 class Model:
     def __init__(self, lengths: Sequence[int]) -> None:
         parts = [LedgerPart(3 * number + 1, length, 0, 1) for number, length in enumerate(lengths)]
-        self.sequence = LedgerSequence(parts)
-        self.acks = AckSet(self.sequence, self.sequence.mark_before(EARLIEST))
+        self.sequence = LedgerSequence().restore(parts)
+        self.acks = AckSet(self.sequence, CursorInfo(-1, self.sequence.mark_before(EARLIEST)))
         self.entries = [
             Position(part.ledger_id, entry_id) for part in parts for entry_id in range(part.entries)
         ]
@@ -63,7 +63,7 @@ class Model:
         elif kind == "batch":
             self._batch(position, mask & 0b111)
         elif kind == "reset":
-            self.acks.reset(self.sequence.mark_before(position))
+            self.acks.move_mark(self.sequence.mark_before(position))
             self.acked = {entry for entry in self.entries if entry < position}
             self.bits.clear()
         else:
@@ -95,12 +95,12 @@ class Model:
     def check(self) -> None:
         acks = self.acks
         unacked = [entry for entry in self.entries if entry not in self.acked]
-        assert {entry for entry in self.entries if acks.covers(*entry)} == self.acked
+        assert {entry for entry in self.entries if acks.is_acknowledged(*entry)} == self.acked
         assert acks.backlog == len(unacked)
         first = unacked[0] if unacked else self.sequence.end_position
-        assert self.sequence.next_position(acks.mark) == first
-        assert [acks.unacked_position(count) for count in range(len(unacked))] == unacked
-        assert acks.unacked_position(len(unacked)) == self.sequence.end_position
+        assert self.sequence.next_position(acks.mark_delete) == first
+        assert [acks.position_after(count) for count in range(len(unacked))] == unacked
+        assert acks.position_after(len(unacked)) == self.sequence.end_position
         self._check_ranges()
         for part in self.sequence.parts:
             for start in range(part.entries):
@@ -117,13 +117,13 @@ class Model:
 
     def _check_ranges(self) -> None:
         """Ascending, apart from each other, beyond the mark, and all of what is beyond it."""
-        ranges = self.acks.ranges()
+        ranges = self.acks.ranges
         covered = [
             Position(first.ledger_id, entry_id)
             for first, last in ranges
             for entry_id in range(first.entry_id, last.entry_id + 1)
         ]
-        assert covered == sorted(entry for entry in self.acked if entry > self.acks.mark)
+        assert covered == sorted(entry for entry in self.acked if entry > self.acks.mark_delete)
         assert len(covered) == self.acks.acked_beyond
         assert len(ranges) == self.acks.range_count
         for (_, last), (first, _) in pairwise(ranges):
@@ -149,10 +149,10 @@ def test_a_state_written_down_and_restored_is_the_same(
     for kind, at, mask in steps:
         model.step(kind, at, mask)
     acks = model.acks
-    info = CursorInfo(-1, acks.mark, acks.ranges(), acks.batches())
-    model.acks = AckSet.restore(model.sequence, info)
-    assert model.acks.mark == acks.mark
-    assert model.acks.ranges() == acks.ranges()
+    info = CursorInfo(-1, acks.mark_delete, acks.ranges, acks.batches())
+    model.acks = AckSet(model.sequence, info)
+    assert model.acks.mark_delete == acks.mark_delete
+    assert model.acks.ranges == acks.ranges
     assert model.acks.batches() == acks.batches()
     model.check()
 
@@ -161,10 +161,10 @@ def test_a_state_written_down_and_restored_is_the_same(
 def test_without_a_seek_the_mark_never_goes_back(lengths: list[int], steps: list[Step]) -> None:
     model = Model(lengths)
     for kind, at, mask in steps:
-        before = model.acks.mark
+        before = model.acks.mark_delete
         if kind != "reset":
             model.step(kind, at, mask)
-            assert model.acks.mark >= before
+            assert model.acks.mark_delete >= before
 
 
 @given(st.integers(0, 2**300))

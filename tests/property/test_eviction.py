@@ -19,7 +19,9 @@ stretches = st.lists(
 
 
 def sequence_of(log: list[Stretch]) -> LedgerSequence:
-    return LedgerSequence(LedgerPart(each.ledger_id, each.entries, each.size, 1) for each in log)
+    return LedgerSequence().restore(
+        LedgerPart(each.ledger_id, each.entries, each.size, 1) for each in log
+    )
 
 
 @given(stretches, st.integers(0, 40_000))

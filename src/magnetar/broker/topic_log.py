@@ -25,7 +25,7 @@ async def open_log(
     birth: Collection[str] | None,
 ) -> Log:
     """`birth` says that there is no such topic yet, and which cursors it is made with."""
-    return await Log.open(
+    log = Log(
         name.full,
         service.ledgers,
         await service.tree.records(name),
@@ -35,5 +35,5 @@ async def open_log(
         count_messages=count_safely,
         cache=service.cache,
         pace=service.pace,
-        birth=birth,
     )
+    return await log.open(birth=birth)

@@ -85,42 +85,38 @@ class AckSet:
     __slots__ = (
         "_batch_bits",
         "_batches",
+        "_mark_entry",
+        "_mark_ledger",
         "_ranges",
         "_sequence",
         "acked_beyond",
-        "entry_id",
-        "ledger_id",
     )
 
-    def __init__(self, sequence: LedgerSequence, mark: Position) -> None:
+    def __init__(self, sequence: LedgerSequence, info: CursorInfo) -> None:
         self._sequence = sequence
-        self.ledger_id, self.entry_id = mark
+        self._mark_ledger, self._mark_entry = info.mark_delete
         self._ranges: dict[int, Ranges] = {}
         self._batches: dict[tuple[int, int], int] = {}
         self._batch_bits = 0
         """How many bits these have in all; beyond a limit no more partly done batches are kept."""
-        self.acked_beyond = 0  # entries acknowledged beyond the mark
-
-    @classmethod
-    def restore(cls, sequence: LedgerSequence, info: CursorInfo) -> AckSet:
-        acks = cls(sequence, info.mark_delete)
+        self.acked_beyond = 0
+        """Entries acknowledged beyond the mark."""
         for (ledger_id, first), (_, last) in info.ranges:
-            acks.add(ledger_id, first, last)
+            self.add(ledger_id, first, last)
         for (ledger_id, entry_id), words in info.batches.items():
             if len(words) <= _WORDS_MAX:  # what earlier versions took without a limit is forgotten
-                acks.add_batch(ledger_id, entry_id, join_words(words))
-        return acks
+                self.add_batch(ledger_id, entry_id, join_words(words))
 
     # Adding
 
     def add_next(self, ledger_id: int, entry_id: int) -> bool:
         """The path of a consumer that acknowledges in order. False: nothing was done, use `add`."""
-        if entry_id != self.entry_id + 1 or ledger_id != self.ledger_id or self._ranges:
+        if entry_id != self._mark_entry + 1 or ledger_id != self._mark_ledger or self._ranges:
             return False
         part = self._sequence.by_id.get(ledger_id)
         if part is None or entry_id >= part.entries:
             return False
-        self.entry_id = entry_id
+        self._mark_entry = entry_id
         if self._batches:
             self._drop_batch((ledger_id, entry_id))
         return True
@@ -128,10 +124,10 @@ class AckSet:
     def add(self, ledger_id: int, first: int, last: int) -> bool:
         """Acknowledge entries first..last; True when that was news."""
         part = self._sequence.by_id.get(ledger_id)
-        if part is None or ledger_id < self.ledger_id:
+        if part is None or ledger_id < self._mark_ledger:
             return False
         last = min(last, part.entries - 1)
-        first = max(first, self.entry_id + 1 if ledger_id == self.ledger_id else 0)
+        first = max(first, self._mark_entry + 1 if ledger_id == self._mark_ledger else 0)
         if first > last:
             return False
         ranges = self._ranges.get(ledger_id)
@@ -162,9 +158,9 @@ class AckSet:
     def add_through(self, position: Position) -> bool:
         """Acknowledge everything up to and including `position`."""
         mark = self._sequence.floor(position)
-        if mark <= self.mark:
+        if mark <= self.mark_delete:
             return False
-        self.ledger_id, self.entry_id = mark
+        self._mark_ledger, self._mark_entry = mark
         for ledger_id in [known for known in self._ranges if known <= mark.ledger_id]:
             ranges = self._ranges[ledger_id]
             if ledger_id < mark.ledger_id:
@@ -184,7 +180,11 @@ class AckSet:
         news.
         """
         part = self._sequence.by_id.get(ledger_id)
-        if part is None or not 0 <= entry_id < part.entries or self.covers(ledger_id, entry_id):
+        if (
+            part is None
+            or not 0 <= entry_id < part.entries
+            or self.is_acknowledged(ledger_id, entry_id)
+        ):
             return None
         key = (ledger_id, entry_id)
         known = self._batches.get(key)
@@ -199,8 +199,9 @@ class AckSet:
         self._batch_bits += size
         return False
 
-    def reset(self, mark: Position) -> None:
-        self.ledger_id, self.entry_id = mark
+    def move_mark(self, mark: Position) -> None:
+        """Make this the mark, with nothing acknowledged beyond."""
+        self._mark_ledger, self._mark_entry = mark
         self._ranges.clear()
         self._keep_batches({})
         self.acked_beyond = 0
@@ -220,24 +221,24 @@ class AckSet:
     # Asking
 
     @property
-    def mark(self) -> Position:
-        return Position(self.ledger_id, self.entry_id)
+    def mark_delete(self) -> Position:
+        return Position(self._mark_ledger, self._mark_entry)
 
     @property
     def backlog(self) -> int:
         """Entries that exist and are not acknowledged."""
-        return self._sequence.end - self.ordinal - self.acked_beyond
+        return self._sequence.end - self.passed - self.acked_beyond
 
     @property
-    def ordinal(self) -> int:
-        """Ordinal after the mark."""
-        return self._sequence.ordinal(Position(self.ledger_id, self.entry_id + 1))
+    def passed(self) -> int:
+        """Ordinal of the first entry that the mark has not passed."""
+        return self._sequence.ordinal(Position(self._mark_ledger, self._mark_entry + 1))
 
-    def covers(self, ledger_id: int, entry_id: int) -> bool:
-        if ledger_id == self.ledger_id:
-            if entry_id <= self.entry_id:
+    def is_acknowledged(self, ledger_id: int, entry_id: int) -> bool:
+        if ledger_id == self._mark_ledger:
+            if entry_id <= self._mark_entry:
                 return True
-        elif ledger_id < self.ledger_id:
+        elif ledger_id < self._mark_ledger:
             return True
         ranges = self._ranges.get(ledger_id)
         if ranges is not None:
@@ -246,31 +247,35 @@ class AckSet:
         return bool(parts) and ledger_id < parts[0].ledger_id
 
     def remaining(self, ledger_id: int, entry_id: int) -> int | None:
+        """The bits still not acknowledged of an entry that is acknowledged in part."""
         return self._batches.get((ledger_id, entry_id))
 
     @property
-    def has_batches(self) -> bool:
+    def has_partial(self) -> bool:
+        """Whether any entry is acknowledged in part."""
         return bool(self._batches)
 
     def unacked_in(self, run: EntryRun) -> Sequence[int]:
         """Indexes into `run` of what is not acknowledged; a range when no range beyond the mark is
-        touched.
+        touched, so that all of it costs O(1).
         """
         size = len(run)
-        if run.ledger_id < self.ledger_id:
+        if run.ledger_id < self._mark_ledger:
             return range(0)
         start = 0
-        if run.ledger_id == self.ledger_id:
-            start = min(max(self.entry_id + 1 - run.first, 0), size)
+        if run.ledger_id == self._mark_ledger:
+            start = min(max(self._mark_entry + 1 - run.first, 0), size)
         ranges = self._ranges.get(run.ledger_id) if self._ranges else None
         if ranges is None or ranges.firsts[0] > run.last or ranges.lasts[-1] < run.first + start:
             return range(start, size)
         return [entry_id - run.first for entry_id in ranges.gaps(run.first + start, run.last)]
 
-    def unacked_position(self, skipped: int) -> Position:
-        """The unacknowledged entry that has `skipped` such entries before it, or the end."""
+    def position_after(self, skipped: int) -> Position:
+        """The unacknowledged entry that has `skipped` such entries before it, or the end: where a
+        reader stands after skipping those.
+        """
         sequence = self._sequence
-        position = sequence.ceiling(Position(self.ledger_id, self.entry_id + 1))
+        position = sequence.ceiling(Position(self._mark_ledger, self._mark_entry + 1))
         while position is not None:
             part = sequence.by_id[position.ledger_id]
             ranges = self._ranges.get(position.ledger_id)
@@ -284,6 +289,7 @@ class AckSet:
             position = sequence.ceiling(Position(position.ledger_id, part.entries))
         return sequence.end_position
 
+    @property
     def ranges(self) -> tuple[tuple[Position, Position], ...]:
         """Closed ranges beyond the mark, ascending."""
         return tuple(
@@ -307,27 +313,27 @@ class AckSet:
         """The entry of this ledger that would touch the mark if no unacknowledged ledger stood
         between.
         """
-        return self.entry_id + 1 if ledger_id == self.ledger_id else 0
+        return self._mark_entry + 1 if ledger_id == self._mark_ledger else 0
 
     def _advance(self) -> None:
         """Move the mark over everything that touches it."""
         while self._ranges:
-            ranges = self._ranges.get(self.ledger_id)
-            if ranges is not None and ranges.firsts[0] <= self.entry_id + 1:
-                self.entry_id = ranges.lasts[0]
-                self.acked_beyond -= ranges.cut(self.entry_id)
+            ranges = self._ranges.get(self._mark_ledger)
+            if ranges is not None and ranges.firsts[0] <= self._mark_entry + 1:
+                self._mark_entry = ranges.lasts[0]
+                self.acked_beyond -= ranges.cut(self._mark_entry)
                 if not ranges.firsts:
-                    del self._ranges[self.ledger_id]
-            part = self._sequence.by_id.get(self.ledger_id)
-            if part is not None and self.entry_id + 1 < part.entries:
+                    del self._ranges[self._mark_ledger]
+            part = self._sequence.by_id.get(self._mark_ledger)
+            if part is not None and self._mark_entry + 1 < part.entries:
                 return
-            following = self._sequence.part_after(self.ledger_id)
+            following = self._sequence.part_after(self._mark_ledger)
             if following is None:
                 return
             ranges = self._ranges.get(following.ledger_id)
             if ranges is None or ranges.firsts[0] > 0:
                 return
-            self.ledger_id, self.entry_id = following.ledger_id, -1
+            self._mark_ledger, self._mark_entry = following.ledger_id, -1
 
     def _drop_batches(self, ledger_id: int, first: int, last: int) -> None:
         if last - first < len(self._batches):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from magnetar.ledger.ackset import AckSet
 from magnetar.ledger.cursor_log import CursorHome, CursorLog
 from magnetar.ledger.info import CursorInfo
-from magnetar.ledger.run import EntryRun
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.position import Position
 
 
-class Cursor:
-    """Acknowledgements change memory at once and are written behind; `flush` waits for them.
+class Cursor(AckSet):
+    """A set of acknowledgements that is kept: they change memory at once and are written behind;
+    `flush` waits for them.
 
     `read_position` belongs to whoever reads through the cursor. A cursor that is not durable holds
     back trimming like any other, and vanishes when it is closed.
@@ -29,11 +29,10 @@ class Cursor:
         home: CursorHome | None = None,
         version: int = -1,
     ) -> None:
+        super().__init__(sequence, info)
         self.name = name
         self.properties = dict(info.properties)
         self.cursor_properties = dict(info.cursor_properties)
-        self._sequence = sequence
-        self._acks = AckSet.restore(sequence, info)
         self._on_gone = on_gone
         self._log: CursorLog | None = None
         if home is not None:
@@ -48,27 +47,26 @@ class Cursor:
     # Acknowledging
 
     def acknowledge(self, ledger_id: int, entry_id: int) -> None:
-        acks = self._acks
-        if acks.add_next(ledger_id, entry_id) or acks.add(ledger_id, entry_id, entry_id):
+        if self.add_next(ledger_id, entry_id) or self.add(ledger_id, entry_id, entry_id):
             log = self._log
             if log is not None and not log.dirty:
                 log.soil()
 
     def acknowledge_entries(self, ledger_id: int, entry_ids: list[int]) -> None:
         """Any order; consecutive ids cost as much as one."""
-        if entry_ids and self._acks.add_entries(ledger_id, entry_ids):
+        if entry_ids and self.add_entries(ledger_id, entry_ids):
             self._soil()
 
     def acknowledge_through(self, position: Position) -> None:
         """Everything up to and including `position`, as far as it exists."""
-        if self._acks.add_through(position):
+        if self.add_through(position):
             self._soil()
 
     def acknowledge_batch(self, ledger_id: int, entry_id: int, remaining: int) -> bool:
         """Keep of a batch only the `remaining` bits (1 = not acknowledged); True when that ended
         the entry.
         """
-        done = self._acks.add_batch(ledger_id, entry_id, remaining)
+        done = self.add_batch(ledger_id, entry_id, remaining)
         if done is None:
             return False
         self._soil()
@@ -81,34 +79,6 @@ class Cursor:
         return self._log is not None
 
     @property
-    def mark_delete(self) -> Position:
-        return self._acks.mark
-
-    @property
-    def backlog(self) -> int:
-        """Entries not acknowledged."""
-        return self._acks.backlog
-
-    @property
-    def ranges(self) -> tuple[tuple[Position, Position], ...]:
-        """Entries acknowledged beyond the mark, as closed ranges."""
-        return self._acks.ranges()
-
-    @property
-    def range_count(self) -> int:
-        return self._acks.range_count
-
-    @property
-    def acked_beyond(self) -> int:
-        """Entries acknowledged beyond the mark."""
-        return self._acks.acked_beyond
-
-    @property
-    def passed(self) -> int:
-        """Ordinal of the first entry that the mark has not passed."""
-        return self._acks.ordinal
-
-    @property
     def ledger_id(self) -> int:
         """The cursor's own ledger, -1 when its state is in its record or nowhere."""
         return -1 if self._log is None else self._log.ledger_id
@@ -117,38 +87,16 @@ class Cursor:
     def ledger_last_entry(self) -> int:
         return -1 if self._log is None else self._log.last_entry
 
-    def remaining(self, ledger_id: int, entry_id: int) -> int | None:
-        """The bits still not acknowledged of an entry that is acknowledged in part."""
-        return self._acks.remaining(ledger_id, entry_id)
-
-    @property
-    def has_partial(self) -> bool:
-        """Whether any entry is acknowledged in part."""
-        return self._acks.has_batches
-
-    def is_acknowledged(self, ledger_id: int, entry_id: int) -> bool:
-        return self._acks.covers(ledger_id, entry_id)
-
     def first_unacked(self) -> Position:
         """The first entry not acknowledged, or the end of the log."""
-        return self._sequence.next_position(self._acks.mark)
-
-    def unacked_in(self, run: EntryRun) -> Sequence[int]:
-        """Indexes into `run` that are not acknowledged; `len` equal to the run's means all of it,
-        and costs O(1).
-        """
-        return self._acks.unacked_in(run)
-
-    def position_after(self, unacked: int) -> Position:
-        """Where a reader stands after skipping this many entries that are not acknowledged."""
-        return self._acks.unacked_position(unacked)
+        return self._sequence.next_position(self.mark_delete)
 
     def describe(self) -> CursorInfo:
         return CursorInfo(
             ledger_id=self.ledger_id,
-            mark_delete=self._acks.mark,
-            ranges=self._acks.ranges(),
-            batches=self._acks.batches(),
+            mark_delete=self.mark_delete,
+            ranges=self.ranges,
+            batches=self.batches(),
             properties=dict(self.properties),
             cursor_properties=dict(self.cursor_properties),
         )
@@ -166,7 +114,7 @@ class Cursor:
         """Make `position` (EARLIEST and LATEST included) the first unread entry; durable when this
         returns.
         """
-        self._acks.reset(self._sequence.mark_before(position))
+        self.move_mark(self._sequence.mark_before(position))
         self.read_position = self.first_unacked()
         if self._log is not None:
             await self._log.settle()
@@ -206,10 +154,6 @@ class Cursor:
         if self._log is not None:
             await self._log.remove()
         self._on_gone(self)
-
-    def forget(self, ledger_ids: Collection[int]) -> None:
-        """The log no longer has these ledgers."""
-        self._acks.forget(ledger_ids)
 
     def _soil(self) -> None:
         if self._log is not None and not self._log.dirty:

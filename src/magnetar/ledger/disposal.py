@@ -41,7 +41,7 @@ class Disposal:
         for ledger in doomed:
             try:
                 if await self._is_own(ledger):
-                    await self._delete(ledger)
+                    await delete_ledger(self._store, ledger, self._term)
             except LedgerFenced:
                 _log.warning("ledger belongs to a later owner, left alone", ledger=ledger)
             except BrokerError as error:
@@ -58,11 +58,13 @@ class Disposal:
             return False
         return True
 
-    async def _delete(self, ledger: LedgerId) -> None:
-        try:
-            await self._store.recover(ledger, term=self._term)
-        except LedgerNotFound:
-            return
-        except LedgerCorrupt:
-            pass  # nothing in it is wanted any more
-        await self._store.delete(ledger)
+
+async def delete_ledger(store: LedgerStore, ledger: LedgerId, term: Term) -> None:
+    """Seal a ledger, then remove it; a missing one is not an error."""
+    try:
+        await store.recover(ledger, term=term)
+    except LedgerNotFound:
+        return
+    except LedgerCorrupt:
+        pass  # nothing in it is wanted any more
+    await store.delete(ledger)

@@ -16,6 +16,7 @@ import asyncio
 import math
 from collections.abc import Callable, Collection, Mapping
 from itertools import takewhile
+from typing import Self
 
 from magnetar.errors import (
     BrokerError,
@@ -50,29 +51,29 @@ class Log:
         name: str,
         store: LedgerStore,
         records: LogRecords,
-        disposal: Disposal,
-        info: LogInfo,
-        version: int,
         policy: LogPolicy,
         *,
         clock: Clock,
         term: Term,
         count_messages: Callable[[bytes], int],
         cache: EntryCache,
-        pace: CursorPace,
+        pace: CursorPace | None = None,
     ) -> None:
+        """It is of use once it is open. Logs that share a `pace` write their cursors within one
+        budget.
+        """
         self.name = name
         self.store = store
         self.records = records
-        self.disposal = disposal
+        self.disposal = Disposal(store, term, name)
         self.term = term
         self.clock = clock
-        self.pace = pace
+        self.pace = pace or CursorPace(clock)
         self.scope = TaskScope(f"log {name}")
         self.policy = policy
-        self.properties: Mapping[str, str] = dict(info.properties)
-        self.terminated = info.terminated
-        self.state = LogState.OPEN if info.terminated is None else LogState.TERMINATED
+        self.properties: Mapping[str, str] = {}
+        self.terminated: Position | None = None
+        self.state = LogState.OPEN
         self.entries_added = 0
         """Entries that became durable since the log was opened."""
         self.ledger_created_ms = 0
@@ -81,13 +82,13 @@ class Log:
         """Called once for each batch of runs that became durable."""
         self.fenced: list[Callable[[], None]] = []
         """Called when another owner took the log over."""
-        self.sequence = LedgerSequence(info.ledgers)
+        self.sequence = LedgerSequence()
         self.cache = cache.view()
         self.reader = LogReader(self.sequence, store, self.cache, self.scope, count_messages)
         self.cursors = CursorSet(self, self.sequence, self.cache)
         self.flights = FlightQueue(self, store)
         self._loop = asyncio.get_running_loop()
-        self._record = VersionedRecord(records.load, records.store, disposal, version)
+        self._record = VersionedRecord(records.load, records.store, self.disposal)
         self._stale = False  # the record does not know yet what was sealed
         self._structure = asyncio.Lock()  # held while the list of ledgers changes
         self._ledger: OpenLedger | None = None  # takes flights
@@ -96,51 +97,30 @@ class Log:
         self._notifying = False
         self._taken_over = False
 
-    @classmethod
-    async def open(
-        cls,
-        name: str,
-        store: LedgerStore,
-        records: LogRecords,
-        policy: LogPolicy,
-        *,
-        clock: Clock,
-        term: Term,
-        count_messages: Callable[[bytes], int],
-        cache: EntryCache,
-        pace: CursorPace | None = None,
-        claim: bool = True,
-        birth: Collection[str] | None = None,
-    ) -> Log:
+    async def open(self, *, birth: Collection[str] | None = None) -> Self:
         """Create the log when it is absent, fence what a former owner left open, restore the
         durable cursors.
 
-        Logs that share a `pace` write their cursors within one budget. Opening writes the record,
-        so that a former owner that is still alive meets a version it does not know; `claim=False`
-        saves that write where two owners cannot be, as in a data directory locked by this process.
-        `birth` says that nothing of the log is there, and which cursors it is made with.
+        Opening writes the record, so that a former owner that is still alive meets a version it
+        does not know. `birth` says that nothing of the log is there, and which cursors it is made
+        with.
         """
-        disposal = Disposal(store, term, name)
-        info, version, is_new = await open_record(
-            name, store, records, disposal, clock=clock, term=term, claim=claim, birth=birth
+        info, self._record.version, is_new = await open_record(
+            self.name,
+            self.store,
+            self.records,
+            self.disposal,
+            clock=self.clock,
+            term=self.term,
+            birth=birth,
         )
-        log = cls(
-            name,
-            store,
-            records,
-            disposal,
-            info,
-            version,
-            policy,
-            clock=clock,
-            term=term,
-            count_messages=count_messages,
-            cache=cache,
-            pace=pace or CursorPace(clock),
-        )
-        await log.cursors.restore(is_new=is_new)
-        await disposal.run()
-        return log
+        self.properties, self.terminated = dict(info.properties), info.terminated
+        if info.terminated is not None:
+            self.state = LogState.TERMINATED
+        self.sequence.restore(info.ledgers)
+        await self.cursors.restore(is_new=is_new)
+        await self.disposal.run()
+        return self
 
     # Appending
 

@@ -26,7 +26,6 @@ async def open_record(
     *,
     clock: Clock,
     term: Term,
-    claim: bool,
     birth: Collection[str] | None = None,
 ) -> tuple[LogInfo, int, bool]:
     """Load or create the record; fence and seal what is open in it and write that down. The last
@@ -44,10 +43,9 @@ async def open_record(
                 return new, await records.store(new, expect=-1), is_new
             info, version = loaded
             sealed, emptied = await _seal_ledgers(name, info, store, clock=clock, term=term)
-            if claim or sealed != info:
-                version = await records.store(sealed, expect=version)
-                for ledger_id in emptied:
-                    disposal.add(ledger_id)
+            version = await records.store(sealed, expect=version)
+            for ledger_id in emptied:
+                disposal.add(ledger_id)
             return sealed, version, False
         except VersionConflict:
             continue

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from magnetar.errors import BrokerError, LedgerCorrupt, LedgerFenced, LedgerNotFound
+from magnetar.errors import BrokerError, LedgerFenced, LedgerNotFound
+from magnetar.ledger.disposal import delete_ledger
 from magnetar.ledger.info import LogRecords
 from magnetar.ledger.store import LedgerInfo, LedgerStore
 from magnetar.model.position import LedgerId, Term
@@ -72,7 +73,7 @@ async def remove_orphans(
                     store.cancel_deletion([ledger])
                 continue
             if is_garbage(info):
-                await _delete(store, ledger, term)
+                await delete_ledger(store, ledger, term)
                 removed.append(ledger)
             else:
                 kept.append(ledger)
@@ -89,11 +90,3 @@ async def remove_orphans(
         except BrokerError as error:
             _log.warning("ledger not looked at", ledger=ledger, reason=error.sentence)
     return Orphans(tuple(removed), tuple(kept))
-
-
-async def _delete(store: LedgerStore, ledger: LedgerId, term: Term) -> None:
-    try:
-        await store.recover(ledger, term=term)
-    except LedgerCorrupt:
-        pass  # its deletion was intended
-    await store.delete(ledger)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable
 from itertools import islice
+from typing import Self
 
 from magnetar.ledger.info import LedgerPart
 from magnetar.model.position import EARLIEST, LATEST, Position
@@ -41,15 +42,19 @@ class LedgerSequence:
 
     __slots__ = ("_floor", "_ids", "by_id", "parts")
 
-    def __init__(self, parts: Iterable[LedgerPart] = ()) -> None:
+    def __init__(self) -> None:
         self.parts: list[Part] = []
         self.by_id: dict[int, Part] = {}
         self._ids: list[int] = []
         self._floor = (EARLIEST, 0)  # last entry that was removed, and the ordinal after it
+
+    def restore(self, parts: Iterable[LedgerPart]) -> Self:
+        """Add ledgers as their record has them."""
         for stored in parts:
             part = self.add(stored.ledger_id)
             part.entries, part.size = stored.entries, stored.size
             part.sealed_ms = stored.created_ms
+        return self
 
     def add(self, ledger_id: int) -> Part:
         assert not self._ids or ledger_id > self._ids[-1], "ledger ids ascend"

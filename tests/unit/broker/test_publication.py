@@ -228,7 +228,7 @@ def test_a_topic_that_was_taken_over_sends_its_clients_to_look_for_it() -> None:
         await client.publish("before")
         await client.subscribe(TOPIC, "s", EXCLUSIVE, consumer_id=1)
         topic = await place.topic(TOPIC)
-        await Log.open(
+        other = Log(
             topic.name.full,
             place.ledgers,
             await place.service.tree.records(topic.name),
@@ -238,6 +238,7 @@ def test_a_topic_that_was_taken_over_sends_its_clients_to_look_for_it() -> None:
             count_messages=count_safely,
             cache=EntryCache(1 << 20),
         )
+        await other.open()
         client.send_entry(metadata(), b"after")
         await until(lambda: client.count(BaseCommand.CLOSE_CONSUMER) == 1)
         await until(lambda: client.count(BaseCommand.CLOSE_PRODUCER) == 1)

@@ -52,7 +52,7 @@ class Place:
         self.term += 1
         self.store = FaultyLedgerStore(self.inner)
         self.records = MemoryLogRecords(self.shelf)
-        return await Log.open(
+        log = Log(
             "tenant/ns/persistent/topic",
             self.store,
             self.records,
@@ -62,8 +62,8 @@ class Place:
             count_messages=lambda entry: 1,
             cache=self.cache,
             pace=CursorPace(self.clock, interval_s=self.interval_s),
-            birth=birth,
         )
+        return await log.open(birth=birth)
 
     async def crash(self) -> Log:
         """The owner dies at once; the next one opens what is left."""

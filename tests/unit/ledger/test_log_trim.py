@@ -38,7 +38,7 @@ def test_a_ledger_goes_when_it_is_old_or_the_size_is_kept_without_it(
 ) -> None:
     parts = [LedgerPart(number, 10, 100, 1000 + 400 * number) for number in range(3)]
     policy = LogPolicy(retention_ms=retention_ms, retention_bytes=retention_bytes)
-    passed = LedgerSequence(parts).parts
+    passed = LedgerSequence().restore(parts).parts
     assert plan_trim(passed, 400, policy, now_ms=2000) == expected
 
 
