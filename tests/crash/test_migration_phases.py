@@ -82,7 +82,7 @@ async def check(world: World, promise: Promise) -> bool:
     record = await world.service.scalable.metadata(TOPIC)
     assert record.intent is None
     for index in range(2):
-        assert (await partition(world, index)).log.terminated is not None
+        assert (await partition(world, index)).log.record.terminated is not None
     for number, segment in enumerate(record.layout.active):
         await write(await world.segment(TOPIC, segment), f"new/{number}", promise)
     controller = await world.service.scalable.controller(TOPIC)

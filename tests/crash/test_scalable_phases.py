@@ -149,7 +149,7 @@ async def check_stored(world: World, layout: Layout) -> None:
     assert set(stored) == {f"{each.range}-{each.id}" for each in layout.segments}
     for segment in layout.segments:
         live = await world.segment(TOPIC, segment)
-        assert (live.log.terminated is not None) is segment.is_sealed
+        assert (live.log.record.terminated is not None) is segment.is_sealed
 
 
 async def check_subscriptions(world: World, layout: Layout) -> None:

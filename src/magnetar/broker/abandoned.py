@@ -22,7 +22,7 @@ _READ_BYTES: Final = 1 << 20
 
 async def read_abandoned(log: Log, cursor: Cursor) -> list[Position]:
     """The unacknowledged chunks that no consumer can make a message of."""
-    assert log.terminated is not None, "the rest of a message may still come"
+    assert log.record.terminated is not None, "the rest of a message may still come"
     chunks: list[tuple[Position, MessageMetadata]] = []
     position = cursor.first_unacked()
     while (run := await log.reader.read(position, _READ_ENTRIES, _READ_BYTES)) is not None:

@@ -32,7 +32,7 @@ def persistent_internal_stats(topic: PersistentTopic) -> Stats:
         "waitingCursorsCount": sum(each["waitingReadOp"] for each in cursors.values()),
         "pendingAddEntriesCount": log.flights.runs,
         "lastConfirmedEntry": _format_position(log.sequence.last_position),
-        "state": log.state.value,
+        "state": log.record.state.value,
         "ledgers": [_ledger(part.ledger_id, part.entries, part.size) for part in ledgers],
         "cursors": cursors,
         "schemaLedgers": [],
@@ -42,8 +42,8 @@ def persistent_internal_stats(topic: PersistentTopic) -> Stats:
             else _ledger(compacted.ledger_id, len(compacted.positions), compacted.size)
         ),
     }
-    if log.properties:
-        stats["properties"] = dict(log.properties)
+    if log.record.properties:
+        stats["properties"] = dict(log.record.properties)
     return stats
 
 

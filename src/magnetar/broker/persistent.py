@@ -71,7 +71,7 @@ class PersistentTopic(Topic):
         self.is_choosy = True
         """Whether messages themselves must be looked at before they are taken."""
         self._is_switching = False
-        epoch = log.properties.get(EPOCH_PROPERTY)
+        epoch = log.record.properties.get(EPOCH_PROPERTY)
         self.producers = ProducerSet(None if epoch is None else int(epoch), self._store_epoch)
         self.removed_rate_out = Rate(service.clock.monotonic())
         """What subscriptions that are gone have delivered, so that the topic's counters never go
@@ -96,7 +96,7 @@ class PersistentTopic(Topic):
             topic.dedup = await Deduplicator.open(topic)
         await topic.compactor.open()
         log.appended.append(topic._on_appended)
-        log.fenced.append(topic._on_fenced)
+        log.record.fenced.append(topic._on_fenced)
         topic.successor = await find_successor(service, name)
         return topic
 
@@ -124,7 +124,8 @@ class PersistentTopic(Topic):
         self.termination.on_quiet()
 
     async def _store_epoch(self, epoch: int) -> None:
-        await self.log.set_properties({**self.log.properties, EPOCH_PROPERTY: str(epoch)})
+        record = self.log.record
+        await record.set_properties({**record.properties, EPOCH_PROPERTY: str(epoch)})
 
     def last_sequence(self, producer_name: str) -> int:
         return self.dedup.last_sequence(producer_name) if self.dedup is not None else -1
@@ -345,11 +346,11 @@ class PersistentTopic(Topic):
 
     @property
     def properties(self) -> Mapping[str, str]:
-        return {k: v for k, v in self.log.properties.items() if not k.startswith("pulsar.")}
+        return {k: v for k, v in self.log.record.properties.items() if not k.startswith("pulsar.")}
 
     async def set_properties(self, properties: Mapping[str, str]) -> None:
-        kept = {k: v for k, v in self.log.properties.items() if k.startswith("pulsar.")}
-        await self.log.set_properties({**kept, **properties})
+        kept = {k: v for k, v in self.log.record.properties.items() if k.startswith("pulsar.")}
+        await self.log.record.set_properties({**kept, **properties})
 
     def stats(self, **options: bool) -> dict[str, Any]:
         return persistent_stats(self, **options)

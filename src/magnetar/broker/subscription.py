@@ -244,7 +244,7 @@ class Subscription:
     def on_end_reached(self) -> None:
         """Nothing is left to read. On a terminated topic with no backlog, say so once."""
         log, dispatcher = self.topic.log, self.dispatcher
-        if log.terminated is None:
+        if log.record.terminated is None:
             return
         if self.cursor.backlog:
             is_delivered = (

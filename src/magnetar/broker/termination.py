@@ -24,7 +24,7 @@ class Termination:
         self._over: asyncio.Event | None = None
         self._quiet = asyncio.Event()
         self.is_under_way = False
-        self.is_over = topic.log.terminated is not None
+        self.is_over = topic.log.record.terminated is not None
         """Whether the topic takes messages never more."""
 
     async def wait(self) -> None:

@@ -108,7 +108,7 @@ class Upkeep:
                 await topic.dedup.snapshot_if_due(self._service.clock.monotonic())
             if topic.quota_refusal is not None:
                 await self._check_quota(topic)  # producers that wait come back soon after it clears
-            if topic.log.is_open and topic.log.is_trimmable:
+            if topic.log.record.is_open and topic.log.is_trimmable:
                 await topic.log.trim()
 
     # ------------------------------------------------------------------ backlog quotas
@@ -187,7 +187,7 @@ class Upkeep:
         await self._visit_persistent(self._trim, "retention")
 
     async def _trim(self, topic: PersistentTopic) -> None:
-        if topic.log.is_open:
+        if topic.log.record.is_open:
             await topic.log.roll_if_due()
         await topic.log.trim()
 

@@ -10,7 +10,7 @@ ledger. Recovery takes the last entry of the ledger, else the record.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
@@ -27,6 +27,7 @@ from magnetar.errors import (
 from magnetar.ledger.belonging import check_belongs
 from magnetar.ledger.disposal import Disposal
 from magnetar.ledger.info import CursorInfo, LogPolicy, LogRecords
+from magnetar.ledger.log_record import LogRecord
 from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.store import LedgerStore, LedgerWriter
 from magnetar.ledger.versioned import VersionedRecord
@@ -63,15 +64,7 @@ class CursorHome(Protocol):
     @property
     def policy(self) -> LogPolicy: ...
     @property
-    def properties(self) -> Mapping[str, str]: ...
-
-    async def set_properties(self, properties: Mapping[str, str]) -> None: ...
-
-    def check_owned(self) -> None:
-        """Raise TopicFenced when the log was closed or taken over."""
-
-    async def confirm(self) -> None:
-        """Return when the log is still ours, and surely so; raise TopicFenced otherwise."""
+    def record(self) -> LogRecord: ...
 
 
 async def load_cursor(home: CursorHome, name: str, record: CursorInfo) -> CursorInfo:
@@ -339,7 +332,7 @@ class CursorLog:
     async def _retake(self, info: CursorInfo, conflict: VersionConflict) -> None:
         """Somebody else wrote the record: a former owner with its last breath, or a new one."""
         try:
-            await self._home.confirm()
+            await self._home.record.confirm()
         except TopicFenced:
             self._lost = conflict
             raise conflict from None

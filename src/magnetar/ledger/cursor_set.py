@@ -39,7 +39,7 @@ class CursorSet(Mapping[str, Cursor]):
     async def restore(self, *, is_new: bool) -> None:
         """Those with a record, and those that the log was born with."""
         found = {} if is_new else await self._home.records.load_cursors()
-        for name in parse_born(self._home.properties):
+        for name in parse_born(self._home.record.properties):
             if name not in found:
                 self._add(name, CursorInfo(-1, self._sequence.mark_before(EARLIEST)))
         records = list(found.items())
@@ -62,7 +62,7 @@ class CursorSet(Mapping[str, Cursor]):
         """The durable cursor of this name, made with `start` as its first unread entry when there
         is none.
         """
-        self._home.check_owned()
+        self._home.record.check_owned()
         cursor = self._cursors.get(name)
         if cursor is not None and not cursor.durable:
             raise Conflict(f"cursor {name} of {self._home.name} exists and is not durable")
@@ -92,9 +92,9 @@ class CursorSet(Mapping[str, Cursor]):
         cursor = self._cursors.get(name)
         if cursor is None:
             raise SubscriptionNotFound(f"no cursor {name} in {self._home.name}")
-        properties = without_born(self._home.properties, name)
+        properties = without_born(self._home.record.properties, name)
         if properties is not None:
-            await self._home.set_properties(properties)
+            await self._home.record.set_properties(properties)
         await cursor.remove()
 
     async def delete_all(self) -> None:

@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 from magnetar.errors import BrokerError, LedgerSealed
 from magnetar.ledger.info import LogPolicy
+from magnetar.ledger.log_record import LogRecord
 from magnetar.ledger.sequence import Part
 from magnetar.ledger.store import LedgerStore, LedgerWriter
 from magnetar.model.position import Position
@@ -215,9 +216,6 @@ class FlightHost(Protocol):
     def ledger(self) -> OpenLedger | None:
         """The one that takes flights."""
 
-    def refusal(self) -> BrokerError | None:
-        """Why nothing is taken; None when something is."""
-
     def measure_room(self) -> tuple[float, float]:
         """How many entries and bytes a flight may carry."""
 
@@ -239,10 +237,11 @@ class FlightQueue:
     producer never has a hole that a resend would fill out of order.
     """
 
-    __slots__ = ("_flights", "_host", "_loop", "_store")
+    __slots__ = ("_flights", "_host", "_loop", "_record", "_store")
 
-    def __init__(self, host: FlightHost, store: LedgerStore) -> None:
+    def __init__(self, host: FlightHost, record: LogRecord, store: LedgerStore) -> None:
         self._host = host
+        self._record = record
         self._store = store
         self._loop = asyncio.get_running_loop()
         self._flights: deque[Flight] = deque()
@@ -280,7 +279,7 @@ class FlightQueue:
         the log takes nothing.
         """
         host = self._host
-        refusal = host.refusal()
+        refusal = self._record.refusal()
         if refusal is not None:
             self.refuse_waiting(refusal)
             return
@@ -309,7 +308,7 @@ class FlightQueue:
         host = self._host
         flight = Flight(*host.measure_room())
         self._flights.append(flight)
-        if host.refusal() is not None:
+        if not self._record.is_open:
             self._loop.call_soon(self.send)  # which refuses it
         elif host.ledger is None:
             host.change_ledger()

@@ -14,29 +14,26 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from itertools import takewhile
 from typing import Self
 
 from magnetar.errors import (
     BrokerError,
     LedgerFenced,
-    TopicFenced,
-    TopicTerminated,
-    VersionConflict,
 )
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.cursor_set import CursorSet
 from magnetar.ledger.disposal import Disposal
 from magnetar.ledger.flight import Flight, FlightQueue, OpenLedger, PlainRun
-from magnetar.ledger.info import LedgerPart, LogInfo, LogPolicy, LogRecords, LogState
+from magnetar.ledger.info import LedgerPart, LogPolicy, LogRecords, LogState
+from magnetar.ledger.log_record import LogRecord
 from magnetar.ledger.opening import open_record
 from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.reader import LogReader
 from magnetar.ledger.retention import plan_trim
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.ledger.store import LedgerStore, LedgerWriter
-from magnetar.ledger.versioned import VersionedRecord
 from magnetar.model.position import LedgerId, Position, Term
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Log as Logger
@@ -71,31 +68,24 @@ class Log:
         self.pace = pace or CursorPace(clock)
         self.scope = TaskScope(f"log {name}")
         self.policy = policy
-        self.properties: Mapping[str, str] = {}
-        self.terminated: Position | None = None
-        self.state = LogState.OPEN
         self.entries_added = 0
         """Entries that became durable since the log was opened."""
         self.ledger_created_ms = 0
         """When the last ledger was opened by this owner; 0 when none was."""
         self.appended: list[Callable[[], None]] = []
         """Called once for each batch of runs that became durable."""
-        self.fenced: list[Callable[[], None]] = []
-        """Called when another owner took the log over."""
         self.sequence = LedgerSequence()
+        self.record = LogRecord(name, records, self.disposal, self.sequence)
         self.cache = cache.view()
         self.reader = LogReader(self.sequence, store, self.cache, self.scope, count_messages)
         self.cursors = CursorSet(self, self.sequence, self.cache)
-        self.flights = FlightQueue(self, store)
+        self.flights = FlightQueue(self, self.record, store)
+        self.record.fenced.append(self.flights.send)  # which refuses what waits
         self._loop = asyncio.get_running_loop()
-        self._record = VersionedRecord(records.load, records.store, self.disposal)
-        self._stale = False  # the record does not know yet what was sealed
-        self._structure = asyncio.Lock()  # held while the list of ledgers changes
         self._ledger: OpenLedger | None = None  # takes flights
         self._left: OpenLedger | None = None  # takes none any more and is to be sealed
         self._changing = False
         self._notifying = False
-        self._taken_over = False
 
     async def open(self, *, birth: Collection[str] | None = None) -> Self:
         """Create the log when it is absent, fence what a former owner left open, restore the
@@ -105,7 +95,7 @@ class Log:
         does not know. `birth` says that nothing of the log is there, and which cursors it is made
         with.
         """
-        info, self._record.version, is_new = await open_record(
+        info, version, is_new = await open_record(
             self.name,
             self.store,
             self.records,
@@ -114,10 +104,7 @@ class Log:
             term=self.term,
             birth=birth,
         )
-        self.properties, self.terminated = dict(info.properties), info.terminated
-        if info.terminated is not None:
-            self.state = LogState.TERMINATED
-        self.sequence.restore(info.ledgers)
+        self.record.restore(info, version)
         await self.cursors.restore(is_new=is_new)
         await self.disposal.run()
         return self
@@ -139,11 +126,6 @@ class Log:
 
         self.flights.append(PlainRun([entry], [1], on_answer))
         return await answer
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it takes appends."""
-        return self.state is LogState.OPEN
 
     # What the queue of flights asks for
 
@@ -180,7 +162,7 @@ class Log:
         if self._ledger is flight.ledger:
             self._leave_ledger()
         if isinstance(error, LedgerFenced):
-            self._fence()
+            self.record.fence()
 
     def leave_full(self) -> None:
         """When it was given much, and again when something is durable: by then it may be old
@@ -215,8 +197,8 @@ class Log:
 
     async def _change(self) -> None:
         try:
-            async with self._structure:
-                self._check_open()
+            async with self.record.changing:
+                self.record.check_open()
                 if self._ledger is None:
                     await self._open_ledger()
         except BrokerError as error:
@@ -236,8 +218,8 @@ class Log:
         if isinstance(sealing, BaseException):
             self.disposal.add(creating.id)
             raise sealing
-        with self._record.naming(creating.id):
-            await self._store_info(added=LedgerPart(creating.id, 0, 0, 0))
+        with self.record.versioned.naming(creating.id):
+            await self.record.store(added=LedgerPart(creating.id, 0, 0, 0))
         self.ledger_created_ms = self.clock.now_ms()
         self._ledger = OpenLedger(creating, self.sequence.add(creating.id), self.ledger_created_ms)
 
@@ -252,7 +234,7 @@ class Log:
         try:
             sealed = await self._left.writer.seal()
         except LedgerFenced:
-            self._fence()
+            self.record.fence()
             raise
         except BrokerError:
             sealed = await self.store.recover(LedgerId(part.ledger_id), term=self.term)
@@ -263,16 +245,22 @@ class Log:
         part.entries, part.size = sealed.last + 1, sealed.length
         part.sealed_ms = self.clock.now_ms()
         self._left = None
-        self._stale = True
+        self.record.is_stale = True
         if part.entries:
             self._notify_soon()
         else:
             self.sequence.remove({part.ledger_id})
-            self._record.release(part.ledger_id)
+            self.record.versioned.release(part.ledger_id)
+
+    async def _settle(self) -> None:
+        """Seal the ledger left behind, and write that down."""
+        await self._seal_left()
+        if self.record.is_stale:
+            await self.record.store()
 
     async def roll(self) -> None:
         """Seal the open ledger if there is anything in it; the next run opens another."""
-        async with self._structure:
+        async with self.record.changing:
             self.flights.send()
             if self._ledger is not None and self._ledger.entries_sent:
                 self._leave_ledger()
@@ -286,12 +274,12 @@ class Log:
 
     async def trim(self) -> None:
         """Let go of ledgers that every cursor has passed and retention does not keep."""
-        async with self._structure:
-            self.check_owned()
+        async with self.record.changing:
+            self.record.check_owned()
             gone = self._choose_trimmed()
             if gone:
                 await self.disposal.announce(gone)
-                await self._store_info(removed=gone)
+                await self.record.store(removed=gone)
                 self.sequence.remove(gone)
                 for ledger_id in gone:
                     self.cache.drop_ledger(ledger_id)
@@ -308,7 +296,7 @@ class Log:
     def _choose_trimmed(self) -> Collection[int]:
         parts, low = self.sequence.parts, self.cursors.passed()
         passed = list(takewhile(lambda part: part.sealed_ms and part.end <= low, parts))
-        if self.terminated is not None and len(passed) == len(parts):
+        if self.record.terminated is not None and len(passed) == len(parts):
             passed = passed[:-1]  # clients ask a terminated log for its last entry
         total_bytes = self.sequence.total_bytes
         count = plan_trim(passed, total_bytes, self.policy, now_ms=self.clock.now_ms())
@@ -316,22 +304,22 @@ class Log:
 
     async def terminate(self) -> Position:
         """Take no more entries, for ever; return the last one. Again is the same as once."""
-        async with self._structure:
-            if self.terminated is not None:
-                return self.terminated
-            self._check_open()
+        async with self.record.changing:
+            if self.record.terminated is not None:
+                return self.record.terminated
+            self.record.check_open()
             self.flights.send()
-            self.state = LogState.TERMINATED
+            self.record.state = LogState.TERMINATED
             try:
                 self._leave_ledger()
                 await self._seal_left()
                 last = self.sequence.last_position
-                await self._store_info(terminated=last)
+                await self.record.store(terminated=last)
             except BrokerError:
-                if self.state is LogState.TERMINATED:
-                    self.state = LogState.OPEN
+                if self.record.state is LogState.TERMINATED:
+                    self.record.state = LogState.OPEN
                 raise
-            self.terminated = last
+            self.record.terminated = last
         await self.disposal.run()
         return last
 
@@ -354,7 +342,7 @@ class Log:
         """
         self._refuse_appends()
         await self.cursors.delete_all()
-        async with self._structure:
+        async with self.record.changing:
             self._leave_ledger()
             try:
                 await self._seal_left()
@@ -364,23 +352,23 @@ class Log:
             ledgers = [part.ledger_id for part in self.sequence.parts]
             await self.disposal.announce(ledgers)
             await self.records.remove()
-            self._record.dispose(*ledgers)
+            self.record.versioned.dispose(*ledgers)
             self.sequence.remove(ledgers)
         await self._release()
 
     def _refuse_appends(self) -> None:
         """What waits goes to the open ledger, if there is one."""
-        if self.state is LogState.OPEN and self._ledger is not None:
+        if self.record.state is LogState.OPEN and self._ledger is not None:
             self.flights.send()
-        self.state = LogState.CLOSED
+        self.record.state = LogState.CLOSED
 
     async def _stop(self) -> None:
         """Refuse what comes, wait for what is under way, write what was sealed."""
         self._refuse_appends()
-        async with self._structure:
+        async with self.record.changing:
             self._leave_ledger()
             try:
-                if not self._taken_over:
+                if not self.record.is_taken_over:
                     await self._settle()
             finally:
                 self.flights.send()
@@ -390,82 +378,3 @@ class Log:
         self.reader.close()
         await self.scope.close()
         self.cache.clear()
-
-    # The record
-
-    async def set_properties(self, properties: Mapping[str, str]) -> None:
-        async with self._structure:
-            self.check_owned()
-            await self._store_info(properties=properties)
-            self.properties = dict(properties)
-
-    async def confirm(self) -> None:
-        """Write the record as it is: that succeeds for one owner only. Raise TopicFenced for the
-        others.
-        """
-        async with self._structure:
-            if self._taken_over:
-                raise TopicFenced(f"{self.name} has another owner")
-            await self._store_info()
-
-    async def _settle(self) -> None:
-        await self._seal_left()
-        if self._stale:
-            await self._store_info()
-
-    async def _store_info(
-        self,
-        *,
-        added: LedgerPart | None = None,
-        removed: Collection[int] = (),
-        terminated: Position | None = None,
-        properties: Mapping[str, str] | None = None,
-    ) -> None:
-        """Write the record as memory has it, with these changes. Raise TopicFenced when it has
-        another owner.
-        """
-        ledgers = [
-            part.describe() if part.sealed_ms else LedgerPart(part.ledger_id, 0, 0, 0)
-            for part in self.sequence.parts
-            if part.ledger_id not in removed
-        ]
-        info = LogInfo(
-            ledgers=(*ledgers, added) if added is not None else tuple(ledgers),
-            terminated=self.terminated if terminated is None else terminated,
-            properties=dict(self.properties if properties is None else properties),
-        )
-        try:
-            await self._record.store(info)
-        except VersionConflict as conflict:
-            self._fence()
-            raise TopicFenced(f"{self.name} has another owner") from conflict
-        self._stale = False
-
-    def _fence(self) -> None:
-        self._taken_over = True
-        if self.state in (LogState.FENCED, LogState.CLOSED):
-            return
-        _logger.warning("log taken over", log=self.name)
-        self.state = LogState.FENCED
-        self._loop.call_soon(self.flights.send)  # which refuses what waits
-        for listener in tuple(self.fenced):
-            self._loop.call_soon(listener)
-
-    def refusal(self) -> BrokerError | None:
-        """Why it takes no appends; None when it does."""
-        if self.state is LogState.OPEN:
-            return None
-        if self.state is LogState.TERMINATED:
-            return TopicTerminated(f"{self.name} was terminated")
-        return TopicFenced(f"{self.name} is {self.state.value.lower()}")
-
-    def check_owned(self) -> None:
-        """Raise TopicFenced when the log was closed or taken over."""
-        refusal = self.refusal()
-        if refusal is not None and self.state is not LogState.TERMINATED:
-            raise refusal
-
-    def _check_open(self) -> None:
-        refusal = self.refusal()
-        if refusal is not None:
-            raise refusal

@@ -87,7 +87,7 @@ def test_a_producer_that_leaves_without_its_answers_does_not_hold_the_end_up() -
         await asyncio.gather(sending, return_exceptions=True)
         place.ledgers.release_creates()
         await ending
-        assert topic.log.terminated is not None
+        assert topic.log.record.terminated is not None
 
     run(body)
 

@@ -62,7 +62,7 @@ def test_a_deleted_cursor_does_not_come_back(moved: bool) -> None:
     async def body() -> None:
         place = Place()
         log = await opened(place, NAMES)
-        await log.set_properties({**log.properties, "owner": "alice"})
+        await log.record.set_properties({**log.record.properties, "owner": "alice"})
         places = await fill(log, 3)
         if moved:
             log.cursors["b"].acknowledge(*places[0])
@@ -70,11 +70,11 @@ def test_a_deleted_cursor_does_not_come_back(moved: bool) -> None:
         await log.cursors.delete("b")
         log = await place.crash()
         assert set(log.cursors) == {"a/1", "ü\n"}
-        assert log.properties["owner"] == "alice"
+        assert log.record.properties["owner"] == "alice"
         for name in ("a/1", "ü\n"):
             await log.cursors.delete(name)
         log = await place.crash()
-        assert log.cursors == {} and log.properties == {"owner": "alice"}
+        assert log.cursors == {} and log.record.properties == {"owner": "alice"}
         made = await log.cursors.open("b")  # one of the same name is another one
         assert made.backlog == 0
         log = await place.crash()
@@ -110,7 +110,7 @@ def test_a_log_that_is_there_after_all_keeps_what_it_has() -> None:
         assert set(other.cursors) == {"old"}
         assert other.cursors["old"].backlog == 1
         with pytest.raises(TopicFenced):
-            await log.set_properties({})
+            await log.record.set_properties({})
         await other.close()
 
     asyncio.run(body())

@@ -21,7 +21,7 @@ def test_a_new_log_is_recorded_and_has_no_ledger() -> None:
         assert log.sequence.last_position == EARLIEST
         assert not log.reader.is_readable(EARLIEST)
         assert await log.reader.read(EARLIEST, 10, BYTES) is None
-        assert (log.sequence.total_entries, log.sequence.total_bytes, log.state.value) == (
+        assert (log.sequence.total_entries, log.sequence.total_bytes, log.record.state.value) == (
             0,
             0,
             "LedgerOpened",
@@ -204,11 +204,11 @@ def test_a_terminated_log_refuses_appends_for_ever() -> None:
         await until(lambda: len(answers.all) == 5)
         assert answers.labels[-2:] == ["under way", "too late"]
         assert answers.errors == [TopicTerminated]
-        assert last == answers.positions[-1] == log.terminated == await log.terminate()
+        assert last == answers.positions[-1] == log.record.terminated == await log.terminate()
         await log.close()
 
         again = await place.open()
-        assert (again.terminated, again.state.value) == (last, "Terminated")
+        assert (again.record.terminated, again.record.state.value) == (last, "Terminated")
         with pytest.raises(TopicTerminated):
             await append(again, b"x")
         await again.trim()
@@ -234,7 +234,7 @@ def test_a_closed_log_answers_what_is_under_way_and_refuses_the_rest() -> None:
             await log.reader.read(EARLIEST, 1, BYTES)
         with pytest.raises(TopicFenced):
             await log.cursors.open("s")
-        assert log.state.value == "Closed"
+        assert log.record.state.value == "Closed"
 
     asyncio.run(body())
 
@@ -264,12 +264,12 @@ def test_properties_are_kept() -> None:
     async def body() -> None:
         place = Place()
         log = await place.open()
-        await log.set_properties({"a": "1"})
+        await log.record.set_properties({"a": "1"})
         log = await place.open()
-        assert log.properties == {"a": "1"}
+        assert log.record.properties == {"a": "1"}
         await append(log, b"x")
         await log.close()
-        assert (await place.open()).properties == {"a": "1"}
+        assert (await place.open()).record.properties == {"a": "1"}
 
     asyncio.run(body())
 

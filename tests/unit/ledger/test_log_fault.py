@@ -80,7 +80,7 @@ def test_a_new_owner_fences_the_old_one_which_never_answers_again() -> None:
         old = await place.open()
         await append(old, b"a")
         heard = []
-        old.fenced.append(lambda: heard.append(old.state.value))
+        old.record.fenced.append(lambda: heard.append(old.record.state.value))
         answers = Answers()
         old.flights.append(PlainRun([b"lost"], [1], answers.expect("under way")))
         new = await place.open()
@@ -105,7 +105,7 @@ def test_an_idle_old_owner_is_stopped_by_the_record() -> None:
         await append(new, b"b")
         with pytest.raises(TopicFenced):
             await append(old, b"a")
-        assert old.state.value == "Fenced"
+        assert old.record.state.value == "Fenced"
         with pytest.raises(TopicFenced):
             await old.trim()
         await old.close()
@@ -146,7 +146,7 @@ def test_terminating_can_be_tried_again() -> None:
         place.records.fail_next(StoreUnavailable("no answer"))
         with pytest.raises(StoreUnavailable):
             await log.terminate()
-        assert log.terminated is None
+        assert log.record.terminated is None
         last = await append(log, b"b")
         assert await log.terminate() == last
         await log.close()

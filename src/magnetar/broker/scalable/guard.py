@@ -70,7 +70,7 @@ def is_classic_consumer(
 def check_writable(topic: PersistentTopic) -> None:
     if topic.successor is not None:
         raise _terminated(topic.name, topic.successor)
-    if topic.log.terminated is not None:
+    if topic.log.record.terminated is not None:
         raise TopicTerminated(f"Topic {topic.name} was terminated")
 
 

@@ -90,7 +90,7 @@ def on_reader_closed(consumer: Consumer) -> None:
     subscription = consumer.subscription
     if not isinstance(subscription, Subscription):
         return
-    is_done = subscription.topic.log.terminated is not None and not subscription.backlog
+    is_done = subscription.topic.log.record.terminated is not None and not subscription.backlog
     if not is_done:
         for group, segment in _find_groups(subscription):
             group.on_reader_closed(segment, consumer.name, since_ms=consumer.connected_since_ms)

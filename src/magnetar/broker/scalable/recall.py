@@ -105,7 +105,7 @@ def _look_at(subscription: Subscription, reader: Consumer) -> SegmentRead:
     log, dispatcher = subscription.topic.log, subscription.dispatcher
     return SegmentRead(
         is_attached=not reader.closed,
-        is_sealed=log.terminated is not None,
+        is_sealed=log.record.terminated is not None,
         backlog=subscription.backlog,
         is_at_end=dispatcher is not None and dispatcher.read_position > log.sequence.last_position,
         permits=reader.permits,

@@ -88,7 +88,7 @@ class LocalSegments:
         name = segment.name_in(self._topic)
         live = self._loaded(name)
         if live is not None:
-            return SegmentSeen(live.log.terminated is not None, _durable_names(live))
+            return SegmentSeen(live.log.record.terminated is not None, _durable_names(live))
         records = await self._service.tree.records(name)
         stored = await records.load()
         if stored is None:

@@ -86,7 +86,7 @@ def test_a_split_seals_the_parent_below_two_children_and_is_told_in_order() -> N
         ]
         for segment in controller.layout.segments:
             topic = await place.topic(segment.name_in(TOPIC).full)
-            assert (topic.log.terminated is not None) is segment.is_sealed
+            assert (topic.log.record.terminated is not None) is segment.is_sealed
 
     run(body)
 

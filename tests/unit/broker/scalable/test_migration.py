@@ -59,7 +59,7 @@ async def check_untouched(place: Place, partitions: int = 0) -> None:
     assert await store.children(f"{PREPARATIONS}/shop/eu") == ()
     assert await store.children(f"{LOCKS}/shop/eu") == ()
     for part in parts(REGULAR, partitions):
-        assert (await live(place, part)).log.terminated is None
+        assert (await live(place, part)).log.record.terminated is None
 
 
 def when_prepared(place: Place, act: Callable[[], None]) -> None:
@@ -94,7 +94,7 @@ def test_partitions_become_sealed_parents_of_as_many_children(partitions: int) -
         assert [event.kind for event in record.history] == [ChangeKind.MIGRATE]
         assert record.intent is None
         for part in parts(REGULAR, partitions):
-            assert (await live(place, part)).log.terminated is not None
+            assert (await live(place, part)).log.record.terminated is not None
         assert await place.service.store.children(f"{PREPARATIONS}/shop/eu") == ()
         assert await place.service.store.children(f"{LOCKS}/shop/eu") == ()
 

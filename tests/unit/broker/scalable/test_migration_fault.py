@@ -77,7 +77,7 @@ def test_every_error_answers_the_caller_and_a_second_attempt_succeeds(
         assert [each.exc_info is not None for each in logged] == [True]
         store.puts = store.deletes = None
         for part in parts(REGULAR, 2):
-            assert (await live(place, part)).log.terminated is None
+            assert (await live(place, part)).log.record.terminated is None
         await migrate(place)
         assert (await place.service.scalable.metadata(TOPIC)).intent is None
         assert await store.children(f"{PREPARATIONS}/shop/eu") == ()

@@ -142,7 +142,7 @@ def test_what_was_a_regular_topic_keeps_its_name_and_is_never_made_again() -> No
         topic = await place.topic(old)
         await topic.create_subscription("s", position=EARLIEST)
         await segments.seal(ref)
-        assert topic.log.terminated is not None
+        assert topic.log.record.terminated is not None
         assert await segments.see(ref) == SegmentSeen(True, frozenset("s"))
         assert await segments.backlog(ref, "s") == 0
 

@@ -1,0 +1,126 @@
+"""The record of a log: what its owner has written down, and whether the log is still its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+
+from magnetar.errors import BrokerError, TopicFenced, TopicTerminated, VersionConflict
+from magnetar.ledger.disposal import Disposal
+from magnetar.ledger.info import LedgerPart, LogInfo, LogRecords, LogState
+from magnetar.ledger.sequence import LedgerSequence
+from magnetar.ledger.versioned import VersionedRecord
+from magnetar.model.position import Position
+from magnetar.runtime.log import Log as Logger
+
+_logger = Logger(__name__)
+
+
+class LogRecord:
+    """Every write names the version read. An owner that meets another's version stops for good."""
+
+    def __init__(
+        self, name: str, records: LogRecords, disposal: Disposal, sequence: LedgerSequence
+    ) -> None:
+        self.state = LogState.OPEN
+        self.properties: Mapping[str, str] = {}
+        self.terminated: Position | None = None
+        self.is_taken_over = False
+        self.is_stale = False
+        """Whether it does not say yet what was sealed."""
+        self.fenced: list[Callable[[], None]] = []
+        """Called when another owner took the log over."""
+        self.changing = asyncio.Lock()
+        """Held while the list of ledgers changes."""
+        self.versioned = VersionedRecord(records.load, records.store, disposal)
+        self._name = name
+        self._sequence = sequence
+
+    def restore(self, info: LogInfo, version: int) -> None:
+        """Take over what was read, or written first."""
+        self._sequence.restore(info.ledgers)
+        self.properties, self.terminated = dict(info.properties), info.terminated
+        if info.terminated is not None:
+            self.state = LogState.TERMINATED
+        self.versioned.version = version
+
+    # Writing
+
+    async def set_properties(self, properties: Mapping[str, str]) -> None:
+        async with self.changing:
+            self.check_owned()
+            await self.store(properties=properties)
+            self.properties = dict(properties)
+
+    async def confirm(self) -> None:
+        """Write the record as it is: that succeeds for one owner only. Raise TopicFenced for the
+        others.
+        """
+        async with self.changing:
+            if self.is_taken_over:
+                raise TopicFenced(f"{self._name} has another owner")
+            await self.store()
+
+    async def store(
+        self,
+        *,
+        added: LedgerPart | None = None,
+        removed: Collection[int] = (),
+        terminated: Position | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write the record as memory has it, with these changes. Raise TopicFenced when it has
+        another owner.
+        """
+        ledgers = [
+            part.describe() if part.sealed_ms else LedgerPart(part.ledger_id, 0, 0, 0)
+            for part in self._sequence.parts
+            if part.ledger_id not in removed
+        ]
+        info = LogInfo(
+            ledgers=(*ledgers, added) if added is not None else tuple(ledgers),
+            terminated=self.terminated if terminated is None else terminated,
+            properties=dict(self.properties if properties is None else properties),
+        )
+        try:
+            await self.versioned.store(info)
+        except VersionConflict as conflict:
+            self.fence()
+            raise TopicFenced(f"{self._name} has another owner") from conflict
+        self.is_stale = False
+
+    # Owning
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the log takes appends."""
+        return self.state is LogState.OPEN
+
+    def fence(self) -> None:
+        """Another owner has the log."""
+        self.is_taken_over = True
+        if self.state in (LogState.FENCED, LogState.CLOSED):
+            return
+        _logger.warning("log taken over", log=self._name)
+        self.state = LogState.FENCED
+        for listener in tuple(self.fenced):
+            asyncio.get_running_loop().call_soon(listener)
+
+    def refusal(self) -> BrokerError | None:
+        """Why the log takes no appends; None when it does."""
+        if self.state is LogState.OPEN:
+            return None
+        if self.state is LogState.TERMINATED:
+            return TopicTerminated(f"{self._name} was terminated")
+        return TopicFenced(f"{self._name} is {self.state.value.lower()}")
+
+    def check_open(self) -> None:
+        """Raise why the log takes no appends."""
+        refusal = self.refusal()
+        if refusal is not None:
+            raise refusal
+
+    def check_owned(self) -> None:
+        """Raise TopicFenced when the log was closed or taken over."""
+        if self.state is not LogState.TERMINATED:
+            self.check_open()
