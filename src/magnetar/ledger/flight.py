@@ -11,6 +11,7 @@ it takes runs while it is open, which it is until it is sent.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -100,6 +101,19 @@ class OpenLedger:
             or 0 < policy.roll_max_ms <= age_ms
         )
         return due and age_ms >= policy.roll_min_ms
+
+
+def measure_room(
+    ledger: OpenLedger | None, policy: LogPolicy, *, now_ms: int
+) -> tuple[float, float]:
+    """Entries and bytes that the open ledger takes, or one that is still to be made; as long as it
+    may not be left for its age, any number of both.
+    """
+    if now_ms < policy.roll_min_ms + (now_ms if ledger is None else ledger.created_ms):
+        return math.inf, math.inf
+    if ledger is None:
+        return policy.entries_max, policy.bytes_max
+    return policy.entries_max - ledger.entries_sent, policy.bytes_max - ledger.bytes_sent
 
 
 class FlightState(Enum):
@@ -216,8 +230,8 @@ class FlightHost(Protocol):
     def ledger(self) -> OpenLedger | None:
         """The one that takes flights."""
 
-    def measure_room(self) -> tuple[float, float]:
-        """How many entries and bytes a flight may carry."""
+    @property
+    def policy(self) -> LogPolicy: ...
 
     def change_ledger(self) -> None:
         """Open a fresh ledger on the side, then `send`."""
@@ -237,12 +251,15 @@ class FlightQueue:
     producer never has a hole that a resend would fill out of order.
     """
 
-    __slots__ = ("_flights", "_host", "_loop", "_record", "_store")
+    __slots__ = ("_clock", "_flights", "_host", "_loop", "_record", "_store")
 
-    def __init__(self, host: FlightHost, record: LogRecord, store: LedgerStore) -> None:
+    def __init__(
+        self, host: FlightHost, record: LogRecord, store: LedgerStore, clock: Clock
+    ) -> None:
         self._host = host
         self._record = record
         self._store = store
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._flights: deque[Flight] = deque()
 
@@ -306,7 +323,7 @@ class FlightQueue:
     def _open(self) -> Flight:
         """A flight for the runs that come until the next commit."""
         host = self._host
-        flight = Flight(*host.measure_room())
+        flight = Flight(*measure_room(host.ledger, host.policy, now_ms=self._clock.now_ms()))
         self._flights.append(flight)
         if not self._record.is_open:
             self._loop.call_soon(self.send)  # which refuses it

@@ -13,7 +13,6 @@ durable: what is stored of a producer never has a hole that a resend would fill 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Collection
 from itertools import takewhile
 from typing import Self
@@ -33,7 +32,7 @@ from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.reader import LogReader
 from magnetar.ledger.retention import plan_trim
 from magnetar.ledger.sequence import LedgerSequence
-from magnetar.ledger.store import LedgerStore, LedgerWriter
+from magnetar.ledger.store import LedgerStore
 from magnetar.model.position import LedgerId, Position, Term
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Log as Logger
@@ -72,6 +71,8 @@ class Log:
         """Entries that became durable since the log was opened."""
         self.ledger_created_ms = 0
         """When the last ledger was opened by this owner; 0 when none was."""
+        self.ledger: OpenLedger | None = None
+        """The one at the end, which takes flights."""
         self.appended: list[Callable[[], None]] = []
         """Called once for each batch of runs that became durable."""
         self.sequence = LedgerSequence()
@@ -79,10 +80,9 @@ class Log:
         self.cache = cache.view()
         self.reader = LogReader(self.sequence, store, self.cache, self.scope, count_messages)
         self.cursors = CursorSet(self, self.sequence, self.cache)
-        self.flights = FlightQueue(self, self.record, store)
+        self.flights = FlightQueue(self, self.record, store, clock)
         self.record.fenced.append(self.flights.send)  # which refuses what waits
         self._loop = asyncio.get_running_loop()
-        self._ledger: OpenLedger | None = None  # takes flights
         self._left: OpenLedger | None = None  # takes none any more and is to be sealed
         self._changing = False
         self._notifying = False
@@ -129,23 +129,6 @@ class Log:
 
     # What the queue of flights asks for
 
-    @property
-    def ledger(self) -> OpenLedger | None:
-        return self._ledger
-
-    def measure_room(self) -> tuple[float, float]:
-        """Entries and bytes that the ledger takes, be it open or made first; a young ledger takes
-        any number of both.
-        """
-        ledger, policy = self._ledger, self.policy
-        if ledger is None:
-            if policy.roll_min_ms > 0:
-                return math.inf, math.inf
-            return policy.entries_max, policy.bytes_max
-        if self.clock.now_ms() - ledger.created_ms < policy.roll_min_ms:
-            return math.inf, math.inf
-        return policy.entries_max - ledger.entries_sent, policy.bytes_max - ledger.bytes_sent
-
     def on_durable(self, flight: Flight) -> None:
         self.entries_added += flight.count
         if self.cache.is_enabled:
@@ -159,7 +142,7 @@ class Log:
         self._notify_soon()
 
     def on_refused(self, flight: Flight, error: BrokerError) -> None:
-        if self._ledger is flight.ledger:
+        if self.ledger is flight.ledger:
             self._leave_ledger()
         if isinstance(error, LedgerFenced):
             self.record.fence()
@@ -168,7 +151,7 @@ class Log:
         """When it was given much, and again when something is durable: by then it may be old
         enough.
         """
-        if self._ledger is not None and self._ledger.is_full(self.policy, self.clock):
+        if self.ledger is not None and self.ledger.is_full(self.policy, self.clock):
             self.change_ledger()
 
     def change_ledger(self) -> None:
@@ -192,14 +175,14 @@ class Log:
     # Changing ledgers
 
     def _leave_ledger(self) -> None:
-        if self._ledger is not None:
-            self._left, self._ledger = self._ledger, None
+        if self.ledger is not None:
+            self._left, self.ledger = self.ledger, None
 
     async def _change(self) -> None:
         try:
             async with self.record.changing:
                 self.record.check_open()
-                if self._ledger is None:
+                if self.ledger is None:
                     await self._open_ledger()
         except BrokerError as error:
             self.flights.refuse_waiting(error)
@@ -210,9 +193,8 @@ class Log:
 
     async def _open_ledger(self) -> None:
         """Seal the ledger left behind while a fresh one is made; the record notes both at once."""
-        sealing, creating = await asyncio.gather(
-            self._seal_left(), self._create_ledger(), return_exceptions=True
-        )
+        fresh = self.store.create(term=self.term, properties={"chain": self.name})
+        sealing, creating = await asyncio.gather(self._seal_left(), fresh, return_exceptions=True)
         if isinstance(creating, BaseException):
             raise creating
         if isinstance(sealing, BaseException):
@@ -221,10 +203,7 @@ class Log:
         with self.record.versioned.naming(creating.id):
             await self.record.store(added=LedgerPart(creating.id, 0, 0, 0))
         self.ledger_created_ms = self.clock.now_ms()
-        self._ledger = OpenLedger(creating, self.sequence.add(creating.id), self.ledger_created_ms)
-
-    async def _create_ledger(self) -> LedgerWriter:
-        return await self.store.create(term=self.term, properties={"chain": self.name})
+        self.ledger = OpenLedger(creating, self.sequence.add(creating.id), self.ledger_created_ms)
 
     async def _seal_left(self) -> None:
         """Wait for what is under way in the ledger left behind; the store knows what is in it."""
@@ -262,13 +241,13 @@ class Log:
         """Seal the open ledger if there is anything in it; the next run opens another."""
         async with self.record.changing:
             self.flights.send()
-            if self._ledger is not None and self._ledger.entries_sent:
+            if self.ledger is not None and self.ledger.entries_sent:
                 self._leave_ledger()
             await self._settle()
         await self.disposal.run()
 
     async def roll_if_due(self) -> None:
-        full = self._ledger is not None and self._ledger.is_full(self.policy, self.clock)
+        full = self.ledger is not None and self.ledger.is_full(self.policy, self.clock)
         if full or (self._left is not None and not self._changing):
             await self.roll()
 
@@ -358,7 +337,7 @@ class Log:
 
     def _refuse_appends(self) -> None:
         """What waits goes to the open ledger, if there is one."""
-        if self.record.state is LogState.OPEN and self._ledger is not None:
+        if self.record.state is LogState.OPEN and self.ledger is not None:
             self.flights.send()
         self.record.state = LogState.CLOSED
 
