@@ -73,3 +73,31 @@ def test_arbitrary_bytes_are_frames_or_refused(pieces: list[bytes], frame_bytes_
                 assert 8 + len(frame.command) + len(frame.body) <= frame_bytes_max
     except ProtocolViolation:
         pass
+
+
+LARGE = st.sampled_from([0, 1, 100, 16_000, 16_384, 20_000, 70_000])
+READS = st.lists(
+    st.tuples(st.sampled_from([1, 7, 5_000, 16_400, 65_536, 262_144]), st.booleans()),
+    min_size=1,
+    max_size=9,
+)
+
+
+@given(st.lists(LARGE, max_size=9), READS)
+def test_large_frames_come_out_of_reads_that_are_taken_late(
+    sizes: list[int], reads: list[tuple[int, bool]]
+) -> None:
+    frames = [Frame(b"%d" % index, bytes(size)) for index, size in enumerate(sizes)]
+    data = b"".join(map(_encode, frames))
+    decoder = FrameDecoder(frame_bytes_max=100_000)
+    received: list[Frame] = []
+    start = count = 0
+    while start < len(data):
+        size, is_taken = reads[count % len(reads)]
+        size = max(size, len(data) // 500)
+        decoder.feed(data[start : start + size])
+        start += size
+        count += 1
+        if is_taken:
+            received += _drain(decoder)
+    assert received + _drain(decoder) == frames

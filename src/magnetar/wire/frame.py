@@ -12,6 +12,7 @@ FRAME_PADDING_BYTES: Final = 10 * 1024
 """How much larger than the largest message a frame may be: room for command and metadata."""
 _SIZES: Final = struct.Struct(">II")
 _HEAD_BYTES: Final = _SIZES.size
+_LARGE_BYTES: Final = 16 * 1024
 _STREAK_MIN: Final = 12
 _STREAK_GROWTH: Final = 4
 
@@ -98,42 +99,52 @@ class FrameDecoder:
         self._command_bytes_max = command_bytes_max
         self._data = b""
         self._start = 0
-        self._rest = bytearray()  # what was fed since then, and before it what is not cut
+        self._rest = bytearray()  # what stands before that, and is not whole or not cut
         self._needed = 0
         self._taken: Iterator[Frame] = iter(())
 
     def feed(self, data: bytes) -> None:
-        if self._rest:
-            self._rest += data
-        elif self._start == len(self._data):  # as a rule a read ends with a frame
-            self._data, self._start = data, 0
-        else:
+        if self._start < len(self._data):  # as a rule a read ends with a frame
             self._rest += memoryview(self._data)[self._start :]
-            self._rest += data
             self._data, self._start = b"", 0
+        missing = self._needed - len(self._rest)
+        if not self._rest:
+            self._data, self._start = data, 0
+        elif self._needed > _LARGE_BYTES and 0 < missing <= len(data):
+            # What follows a large frame is not copied with it.
+            self._rest += memoryview(data)[:missing]
+            self._data, self._start = (data, missing) if missing < len(data) else (b"", 0)
+        else:
+            self._rest += data
 
     def cut(self) -> tuple[bytes, list[Stretch]]:
-        """Take all frames that are whole: where they stand in which data. Raise ProtocolViolation
-        when there is none and the next is not to be taken.
+        """Take frames that are whole: where they stand in which data. There may be more until none
+        is returned. Raise ProtocolViolation when the next one is not to be taken.
         """
-        if self._rest:
-            if len(self._rest) < self._needed:
-                return b"", []
-            self._data, self._start = bytes(self._rest), 0
-            self._rest.clear()
-        command_bytes_max = self._command_bytes_max
-        data = self._data
-        stretches, self._start, self._needed = cut_frames(
-            data,
-            self._start,
-            frame_bytes_max=self.frame_bytes_max,
-            command_bytes_max=(
-                self.frame_bytes_max if command_bytes_max is None else command_bytes_max
-            ),
-        )
-        if self._start == len(data):
-            self._data, self._start = b"", 0
+        if not self._rest:
+            data = self._data
+            stretches, self._start, self._needed = self._cut(data, self._start)
+            if self._start == len(data):
+                self._data, self._start = b"", 0
+            return data, stretches
+        if len(self._rest) < self._needed:
+            return b"", []
+        data = bytes(self._rest)
+        stretches, used, self._needed = self._cut(data, 0)
+        self._rest.clear()
+        if self._data:  # then exactly one frame was missing its end
+            return data, stretches
+        self._data, self._start = (data, used) if used < len(data) else (b"", 0)
         return data, stretches
+
+    def _cut(self, data: bytes, start: int) -> tuple[list[Stretch], int, int]:
+        frame_bytes_max, command_bytes_max = self.frame_bytes_max, self._command_bytes_max
+        return cut_frames(
+            data,
+            start,
+            frame_bytes_max=frame_bytes_max,
+            command_bytes_max=frame_bytes_max if command_bytes_max is None else command_bytes_max,
+        )
 
     def next_frame(self) -> Frame | None:
         """Take the next whole frame; None until more is fed."""
