@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.subscription import Subscription
 from magnetar.model.position import Position
+from magnetar.rules.dispatch.shared import Shared
 from magnetar.wire.command import BaseCommand
 from tests.unit.broker.broker_place import Place
 from tests.unit.broker.traffic import TOPIC, Client, Delivery, settle
@@ -125,12 +125,12 @@ class History:
         assert subscription.backlog == len(self.unacked)
         assert {each.id for each in subscription.consumers} == set(self.members)
         for consumer in subscription.consumers:
-            assert consumer.permits == self.members[consumer.id].permits
-        if isinstance(subscription.dispatcher, SharedDispatcher):
+            assert consumer.member.permits == self.members[consumer.id].permits
+        machine = None if subscription.dispatcher is None else subscription.dispatcher.machine
+        if isinstance(machine, Shared):
             for consumer in subscription.consumers:
-                assert consumer.unacked == self.members[consumer.id].unacked
-            total = sum(member.unacked for member in self.members.values())
-            assert subscription.dispatcher.unacked == total
+                assert consumer.member.unacked == self.members[consumer.id].unacked
+            assert machine.unacked == sum(member.unacked for member in self.members.values())
 
     # ------------------------------------------------------------------ steps
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from magnetar.broker.dispatch.keyshared import KeySharedDispatcher
-from magnetar.rules.keyshared import RingSelector
+from magnetar.rules.dispatch.keyshared import KeyShared
+from magnetar.rules.dispatch.selector import RingSelector
 from tests.property.dispatch_history import Entry, Member, Step, steps
 from tests.property.test_dispatch_shared import SharedHistory
 from tests.unit.broker.broker_place import Place, run
@@ -58,18 +58,21 @@ class KeySharedHistory(SharedHistory):
     async def check_books(self) -> None:
         await super().check_books()
         dispatcher = (await self.subscription()).dispatcher
-        if isinstance(dispatcher, KeySharedDispatcher) and self.members:
+        machine = None if dispatcher is None else dispatcher.machine
+        if isinstance(machine, KeyShared) and self.members:
             counts: dict[int, tuple[int, int]] = {}
             for member in self.members.values():
                 for entry in member.held.values():
                     slot = self.slot_of(entry)
                     counts[slot] = (member.id, counts.get(slot, (0, 0))[1] + 1)
-            told = {slot: (each.id, count) for slot, (each, count) in dispatcher._holders.items()}
+            told = {
+                slot: (each.consumer.id, count) for slot, (each, count) in machine._holders.items()
+            }
             assert told == counts
-            assert sum(dispatcher._waiting.values()) == len(dispatcher.replay)
+            assert sum(machine._waiting.values()) == len(machine.replay)
             out = {position for member in self.members.values() for position in member.held}
-            assert set(dispatcher._slots) == out | set(dispatcher.replay)
-            assert set(dispatcher.redeliveries) <= {each.position for each in self.unacked}
+            assert set(machine._slots) == out | set(machine.replay)
+            assert set(machine.redeliveries) <= {each.position for each in self.unacked}
 
 
 @pytest.mark.parametrize("cache_bytes", [1 << 24, 1])

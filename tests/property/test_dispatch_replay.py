@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.broker.dispatch.replay import DelayIndex, ReplayQueue, split_consecutive
+from magnetar.rules.dispatch.replay import DelayIndex, ReplayQueue, split_consecutive
 
 positions = st.tuples(st.integers(0, 3), st.integers(0, 12))
 
@@ -39,14 +39,23 @@ def test_consecutive_positions_are_joined_and_none_is_lost(found: set[tuple[int,
     assert not ends & {(ledger, first) for ledger, first, _ in runs}
 
 
-@given(st.lists(st.tuples(st.integers(0, 50), positions)), st.lists(st.integers(0, 60)))
+@given(
+    st.lists(st.tuples(st.integers(0, 50), positions)),
+    st.sets(positions),
+    st.lists(st.integers(0, 60)),
+)
 def test_what_is_delayed_comes_when_it_is_due_and_once(
-    delayed: list[tuple[int, tuple[int, int]]], times: list[int]
+    delayed: list[tuple[int, tuple[int, int]]],
+    acknowledged: set[tuple[int, int]],
+    times: list[int],
 ) -> None:
     index = DelayIndex()
     for due_ms, position in delayed:
         index.add(due_ms, position)
-    waiting = sorted(delayed)
+    for position in acknowledged:
+        index.discard(position)
+    last = {position: due_ms for due_ms, position in delayed}
+    waiting = sorted((due_ms, p) for p, due_ms in last.items() if p not in acknowledged)
     for now_ms in sorted(times):
         due = [position for due_ms, position in waiting if due_ms <= now_ms]
         assert index.take_due(now_ms) == due

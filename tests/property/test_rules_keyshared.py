@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.rules.keyshared import SLOTS, HalvingSelector, RingSelector
+from magnetar.rules.dispatch.selector import SLOTS, HalvingSelector, RingSelector
 
 SELECTORS = st.sampled_from([RingSelector[int](10), HalvingSelector[int]()])
 CHANGES = st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=25)

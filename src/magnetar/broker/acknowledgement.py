@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.broker.consumer import Consumer
-from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.wire.ackset import decode_ack_set
 from magnetar.wire.command import CommandAck, MessageIdData, position_of
 
@@ -14,19 +13,17 @@ if TYPE_CHECKING:
 
 
 def apply_ack(subscription: Subscription, consumer: Consumer, ack: CommandAck) -> None:
+    is_individual = consumer.sharing.kind.is_individual
     if ack.ack_type == CommandAck.Cumulative:
         # Everything before a position means nothing where entries are handed out one by one.
-        if len(ack.message_id) == 1 and not consumer.kind.is_individual:
+        if len(ack.message_id) == 1 and not is_individual:
             _apply_cumulative(subscription, ack.message_id[0])
-    elif isinstance(subscription.dispatcher, SharedDispatcher):
-        messages = sum(
-            _release(subscription, subscription.dispatcher, consumer, each)
-            for each in ack.message_id
-        )
-        consumer.ack_rate.add(messages, 0)
-    else:
-        _apply_individual(subscription, ack)
-        consumer.ack_rate.add(len(ack.message_id), 0)
+        return
+    released = _apply_individual(subscription, ack)
+    messages = len(ack.message_id)
+    if is_individual and subscription.dispatcher is not None:
+        messages = subscription.dispatcher.release(consumer, released)
+    consumer.ack_rate.add(messages, 0)
 
 
 def _counts_batch_indexes(subscription: Subscription) -> bool:
@@ -37,7 +34,7 @@ def _apply_cumulative(subscription: Subscription, message_id: MessageIdData) -> 
     cursor, position = subscription.cursor, position_of(message_id)
     log = subscription.topic.log
     if position > log.sequence.last_position:
-        return  # nobody was handed this: taking it would acknowledge what was never delivered
+        return  # it was never delivered, and neither was all before it
     if not message_id.ack_set:
         cursor.acknowledge_through(position)
         return
@@ -46,33 +43,27 @@ def _apply_cumulative(subscription: Subscription, message_id: MessageIdData) -> 
         cursor.acknowledge_batch(*position, decode_ack_set(message_id.ack_set))
 
 
-def _apply_individual(subscription: Subscription, ack: CommandAck) -> None:
-    """Whole entries are gathered by ledger: consecutive ones cost as much as one."""
+def _apply_individual(
+    subscription: Subscription, ack: CommandAck
+) -> list[tuple[tuple[int, int], int | None]]:
+    """Return what is acknowledged whole or up to so many messages.
+
+    Whole entries are gathered by ledger: consecutive ones cost as much as one.
+    """
+    cursor = subscription.cursor
     whole: dict[int, list[int]] = {}
+    released: list[tuple[tuple[int, int], int | None]] = []
     for message_id in ack.message_id:
+        ledger_id, entry_id = message_id.ledgerId, message_id.entryId
         if not message_id.ack_set:
-            whole.setdefault(message_id.ledgerId, []).append(message_id.entryId)
+            whole.setdefault(ledger_id, []).append(entry_id)
+            released.append(((ledger_id, entry_id), None))
         elif _counts_batch_indexes(subscription):
             remaining = decode_ack_set(message_id.ack_set)
-            subscription.cursor.acknowledge_batch(*position_of(message_id), remaining)
+            if cursor.acknowledge_batch(ledger_id, entry_id, remaining):
+                released.append(((ledger_id, entry_id), None))
+            elif (left := cursor.remaining(ledger_id, entry_id)) is not None:
+                released.append(((ledger_id, entry_id), left.bit_count()))
     for ledger_id, entry_ids in whole.items():
-        subscription.cursor.acknowledge_entries(ledger_id, entry_ids)
-
-
-def _release(
-    subscription: Subscription,
-    dispatcher: SharedDispatcher,
-    consumer: Consumer,
-    message_id: MessageIdData,
-) -> int:
-    """Acknowledge what one id says; return how many messages are not held any more."""
-    cursor, position = subscription.cursor, position_of(message_id)
-    if not message_id.ack_set:
-        cursor.acknowledge(*position)
-        return dispatcher.release(consumer, position, None)
-    if not _counts_batch_indexes(subscription):
-        return 0
-    if cursor.acknowledge_batch(*position, decode_ack_set(message_id.ack_set)):
-        return dispatcher.release(consumer, position, None)
-    left = cursor.remaining(*position)
-    return 0 if left is None else dispatcher.release(consumer, position, left.bit_count())
+        cursor.acknowledge_entries(ledger_id, entry_ids)
+    return released

@@ -9,7 +9,6 @@ import struct
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, Final
 
-from magnetar.broker.dispatch.single import SingleActiveDispatcher
 from magnetar.broker.entry import count_safely
 from magnetar.errors import BrokerError, Conflict, LedgerNotFound, ProtocolViolation
 from magnetar.ledger.belonging import check_belongs
@@ -252,8 +251,8 @@ class Compactor:
         self._topic.service.ledgers.cancel_deletion([view.ledger_id])
         self._view = view
         for subscription in self._topic.subscriptions.values():
-            if isinstance(subscription.dispatcher, SingleActiveDispatcher):
-                subscription.dispatcher.refresh_source()
+            if subscription.dispatcher is not None:
+                subscription.dispatcher.on_compacted()
         if previous is not None:
             await self._discard(previous.ledger_id)
         _log.info(

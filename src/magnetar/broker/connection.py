@@ -205,6 +205,8 @@ class Connection(asyncio.Protocol):
         """The peer does not read: hold its requests too, so that what it waits for is bounded."""
         self.writable = False
         self.hold("peer")
+        for consumer in self.consumers.values():
+            consumer.on_writable(False)
 
     def resume_writing(self) -> None:
         self.writable = True
@@ -212,7 +214,7 @@ class Connection(asyncio.Protocol):
         self._wake_answers()
         self.release("peer")
         for consumer in list(self.consumers.values()):
-            consumer.on_writable()
+            consumer.on_writable(True)
         for watcher in list(self.watchers.values()):
             watcher.on_writable()
         self.scalable.on_writable(self)

@@ -1,17 +1,16 @@
-"""A consumer attached to a subscription: its permits, and what it holds unacknowledged."""
+"""A consumer attached to a subscription: its connection, its wishes and its numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
+from magnetar.rules.dispatch.member import Member, Sharing
 from magnetar.runtime.rate import Rate
-from magnetar.wire.command import CommandAck, CommandRedeliverUnacknowledgedMessages
-from magnetar.wire.entry import strip_checksum
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
+    from magnetar.broker.consumer_group import ConsumerGroup
 
 
 _AWAY_S: Final = 10.0
@@ -20,73 +19,30 @@ _CHECKSUM_VERSION: Final = 11
 """Of the protocol: older clients take a checksum for a part of the message."""
 
 
-class SubscriptionType(IntEnum):
-    EXCLUSIVE = 0
-    SHARED = 1
-    FAILOVER = 2
-    KEY_SHARED = 3
-
-    @property
-    def label(self) -> str:
-        """The spelling of the stats and policies."""
-        return "Key_Shared" if self is SubscriptionType.KEY_SHARED else self.name.capitalize()
-
-    @property
-    def is_individual(self) -> bool:
-        """Whether entries are handed out one by one and tracked until they are acknowledged."""
-        return self in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
-
-
-class Attachment(Protocol):
-    """What a consumer needs of its subscription, on a persistent topic or not."""
-
-    name: str
-    topic: Any
-    """A live topic of either kind."""
-
-    def on_flow(self, consumer: Consumer) -> None: ...
-    def on_ack(self, consumer: Consumer, ack: CommandAck) -> None: ...
-    def on_redeliver(
-        self, consumer: Consumer, command: CommandRedeliverUnacknowledgedMessages
-    ) -> None: ...
-    def remove_consumer(self, consumer: Consumer) -> None: ...
-
-
 class Consumer:
-    """The dispatcher takes permits, the client gives them. `pending` is kept by the individual
-    types only.
-    """
+    """What dispatch decides by (permits, what is unacknowledged) is in `member`."""
 
     __slots__ = (
         "ack_rate",
-        "allow_out_of_order",
-        "blocked",
-        "blocked_permits",
         "closed",
         "connected_since_ms",
         "connection",
         "epoch",
         "first_consumed_ms",
         "first_flow_ms",
-        "hash_ranges",
         "id",
-        "is_bucketed",
-        "is_sticky",
-        "kind",
         "knows_checksums",
         "last_acked_ms",
         "last_consumed_ms",
         "last_flow_ms",
+        "member",
         "metadata",
         "name",
-        "pending",
-        "permits",
-        "priority",
         "rate",
         "read_compacted",
         "redeliver_rate",
+        "sharing",
         "subscription",
-        "unacked",
     )
 
     def __init__(
@@ -94,7 +50,7 @@ class Consumer:
         connection: Connection,
         consumer_id: int,
         name: str,
-        kind: SubscriptionType,
+        sharing: Sharing,
         *,
         priority: int,
         metadata: Mapping[str, str],
@@ -102,31 +58,26 @@ class Consumer:
         now: float,
         epoch: int | None = None,
         read_compacted: bool = False,
-        is_sticky: bool = False,
-        is_bucketed: bool = False,
         hash_ranges: Sequence[tuple[int, int]] = (),
-        allow_out_of_order: bool = False,
     ) -> None:
         self.connection = connection
         self.id = consumer_id
         self.name = name
-        self.kind = kind
-        self.priority = priority
+        self.sharing = sharing
+        self.member = Member(
+            self, name=name, number=consumer_id, priority=priority, ranges=hash_ranges
+        )
         self.metadata = metadata
         self.connected_since_ms = connected_since_ms
-        self.epoch = epoch
+        self.epoch: int | None = None
+        """Carried by messages where they come in one order: the client drops those of an older
+        epoch.
+        """
+        if epoch is not None:
+            self.raise_epoch(epoch)
         self.read_compacted = read_compacted
-        self.is_sticky = is_sticky
-        self.is_bucketed = is_bucketed
-        self.hash_ranges = tuple(hash_ranges)
-        self.allow_out_of_order = allow_out_of_order
-        self.subscription: Attachment | None = None
+        self.subscription: ConsumerGroup | None = None
         self.knows_checksums = connection.protocol_version >= _CHECKSUM_VERSION
-        self.permits = 0
-        self.blocked_permits = 0
-        self.blocked = False
-        self.unacked = 0
-        self.pending: dict[tuple[int, int], int] = {}
         self.closed = False
         self.rate = Rate(now)
         self.redeliver_rate = Rate(now)
@@ -137,38 +88,21 @@ class Consumer:
         self.first_flow_ms = 0
         self.last_flow_ms = 0
 
-    @property
-    def can_receive(self) -> bool:
-        return (
-            self.permits > 0 and not self.blocked and self.connection.writable and not self.closed
-        )
-
-    def adapt(self, entries: list[bytes]) -> list[bytes]:
-        """Entries as the client understands them."""
-        return entries if self.knows_checksums else [strip_checksum(entry) for entry in entries]
+    def raise_epoch(self, epoch: int) -> None:
+        if not self.sharing.kind.is_individual and (self.epoch is None or epoch > self.epoch):
+            self.epoch = epoch
 
     def on_flow(self, permits: int, now_ms: int) -> None:
         self.last_flow_ms = now_ms
         if not self.first_flow_ms:
             self.first_flow_ms = now_ms
-        if self.blocked:
-            self.blocked_permits += permits
-            return
-        self.permits += permits
         if self.subscription is not None:
-            self.subscription.on_flow(self)
+            self.subscription.on_flow(self, permits)
 
-    def unblock(self) -> None:
-        """Half of what was unacknowledged is acknowledged: the permits that came meanwhile count
-        now.
-        """
-        self.blocked = False
-        self.permits += self.blocked_permits
-        self.blocked_permits = 0
-
-    def on_writable(self) -> None:
+    def on_writable(self, writable: bool) -> None:
+        """The connection takes more from now on, or no more."""
         if self.subscription is not None and not self.closed:
-            self.subscription.on_flow(self)
+            self.subscription.on_writable(self, writable)
 
     def disconnect(self) -> None:
         """The broker's wish: the client is told and subscribes again."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.subscription_stats import Stats, format_instant
 from magnetar.ledger.cursor import Cursor
 from magnetar.model.position import Position
+from magnetar.rules.dispatch.shared import Shared
 
 if TYPE_CHECKING:
     from magnetar.broker.nonpersistent import NonPersistentTopic
@@ -111,8 +111,10 @@ def _cursor_stats(topic: PersistentTopic, cursor: Cursor) -> Stats:
 
 
 def _has_replay(subscription: Subscription | None) -> bool:
-    dispatcher = None if subscription is None else subscription.dispatcher
-    return isinstance(dispatcher, SharedDispatcher) and len(dispatcher.replay) > 0
+    if subscription is None or subscription.dispatcher is None:
+        return False
+    machine = subscription.dispatcher.machine
+    return isinstance(machine, Shared) and len(machine.replay) > 0
 
 
 def _format_position(position: Position) -> str:

@@ -6,21 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.access import ProducerSet
-from magnetar.broker.consumer import Consumer, SubscriptionType
-from magnetar.broker.dispatch.choice import check_agreement
-from magnetar.broker.dispatch.selector import (
-    ConsumerSelector,
-    add_to,
-    make_selector,
-    rival_in,
-)
-from magnetar.broker.entry import metadata_or_none
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.consumer_group import ConsumerGroup
+from magnetar.broker.dispatch.view import EntryView
 from magnetar.broker.producer import Producer
 from magnetar.broker.stats import transient_internal_stats, transient_stats
 from magnetar.broker.topic import Topic
 from magnetar.errors import (
     Conflict,
-    ConsumerBusy,
     MethodNotAllowed,
     NotAcceptable,
     NotAllowed,
@@ -29,183 +22,63 @@ from magnetar.errors import (
     TopicFenced,
 )
 from magnetar.model.name import TopicName
-from magnetar.model.position import Position
-from magnetar.rules.failover import Candidate, choose_active
 from magnetar.rules.policy import EffectivePolicy
 from magnetar.runtime.rate import Rate
-from magnetar.wire.command import (
-    CommandAck,
-    CommandAckResponse,
-    CommandActiveConsumerChange,
-    CommandRedeliverUnacknowledgedMessages,
-    CommandSubscribe,
-    make_command,
-)
-from magnetar.wire.entry import sticky_key, strip_checksum
-from magnetar.wire.run import SendRun, encode_message
+from magnetar.wire.command import CommandAck, CommandAckResponse, CommandSubscribe, make_command
+from magnetar.wire.run import SendRun
 
 if TYPE_CHECKING:
     from magnetar.broker.service import Service
 
 
-class TransientSubscription:
+class TransientSubscription(ConsumerGroup):
     """Consumers of one name on a non-persistent topic; there is no cursor."""
 
-    def __init__(self, topic: NonPersistentTopic, name: str, kind: SubscriptionType) -> None:
-        self.topic = topic
-        self.name = name
-        self.kind = kind
-        self.rate = Rate(topic.service.clock.monotonic())
+    topic: NonPersistentTopic
+
+    def __init__(self, topic: NonPersistentTopic, name: str) -> None:
+        super().__init__(topic, name)
         self.drop_rate = Rate(topic.service.clock.monotonic())
-        self.consumers: list[Consumer] = []
-        self.active: Consumer | None = None
-        self.last_consumed_ms = 0
-        self._turn = 0
-        self._joining = 0
-        self._selector: ConsumerSelector | None = None
 
     @property
     def properties(self) -> Mapping[str, str]:
         return {}
 
-    async def add_consumer(self, consumer: Consumer) -> None:
-        """Attach a consumer. Whoever keeps it out is asked for a sign of life before it is
-        refused.
-        """
-        alive: set[Consumer] = set()
-        self._joining += 1
-        try:
-            while True:
-                self._check_newcomer(consumer)
-                rival = self._rival_of(consumer)
-                if rival is None or rival in alive or rival.connection is consumer.connection:
-                    break
-                if await rival.connection.is_alive():
-                    alive.add(rival)
-                else:
-                    rival.detach()
-            self._join(consumer)
-        finally:
-            self._joining -= 1
-            self._leave_if_unused()
-
-    def _check_newcomer(self, consumer: Consumer) -> None:
+    async def _await_turn(self) -> None:
         if self.topic.closed:
             raise TopicFenced(f"Topic {self.topic.name} is closing")
-        if self.consumers:
-            check_agreement(self.consumers[0], consumer)
-        limit = self.topic.policy.max_consumers_per_subscription
-        if limit and len(self.consumers) >= limit:
-            raise ConsumerBusy("Subscription reached max consumers limit")
 
-    def _rival_of(self, consumer: Consumer) -> Consumer | None:
-        if not self.consumers:
-            return None
-        if consumer.kind is SubscriptionType.EXCLUSIVE:
-            return self.consumers[0]
-        return None if self._selector is None else rival_in(self._selector, consumer)
-
-    def _join(self, consumer: Consumer) -> None:
-        if consumer.kind is SubscriptionType.EXCLUSIVE and self.consumers:
-            raise ConsumerBusy("Exclusive consumer is already connected")
-        if not self.consumers:
-            self.kind = consumer.kind
-            self._selector = None
-        if consumer.kind is SubscriptionType.KEY_SHARED:
-            config = self.topic.service.config
-            selector = self._selector or make_selector(config, is_sticky=consumer.is_sticky)
-            self._selector = add_to(selector, consumer)
-        consumer.subscription = self
-        self.consumers.append(consumer)
-        self._elect(newcomer=consumer)
-
-    def remove_consumer(self, consumer: Consumer) -> None:
-        if consumer in self.consumers:
-            self.consumers.remove(consumer)
-            if self._selector is not None:
-                self._selector = self._selector.remove(consumer)
-            if self.active is consumer:
-                self.active = None
-            self._elect()
-        self._leave_if_unused()
+    def _make_backlog(self) -> None:
+        return None
 
     def _leave_if_unused(self) -> None:
         if not self.consumers and not self._joining:
             self.topic.forget(self)
 
-    def _elect(self, newcomer: Consumer | None = None) -> None:
-        if self.kind.is_individual or not self.consumers:
-            return
-        candidates = [Candidate(each.name, each.priority) for each in self.consumers]
-        name = self.topic.name
-        chosen = choose_active(candidates, topic=name.full, partition_index=name.partition_index)
-        previous, self.active = self.active, self.consumers[chosen]
-        if self.kind is not SubscriptionType.FAILOVER:
-            return
-        for consumer in self.consumers:
-            if previous is not self.active or consumer is newcomer:
-                self._notify(consumer)
+    def apply_policy(self) -> None:
+        """Dispatch rates and limits of what is unacknowledged are for topics that keep entries."""
 
-    def _notify(self, consumer: Consumer) -> None:
-        """Tell a consumer after the answer to its SUBSCRIBE: some drop what comes before."""
-        if consumer.connection.protocol_version >= 12:
-            change = CommandActiveConsumerChange(
-                consumer_id=consumer.id, is_active=consumer is self.active
-            )
-            loop = self.topic.service.loop
-            loop.call_soon(consumer.connection.send_command, make_command(change))
+    def deliver(self, view: EntryView, messages: int, size: int) -> None:
+        """Hand out so many messages to consumers with permits; the others are dropped."""
+        delivered, delivered_size = 0, 0
+        if self.dispatcher is not None:
+            delivered, delivered_size = self.dispatcher.offer(view)
+        if delivered < messages:
+            self.drop_rate.add(messages - delivered, size - delivered_size)
+            self.topic.dropped.add(messages - delivered, size - delivered_size)
 
-    def deliver(self, position: Position, entry: bytes, count: int) -> None:
-        consumer = self._choose(entry)
-        if consumer is None or not consumer.can_receive:
-            self.drop_rate.add(count, len(entry))
-            self.topic.dropped.add(count, len(entry))
-            return
-        partition = self.topic.name.partition_index
-        known = entry if consumer.knows_checksums else strip_checksum(entry)
-        consumer.connection.send(encode_message(consumer.id, *position, known, partition=partition))
-        consumer.permits -= count
-        consumer.rate.add(count, len(entry))
-        self.rate.add(count, len(entry))
-        now_ms = self.topic.service.clock.now_ms()
-        consumer.last_consumed_ms = self.last_consumed_ms = now_ms
-        if not consumer.first_consumed_ms:
-            consumer.first_consumed_ms = now_ms
+    def on_end_reached(self) -> None:
+        """Nothing is read, so there is no end."""
 
-    def _choose(self, entry: bytes) -> Consumer | None:
-        match self.kind:
-            case SubscriptionType.EXCLUSIVE | SubscriptionType.FAILOVER:
-                return self.active
-            case SubscriptionType.SHARED:
-                ready = [consumer for consumer in self.consumers if consumer.can_receive]
-                self._turn += 1
-                return ready[self._turn % len(ready)] if ready else None
-            case SubscriptionType.KEY_SHARED:
-                if self._selector is None:
-                    return None
-                metadata = metadata_or_none(entry)
-                slot = 1 if metadata is None else self._selector.slot_of(sticky_key(metadata))
-                return self._selector.owner(slot)
-
-    # A message that was handed over is never given again, so there is nothing to acknowledge or
-    # repeat.
-
-    def on_flow(self, consumer: Consumer) -> None:
-        """Permits are looked at when a message comes."""
+    # A message that was handed over is never redelivered, so there is nothing to acknowledge.
 
     def on_ack(self, consumer: Consumer, ack: CommandAck) -> None:
         if ack.HasField("request_id"):
             response = CommandAckResponse(consumer_id=consumer.id, request_id=ack.request_id)
             consumer.connection.send_command(make_command(response))
 
-    def on_redeliver(
-        self, consumer: Consumer, command: CommandRedeliverUnacknowledgedMessages
-    ) -> None:
-        """Nothing is kept that could be delivered again."""
-
     async def close(self) -> None:
-        for consumer in list(self.consumers):
-            consumer.disconnect()
+        self.disconnect_all()
 
     async def _refuse(self, *_: Any, **__: Any) -> Any:
         raise MethodNotAllowed("This operation needs a persistent topic")
@@ -214,10 +87,8 @@ class TransientSubscription:
     set_properties = seek = _refuse
 
     def tick(self, now: float) -> None:
-        self.rate.tick(now)
+        super().tick(now)
         self.drop_rate.tick(now)
-        for consumer in self.consumers:
-            consumer.tick(now)
 
 
 class NonPersistentTopic(Topic):
@@ -228,7 +99,7 @@ class NonPersistentTopic(Topic):
         self.dropped = Rate(service.clock.monotonic())
         self.removed_rate_out = Rate(service.clock.monotonic())
         self._next_entry = 0
-        self.publish_limiter = self._make_limiter(policy.publish_rate)
+        self.publish_limiter = self.make_limiter(policy.publish_rate)
 
     async def _keep_epoch(self, epoch: int) -> None:
         """Nothing of a non-persistent topic outlives the broker, its epoch neither."""
@@ -247,11 +118,10 @@ class NonPersistentTopic(Topic):
         self.last_publish_ms = self.service.clock.now_ms()
         if self.publish_limiter is not None:
             self.throttle(producer, messages, size)
-        for entry, count in zip(run.entries, run.counts, strict=True):
-            position = Position(0, self._next_entry)
-            self._next_entry += 1
-            for subscription in list(self.subscriptions.values()):
-                subscription.deliver(position, entry, count)
+        view = EntryView(0, self._next_entry, run.entries, run.counts)
+        self._next_entry += len(run.entries)
+        for subscription in list(self.subscriptions.values()):
+            subscription.deliver(view, messages, size)
         receipts = b"".join(
             producer.receipts.encode([sequence], [highest], 0, 0)
             for sequence, highest in zip(run.sequences, run.highests, strict=True)
@@ -267,7 +137,7 @@ class NonPersistentTopic(Topic):
                 raise NotAllowed(
                     f"Exceed the maximum number of subscriptions of the topic: {self.name}"
                 )
-            subscription = TransientSubscription(self, request.subscription, consumer.kind)
+            subscription = TransientSubscription(self, request.subscription)
             self.subscriptions[request.subscription] = subscription
         await subscription.add_consumer(consumer)
 
@@ -325,7 +195,7 @@ class NonPersistentTopic(Topic):
 
     def on_policies_changed(self, policy: EffectivePolicy) -> None:
         self.policy = policy
-        self.publish_limiter = self._make_limiter(self.policy.publish_rate)
+        self.publish_limiter = self.make_limiter(self.policy.publish_rate)
 
     async def close(self, *, tell_clients: bool = True) -> None:
         self.closed = True

@@ -11,7 +11,7 @@ from magnetar.broker.compaction import Compactor
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.dedup import Deduplicator, Verdict
 from magnetar.broker.default import plan_log
-from magnetar.broker.dispatch.dispatcher import Source
+from magnetar.broker.dispatch.backlog import Source
 from magnetar.broker.entry import delay_ms, metadata_or_none, published_ms
 from magnetar.broker.limiter import RateLimiter
 from magnetar.broker.producer import Producer
@@ -394,8 +394,8 @@ class PersistentTopic(Topic):
     def _apply_limits(self) -> None:
         self.is_choosy = self.policy.is_choosy(self.service.config.maxMessageSize)
         self.log.policy = plan_log(self.policy)
-        self.publish_limiter = self._make_limiter(self.policy.publish_rate)
-        self.dispatch_limiter = self._make_limiter(self.policy.dispatch_rate)
+        self.publish_limiter = self.make_limiter(self.policy.publish_rate)
+        self.dispatch_limiter = self.make_limiter(self.policy.dispatch_rate)
         for subscription in self.subscriptions.values():
             subscription.apply_policy()
 

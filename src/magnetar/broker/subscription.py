@@ -1,6 +1,4 @@
-"""A subscription on a persistent topic: its cursor, its consumers, and the dispatcher of their
-kind.
-"""
+"""A subscription on a persistent topic: its cursor and its consumers."""
 
 from __future__ import annotations
 
@@ -10,15 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.abandoned import read_abandoned
 from magnetar.broker.acknowledgement import apply_ack
-from magnetar.broker.consumer import Consumer, SubscriptionType
-from magnetar.broker.dispatch.choice import check_agreement, is_fit, make_dispatcher
-from magnetar.broker.dispatch.dispatcher import Dispatcher
-from magnetar.broker.dispatch.shared import SharedDispatcher
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.consumer_group import ConsumerGroup
+from magnetar.broker.dispatch.backlog import Backlog
 from magnetar.broker.entry import published_ms
-from magnetar.broker.limiter import RateLimiter
 from magnetar.errors import (
     BrokerError,
-    ConsumerBusy,
     NotAllowed,
     NotFound,
     ResourceBusy,
@@ -28,6 +23,7 @@ from magnetar.errors import (
 )
 from magnetar.ledger.cursor import Cursor
 from magnetar.model.position import EARLIEST, LATEST, Position
+from magnetar.rules.dispatch.machine import NO_LIMIT, Limits
 from magnetar.runtime.log import Log
 from magnetar.runtime.rate import Rate
 from magnetar.wire.ackset import full_ack_set
@@ -35,11 +31,8 @@ from magnetar.wire.command import (
     CommandAck,
     CommandAckResponse,
     CommandReachedEndOfTopic,
-    CommandRedeliverUnacknowledgedMessages,
     ServerError,
     make_command,
-    position_of,
-    signed64,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +43,7 @@ _log = Log(__name__)
 _READER_RETURN_MS: Final = 300_000
 
 
-class Subscription:
+class Subscription(ConsumerGroup):
     topic: PersistentTopic
     cursor: Cursor
 
@@ -64,17 +57,11 @@ class Subscription:
         from_start: bool,
     ) -> None:
         """`from_start` says that nothing of the topic is acknowledged at all."""
-        now = topic.service.clock.monotonic()
-        self.topic = topic
-        self.name = name
+        super().__init__(topic, name)
         self.cursor = cursor
         self.durable = durable
         self.replicated = False
-        self.dispatcher: Dispatcher | None = None
-        self.kind: SubscriptionType | None = None
-        self.rate = Rate(now)
-        self.expire_rate = Rate(now)
-        self.last_consumed_ms = 0
+        self.expire_rate = Rate(topic.service.clock.monotonic())
         self.last_acked_ms = 0
         self.last_flow_ms = 0
         self.last_expire_ms = 0
@@ -85,17 +72,12 @@ class Subscription:
         self._mark_seen = cursor.mark_delete
         self.beginning = cursor.mark_delete if from_start else None
         """The mark for as long as nothing of the topic is acknowledged."""
-        self._joining = 0
         self._vacancy: asyncio.Event | None = None
         self._moving: asyncio.Event | None = None
         self._closed = False
         self._end_told: set[Consumer] = set()
         self._has_sought_abandoned = False
         """Whether chunks that no message comes out of were looked for at the end of the topic."""
-
-    @property
-    def consumers(self) -> list[Consumer]:
-        return self.dispatcher.consumers if self.dispatcher is not None else []
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -110,58 +92,23 @@ class Subscription:
 
     # ------------------------------------------------------------------ consumers
 
-    async def add_consumer(self, consumer: Consumer) -> None:
-        """Attach a consumer. Whoever keeps it out is asked for a sign of life before it is
-        refused.
-        """
-        alive: set[Consumer] = set()
-        self._joining += 1
-        try:
-            while True:
-                while self._moving is not None:  # a seek is under way
-                    await self._moving.wait()
-                dispatcher = self._dispatcher_for(consumer)
-                rival = dispatcher.rival_of(consumer)
-                if rival is None or rival in alive or rival.connection is consumer.connection:
-                    break
-                if await rival.connection.is_alive():
-                    alive.add(rival)
-                else:
-                    rival.detach()
-            dispatcher.add_consumer(consumer)
-            consumer.subscription = self
-            self.last_active_ms = self.topic.service.clock.now_ms()
-        finally:
-            self._joining -= 1
-            self._leave_if_unused()
-
-    def _dispatcher_for(self, consumer: Consumer) -> Dispatcher:
-        """The dispatcher a newcomer joins; raise when its wishes do not fit."""
+    async def _await_turn(self) -> None:
+        while self._moving is not None:  # a seek is under way
+            await self._moving.wait()
         if self._closed or self.topic.closed:
             raise TopicFenced("Subscription is fenced")
-        dispatcher = self.dispatcher
-        if dispatcher is not None and dispatcher.consumers:
-            check_agreement(dispatcher.consumers[0], consumer)
-        elif dispatcher is None or not is_fit(dispatcher, consumer):
-            if dispatcher is not None:
-                dispatcher.close()
-            dispatcher = self.dispatcher = make_dispatcher(self, consumer)
-            self.kind = consumer.kind
-            self.apply_policy()
-        limit = self.topic.policy.max_consumers_per_subscription
-        if limit and len(dispatcher.consumers) >= limit:
-            raise ConsumerBusy("Subscription reached max consumers limit")
-        return dispatcher
+
+    async def add_consumer(self, consumer: Consumer) -> None:
+        await super().add_consumer(consumer)
+        self.last_active_ms = self.topic.service.clock.now_ms()
 
     def remove_consumer(self, consumer: Consumer) -> None:
         self._end_told.discard(consumer)
-        if self.dispatcher is not None:
-            self.dispatcher.remove_consumer(consumer)
         self.last_active_ms = self.topic.service.clock.now_ms()
+        super().remove_consumer(consumer)
         if not self.consumers and self._vacancy is not None:
             self._vacancy.set()
             self._vacancy = None
-        self._leave_if_unused()
 
     async def await_vacancy(self) -> None:
         """Until the last consumer has left."""
@@ -173,34 +120,30 @@ class Subscription:
         if not (self.durable or self.consumers or self._joining or self._moving):
             self.topic.remove_transient(self)
 
+    def _make_backlog(self) -> Backlog:
+        return Backlog(self.topic, self.cursor, self.beginning)
+
     def apply_policy(self) -> None:
-        rate = self.topic.policy.dispatch_rate_of(self.name)
-        if self.dispatcher is not None:
-            self.dispatcher.limiter = (
-                None
-                if rate is None
-                else RateLimiter(
-                    rate.messages, rate.bytes, rate.period_s, self.topic.service.clock.monotonic()
-                )
+        if self.dispatcher is None:
+            return
+        policy, limits = (
+            self.topic.policy,
+            Limits(delays=self.topic.policy.delayed_delivery_enabled),
+        )
+        if self.durable:
+            limits = limits._replace(
+                unacked_per_consumer=policy.max_unacked_per_consumer or NO_LIMIT,
+                unacked_in_all=policy.max_unacked_per_subscription or NO_LIMIT,
             )
-            self.dispatcher.on_policy_changed()
+        own = self.topic.make_limiter(policy.dispatch_rate_of(self.name))
+        limiters = (own, self.topic.dispatch_limiter)
+        self.dispatcher.set_policy(limits, [each for each in limiters if each is not None])
 
     # ------------------------------------------------------------------ what consumers say
 
-    def on_flow(self, consumer: Consumer) -> None:
+    def on_flow(self, consumer: Consumer, permits: int) -> None:
         self.last_flow_ms = consumer.last_flow_ms
-        if self.dispatcher is not None:
-            self.dispatcher.wake()
-
-    def on_redeliver(
-        self, consumer: Consumer, command: CommandRedeliverUnacknowledgedMessages
-    ) -> None:
-        if self.dispatcher is None:
-            return
-        epoch = signed64(command.consumer_epoch) if command.HasField("consumer_epoch") else None
-        self.dispatcher.redeliver(
-            consumer, [position_of(each) for each in command.message_ids], epoch
-        )
+        super().on_flow(consumer, permits)
 
     def on_ack(self, consumer: Consumer, ack: CommandAck) -> None:
         refusal: BrokerError | None = None
@@ -232,14 +175,6 @@ class Subscription:
         consumer.connection.send_command(make_command(response))
 
     # ------------------------------------------------------------------ what the dispatcher says
-
-    def on_delivered(self, consumer: Consumer, messages: int, size: int) -> None:
-        consumer.rate.add(messages, size)
-        self.rate.add(messages, size)
-        now_ms = self.topic.service.clock.now_ms()
-        consumer.last_consumed_ms = self.last_consumed_ms = now_ms
-        if not consumer.first_consumed_ms:
-            consumer.first_consumed_ms = now_ms
 
     def on_end_reached(self) -> None:
         """Nothing is left to read. On a terminated topic with no backlog, say so once."""
@@ -274,8 +209,8 @@ class Subscription:
             return
         for position in abandoned:
             self.cursor.acknowledge(*position)
-            if isinstance(self.dispatcher, SharedDispatcher):
-                self.dispatcher.discard(position)
+        if self.dispatcher is not None:
+            self.dispatcher.release(None, [(position, None) for position in abandoned])
         self.on_end_reached()
 
     # ------------------------------------------------------------------ moving the cursor
@@ -291,7 +226,7 @@ class Subscription:
         self._moving = asyncio.Event()
         now = self.topic.service.clock.monotonic()
         try:
-            for consumer in list(self.consumers):
+            for consumer in self.consumers:
                 consumer.connection.consumers_away.add(consumer, now=now)
                 consumer.disconnect()
             if self.dispatcher is not None:
@@ -343,12 +278,10 @@ class Subscription:
     async def _acknowledge_through(self, position: Position) -> int:
         before = self.cursor.backlog
         self.cursor.acknowledge_through(position)
-        if isinstance(self.dispatcher, SharedDispatcher):
-            self.dispatcher.release_through(position)
         if self.dispatcher is not None:
-            if self.dispatcher.read_position <= position:
-                self.dispatcher.read_position = self.topic.log.sequence.next_position(position)
-            self.dispatcher.wake()
+            self.dispatcher.discard(
+                EARLIEST, position, self.topic.log.sequence.next_position(position)
+            )
         await self.cursor.flush()
         self.on_end_reached()
         return before - self.cursor.backlog
@@ -401,8 +334,7 @@ class Subscription:
     async def close(self) -> None:
         """Clients are told to come back; everything acknowledged is durable."""
         self._closed = True
-        for consumer in list(self.consumers):
-            consumer.disconnect()
+        self.disconnect_all()
         if self.dispatcher is not None:
             self.dispatcher.close()
             self.dispatcher = None
@@ -423,11 +355,9 @@ class Subscription:
             self.last_mark_delete_ms = max(self.last_acked_ms, self.last_expire_ms)
 
     def tick(self, now: float) -> None:
+        super().tick(now)
         self.note_mark()
-        self.rate.tick(now)
         self.expire_rate.tick(now)
-        for consumer in self.consumers:
-            consumer.tick(now)
         if self.topic.service.clock.now_ms() > self.last_active_ms + _READER_RETURN_MS:
             self._leave_if_unused()  # sent away by a seek, and it never came back
 

@@ -7,12 +7,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from magnetar.broker.consumer import Consumer
-from magnetar.broker.dispatch.keyshared import KeySharedDispatcher
-from magnetar.broker.dispatch.shared import SharedDispatcher
-from magnetar.broker.dispatch.single import SingleActiveDispatcher
 from magnetar.errors import ProtocolViolation
 from magnetar.model.position import LATEST
-from magnetar.rules.keyshared import Assignment
+from magnetar.rules.dispatch.keyshared import KeyShared
+from magnetar.rules.dispatch.shared import Shared
 from magnetar.runtime.rate import Rate
 from magnetar.wire.entry import publish_time_of
 
@@ -55,7 +53,7 @@ def subscription_stats(
 ) -> Stats:
     """A subscription of a persistent topic."""
     subscription.note_mark()
-    dispatcher = subscription.dispatcher
+    machine = None if subscription.dispatcher is None else subscription.dispatcher.machine
     stats = _common_stats(subscription.rate, subscription.consumers)
     stats |= {
         "type": _NO_TYPE if subscription.kind is None else subscription.kind.label,
@@ -82,19 +80,19 @@ def subscription_stats(
     }
     messages_per_entry = _published_per_entry(subscription)
     consumers = [_consumer_stats(each, messages_per_entry) for each in subscription.consumers]
-    if isinstance(dispatcher, SingleActiveDispatcher) and dispatcher.active is not None:
-        stats["activeConsumerName"] = dispatcher.active.name
-    if isinstance(dispatcher, SharedDispatcher):
+    if machine is not None and machine.active is not None:
+        stats["activeConsumerName"] = machine.active.name
+    if isinstance(machine, Shared):
         stats |= {
-            "unackedMessages": dispatcher.unacked,
-            "blockedSubscriptionOnUnackedMsgs": dispatcher.blocked,
-            "msgDelayed": len(dispatcher.delayed),
+            "unackedMessages": machine.unacked,
+            "blockedSubscriptionOnUnackedMsgs": machine.blocked,
+            "msgDelayed": len(machine.delayed),
             # Without consumers nothing is replayed: the next one reads from the mark again.
-            "msgInReplay": len(dispatcher.replay) if consumers else 0,
-            "msgBacklogNoDelayed": max(0, subscription.backlog - len(dispatcher.delayed)),
+            "msgInReplay": len(machine.replay) if consumers else 0,
+            "msgBacklogNoDelayed": max(0, subscription.backlog - len(machine.delayed)),
         }
-    if isinstance(dispatcher, KeySharedDispatcher):
-        _add_slots(stats, consumers, dispatcher)
+    if isinstance(machine, KeyShared):
+        _add_slots(stats, consumers, machine)
     stats["consumers"] = [] if exclude_consumers else consumers
     return stats
 
@@ -106,7 +104,7 @@ def transient_subscription_stats(
     stats = _common_stats(subscription.rate, subscription.consumers)
     consumers = [_consumer_stats(each, 1) for each in subscription.consumers]
     return stats | {
-        "type": subscription.kind.label,
+        "type": _NO_TYPE if subscription.kind is None else subscription.kind.label,
         "lastConsumedTimestamp": subscription.last_consumed_ms,
         "msgDropRate": subscription.drop_rate.count_per_s,
         "consumers": [] if exclude_consumers else consumers,
@@ -190,8 +188,9 @@ def _common_stats(rate: Rate, consumers: Iterable[Consumer]) -> Stats:
 
 
 def _consumer_stats(consumer: Consumer, messages_per_entry: int) -> Stats:
-    pending = consumer.pending
-    held_per_entry = round(consumer.unacked / len(pending) if pending else messages_per_entry)
+    member = consumer.member
+    held = len(member.pending)
+    held_per_entry = round(member.unacked / held if held else messages_per_entry)
     if not consumer.rate.count:
         held_per_entry = 0
     return {
@@ -203,10 +202,10 @@ def _consumer_stats(consumer: Consumer, messages_per_entry: int) -> Stats:
         "messageAckRate": consumer.ack_rate.count_per_s,
         "chunkedMessageRate": 0.0,
         "consumerName": consumer.name,
-        "availablePermits": consumer.permits,
-        "unackedMessages": consumer.unacked,
+        "availablePermits": member.permits,
+        "unackedMessages": member.unacked,
         "avgMessagesPerEntry": held_per_entry,
-        "blockedConsumerOnUnackedMsgs": consumer.blocked,
+        "blockedConsumerOnUnackedMsgs": member.blocked,
         "drainingHashesCount": 0,
         "drainingHashesClearedTotal": 0,
         "drainingHashesUnackedMessages": 0,
@@ -224,15 +223,14 @@ def _consumer_stats(consumer: Consumer, messages_per_entry: int) -> Stats:
     }
 
 
-def _add_slots(stats: Stats, consumers: Sequence[Stats], dispatcher: KeySharedDispatcher) -> None:
+def _add_slots(stats: Stats, consumers: Sequence[Stats], machine: KeyShared[Consumer]) -> None:
     """Who owns which hash ranges, and which hashes drain before they change hands."""
-    stats["keySharedMode"] = "STICKY" if dispatcher.is_sticky else "AUTO_SPLIT"
-    stats["allowOutOfOrderDelivery"] = dispatcher.allow_out_of_order
-    ranges = _ranges_by_owner(dispatcher.selector.assignments())
-    draining = dispatcher.draining()
-    for consumer, told in zip(dispatcher.consumers, consumers, strict=True):
-        slots = draining.get(consumer, [])
-        told["keyHashRangeArrays"] = ranges.get(consumer, [])
+    stats["keySharedMode"] = "STICKY" if machine.is_sticky else "AUTO_SPLIT"
+    stats["allowOutOfOrderDelivery"] = not machine.keeps_order
+    ranges, draining = machine.ranges(), machine.draining()
+    for member, told in zip(machine.members, consumers, strict=True):
+        slots = draining.get(member.consumer, [])
+        told["keyHashRangeArrays"] = [list(each) for each in ranges.get(member.consumer, [])]
         told["drainingHashes"] = [
             {"hash": slot, "unackMsgs": unacked, "blockedAttempts": 0} for slot, unacked in slots
         ]
@@ -240,12 +238,3 @@ def _add_slots(stats: Stats, consumers: Sequence[Stats], dispatcher: KeySharedDi
         told["drainingHashesUnackedMessages"] = sum(unacked for _, unacked in slots)
     for name in ("drainingHashesCount", "drainingHashesUnackedMessages"):
         stats[name] = sum(told[name] for told in consumers)
-
-
-def _ranges_by_owner(
-    assignments: Iterable[Assignment[Consumer]],
-) -> dict[Consumer, list[list[int]]]:
-    ranges: dict[Consumer, list[list[int]]] = {}
-    for assignment in assignments:
-        ranges.setdefault(assignment.owner, []).append(list(assignment.range))
-    return ranges

@@ -152,7 +152,7 @@ class Topic(ABC):
             limiter.wait_s(now), self._release_when_due, connection, reason
         )
 
-    def _make_limiter(self, rate: RateLimit | None) -> RateLimiter | None:
+    def make_limiter(self, rate: RateLimit | None) -> RateLimiter | None:
         if rate is None:
             return None
         return RateLimiter(rate.messages, rate.bytes, rate.period_s, self.service.clock.monotonic())

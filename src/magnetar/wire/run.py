@@ -325,32 +325,31 @@ def _decode_other(command: bytes, entry: bytes) -> Item:
 def encode_messages(
     consumer_id: int,
     ledger_id: int,
-    first: int,
+    entry_ids: Sequence[int],
     entries: Sequence[bytes],
     *,
     partition: int = -1,
     epoch: int | None = None,
 ) -> list[bytes]:
-    """MESSAGE frames for consecutive entries delivered for the first time: heads and entries by
+    """MESSAGE frames for entries of one ledger delivered for the first time: heads and entries by
     turns.
     """
     consumer = b"\x08" + encode_varint(consumer_id) + b"\x12"
     ledger = b"\x08" + encode_varint(ledger_id) + b"\x10"
     after = b"" if partition < 0 else b"\x18" + encode_varint(partition)
     tail = b"" if epoch is None else b"\x28" + encode_varint(epoch)
-    if len(entries) >= _COLUMNS_MIN and first + len(entries) <= 1 << 7 * varint_bytes(first):
+    first = entry_ids[0] if len(entries) >= _COLUMNS_MIN and type(entry_ids) is range else -1
+    if first >= 0 and first + len(entries) <= 1 << 7 * varint_bytes(first):
         head = encode_message(consumer_id, ledger_id, first, b"", partition=partition, epoch=epoch)
         place = len(head) - len(tail) - len(after) - varint_bytes(first)
         return _interleave(head, place, first, entries)
     out: list[bytes] = []
     pack = _SIZES.pack
-    entry_id = first
     known_size = -1
     command_size = 0
     middle = b""
-    for entry in entries:
+    for entry_id, entry in zip(entry_ids, entries, strict=True):
         number = WHOLE[entry_id] if entry_id < 16384 else encode_varint(entry_id)
-        entry_id += 1
         if len(number) != known_size:
             known_size = len(number)
             message_size = len(ledger) + known_size + len(after)

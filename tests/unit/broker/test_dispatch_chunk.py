@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.broker.dispatch.shared import SharedDispatcher
+from magnetar.broker.consumer import Consumer
+from magnetar.rules.dispatch.shared import Shared
 from magnetar.wire.command import BaseCommand, MessageMetadata
 from tests.unit.broker.broker_place import Place, run, until
 from tests.unit.broker.traffic import EXCLUSIVE, SHARED, TOPIC, Client, settle
@@ -18,10 +19,10 @@ async def fill(place: Place, entries: int = 0) -> Client:
     return client
 
 
-async def dispatcher_of(place: Place, name: str = "s") -> SharedDispatcher:
+async def machine_of(place: Place, name: str = "s") -> Shared[Consumer]:
     dispatcher = (await place.topic(TOPIC)).subscriptions[name].dispatcher
-    assert isinstance(dispatcher, SharedDispatcher)
-    return dispatcher
+    assert dispatcher is not None and isinstance(dispatcher.machine, Shared)
+    return dispatcher.machine
 
 
 def send_chunk(client: Client, uuid: str, number: int, of: int) -> None:
@@ -56,7 +57,7 @@ def test_all_chunks_of_a_message_go_to_one_consumer() -> None:
             texts = client.texts(consumer_id)
             for uuid in {text[0] for text in texts}:
                 assert [t for t in texts if t[0] == uuid] == [f"{uuid}{n}" for n in range(3)]
-        assert not len((await dispatcher_of(place))._chunks)
+        assert not len((await machine_of(place))._chunks)
 
     run(body)
 
@@ -105,7 +106,7 @@ def test_messages_that_were_never_finished_do_not_pile_up() -> None:
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=1, permits=5000)
         await send_chunks(client, *((f"u{index}", 0, 2) for index in range(1200)))
         await until(lambda: len(client.messages(1)) == 1200)
-        assert len((await dispatcher_of(place))._chunks) <= 1000
+        assert len((await machine_of(place))._chunks) <= 1000
 
     run(body)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from magnetar.broker.dispatch.shared import SharedDispatcher
+from magnetar.broker.consumer import Consumer
 from magnetar.model.position import Position
+from magnetar.rules.dispatch.shared import Shared
 from tests.unit.broker.broker_place import Place, run
 from tests.unit.broker.traffic import SHARED, TOPIC, Client, settle
 
@@ -16,10 +17,16 @@ async def fill(place: Place, entries: int = 10) -> Client:
     return client
 
 
-async def dispatcher_of(place: Place, name: str = "s") -> SharedDispatcher:
+async def machine_of(place: Place, name: str = "s") -> Shared[Consumer]:
     dispatcher = (await place.topic(TOPIC)).subscriptions[name].dispatcher
-    assert isinstance(dispatcher, SharedDispatcher)
-    return dispatcher
+    assert dispatcher is not None and isinstance(dispatcher.machine, Shared)
+    return dispatcher.machine
+
+
+async def wake(place: Place) -> None:
+    dispatcher = (await place.topic(TOPIC)).subscriptions["s"].dispatcher
+    assert dispatcher is not None
+    dispatcher.wake()
 
 
 async def publish_late(client: Client, place: Place, text: str, seconds: int) -> Position:
@@ -34,13 +41,13 @@ def test_a_message_that_is_not_due_is_passed_over_until_it_is() -> None:
         await client.publish("soon")
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
         await client.get(1, 2)
-        dispatcher = await dispatcher_of(place)
-        assert len(dispatcher.delayed) == 2
+        machine = await machine_of(place)
+        assert len(machine.delayed) == 2
         place.clock.pass_s(61)
-        dispatcher.wake()
+        await wake(place)
         await client.get(1, 3)
         place.clock.pass_s(61)
-        dispatcher.wake()
+        await wake(place)
         await client.get(1, 4)
         assert client.texts(1) == ["m0", "soon", "late", "later"]
 
@@ -72,12 +79,12 @@ def test_delayed_messages_are_found_again_after_everybody_left() -> None:
         await client.close_consumer(1)
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=2)
         await settle()
-        dispatcher = await dispatcher_of(place)
-        assert len(dispatcher.delayed) == 1
+        machine = await machine_of(place)
+        assert len(machine.delayed) == 1
         client.ack(2, position)
         place.clock.pass_s(61)
-        dispatcher.wake()
+        await wake(place)
         await settle()
-        assert client.texts(2) == [] and not len(dispatcher.replay)
+        assert client.texts(2) == [] and not len(machine.replay)
 
     run(body)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.broker.dispatch.keyshared import KeySharedDispatcher
-from magnetar.rules.keyshared import RingSelector
+from magnetar.broker.consumer import Consumer
+from magnetar.rules.dispatch.keyshared import KeyShared
+from magnetar.rules.dispatch.selector import RingSelector
 from magnetar.wire.command import (
     BaseCommand,
     CommandSubscribe,
@@ -32,10 +33,10 @@ async def publish(client: Client, *keys: str) -> None:
         await client.publish(f"{key}{len(client.received(BaseCommand.SEND_RECEIPT))}", key=key)
 
 
-async def dispatcher_of(place: Place) -> KeySharedDispatcher:
+async def machine_of(place: Place) -> KeyShared[Consumer]:
     dispatcher = (await place.topic(TOPIC)).subscriptions["s"].dispatcher
-    assert isinstance(dispatcher, KeySharedDispatcher)
-    return dispatcher
+    assert dispatcher is not None and isinstance(dispatcher.machine, KeyShared)
+    return dispatcher.machine
 
 
 async def join(
@@ -53,15 +54,15 @@ def sticky(*ranges: tuple[int, int]) -> KeySharedMeta:
     )
 
 
-def is_clean(dispatcher: KeySharedDispatcher) -> bool:
+def is_clean(machine: KeyShared[Consumer]) -> bool:
     """Nothing is out, waits, or is remembered."""
     return not (
-        dispatcher._slots
-        or dispatcher._holders
-        or dispatcher._waiting
-        or dispatcher.redeliveries
-        or len(dispatcher.replay)
-        or dispatcher.unacked
+        machine._slots
+        or machine._holders
+        or machine._waiting
+        or machine.redeliveries
+        or len(machine.replay)
+        or machine.unacked
     )
 
 
@@ -107,16 +108,16 @@ def test_a_key_that_moves_waits_until_its_old_consumer_is_done() -> None:
         await join(client, 2)
         await publish(client, moving, moving)
         await client.get(2, 0)
-        dispatcher = await dispatcher_of(place)
-        (slots,) = dispatcher.draining().values()
+        machine = await machine_of(place)
+        (slots,) = machine.draining().values()
         assert [count for _, count in slots] == [2]
         client.ack(1, first.position)
         await client.get(2, 0)
         client.ack(1, second.position)
         got = await client.get(2, 2)
-        assert not dispatcher.draining()
+        assert not machine.draining()
         client.ack(2, *(each.position for each in got))
-        assert is_clean(dispatcher)
+        assert is_clean(machine)
 
     run(body)
 
@@ -184,14 +185,14 @@ def test_skipping_what_waits_leaves_nothing_in_the_books() -> None:
         await join(client, 2)
         await publish(client, key, key, key)
         await client.get(1, 1)
-        dispatcher = await dispatcher_of(place)
-        assert len(dispatcher.replay) == 2
+        machine = await machine_of(place)
+        assert len(machine.replay) == 2
         await (await place.topic(TOPIC)).subscriptions["s"].skip_all()
-        assert is_clean(dispatcher)
+        assert is_clean(machine)
         client.flow(1, 10)
         await publish(client, key)
         await client.get(1, 2)
-        assert not len(dispatcher.replay)
+        assert not len(machine.replay)
 
     run(body)
 
@@ -205,7 +206,7 @@ def test_an_entry_given_back_twice_in_one_command_counts_once() -> None:
         again = await client.get(1, 2)
         assert again[1].redelivery_count == 1
         client.ack(1, got.position)
-        assert is_clean(await dispatcher_of(place))
+        assert is_clean(await machine_of(place))
 
     run(body)
 
@@ -219,8 +220,8 @@ def test_an_entry_acknowledged_while_it_waits_makes_way() -> None:
         client.ack(1, first.position)
         client.ack(1, second.position)
         await settle()
-        dispatcher = await dispatcher_of(place)
-        assert is_clean(dispatcher)
+        machine = await machine_of(place)
+        assert is_clean(machine)
         client.flow(1, 5)
         await publish(client, "a")
         await client.get(1, 3)
@@ -239,7 +240,7 @@ def test_a_delayed_entry_does_not_free_the_way_for_what_waits() -> None:
         await client.publish("first", key=key)
         await client.publish("second", key=key)  # waits for permits
         await client.get(1, 1)
-        dispatcher = await dispatcher_of(place)
+        machine = await machine_of(place)
         place.clock.pass_s(61)
         client.flow(1, 1)
         await client.get(1, 2)
@@ -249,7 +250,7 @@ def test_a_delayed_entry_does_not_free_the_way_for_what_waits() -> None:
         await client.get(1, 4)
         assert client.texts(1)[2:] == ["second", "third"]
         client.ack(1, *(each.position for each in client.deliveries(1)))
-        assert is_clean(dispatcher)
+        assert is_clean(machine)
 
     run(body)
 
@@ -266,7 +267,7 @@ def test_out_of_order_delivery_does_not_wait_for_the_old_consumer() -> None:
         (other,) = await client.get(2, 1)
         client.ack(1, got.position)
         client.ack(2, other.position)
-        assert is_clean(await dispatcher_of(place))
+        assert is_clean(await machine_of(place))
         refused = await join(client, 3)
         assert refused.error.error == ServerError.ConsumerBusy
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from magnetar.broker.dispatch.shared import SharedDispatcher
+from magnetar.broker.consumer import Consumer
 from magnetar.model.policy import DispatchRate, Policies
 from magnetar.model.position import LedgerId
+from magnetar.rules.dispatch.shared import Shared
 from tests.unit.broker.broker_place import NAMESPACE, Place, run, until
 from tests.unit.broker.traffic import SHARED, TOPIC, Client, settle
 
@@ -20,10 +21,10 @@ async def fill(place: Place, entries: int = 10) -> Client:
     return client
 
 
-async def dispatcher_of(place: Place, name: str = "s") -> SharedDispatcher:
+async def machine_of(place: Place, name: str = "s") -> Shared[Consumer]:
     dispatcher = (await place.topic(TOPIC)).subscriptions[name].dispatcher
-    assert isinstance(dispatcher, SharedDispatcher)
-    return dispatcher
+    assert dispatcher is not None and isinstance(dispatcher.machine, Shared)
+    return dispatcher.machine
 
 
 async def set_policies(place: Place, **changes: object) -> None:
@@ -84,8 +85,8 @@ def test_what_a_consumer_leaves_behind_goes_to_the_others_without_being_counted(
         again = await client.get(2, 4)
         assert [each.payload.decode() for each in again] == ["m0", "m2", "m3", "m5"]
         assert {each.redelivery_count for each in again} == {0}
-        dispatcher = await dispatcher_of(place)
-        assert dispatcher.unacked == 4 and not len(dispatcher.replay)
+        machine = await machine_of(place)
+        assert machine.unacked == 4 and not len(machine.replay)
 
     run(body, cache_bytes=cache_bytes)
 
@@ -102,10 +103,10 @@ def test_what_is_given_back_comes_again_and_is_counted() -> None:
         client.redeliver(1)
         again = await client.get(1, 7)
         assert [each.redelivery_count for each in again[4:]] == [1, 2, 1]
-        dispatcher = await dispatcher_of(place)
-        assert dispatcher.unacked == dispatcher.consumers[0].unacked == 3
+        machine = await machine_of(place)
+        assert machine.unacked == machine.members[0].unacked == 3
         client.ack(1, *(each.position for each in got))
-        assert dispatcher.unacked == 0 and not dispatcher.redeliveries
+        assert machine.unacked == 0 and not machine.redeliveries
 
     run(body)
 
@@ -117,9 +118,9 @@ def test_an_acknowledgement_may_come_through_another_consumer() -> None:
         got = await client.get(1, 4)
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=2)
         client.ack(2, *(each.position for each in got[:3]))
-        dispatcher = await dispatcher_of(place)
-        assert [each.unacked for each in dispatcher.consumers] == [1, 0]
-        assert dispatcher.unacked == 1
+        machine = await machine_of(place)
+        assert [each.unacked for each in machine.members] == [1, 0]
+        assert machine.unacked == 1
         client.redeliver(1, got[3].position)
         client.ack(2, got[3].position)  # it waits to be delivered again, but is not any more
         await settle()
@@ -135,18 +136,18 @@ def test_batches_count_by_message_and_come_again_with_what_is_left() -> None:
         position = await client.publish_batch(["a", "b", "c", "d"])
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=1, permits=10)
         await client.get(1, 1)
-        dispatcher = await dispatcher_of(place)
-        consumer = dispatcher.consumers[0]
-        assert (consumer.permits, consumer.unacked, dispatcher.unacked) == (6, 4, 4)
+        machine = await machine_of(place)
+        consumer = machine.members[0]
+        assert (consumer.permits, consumer.unacked, machine.unacked) == (6, 4, 4)
         client.ack_part(1, position, 0b1011)
         client.ack_part(1, position, 0b1011)
-        assert (consumer.unacked, dispatcher.unacked) == (3, 3)
+        assert (consumer.unacked, machine.unacked) == (3, 3)
         client.redeliver(1, position)
         again = await client.get(1, 2)
         assert again[1].remaining == 0b1011 and again[1].redelivery_count == 1
-        assert (consumer.permits, consumer.unacked, dispatcher.unacked) == (3, 3, 3)
+        assert (consumer.permits, consumer.unacked, machine.unacked) == (3, 3, 3)
         client.ack_part(1, position, 0)
-        assert (consumer.unacked, dispatcher.unacked) == (0, 0)
+        assert (consumer.unacked, machine.unacked) == (0, 0)
         assert (await place.topic(TOPIC)).subscriptions["s"].backlog == 0
 
     run(body)
@@ -158,7 +159,7 @@ def test_a_cumulative_acknowledgement_is_not_heard() -> None:
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
         got = await client.get(1, 3)
         client.ack_through(1, got[2].position)
-        assert (await dispatcher_of(place)).unacked == 3
+        assert (await machine_of(place)).unacked == 3
 
     run(body)
 
@@ -172,8 +173,8 @@ def test_a_subscription_that_everybody_left_is_read_again_from_the_mark() -> Non
         await client.get(1, 5)
         client.ack(1, got[2].position)
         await client.close_consumer(1)
-        dispatcher = await dispatcher_of(place)
-        assert dispatcher.unacked == 0
+        machine = await machine_of(place)
+        assert machine.unacked == 0
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=2)
         again = await client.get(2, 3)
         assert [each.payload.decode() for each in again] == ["m0", "m1", "m3"]
@@ -197,7 +198,7 @@ def test_a_consumer_with_too_much_unacknowledged_waits_and_its_permits_are_kept(
         await client.get(1, 4)  # half must be acknowledged
         client.ack(1, got[1].position)
         await client.get(1, 6)
-        (consumer,) = (await dispatcher_of(place)).consumers
+        (consumer,) = (await machine_of(place)).members
         assert (consumer.unacked, consumer.permits) == (4, 2)
 
     run(body)
@@ -220,8 +221,8 @@ def test_a_subscription_with_too_much_unacknowledged_stops_until_half_is_gone() 
         await client.get(1, 4)
         client.ack(1, client.messages(1)[1])
         await client.get(1, 6)
-        dispatcher = await dispatcher_of(place)
-        assert dispatcher.blocked and dispatcher.unacked == 4
+        machine = await machine_of(place)
+        assert machine.blocked and machine.unacked == 4
 
     run(body)
 
@@ -255,7 +256,9 @@ def test_the_dispatch_rate_bounds_what_goes_out_at_once() -> None:
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
         got = await client.get(1, 10)
         place.clock.pass_s(720)
-        (await dispatcher_of(place)).wake()
+        dispatcher = (await place.topic(TOPIC)).subscriptions["s"].dispatcher
+        assert dispatcher is not None
+        dispatcher.wake()
         await client.get(1, 12)
         place.clock.pass_s(3600)
         client.redeliver(1, *(each.position for each in got))
@@ -270,14 +273,14 @@ def test_skipped_and_expired_entries_are_held_by_nobody() -> None:
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=1, permits=4)
         got = await client.get(1, 4)
         client.redeliver(1, got[0].position, got[1].position)  # no permits: they wait
-        dispatcher = await dispatcher_of(place)
-        assert len(dispatcher.replay) == 2
+        machine = await machine_of(place)
+        assert len(machine.replay) == 2
         subscription = (await place.topic(TOPIC)).subscriptions["s"]
         await subscription.skip(3)
-        assert not len(dispatcher.replay) and not dispatcher.redeliveries
-        assert dispatcher.unacked == dispatcher.consumers[0].unacked == 1
+        assert not len(machine.replay) and not machine.redeliveries
+        assert machine.unacked == machine.members[0].unacked == 1
         await subscription.skip_all()
-        assert dispatcher.unacked == 0
+        assert machine.unacked == 0
         client.flow(1, 10)
         await client.get(1, 4)
 
@@ -298,8 +301,8 @@ def test_an_unreadable_entry_is_skipped_wherever_it_waits() -> None:
         got = await client.get(1, 4)
         await place.ledgers.delete(gone)
         client.redeliver(1, got[0].position, got[1].position)
-        dispatcher = await dispatcher_of(place)
-        await until(lambda: not len(dispatcher.replay))
+        machine = await machine_of(place)
+        await until(lambda: not len(machine.replay))
         await settle()
         assert len(client.texts(1)) == 4
         assert topic.subscriptions["s"].backlog == 1

@@ -122,7 +122,7 @@ def test_what_is_acknowledged_of_a_batch_is_masked_and_costs_no_permits() -> Non
         again = await client.get(2, 2)
         assert [each.remaining for each in again] == [0b1010, None]
         consumer = (await place.topic(TOPIC)).subscriptions["s"].consumers[0]
-        assert consumer.permits == 0
+        assert consumer.member.permits == 0
 
     run(body)
 
@@ -137,7 +137,7 @@ def test_more_bits_than_a_batch_has_messages_cost_no_more_permits_than_the_batch
         client.redeliver(1)
         await client.get(1, 2)
         consumer = (await place.topic(TOPIC)).subscriptions["s"].consumers[0]
-        assert consumer.permits == 96
+        assert consumer.member.permits == 96
 
     run(body)
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from magnetar.broker.nonpersistent import NonPersistentTopic
 from magnetar.model.policy import Policies
-from magnetar.rules.keyshared import RingSelector
+from magnetar.rules.dispatch.selector import RingSelector
 from magnetar.wire.command import (
     BaseCommand,
     CommandAck,
@@ -153,8 +153,9 @@ def test_failover_consumers_hear_who_is_active() -> None:
         for consumer_id in (1, 2):
             await join(client, FAILOVER, consumer_id)
         await settle()
-        active = topic_of(place).subscriptions["s"].active
-        assert active is not None
+        dispatcher = topic_of(place).subscriptions["s"].dispatcher
+        assert dispatcher is not None and dispatcher.machine.active is not None
+        active = dispatcher.machine.active.consumer
         told = {
             each.active_consumer_change.consumer_id: each.active_consumer_change.is_active
             for each in client.received(BaseCommand.ACTIVE_CONSUMER_CHANGE)

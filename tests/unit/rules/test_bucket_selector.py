@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from magnetar.errors import ConsumerAssignRefused
 from magnetar.model.segment import bucket_ranges, tile_buckets
-from magnetar.rules.keyshared import SLOTS, BucketSelector, SlotRange
+from magnetar.rules.dispatch.selector import SLOTS, BucketSelector, SlotRange
 
 FOUR = [
     SlotRange(0, 0x3FFF),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.errors import ConsumerAssignRefused
-from magnetar.rules.keyshared import (
+from magnetar.rules.dispatch.selector import (
     HalvingSelector,
     RingSelector,
     SlotRange,

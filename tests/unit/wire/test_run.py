@@ -236,7 +236,14 @@ def test_messages_decode_to_what_was_given(
 ) -> None:
     entries = [entry(b"%d" % number) for number in range(count)]
     decoder = FrameDecoder(frame_bytes_max=FRAME_BYTES_MAX)
-    parts = encode_messages(consumer, ledger, first, entries, partition=partition, epoch=epoch)
+    parts = encode_messages(
+        consumer,
+        ledger,
+        range(first, first + len(entries)),
+        entries,
+        partition=partition,
+        epoch=epoch,
+    )
     decoder.feed(b"".join(parts))
     for index, expected in enumerate(entries):
         frame = decoder.next_frame()

@@ -1,1 +1,1 @@
-"""From a cursor to consumers: one dispatcher per kind of subscription."""
+"""From a log, or a producer, to consumers: what carries out the decisions of `rules.dispatch`."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from datetime import UTC, datetime
 
 from magnetar.broker.connection import Connection
-from magnetar.broker.consumer import Consumer, SubscriptionType
+from magnetar.broker.consumer import Consumer
 from magnetar.broker.handler.permission import authorize
 from magnetar.broker.handler.schema import check_consumer_schema
 from magnetar.broker.persistent import PersistentTopic
@@ -28,7 +28,8 @@ from magnetar.errors import (
 )
 from magnetar.model.name import TopicName, parse_topic
 from magnetar.model.position import EARLIEST, Position
-from magnetar.model.subscription import check_subscription_name
+from magnetar.model.subscription import SubscriptionType, check_subscription_name
+from magnetar.rules.dispatch.member import Sharing
 from magnetar.wire.ackset import decode_ack_set
 from magnetar.wire.command import (
     BaseCommand,
@@ -90,6 +91,7 @@ async def _subscribe(connection: Connection, request: CommandSubscribe, creation
             consumer.detach()  # the client left or changed its mind meanwhile
             return
         connection.consumers[request.consumer_id] = consumer
+        consumer.on_writable(connection.writable)
         connection.send_command(success(request.request_id))
     finally:
         if connection.consumers_coming.get(request.consumer_id) is creation:
@@ -131,17 +133,19 @@ def _make_consumer(
         connection,
         request.consumer_id,
         request.consumer_name,
-        kind,
+        Sharing.of(
+            kind,
+            is_sticky=meta.keySharedMode == KeySharedMode.STICKY,
+            is_bucketed=meta.entryBucketDispatch,
+            allow_out_of_order=meta.allowOutOfOrderDelivery,
+        ),
         priority=request.priority_level,
         metadata={each.key: each.value for each in request.metadata},
         connected_since_ms=clock.now_ms(),
         now=clock.monotonic(),
         epoch=signed64(request.consumer_epoch) if request.HasField("consumer_epoch") else None,
         read_compacted=request.read_compacted,
-        is_sticky=meta.keySharedMode == KeySharedMode.STICKY,
-        is_bucketed=meta.entryBucketDispatch,
         hash_ranges=[(each.start, each.end) for each in meta.hashRanges],
-        allow_out_of_order=meta.allowOutOfOrderDelivery,
     )
 
 
@@ -308,11 +312,11 @@ def on_consumer_stats(connection: Connection, command: BaseCommand) -> None:
         response.msgRateRedeliver = consumer.redeliver_rate.count_per_s
         response.messageAckRate = consumer.ack_rate.count_per_s
         response.consumerName = consumer.name
-        response.availablePermits = max(0, consumer.permits)
-        response.unackedMessages = consumer.unacked
-        response.blockedConsumerOnUnackedMsgs = consumer.blocked
+        response.availablePermits = max(0, consumer.member.permits)
+        response.unackedMessages = consumer.member.unacked
+        response.blockedConsumerOnUnackedMsgs = consumer.member.blocked
         response.address = connection.address
-        response.type = consumer.kind.label
+        response.type = consumer.sharing.kind.label
         since = datetime.fromtimestamp(consumer.connected_since_ms / 1000, UTC)
         response.connectedSince = since.isoformat(timespec="milliseconds")
         if isinstance(consumer.subscription, Subscription):

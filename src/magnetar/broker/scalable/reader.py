@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from magnetar.broker.consumer import Consumer, SubscriptionType
+from magnetar.broker.consumer import Consumer
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import ConsumerBusy
 from magnetar.model.migration import READER_INFIX
 from magnetar.model.name import TopicDomain
 from magnetar.model.scalable import ConsumerKind
 from magnetar.model.segment import SegmentId, parse_segment, scalable_name
+from magnetar.model.subscription import SubscriptionType
 from magnetar.wire.command import CommandSubscribe
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ class Recalls:
     ) -> None:
         """A reader of a segment came that had one before."""
         patience_s = self._service.config.scalableTopicStalledSegmentSeconds
-        if patience_s > 0 and not reader.kind.is_individual:
+        if patience_s > 0 and not reader.sharing.kind.is_individual:
             self._unwatched[reader] = session, segment
             self.on_layout(layout)
 
@@ -108,7 +108,7 @@ def _look_at(subscription: Subscription, reader: Consumer) -> SegmentRead:
         is_sealed=log.record.terminated is not None,
         backlog=subscription.backlog,
         is_at_end=dispatcher is not None and dispatcher.read_position > log.sequence.last_position,
-        permits=reader.permits,
+        permits=reader.member.permits,
         has_acked=reader.last_acked_ms > 0,
         quiet_since_ms=max(reader.connected_since_ms, reader.last_consumed_ms),
     )

@@ -65,28 +65,41 @@ def split_consecutive(positions: list[tuple[int, int]]) -> list[tuple[int, int, 
 
 
 class DelayIndex:
-    """Entries by the time they become visible. Nothing is stored: after a restart the log is read
-    again.
+    """Entries by the time they become visible, each once. Nothing is stored: after a restart the
+    log is read again.
     """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, int]] = []
+        self._times: dict[tuple[int, int], int] = {}
+        self._heap: list[tuple[int, tuple[int, int]]] = []
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self._times)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(self._times)
 
     def add(self, deliver_at_ms: int, position: tuple[int, int]) -> None:
-        heapq.heappush(self._heap, (deliver_at_ms, *position))
+        self._times[position] = deliver_at_ms
+        heapq.heappush(self._heap, (deliver_at_ms, position))
+
+    def discard(self, position: tuple[int, int]) -> None:
+        """Cheap: it is dropped from the heap when it comes to the front."""
+        self._times.pop(position, None)
 
     def take_due(self, now_ms: int) -> list[tuple[int, int]]:
         due: list[tuple[int, int]] = []
-        while self._heap and self._heap[0][0] <= now_ms:
-            _, ledger_id, entry_id = heapq.heappop(self._heap)
-            due.append((ledger_id, entry_id))
+        while (due_ms := self.next_due_ms()) is not None and due_ms <= now_ms:
+            _, position = heapq.heappop(self._heap)
+            del self._times[position]
+            due.append(position)
         return due
 
     def next_due_ms(self) -> int | None:
+        while self._heap and self._times.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def clear(self) -> None:
+        self._times.clear()
         self._heap.clear()

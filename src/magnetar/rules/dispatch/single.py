@@ -1,0 +1,150 @@
+"""Exclusive and Failover: one consumer at a time gets the entries, in the order of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from magnetar.errors import ConsumerBusy
+from magnetar.model.position import Position
+from magnetar.rules.dispatch.action import (
+    Action,
+    Announce,
+    Deliver,
+    Entries,
+    Moment,
+    Read,
+    Rewind,
+    Sleep,
+)
+from magnetar.rules.dispatch.machine import Machine, cut_by_permits
+from magnetar.rules.dispatch.member import Member
+from magnetar.rules.failover import Candidate, choose_active
+
+C = TypeVar("C")
+
+
+class SingleActive(Machine[C]):
+    def __init__(
+        self, *, is_failover: bool, topic: str, partition_index: int, switch_delay_s: float
+    ) -> None:
+        super().__init__()
+        self._is_failover = is_failover
+        self._topic = topic
+        self._partition_index = partition_index
+        self._switch_delay_s = switch_delay_s if is_failover else 0.0
+        self._switch_at_s: float | None = None
+        """When the active one begins. What a previous one was handed may be acknowledged until then
+        instead of being repeated, and consumers that come together are elected once.
+        """
+        self._allowed = 0
+
+    # Who is active
+
+    def rival_of(self, member: Member[C]) -> Member[C] | None:
+        return self.members[0] if self.members and not self._is_failover else None
+
+    def add(self, member: Member[C], now: Moment) -> Sequence[Action[C]]:
+        if self.rival_of(member) is not None:
+            raise ConsumerBusy("Exclusive consumer is already connected")
+        self.members.append(member)
+        return self._elect(now, newcomer=member)
+
+    def remove(self, member: Member[C], now: Moment) -> Sequence[Action[C]]:
+        if member not in self.members:
+            return ()
+        self.members.remove(member)
+        if self.active is member:
+            self.active = None
+            self._reading = None
+        return self._elect(now)  # partitions are dealt out anew whoever left
+
+    def _elect(self, now: Moment, newcomer: Member[C] | None = None) -> Sequence[Action[C]]:
+        chosen = self._choose()
+        if chosen is self.active:
+            if newcomer is None or not self._is_failover:
+                return ()
+            return (Announce(newcomer.consumer, is_active=False),)
+        self.active = chosen
+        self._switch_at_s = None
+        self._reading = None
+        if chosen is None:
+            return ()
+        if self._switch_delay_s > 0:
+            self._switch_at_s = now.steady_s + self._switch_delay_s
+            return (Sleep(self._switch_delay_s),)
+        return self._start(chosen)
+
+    def _choose(self) -> Member[C] | None:
+        if len(self.members) <= 1:
+            return self.members[0] if self.members else None
+        candidates = [Candidate(member.name, member.priority) for member in self.members]
+        chosen = choose_active(candidates, topic=self._topic, partition_index=self._partition_index)
+        return self.members[chosen]
+
+    def _start(self, active: Member[C]) -> Sequence[Action[C]]:
+        self._switch_at_s = None
+        rewind = Rewind(active.consumer)
+        if not self._is_failover:
+            return (rewind,)
+        announcements = (Announce(each.consumer, each is active) for each in self.members)
+        return (rewind, *announcements)
+
+    # Delivery
+
+    def poll(self, now: Moment, allowed: int) -> Sequence[Action[C]]:
+        self.is_due = False
+        active = self.active
+        if active is None:
+            return ()
+        if self._switch_at_s is not None:
+            left_s = self._switch_at_s - now.steady_s
+            return (Sleep(left_s),) if left_s > 0 else self._start(active)
+        if self._reading is not None or allowed <= 0 or not active.can_receive:
+            return ()
+        self._allowed = min(allowed, active.permits)
+        self._reading = Read(self.read_position, self._allowed)
+        return (self._reading,)
+
+    def on_entries(self, read: Read, entries: Entries, now: Moment) -> Sequence[Deliver[C]]:
+        if read is not self._reading:
+            return ()
+        self._reading = None
+        self.is_due = True
+        active = self.active
+        if active is None or not active.can_receive:
+            return ()
+        taken, deliveries = self._hand_out(active, entries, self._allowed)
+        self.read_position = Position(entries.ledger_id, entries.first + taken)
+        return deliveries
+
+    def offer(self, entries: Entries, now: Moment) -> Sequence[Deliver[C]]:
+        active = self.active
+        if active is None or not active.can_receive:
+            return ()
+        return self._hand_out(active, entries, active.permits)[1]
+
+    def _hand_out(
+        self, active: Member[C], entries: Entries, allowed: int
+    ) -> tuple[int, Sequence[Deliver[C]]]:
+        """How many entries from the front are dealt with, and what is delivered of them."""
+        counts, skipped = entries.counts, entries.skipped
+        messages, taken = sum(counts), len(counts)
+        if messages > allowed:
+            taken = cut_by_permits(counts, allowed)
+            messages = sum(counts[:taken])
+        indexes: Sequence[int] = range(taken)
+        if skipped:
+            indexes = [index for index in indexes if index not in skipped]
+        if not indexes:
+            return taken, ()
+        active.permits -= messages
+        return taken, (Deliver(active.consumer, indexes, messages),)
+
+    def redeliver(
+        self, member: Member[C], positions: Sequence[tuple[int, int]]
+    ) -> Sequence[Action[C]]:
+        """The log is read again from the first unacknowledged entry on, whatever is asked for."""
+        if member is not self.active or self._switch_at_s is not None:
+            return ()
+        return (Rewind(member.consumer),)
