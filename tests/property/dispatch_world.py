@@ -33,15 +33,19 @@ ALLOWED = 1000
 POLLS_MAX = 10_000
 
 STEPS = (
-    *("publish", "publish", "publish", "publish", "publish late", "publish chunks"),
-    *("poll", "poll", "poll", "answer", "answer", "answer", "fail"),
+    *("publish", "publish", "publish", "publish late", "publish chunks", "fail"),
     *("grant", "grant", "grant", "ack", "ack", "ack part", "ack unread", "skip"),
-    *("redeliver", "redeliver all", "join", "join", "leave", "pause", "resume", "wait"),
+    *("redeliver", "redeliver", "redeliver all", "join", "join", "leave"),
+    *("pause", "resume", "wait", "rest"),
 )
 
-Step = tuple[str, int, int]
+Step = tuple[str, int, int, int]
+"""What happens, two numbers to choose by, and how many polls and answers follow."""
+
 steps = st.lists(
-    st.tuples(st.sampled_from(STEPS), st.integers(0, 999), st.integers(0, 999)), max_size=80
+    st.tuples(st.sampled_from(STEPS), st.integers(0, 999), st.integers(0, 999), st.integers(0, 6)),
+    min_size=10,
+    max_size=60,
 )
 
 
@@ -258,9 +262,14 @@ class World:
     # ------------------------------------------------------------------ steps
 
     def run(self, history: Sequence[Step]) -> None:
-        self.join(0)
-        for step, a, b in history:
+        self._grant(self.join(0), 20)
+        for step, a, b, turns in history:
             self._step(step, a, b)
+            for turn in range(turns):
+                if self.reads and (turn + a) % 3:
+                    self.answer(a, b + turn)
+                elif self._has_news or self.machine.is_due:
+                    self.poll()
             self.check_books()
         self.finish()
 
@@ -286,18 +295,16 @@ class World:
     def _step(self, step: str, a: int, b: int) -> None:
         match step:
             case "publish":
-                self.publish(1 + a % 4, Traits(key=b"k%d" % (b % 4)))
+                for number in range(1 + a % 6):
+                    self.publish(1 + (a + number) % 4, Traits(key=b"k%d" % ((b + number) % 4)))
             case "publish late":
                 self.publish(1, Traits(key=b"k%d" % (b % 4), deliver_at_ms=self.now_ms + a % 50))
             case "publish chunks":
                 uuid, count = f"u{len(self.log)}", 2 + a % 3
                 for number in range(count):
                     self.publish(1, Traits(chunk=Chunk(uuid, number == count - 1)))
-            case "poll":
-                if self._has_news or self.machine.is_due:
-                    self.poll()
-            case "answer":
-                self.answer(a, b)
+            case "rest":
+                self.rest()
             case "fail":
                 if self.reads:
                     self.machine.on_failed(self.reads.pop(a % len(self.reads)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from magnetar.model.position import Position
@@ -161,6 +161,7 @@ class KeySharedWorld(SharedWorld):
 
 
 @pytest.mark.parametrize("is_failover", [False, True])
+@settings(max_examples=300)
 @given(history=steps, switch_delay_s=st.sampled_from([0.0, 0.02]))
 def test_the_active_consumer_gets_all_in_the_order_of_the_log(
     is_failover: bool, history: list[Step], switch_delay_s: float
@@ -168,6 +169,7 @@ def test_the_active_consumer_gets_all_in_the_order_of_the_log(
     SingleWorld(is_failover=is_failover, switch_delay_s=switch_delay_s).run(history)
 
 
+@settings(max_examples=300)
 @given(history=steps, limits=limits)
 def test_a_message_is_with_one_consumer_until_it_is_acknowledged(
     history: list[Step], limits: Limits
@@ -175,6 +177,7 @@ def test_a_message_is_with_one_consumer_until_it_is_acknowledged(
     SharedWorld(limits).run(history)
 
 
+@settings(max_examples=300)
 @given(history=steps, limits=limits)
 def test_a_key_is_with_one_consumer_and_in_order(history: list[Step], limits: Limits) -> None:
     KeySharedWorld(limits).run(history)
