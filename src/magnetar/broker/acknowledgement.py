@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from magnetar.broker.consumer import Consumer
 from magnetar.wire.ackset import decode_ack_set
 from magnetar.wire.command import CommandAck, MessageIdData, position_of
+from magnetar.wire.plainack import read_plain_ids
 
 if TYPE_CHECKING:
     from magnetar.broker.subscription import Subscription
@@ -19,10 +21,19 @@ def apply_ack(subscription: Subscription, consumer: Consumer, ack: CommandAck) -
         if len(ack.message_id) == 1 and not is_individual:
             _apply_cumulative(subscription, ack.message_id[0])
         return
-    released = _apply_individual(subscription, ack)
+    dispatcher = subscription.dispatcher if is_individual else None
     messages = len(ack.message_id)
-    if is_individual and subscription.dispatcher is not None:
-        messages = subscription.dispatcher.release(consumer, released)
+    plain = read_plain_ids(ack)
+    if plain is not None:
+        ledger_id, entry_ids = plain
+        subscription.cursor.acknowledge_entries(ledger_id, entry_ids)
+        if dispatcher is not None:
+            keys = zip(repeat(ledger_id), entry_ids, strict=False)
+            messages = dispatcher.release(consumer, zip(keys, repeat(None), strict=False))
+    else:
+        released = _apply_each(subscription, ack)
+        if dispatcher is not None:
+            messages = dispatcher.release(consumer, released)
     consumer.ack_rate.add(messages, 0)
 
 
@@ -43,7 +54,7 @@ def _apply_cumulative(subscription: Subscription, message_id: MessageIdData) -> 
         cursor.acknowledge_batch(*position, decode_ack_set(message_id.ack_set))
 
 
-def _apply_individual(
+def _apply_each(
     subscription: Subscription, ack: CommandAck
 ) -> list[tuple[tuple[int, int], int | None]]:
     """Return what is acknowledged whole or up to so many messages.
