@@ -217,23 +217,30 @@ class World:
         is_wanted = self.machine.is_reading(read)
         deliveries = self.machine.on_entries(read, found, self.moment)
         assert is_wanted or not deliveries
-        for delivery in deliveries:
-            self._on_delivery(delivery, found)
+        # Consumers get theirs in one piece each; that was decided in the order of the log.
+        sent = [each for delivery in deliveries for each in self._unfold(delivery, found)]
+        for _, reader, entry, redeliveries in sorted(sent, key=lambda each: each[0]):
+            assert reader.permits > 0, "permits are never overspent"
+            self.on_delivered(reader, entry, redeliveries)
+            reader.permits -= entry.count
+            reader.held[entry.position] = entry
 
-    def _on_delivery(self, delivery: Deliver[Reader], found: Found) -> None:
+    def _unfold(
+        self, delivery: Deliver[Reader], found: Found
+    ) -> list[tuple[int, Reader, Entry, int]]:
         reader, indexes, messages, redeliveries = delivery
         assert reader in self.members, "a consumer that is gone gets nothing"
         assert reader.is_writable
         assert list(indexes) == sorted(set(indexes)) and len(indexes) > 0
-        assert messages == sum(found.entries[index].count for index in indexes)
+        entries = [found.entries[index] for index in indexes]
+        assert all(entry.count for entry in entries), "what is acknowledged is not delivered"
+        assert messages == sum(entry.count for entry in entries)
         reader.turns += 1
-        for at, index in enumerate(indexes):
-            entry = found.entries[index]
-            assert entry.count, "what is acknowledged is not delivered"
-            assert reader.permits > 0, "permits are never overspent"
-            self.on_delivered(reader, entry, 0 if redeliveries is None else redeliveries[at])
-            reader.permits -= entry.count
-            reader.held[entry.position] = entry
+        again = redeliveries or [0] * len(entries)
+        return [
+            (index, reader, entry, count)
+            for index, entry, count in zip(indexes, entries, again, strict=True)
+        ]
 
     def check_books(self) -> None:
         assert {member.consumer for member in self.machine.members} == set(self.members)

@@ -16,10 +16,7 @@ from magnetar.rules.dispatch.machine import Limits, Machine
 from magnetar.rules.dispatch.member import Sharing
 from magnetar.runtime.clock import Timer
 from magnetar.runtime.log import Log
-from magnetar.wire.ackset import encode_ack_set
 from magnetar.wire.command import CommandActiveConsumerChange, make_command
-from magnetar.wire.entry import strip_checksum
-from magnetar.wire.run import encode_message, encode_messages
 
 if TYPE_CHECKING:
     from magnetar.broker.consumer import Consumer
@@ -275,42 +272,17 @@ class Driver:
 
     def _send(self, delivery: Deliver[Consumer], view: EntryView) -> int:
         """Return how many bytes were sent."""
-        consumer, indexes, messages, redeliveries = delivery
-        if type(indexes) is range:
-            data = view.data[indexes.start : indexes.stop]
-            entry_ids: Sequence[int] = range(view.first + indexes.start, view.first + indexes.stop)
-        else:
-            data = [view.data[index] for index in indexes]
-            entry_ids = [view.first + index for index in indexes]
-        size = sum(map(len, data))
-        if not consumer.knows_checksums:
-            data = [strip_checksum(entry) for entry in data]
+        consumer, messages = delivery.consumer, delivery.messages
         epoch = None if self._backlog is None else consumer.epoch
-        if redeliveries is None and not view.remaining:
-            parts = encode_messages(
-                consumer.id,
-                view.ledger_id,
-                entry_ids,
-                data,
-                partition=self._partition,
-                epoch=epoch,
-            )
-        else:
-            bits = [view.remaining.get(index) for index in indexes]
-            parts = [
-                encode_message(
-                    consumer.id,
-                    view.ledger_id,
-                    entry_ids[at],
-                    entry,
-                    partition=self._partition,
-                    redelivery_count=0 if redeliveries is None else redeliveries[at],
-                    ack_set=() if (left := bits[at]) is None else encode_ack_set(left),
-                    epoch=epoch,
-                )
-                for at, entry in enumerate(data)
-            ]
-        consumer.connection.send_many(parts, size)
+        frames, size = view.encode(
+            delivery.indexes,
+            delivery.redeliveries,
+            consumer_id=consumer.id,
+            partition=self._partition,
+            epoch=epoch,
+            with_checksums=consumer.knows_checksums,
+        )
+        consumer.connection.send_many(frames, size)
         for limiter in self._limiters:
             limiter.spend(messages, size, self._clock.monotonic())
         self._host.on_delivered(consumer, messages, size)

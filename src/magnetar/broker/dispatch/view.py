@@ -1,15 +1,22 @@
-"""Entries as dispatch sees them; they are parsed only as far as it asks."""
+"""Entries on their way to consumers: parsed as far as dispatch asks, and encoded for the wire."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 from magnetar.broker.entry import metadata_or_none
 from magnetar.rules.dispatch.action import Chunk, Traits
-from magnetar.wire.entry import sticky_key
-from magnetar.wire.run import DELIVER_AT_TAG, UUID_TAG, may_carry
+from magnetar.wire.ackset import encode_ack_set
+from magnetar.wire.entry import sticky_key, strip_checksum
+from magnetar.wire.run import (
+    DELIVER_AT_TAG,
+    UUID_TAG,
+    encode_message,
+    encode_messages,
+    may_carry,
+)
 
 _NONE: Final[Collection[int]] = frozenset()
 _WHOLE: Final[Mapping[int, int]] = MappingProxyType({})
@@ -55,3 +62,42 @@ class EntryView:
             chunk = Chunk(metadata.uuid, is_last)
         bucket_hash = metadata.entry_hash_min if metadata.HasField("entry_hash_min") else None
         return Traits(sticky_key(metadata), bucket_hash, metadata.deliver_at_time, chunk)
+
+    def encode(
+        self,
+        indexes: Sequence[int],
+        redeliveries: Sequence[int] | None,
+        *,
+        consumer_id: int,
+        partition: int,
+        epoch: int | None,
+        with_checksums: bool,
+    ) -> tuple[list[bytes], int]:
+        """MESSAGE frames for some of the entries, and how many bytes the entries have."""
+        if type(indexes) is range:
+            data = self.data[indexes.start : indexes.stop]
+            entry_ids: Sequence[int] = range(self.first + indexes.start, self.first + indexes.stop)
+        else:
+            data = [self.data[index] for index in indexes]
+            entry_ids = [self.first + index for index in indexes]
+        size = sum(map(len, data))
+        if not with_checksums:
+            data = [strip_checksum(entry) for entry in data]
+        if redeliveries is None and not self.remaining:
+            return encode_messages(
+                consumer_id, self.ledger_id, entry_ids, data, partition=partition, epoch=epoch
+            ), size
+        bits = [self.remaining.get(index) for index in indexes]
+        return [
+            encode_message(
+                consumer_id,
+                self.ledger_id,
+                entry_ids[at],
+                entry,
+                partition=partition,
+                redelivery_count=0 if redeliveries is None else redeliveries[at],
+                ack_set=() if (left := bits[at]) is None else encode_ack_set(left),
+                epoch=epoch,
+            )
+            for at, entry in enumerate(data)
+        ], size

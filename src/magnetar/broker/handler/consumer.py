@@ -128,17 +128,15 @@ def _make_consumer(
     connection: Connection, request: CommandSubscribe, kind: SubscriptionType
 ) -> Consumer:
     clock = connection.service.clock
-    meta = request.keySharedMeta
+    meta, sharing = request.keySharedMeta, Sharing(kind)
+    if kind is SubscriptionType.KEY_SHARED:
+        is_sticky = meta.keySharedMode == KeySharedMode.STICKY
+        sharing = Sharing(kind, is_sticky, meta.entryBucketDispatch, meta.allowOutOfOrderDelivery)
     return Consumer(
         connection,
         request.consumer_id,
         request.consumer_name,
-        Sharing.of(
-            kind,
-            is_sticky=meta.keySharedMode == KeySharedMode.STICKY,
-            is_bucketed=meta.entryBucketDispatch,
-            allow_out_of_order=meta.allowOutOfOrderDelivery,
-        ),
+        sharing,
         priority=request.priority_level,
         metadata={each.key: each.value for each in request.metadata},
         connected_since_ms=clock.now_ms(),

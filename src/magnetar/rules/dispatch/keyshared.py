@@ -201,21 +201,11 @@ class KeyShared(Shared[C]):
                 self._enqueue(position)
         if is_replay and stuck:
             self._plan.clear()  # what follows must not overtake the rest
-        return len(entries.counts), [
-            self._conclude(member, entries, indexes, is_replay) for member, indexes in taken.items()
-        ]
-
-    def _conclude(
-        self, member: Member[C], entries: Entries, indexes: list[int], is_replay: bool
-    ) -> Deliver[C]:
-        messages = sum(entries.counts[index] for index in indexes)
-        if not is_replay:
-            return Deliver(member.consumer, indexes, messages)
-        positions = [(entries.ledger_id, entries.first + index) for index in indexes]
-        for position in positions:
-            self._dequeue(position)
-        redeliveries = [self.redeliveries.get(position, 0) for position in positions]
-        return Deliver(member.consumer, indexes, messages, redeliveries)
+        deliveries = []
+        for member, indexes in taken.items():
+            messages = sum([entries.counts[index] for index in indexes])
+            deliveries.append(self._conclude(member, entries, indexes, messages, is_replay))
+        return len(entries.counts), deliveries
 
 
 def _make_selector(sharing: Sharing, ring_points: int) -> Selector[C]:

@@ -13,26 +13,14 @@ C = TypeVar("C")
 
 
 class Sharing(NamedTuple):
-    """How a consumer wants to share the subscription; all that are attached must agree."""
+    """How a consumer wants to share the subscription; all that are attached must agree. The modes
+    are those of Key_Shared.
+    """
 
     kind: SubscriptionType
     is_sticky: bool = False
     is_bucketed: bool = False
     allow_out_of_order: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        kind: SubscriptionType,
-        *,
-        is_sticky: bool,
-        is_bucketed: bool,
-        allow_out_of_order: bool,
-    ) -> Sharing:
-        """The modes of Key_Shared mean nothing to other kinds."""
-        if kind is not SubscriptionType.KEY_SHARED:
-            return cls(kind)
-        return cls(kind, is_sticky, is_bucketed, allow_out_of_order)
 
 
 def check_agreement(attached: Sharing, wanted: Sharing) -> None:

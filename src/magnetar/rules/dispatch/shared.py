@@ -321,18 +321,30 @@ class Shared(Machine[C]):
     def _deliver(
         self, member: Member[C], entries: Entries, indexes: range, is_replay: bool
     ) -> Deliver[C]:
-        ledger_id, start = entries.ledger_id, entries.first + indexes.start
         counts = entries.counts[indexes.start : indexes.stop]
-        positions = list(zip(repeat(ledger_id), range(start, start + len(indexes)), strict=False))
-        redeliveries: Sequence[int] | None = None
-        if is_replay:
-            redeliveries = [self.redeliveries.get(position, 0) for position in positions]
-            for position in positions:
-                self._dequeue(position)
         if self._is_tracked:
+            entry_ids = range(entries.first + indexes.start, entries.first + indexes.stop)
+            positions = zip(repeat(entries.ledger_id), entry_ids, strict=False)
             member.pending.update(zip(positions, counts, strict=True))
         messages = sum(counts)
         self._charge(member, messages)
+        return self._conclude(member, entries, indexes, messages, is_replay)
+
+    def _conclude(
+        self,
+        member: Member[C],
+        entries: Entries,
+        indexes: Sequence[int],
+        messages: int,
+        is_replay: bool,
+    ) -> Deliver[C]:
+        """What goes out does not wait any more."""
+        if not is_replay:
+            return Deliver(member.consumer, indexes, messages)
+        positions = [(entries.ledger_id, entries.first + index) for index in indexes]
+        for position in positions:
+            self._dequeue(position)
+        redeliveries = [self.redeliveries.get(position, 0) for position in positions]
         return Deliver(member.consumer, indexes, messages, redeliveries)
 
     def _choose_for(
