@@ -21,33 +21,20 @@ from magnetar.admin.server import serving as serving_http
 from magnetar.admin.table import make_application
 from magnetar.app.directory import holding
 from magnetar.app.exposure import check_exposure
-from magnetar.app.membership import join, settle_identity
+from magnetar.app.membership import settle_identity
 from magnetar.app.metadata import open_stores
 from magnetar.app.reserve import Reserve, free_bytes
-from magnetar.app.seed import seed_cluster
 from magnetar.app.storage import open_ledgers
 from magnetar.app.tls import check_tls, open_broker_tls, open_web_tls
 from magnetar.broker.administration.web import Administration
 from magnetar.broker.door import BinaryDoor
 from magnetar.broker.handler import HANDLERS
-from magnetar.broker.ownership import (
-    Owner,
-    Ownership,
-    SoleOwnership,
-    parse_listeners,
-    take_term,
-)
-from magnetar.broker.policy import PolicyService
-from magnetar.broker.resource import Resources
-from magnetar.broker.schema import SchemaRegistry
+from magnetar.broker.node import open_node
+from magnetar.broker.ownership import Owner, parse_listeners
 from magnetar.broker.service import Service
-from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import InvalidConfiguration, MagnetarError
 from magnetar.ledger.backends.file import Disk, FileLedgerStore, FilePolicy
-from magnetar.ledger.cache import EntryCache
-from magnetar.ledger.store import LedgerStore
-from magnetar.model.limit import make_limits
-from magnetar.model.position import LedgerId
+from magnetar.model.position import Term
 from magnetar.runtime.accept import accepting
 from magnetar.runtime.clock import Clock, SystemClock
 from magnetar.runtime.configuration import Configuration
@@ -55,10 +42,7 @@ from magnetar.runtime.log import Log, configure_logs
 
 _log = Log(__name__)
 
-_MIB: Final = 1 << 20
-_CACHE_MIB: Final = 256
 _GC_THRESHOLD: Final = 50_000
-_SWEEP_DELAY_S: Final = 10
 _WATCH_DISK_S: Final = 5
 _DESCRIPTORS_MAX: Final = 1 << 20
 
@@ -104,60 +88,27 @@ async def serving(
         reserve = Reserve(directory.path, room)
         await asyncio.to_thread(reserve.update)
         stores = await open_stores(stack, settings, directory, clock)
-        store = stores.local
         ledgers = await open_ledgers(
             stores, directory, clock=clock, sync=settings.journalSyncData, disk=disk, policy=files
         )
         stack.push_async_callback(ledgers.close)
         ledgers.trouble = reserve.trouble
-        resources = Resources(store, stores.configuration, clock=clock)
         found = await ledgers.ledgers()
-        identity = await settle_identity(stores, directory, has_ledgers=bool(found))
-        above = await _highest_term(ledgers)
-        owner = _make_owner(settings, host, doors, await take_term(store, above=above))
-        ownership: Ownership = SoleOwnership(owner)
-        if identity is not None:
-            ownership = await join(
-                stack,
-                store,
-                owner,
-                directory,
-                identity,
-                clock=clock,
-                next_term=lambda: take_term(store, above=above),
-                is_known=resources.namespaces.exists,
-                on_moved=lambda namespace: service.leave_namespace(namespace),
-            )
-        await seed_cluster(resources, settings.clusterName or "standalone", owner)
-        policies = PolicyService(resources, settings, clock=clock)
-        stack.push_async_callback(policies.close)
-        service = Service(
+        home = await settle_identity(stores, directory, has_ledgers=bool(found))
+        service = await open_node(
+            stack,
             settings,
             clock,
-            store=store,
+            store=stores.local,
+            shared=stores.configuration,
             ledgers=ledgers,
-            resources=resources,
-            policies=policies,
-            schemas=SchemaRegistry(
-                store,
-                ledgers,
-                clock,
-                legacy_json=settings.schemaJsonAllowLegacyJacksonFormat,
-                limits=make_limits(settings.get),
-            ),
-            ownership=ownership,
-            owner=owner,
-            cache=_make_cache(settings),
+            home=home,
+            make_owner=lambda term: _make_owner(settings, host, doors, term),
         )
         service.ceiling.fit(_descriptor_limit())
-        stack.push_async_callback(service.close)
         stack.enter_context(service.watchdog.running())
-        Upkeep(service).start()
-        service.scalable.start()
         service.tasks.start(_watch_disk(reserve, ledgers), name="watch the disk")
-        service.tasks.start(_sweep_later(service, found), name="sweep ledgers")
         api = Administration(service)
-        await service.stored_configuration.open()
         for listener, tls in ((doors.plain, None), (doors.secure, doors.secure_tls)):
             if listener is not None:
                 door = BinaryDoor(service, HANDLERS, tls)
@@ -226,17 +177,6 @@ def _open(make: Callable[[str, int], socket.socket], host: str, port: int | None
         raise InvalidConfiguration(f"cannot listen on {host}:{port}: {error.strerror}") from None
 
 
-def _make_cache(settings: Configuration) -> EntryCache:
-    cache = EntryCache(0)
-
-    def resize() -> None:
-        cache.bytes_max = (settings.managedLedgerCacheSizeMB or _CACHE_MIB) * _MIB
-
-    settings.listen(("managedLedgerCacheSizeMB",), resize)
-    resize()
-    return cache
-
-
 async def _watch_disk(reserve: Reserve, ledgers: FileLedgerStore) -> None:
     while True:
         await asyncio.sleep(_WATCH_DISK_S)
@@ -247,17 +187,7 @@ async def _watch_disk(reserve: Reserve, ledgers: FileLedgerStore) -> None:
         ledgers.trouble = reserve.trouble
 
 
-async def _sweep_later(service: Service, found: Sequence[LedgerId]) -> None:
-    """When those who waited for the broker have been served."""
-    await asyncio.sleep(_SWEEP_DELAY_S)
-    await service.sweep_ledgers(found)
-
-
-async def _highest_term(ledgers: LedgerStore) -> int:
-    return max([(await ledgers.describe(each)).term for each in await ledgers.ledgers()], default=0)
-
-
-def _make_owner(settings: Configuration, host: str, doors: _Doors, term: int) -> Owner:
+def _make_owner(settings: Configuration, host: str, doors: _Doors, term: Term) -> Owner:
     is_anywhere = host == "0.0.0.0"  # nosec B104
     advertised = settings.advertisedAddress or (socket.gethostname() if is_anywhere else host)
     # Certificates name hosts, seldom addresses.
@@ -270,7 +200,7 @@ def _make_owner(settings: Configuration, host: str, doors: _Doors, term: int) ->
         broker_id=f"{advertised}:{_port_of(doors.web or doors.web_secure)}",
         service_url=url("pulsar", _port_of(doors.plain)),
         web_url=url("http", _port_of(doors.web)),
-        term=term,  # type: ignore[arg-type]
+        term=term,
         is_self=True,
         listeners=parse_listeners(settings.advertisedListeners),
         service_url_tls=url("pulsar+ssl", _port_of(doors.secure), named),

@@ -11,13 +11,13 @@ from typing import Any
 
 from magnetar.admin.application import Application
 from magnetar.admin.table import make_application
-from magnetar.app.seed import seed_cluster
 from magnetar.broker.administration.web import Administration
 from magnetar.broker.ownership import Owner, SoleOwnership
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
+from magnetar.broker.seed import seed_cluster
 from magnetar.broker.service import Service
 from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.cache import EntryCache

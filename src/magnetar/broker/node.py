@@ -1,0 +1,112 @@
+"""A broker put together from its parts: stores, ownership, topics, and what runs beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Final
+
+from magnetar.broker.membership import Home, join
+from magnetar.broker.ownership import Owner, Ownership, SoleOwnership, take_term
+from magnetar.broker.policy import PolicyService
+from magnetar.broker.resource import Resources
+from magnetar.broker.schema import SchemaRegistry
+from magnetar.broker.seed import seed_cluster
+from magnetar.broker.service import Service
+from magnetar.broker.upkeep import Upkeep
+from magnetar.ledger.cache import EntryCache
+from magnetar.ledger.store import LedgerStore
+from magnetar.metadata.store import MetadataStore
+from magnetar.model.limit import make_limits
+from magnetar.model.position import LedgerId, Term
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.configuration import Configuration
+from magnetar.runtime.worker import ThreadWorker, Workers
+
+_MIB: Final = 1 << 20
+_CACHE_MIB: Final = 256
+_SWEEP_DELAY_S: Final = 10
+
+
+async def open_node(
+    stack: AsyncExitStack,
+    settings: Configuration,
+    clock: Clock,
+    *,
+    store: MetadataStore,
+    shared: MetadataStore,
+    ledgers: LedgerStore,
+    home: Home | None,
+    make_owner: Callable[[Term], Owner],
+    workers: Workers = ThreadWorker,
+) -> Service:
+    """A broker that is ready for connections; it is closed with the stack, the stores are not.
+
+    `store` keeps the cluster's records, `shared` those of all clusters. With a `home`, other
+    brokers are on the same store, and each namespace belongs to one of them.
+    """
+    resources = Resources(store, shared, clock=clock)
+    found = await ledgers.ledgers()
+    above = await _highest_term(ledgers, found)
+    owner = make_owner(await take_term(store, above=above))
+    ownership: Ownership = SoleOwnership(owner)
+    if home is not None:
+        ownership = await join(
+            stack,
+            store,
+            owner,
+            home,
+            clock=clock,
+            next_term=lambda: take_term(store, above=above),
+            is_known=resources.namespaces.exists,
+            on_moved=lambda namespace: service.leave_namespace(namespace),
+        )
+    await seed_cluster(resources, settings.clusterName or "standalone", owner)
+    policies = PolicyService(resources, settings, clock=clock)
+    stack.push_async_callback(policies.close)
+    service = Service(
+        settings,
+        clock,
+        store=store,
+        ledgers=ledgers,
+        resources=resources,
+        policies=policies,
+        schemas=SchemaRegistry(
+            store,
+            ledgers,
+            clock,
+            legacy_json=settings.schemaJsonAllowLegacyJacksonFormat,
+            limits=make_limits(settings.get),
+            workers=workers,
+        ),
+        ownership=ownership,
+        owner=owner,
+        cache=_make_cache(settings),
+    )
+    stack.push_async_callback(service.close)
+    Upkeep(service).start()
+    service.scalable.start()
+    service.tasks.start(_sweep_later(service, found), name="sweep ledgers")
+    await service.stored_configuration.open()
+    return service
+
+
+def _make_cache(settings: Configuration) -> EntryCache:
+    cache = EntryCache(0)
+
+    def resize() -> None:
+        cache.bytes_max = (settings.managedLedgerCacheSizeMB or _CACHE_MIB) * _MIB
+
+    settings.listen(("managedLedgerCacheSizeMB",), resize)
+    resize()
+    return cache
+
+
+async def _sweep_later(service: Service, found: Sequence[LedgerId]) -> None:
+    """When those who waited for the broker have been served."""
+    await service.clock.sleep(_SWEEP_DELAY_S)
+    await service.sweep_ledgers(found)
+
+
+async def _highest_term(ledgers: LedgerStore, found: Sequence[LedgerId]) -> int:
+    return max([(await ledgers.describe(each)).term for each in found], default=0)
