@@ -133,7 +133,7 @@ def variants(route: Route) -> int:
     return len(values_of(route.row.name, 16))
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda each: f"{each.method}-{each.operation}")
+@pytest.mark.parametrize("route", ROUTES, ids=lambda each: f"{each.row.method}-{each.row.name}")
 def test_a_body_costs_no_more_than_its_size(route: Route) -> None:
     judge(
         (
