@@ -16,7 +16,7 @@ help:
 	@echo "make run     a standalone broker on 6650 and 8080, data in $(DATA)/"
 	@echo "make test    all tests, each once (ARGS='-k name' chooses)"
 	@echo "make flaky   all tests, five times, and which of them failed in some (RUNS=5)"
-	@echo "make explore new draws for the property, cost and damage tests for an hour (SECONDS=3600)"
+	@echo "make explore new draws for the property, cost and damage tests, and new seeds of the simulated cluster, for an hour (SECONDS=3600)"
 	@echo "make lint    formatter, linter, types, generated code, bandit, advisories"
 	@echo "make format  apply the formatter and the linter's safe fixes"
 	@echo "make bench   the quick measurements, and what else can be measured"

@@ -1,4 +1,5 @@
-"""Draw new examples for the property, cost and damage tests until the time is up.
+"""Draw new examples for the property, cost and damage tests, and new seeds for the simulated
+cluster, until the time is up.
 
     python tools/explore.py [--seconds 3600] [PYTEST ARGUMENT ...]
 
@@ -19,6 +20,7 @@ import time
 BY_TIME = ("tests/hostile/test_cost.py", "tests/crash/test_damage_everywhere.py")
 DRAWN = ("tests/property", "tests/unit", "tests/hostile", "tests/spark", "tests/fuzz")
 SHARE = 4  # each of BY_TIME gets this part of the whole time
+SIMULATED = 10_000  # seeds of the simulated cluster in an hour; fewer in less time
 
 
 def run(arguments: list[str], *, seed: int, seconds: float = 0) -> bool:
@@ -45,6 +47,12 @@ def main(arguments: list[str]) -> int:
         if not run([module, longest, *passed_on], seed=seed, seconds=share):
             failed.append(seed)
         rounds += 1
+    count = max(1, int(SIMULATED * given.seconds / 3600))
+    first = secrets.randbits(31)
+    command = [sys.executable, "-m", "magnetar.testing.simulation.main", str(first)]
+    if subprocess.call([*command, "--count", str(count), "--jobs", str(os.cpu_count() or 1)]):
+        failed.append(first)
+    rounds += 1
     while time.monotonic() < end:
         seed = secrets.randbits(32)
         if not run(["-m", "hypothesis", *DRAWN, *passed_on], seed=seed):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from random import Random
 from typing import Protocol
 
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
@@ -11,6 +13,8 @@ from magnetar.metadata.backends.sqlite import SqliteStore
 from magnetar.metadata.backends.zookeeper import ZookeeperStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.runtime.clock import SystemClock
+from magnetar.testing.simulation.loop import Process
+from magnetar.testing.simulation.metadata import MetadataServer
 from magnetar.testing.zookeeper import shared_zookeeper
 
 
@@ -53,8 +57,24 @@ class ZookeeperPlace:
         return await ZookeeperStore.open(self.url)
 
 
+class SimulatedPlace:
+    """The store of simulated brokers, here on a loop that waits in earnest."""
+
+    shared = True
+
+    def __init__(self, folder: Path) -> None:
+        self._server: MetadataServer | None = None
+
+    async def open(self) -> MetadataStore:
+        if self._server is None:
+            loop = asyncio.get_running_loop()
+            self._server = MetadataServer(loop, Random(0), SystemClock())
+        return self._server.open(Process("broker"))
+
+
 PLACES: Mapping[str, Callable[[Path], Place]] = {
     "memory": MemoryPlace,
     "sqlite": SqlitePlace,
     "zookeeper": ZookeeperPlace,
+    "simulated": SimulatedPlace,
 }

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import TypeAlias
 
 import pytest
@@ -18,10 +19,11 @@ from magnetar.errors import (
     LedgerSealed,
     StoreClosed,
 )
-from magnetar.ledger.backends.file import open_file_store
+from magnetar.ledger.backends.file import Disk, open_file_store
 from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.store import LedgerStore
 from magnetar.model.position import EntryId, LedgerId, Term
+from magnetar.testing.simulation.disk import SimulatedDisk
 from tests.unit.ledger.file_place import BY_HAND, ONE, append, numbered, read_all
 
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[LedgerStore]]
@@ -35,16 +37,20 @@ async def memory_store() -> AsyncIterator[LedgerStore]:
 
 
 @asynccontextmanager
-async def file_store(path: Path, *, sync: bool) -> AsyncIterator[LedgerStore]:
-    store = await open_file_store(path, sync=sync, policy=BY_HAND)
+async def file_store(
+    path: Path, *, sync: bool = True, disk: Disk | None = None
+) -> AsyncIterator[LedgerStore]:
+    store = await open_file_store(path, sync=sync, disk=disk, policy=BY_HAND)
     yield store
     await store.close()
 
 
-@pytest.fixture(params=["memory", "file", "file without sync"])
+@pytest.fixture(params=["memory", "file", "file without sync", "file on a simulated disk"])
 def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
     if request.param == "memory":
         return memory_store
+    if "simulated" in request.param:
+        return partial(file_store, Path("/ledgers"), disk=SimulatedDisk(Random(0)))
     return partial(file_store, tmp_path / "ledgers", sync=request.param == "file")
 
 

@@ -32,7 +32,7 @@ BANNED_CALLS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ("model",),
     ),
     "exec": ("call it", ()),
-    "print": ("log, or print from the CLI", ("cli", "app")),
+    "print": ("log, or print from the CLI", ("cli", "app", "testing/simulation/main.py")),
     "breakpoint": ("remove it", ()),
     "random.random": ("take the random source as an argument", ()),
     "random.choice": ("take the random source as an argument", ()),

@@ -1,0 +1,1 @@
+"""A cluster in one thread on virtual time, driven from one seed."""

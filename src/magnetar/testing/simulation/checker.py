@@ -1,0 +1,236 @@
+"""Judges a history by what the system promises; knows nothing of how it is built."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from magnetar.testing.simulation.history import (
+    Acknowledged,
+    Asked,
+    Configured,
+    Confirmed,
+    Entry,
+    Fault,
+    History,
+    NotSent,
+    Operated,
+    Received,
+    Refused,
+    Rewound,
+    Sent,
+    Stored,
+)
+
+RING: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What a subscription of a topic may expect."""
+
+    topic: str
+    subscription: str
+    keeps_order: bool
+    has_deduplication: bool
+
+
+def find_violations(history: History, promises: Iterable[Promise]) -> list[str]:
+    entries = history.entries
+    found = [
+        *find_unanswered(entries),
+        *find_layout_breaks(entries),
+        *find_lease_breaks(entries),
+        *find_disagreement(entries),
+    ]
+    for promise in promises:
+        found += find_lost(entries, promise)
+        found += find_repeated(entries, promise)
+        if promise.keeps_order:
+            found += find_disorder(entries, promise)
+    return found
+
+
+def find_lost(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
+    """A confirmed message reaches every subscription: all were made before it was sent, or begin
+    with the earliest.
+    """
+    topic, subscription = promise.topic, promise.subscription
+    confirmed: dict[tuple[str, int], float] = {}
+    received: set[tuple[str, int]] = set()
+    for entry in entries:
+        match entry.event:
+            case Confirmed(t, key, number) if t == topic:
+                confirmed[key, number] = entry.at_s
+            case Received(t, s, _, key, number) if t == topic and s == subscription:
+                received.add((key, number))
+    for (key, number), at_s in confirmed.items():
+        if (key, number) not in received:
+            yield f"lost: {key}#{number} of {topic}, confirmed at {at_s:.3f}, for {subscription}"
+
+
+def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
+    """Nothing comes again after its acknowledgement was confirmed. Nothing is stored twice unless
+    something broke; with deduplication, not even then in one place: a segment knows what it has,
+    and not what its parent had when it was sealed before a receipt arrived. As long as nothing
+    broke and the layout stayed, nothing comes twice that was not asked for again.
+    """
+    topic, subscription = promise.topic, promise.subscription
+    acknowledged: set[str] = set()
+    stored: dict[tuple[str, int], str] = {}
+    seen: set[str] = set()
+    has_fault = has_change = False
+    rewinding = 0
+    for entry in entries:
+        match entry.event:
+            case Fault():
+                has_fault = True
+            case Operated():
+                has_change = True
+            case Stored(_, value) if b'"nextSegmentId"' in value:
+                has_change = True
+            case Refused(t, s, message_id) if t == topic and s == subscription:
+                seen.discard(message_id)
+            case Rewound(t, s, is_done) if t == topic and s == subscription:
+                acknowledged.clear()
+                rewinding += -1 if is_done else 1
+                has_change = True
+            case Acknowledged(t, s, _, _, message_id) if t == topic and s == subscription:
+                if not rewinding:
+                    acknowledged.add(message_id)
+            case Received(t, s, consumer, key, number, message_id) if (
+                t == topic and s == subscription
+            ):
+                where = f"{key}#{number} of {topic} to {consumer} of {subscription}"
+                first = stored.setdefault((key, number), message_id)
+                is_same_place = first.partition("@")[0] == message_id.partition("@")[0]
+                is_deduplicated = promise.has_deduplication and is_same_place
+                if first != message_id and (is_deduplicated or not has_fault):
+                    yield f"stored twice: {where}, as {first} and as {message_id}"
+                if message_id in acknowledged:
+                    yield f"repeated: {where} at {entry.at_s:.3f}, although acknowledged"
+                elif message_id in seen and not (has_fault or has_change):
+                    yield f"repeated: {where} at {entry.at_s:.3f}, without a cause"
+                seen.add(message_id)
+
+
+def find_disorder(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
+    """The messages of a key come in the order in which they were sent, each for the first time."""
+    topic, subscription = promise.topic, promise.subscription
+    highest: dict[str, int] = {}
+    seen: set[tuple[str, int]] = set()
+    for entry in entries:
+        match entry.event:
+            case Received(t, s, consumer, key, number) if t == topic and s == subscription:
+                if (key, number) not in seen and number < highest.get(key, -1):
+                    yield (
+                        f"out of order: {key}#{number} of {topic} to {consumer} of {subscription}"
+                        f" at {entry.at_s:.3f}, after #{highest[key]}"
+                    )
+                seen.add((key, number))
+                highest[key] = max(highest.get(key, -1), number)
+
+
+def find_unanswered(entries: Iterable[Entry]) -> Iterator[str]:
+    """Every message that was handed to a producer has an outcome."""
+    waiting: dict[tuple[str, str, int], float] = {}
+    for entry in entries:
+        match entry.event:
+            case Sent(topic, key, number):
+                waiting[topic, key, number] = entry.at_s
+            case Confirmed(topic, key, number) | NotSent(topic, key, number):
+                waiting.pop((topic, key, number), None)
+    for (topic, key, number), at_s in waiting.items():
+        yield f"unanswered: {key}#{number} of {topic}, sent at {at_s:.3f}"
+
+
+def find_layout_breaks(entries: Iterable[Entry]) -> Iterator[str]:
+    """Active segments tile the ring; a layout follows from the one before by splits and merges."""
+    before: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        event = entry.event
+        if not isinstance(event, Stored) or b'"nextSegmentId"' not in event.value:
+            continue
+        layout = json.loads(event.value)
+        if "magnetarRuns" in layout:
+            continue
+        earlier = before.get(event.path)
+        for what in (*_untiled(layout), *_not_following(earlier, layout)):
+            yield f"layout of {event.path} at {entry.at_s:.3f}, epoch {layout['epoch']}: {what}"
+        before[event.path] = layout
+
+
+def _range_of(segment: Mapping[str, Any]) -> tuple[int, int]:
+    bounds = segment["hashRange"]
+    return int(bounds["start"]), int(bounds["end"])
+
+
+def _untiled(layout: Mapping[str, Any]) -> Iterator[str]:
+    ranges = sorted(
+        _range_of(each) for each in layout["segments"].values() if each["state"] == "ACTIVE"
+    )
+    expected = 0
+    for first, last in ranges:
+        if first != expected:
+            yield f"active segments do not tile the ring at {first}, expected {expected}"
+        expected = last + 1
+    if expected != RING:
+        yield f"active segments end at {expected}, not at {RING}"
+
+
+def _not_following(earlier: Mapping[str, Any] | None, layout: Mapping[str, Any]) -> Iterator[str]:
+    if earlier is None:
+        return
+    if layout["epoch"] < earlier["epoch"]:
+        yield f"epoch went back from {earlier['epoch']}"
+    if layout["nextSegmentId"] < earlier["nextSegmentId"]:
+        yield f"the next id went back from {earlier['nextSegmentId']}"
+    for name, old in earlier["segments"].items():
+        new = layout["segments"].get(name)
+        if new is None:
+            if old["state"] == "ACTIVE":
+                yield f"active segment {name} vanished"
+        elif _range_of(new) != _range_of(old):
+            yield f"segment {name} changed its range"
+        elif old["state"] == "SEALED" and new["state"] == "ACTIVE":
+            yield f"sealed segment {name} is active again"
+    for name in layout["segments"]:
+        if name not in earlier["segments"] and int(name) < earlier["nextSegmentId"]:
+            yield f"segment id {name} was used before"
+
+
+def find_lease_breaks(entries: Iterable[Entry]) -> Iterator[str]:
+    """The term of a lease only grows: an owner that was replaced does not come back under it."""
+    terms: dict[str, int] = defaultdict(int)
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, Stored) and event.path.startswith("/namespace/") and event.value:
+            term = int(json.loads(event.value).get("term", 0))
+            if term < terms[event.path]:
+                yield f"lease {event.path} went back to term {term} at {entry.at_s:.3f}"
+            terms[event.path] = term
+
+
+def find_disagreement(entries: Iterable[Entry]) -> Iterator[str]:
+    """At the quiet end all brokers give one answer, and a policy has the value last set, or one
+    that was set later without an answer.
+    """
+    allowed: dict[str, set[str]] = {}
+    answers: dict[str, dict[str, str]] = defaultdict(dict)
+    for entry in entries:
+        match entry.event:
+            case Configured(what, value, is_confirmed):
+                if is_confirmed:
+                    allowed[what] = set()
+                allowed.setdefault(what, {str(None)}).add(str(value))
+            case Asked(what, broker, answer):
+                answers[what][broker] = answer
+    for what, given in answers.items():
+        if len(set(given.values())) > 1:
+            yield f"disagreement: {what}: {given}"
+        for answer in given.values():
+            if what in allowed and answer not in allowed[what]:
+                yield f"wrong answer: {what} is {answer}, was set to {sorted(allowed[what])}"

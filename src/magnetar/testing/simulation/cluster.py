@@ -1,0 +1,200 @@
+"""Brokers of one cluster as simulated processes, each with a disk that outlives it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+from typing import Final, TypeVar
+
+from magnetar.broker.connection import Connection
+from magnetar.broker.handler import HANDLERS
+from magnetar.broker.membership import Home
+from magnetar.broker.node import open_node
+from magnetar.broker.ownership import Owner
+from magnetar.broker.service import Service
+from magnetar.errors import ServiceNotReady
+from magnetar.ledger.backends.file import FilePolicy, open_file_store
+from magnetar.metadata.store import Change
+from magnetar.model.position import Term
+from magnetar.runtime.configuration import Configuration
+from magnetar.testing.simulation.disk import SimulatedDisk
+from magnetar.testing.simulation.history import History, Stored
+from magnetar.testing.simulation.loop import Process, VirtualClock, VirtualLoop
+from magnetar.testing.simulation.metadata import MetadataServer, SimulatedStore
+from magnetar.testing.simulation.network import Address, Network
+from magnetar.testing.simulation.worker import SimulatedWorkers
+
+T = TypeVar("T")
+
+PORT: Final = 6650
+_CALL_DELAY_S: Final = (0.001, 0.02)
+_FILES: Final = FilePolicy(
+    extent_bytes_max=16 * 1024,
+    extent_records_max=60,
+    settle_after_s=0.5,
+    retry_after_s=1.0,
+    journal_records_max=200,
+    journal_extents_max=4,
+    garbage_bytes_min=8 * 1024,
+)
+"""Small, so that a short run meets full extents, settled parts and an overfull journal."""
+
+
+class _Recorder:
+    """Notes every change of the metadata."""
+
+    def __init__(self, server: MetadataServer, history: History) -> None:
+        self._tree = server.tree
+        self._history = history
+
+    def on_changes(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            if change.kind != "ChildrenChanged":
+                node = self._tree.get(change.path)
+                self._history.add(Stored(change.path, b"" if node is None else node.value))
+
+
+class SimulatedBroker:
+    """A place where a broker runs, and its disk; the process may be killed and started again."""
+
+    def __init__(self, cluster: Cluster, name: str, random: Random) -> None:
+        self._cluster = cluster
+        self._loop = cluster.loop
+        self._random = random
+        self.name = name
+        self.disk = SimulatedDisk(random)
+        self.process: Process | None = None
+        self.store: SimulatedStore | None = None
+        self.service: Service | None = None
+        self._workers: SimulatedWorkers | None = None
+        self.starts = 0
+
+    @property
+    def url(self) -> str:
+        return f"pulsar://{self.name}:{PORT}"
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None
+
+    def start(self) -> None:
+        if self.process is None:
+            self.starts += 1
+            skew_ms = self._random.randint(-400, 400)
+            self.process = Process(self.name, skew_ms=skew_ms)
+            self._loop.spawn(self.process, self._run(self.process), f"broker {self.name}")
+
+    def kill(self, *, power: bool) -> None:
+        """End the process between two of its steps; without power its disk loses what was not
+        synced, and its peers are not told.
+        """
+        process, self.process = self.process, None
+        if process is None:
+            return
+        if power and self._workers is not None:
+            self._workers.lose_power()
+        self.service = self.store = self._workers = None
+        self._cluster.network.on_killed(process, silently=power)
+        self._loop.kill(process)
+        self._cluster.graves.append(process)
+        if power:
+            self.disk.cut_power()
+
+    async def _run(self, process: Process) -> None:
+        cluster = self._cluster
+        clock = VirtualClock(self._loop, process)
+        self.store = store = cluster.metadata.open(process)
+        self._workers = workers = SimulatedWorkers(self._loop, self.disk)
+        settings = Configuration.load(None, cluster.settings, standalone=False)
+        async with AsyncExitStack() as stack:
+            ledgers = await open_file_store(
+                Path(f"/{self.name}"),
+                clock=clock,
+                disk=self.disk,
+                policy=_FILES,
+                workers=workers,
+            )
+            stack.push_async_callback(ledgers.close)
+            service = await open_node(
+                stack,
+                settings,
+                clock,
+                store=store,
+                shared=store,
+                ledgers=ledgers,
+                home=Home(f"home-{self.name}", f"/{self.name}"),
+                make_owner=self._make_owner,
+                workers=workers,
+            )
+            cluster.network.listen(Address(self.name, PORT), lambda: Connection(service, HANDLERS))
+            self.service = service
+            await self._loop.create_future()
+
+    def _make_owner(self, term: Term) -> Owner:
+        return Owner(f"{self.name}:8080", self.url, f"http://{self.name}:8080", term, True)
+
+    async def call(self, operation: Callable[[Service], Awaitable[T]]) -> T:
+        """An operator's call: it and its answer cross the network, and may be lost with the
+        process.
+        """
+        await asyncio.sleep(self._random.uniform(*_CALL_DELAY_S))
+        process, service = self.process, self.service
+        if process is None or service is None:
+            raise ServiceNotReady(f"{self.name} does not answer")
+        answer: asyncio.Future[T] = self._loop.create_future()
+
+        async def serve() -> None:
+            try:
+                result = await operation(service)
+            except Exception as error:
+                if not answer.done():
+                    answer.set_exception(error)
+            else:
+                if not answer.done():
+                    answer.set_result(result)
+
+        def on_killed() -> None:
+            if not answer.done():
+                answer.set_exception(ServiceNotReady(f"{self.name} was killed"))
+
+        process.on_killed.append(on_killed)
+        self._loop.spawn(process, serve(), "operation")
+        return await answer
+
+
+class Cluster:
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        random: Random,
+        history: History,
+        *,
+        brokers: int,
+        settings: Iterable[str],
+    ) -> None:
+        self.loop = loop
+        self.history = history
+        self.settings = tuple(settings)
+        self.network = Network(loop, random)
+        self.metadata = MetadataServer(loop, random, VirtualClock(loop, Process("metadata")))
+        self.metadata.tree.attach(_Recorder(self.metadata, history))  # type: ignore[arg-type]
+        self.brokers = [
+            SimulatedBroker(self, f"b{number}", random) for number in range(1, brokers + 1)
+        ]
+        self.graves: list[Process] = []
+        """Killed processes: their tasks are kept, so that none of their code runs again."""
+
+    @property
+    def service_url(self) -> str:
+        return "pulsar://" + ",".join(f"{each.name}:{PORT}" for each in self.brokers)
+
+    def start(self) -> None:
+        for broker in self.brokers:
+            broker.start()
+
+    async def wait_ready(self) -> None:
+        while not all(each.service is not None for each in self.brokers):
+            await asyncio.sleep(0.05)

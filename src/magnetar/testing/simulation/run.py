@@ -1,0 +1,399 @@
+"""One run from one seed: a random workload under random faults, a quiet end, and judgement."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from msgspec import structs
+
+from magnetar.broker.administration.partition import create_partitioned
+from magnetar.broker.administration.scalable import create_topic, migrate
+from magnetar.broker.service import Service
+from magnetar.errors import MagnetarError
+from magnetar.model.name import NamespaceName
+from magnetar.model.policy import Policies
+from magnetar.model.segment import Segment
+from magnetar.testing.simulation.checker import Promise, find_violations
+from magnetar.testing.simulation.cluster import Cluster, SimulatedBroker
+from magnetar.testing.simulation.history import Asked, Configured, Fault, History, Operated
+from magnetar.testing.simulation.loop import Process, Stuck, VirtualLoop
+from magnetar.testing.simulation.plan import Kind, Plan, TopicPlan, make_plan
+from magnetar.testing.simulation.workload import Application, Traffic
+
+QUIET_S: Final = 300.0
+"""How long everything may take to arrive once the faults have ended."""
+_OPERATION_S: Final = 20.0
+_FAULTS_AT_ONCE: Final = 2
+_HARMLESS: Final = 5_000_000
+_CLUSTER: Final = "simulation"
+_SETTINGS: Final = (
+    f"clusterName={_CLUSTER}",
+    "scalableTopicAutoScaleIntervalSeconds=2",
+    "scalableTopicLoadReportIntervalSeconds=1",
+    "scalableTopicSplitCooldownSeconds=2",
+    "scalableTopicMergeCooldownSeconds=2",
+    "scalableTopicMergeWindowSeconds=3",
+    "scalableTopicSplitMsgRateInThreshold=8",
+    "scalableTopicMergeMsgRateInThreshold=2",
+    "scalableTopicConsumerSessionGracePeriodSeconds=3",
+    "scalableTopicMaxSegments=6",
+    "defaultRetentionTimeInMinutes=-1",
+    "defaultRetentionSizeInMB=-1",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    seed: int
+    plan: Plan
+    violations: tuple[str, ...]
+    history: History
+    simulated_s: float
+    steps: int
+    faults: int
+    messages: int
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for two runs that took the same steps."""
+        text = f"{self.steps} {self.simulated_s:.9f}\n{self.history.format()}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def run(seed: int) -> Outcome:
+    random = Random(seed)
+    plan = make_plan(random)
+    loop = VirtualLoop(random)
+    history = History(loop.time)
+    scenario = Scenario(loop, random, history, plan)
+    try:
+        try:
+            loop.run_until_complete(loop.spawn(Process("director"), scenario.play(), "director"))
+            violations = scenario.judge()
+        except Stuck as stuck:
+            violations = [f"no progress: {stuck}"]
+        violations += [f"unexpected failure: {each}" for each in loop.failures]
+    finally:
+        scenario.end()
+        loop.close()
+    return Outcome(
+        seed,
+        plan,
+        tuple(violations),
+        history,
+        loop.time(),
+        loop.steps,
+        scenario.faults,
+        len(scenario.traffic.confirmed),
+    )
+
+
+class Scenario:
+    def __init__(self, loop: VirtualLoop, random: Random, history: History, plan: Plan) -> None:
+        self._loop = loop
+        self._random = random
+        self._history = history
+        self._plan = plan
+        auto_scale = f"scalableTopicAutoScaleEnabled={str(plan.has_auto_scale).lower()}"
+        self._cluster = Cluster(
+            loop, random, history, brokers=plan.brokers, settings=(*_SETTINGS, auto_scale)
+        )
+        self._applications: list[Application] = []
+        self._late: list[str] = []
+        self._busy_until_s = 0.0
+        self.traffic = Traffic()
+        self.faults = 0
+        self._values = 0
+
+    # ------------------------------------------------------------------ the play
+
+    async def play(self) -> None:
+        self._cluster.start()
+        await self._cluster.wait_ready()
+        for topic in self._plan.topics:
+            await self._prepare(topic, self._home_of(topic))
+        self._busy_until_s = self._loop.time() + self._plan.busy_s
+        producing = [task for topic in self._plan.topics for task in self._begin(topic)]
+        if self._plan.has_faults:
+            for number in range(_FAULTS_AT_ONCE):
+                self._loop.spawn(Process(f"chaos{number}"), self._break_things(), "chaos")
+        while self._is_busy:
+            await asyncio.sleep(self._random.uniform(0.2, 3))
+            await self._operate()
+        self._heal()
+        await asyncio.wait(producing, timeout=QUIET_S)
+        await self._wait_arrived()
+        for plan in self._plan.topics:
+            for broker in self._cluster.brokers:
+                await self._ask(plan, broker)
+
+    async def _prepare(self, plan: TopicPlan, broker: SimulatedBroker) -> None:
+        async def make(service: Service) -> None:
+            await _make_namespace(service, plan.topic.namespace, plan.has_deduplication)
+            if plan.kind is Kind.SCALABLE:
+                await create_topic(service, plan.topic, plan.parts, None)
+            elif plan.parts:
+                await create_partitioned(service, plan.topic, plan.parts)
+            else:
+                await service.load_topic(plan.topic, create=True)
+
+        await broker.call(make)
+
+    def _home_of(self, plan: TopicPlan) -> SimulatedBroker:
+        """The broker that is asked for the topic first, and so becomes its owner."""
+        return self._cluster.brokers[self._plan.topics.index(plan) % self._plan.brokers]
+
+    def _begin(self, plan: TopicPlan) -> list[asyncio.Task[Any]]:
+        for reading, consumers in plan.readings:
+            for number in range(consumers):
+                name = f"{plan.topic.namespace.local}-{reading}{number}"
+                self._application(name).consume(plan, reading)
+        return [self._application(each.name).produce(plan, each) for each in plan.producers]
+
+    def _application(self, name: str) -> Application:
+        made = Application(
+            self._loop,
+            self._history,
+            self.traffic,
+            name,
+            self._cluster.service_url,
+            self._random,
+            self._on_burst,
+        )
+        self._applications.append(made)
+        return made
+
+    async def _wait_arrived(self) -> None:
+        end_s = self._loop.time() + QUIET_S
+        while missing := [
+            f"{plan.name} {reading}: {count} messages"
+            for plan in self._plan.topics
+            for reading, _ in plan.readings
+            if (count := self.traffic.missing(plan.name, reading))
+        ]:
+            if self._loop.time() > end_s:
+                self._late = [f"no progress: {QUIET_S:.0f} quiet seconds, {e}" for e in missing]
+                return
+            await asyncio.sleep(0.5)
+
+    def judge(self) -> list[str]:
+        promises = [
+            Promise(plan.name, reading, reading.keeps_order, plan.has_deduplication)
+            for plan in self._plan.topics
+            for reading, _ in plan.readings
+        ]
+        return [*self._late, *find_violations(self._history, promises)]
+
+    def end(self) -> None:
+        """Let go of everything, where it can harm nothing any more."""
+        for broker in self._cluster.brokers:
+            broker.kill(power=False)
+        for application in self._applications:
+            self._loop.kill(application.process)
+        for process in (*self._cluster.graves, *(each.process for each in self._applications)):
+            self._loop.bury(process)
+
+    # ------------------------------------------------------------------ operators
+
+    async def _operate(self) -> None:
+        plan = self._random.choice(self._plan.topics)
+        broker = self._broker() if self._random.random() < 0.3 else self._home_of(plan)
+        if plan.kind is Kind.CLASSIC or self._random.random() < 0.3:
+            await self._configure(plan, broker)
+            return
+        is_migration = plan.kind is Kind.MIGRATING and self._random.random() < 0.5
+        is_split = self._random.random() < 0.6
+
+        async def change(service: Service) -> None:
+            if is_migration:
+                await migrate(service, plan.topic, force=False, segments=None)
+                return
+            controller = await service.scalable.controller(plan.topic)
+            active = sorted(controller.layout.active, key=_first_hash)
+            if is_split or len(active) < 2:
+                await controller.split(self._random.choice(active).id)
+            else:
+                at = self._random.randrange(len(active) - 1)
+                await controller.merge(active[at].id, active[at + 1].id)
+
+        try:
+            await asyncio.wait_for(broker.call(change), _OPERATION_S)
+            outcome = "done"
+        except MagnetarError as refusal:
+            outcome = f"{type(refusal).__name__}: {refusal}"
+        except TimeoutError:
+            outcome = "no answer"
+        what = "migrate" if is_migration else "split" if is_split else "merge"
+        self._history.add(Operated(f"{what} {plan.name} at {broker.name}", outcome))
+
+    async def _configure(self, plan: TopicPlan, broker: SimulatedBroker) -> None:
+        """Set a policy to a value that does nothing but can be told from all others."""
+        self._values += 1
+        value = _HARMLESS + self._values
+        is_of_topic = self._random.random() < 0.5
+        what = _policy_of(plan, is_of_topic=is_of_topic)
+
+        async def change(service: Service) -> None:
+            if is_of_topic:
+                await service.policies.update(
+                    plan.topic, lambda record: structs.replace(record, maxMessageSize=value)
+                )
+            else:
+                await service.resources.namespaces.update(
+                    plan.topic.namespace,
+                    lambda record: structs.replace(record, max_topics_per_namespace=value),
+                )
+
+        try:
+            await asyncio.wait_for(broker.call(change), _OPERATION_S)
+            is_confirmed = True
+        except (MagnetarError, TimeoutError):
+            is_confirmed = False
+        self._history.add(Configured(what, value, is_confirmed))
+
+    async def _ask(self, plan: TopicPlan, broker: SimulatedBroker) -> None:
+        """What every broker must know alike once all is quiet: the owner and the policies."""
+
+        async def look(service: Service) -> dict[str, str]:
+            owner = await service.ownership.owner_of(plan.topic)
+            record = await service.resources.namespaces.get(plan.topic.namespace)
+            assert record is not None
+            return {
+                f"owner of {plan.name}": owner.broker_id,
+                _policy_of(plan, is_of_topic=False): str(record.max_topics_per_namespace),
+            }
+
+        end_s = self._loop.time() + _OPERATION_S
+        while True:
+            try:
+                answers = await asyncio.wait_for(broker.call(look), _OPERATION_S)
+                break
+            except (MagnetarError, TimeoutError) as refusal:
+                if self._loop.time() > end_s:
+                    self._late.append(f"no progress: {broker.name} does not know: {refusal}")
+                    return
+                await asyncio.sleep(1)
+        for what, answer in answers.items():
+            self._history.add(Asked(what, broker.name, answer))
+
+    # ------------------------------------------------------------------ faults
+
+    async def _break_things(self) -> None:
+        chances: Mapping[Callable[[], Awaitable[None]], int] = {
+            self._cut_now: 4,
+            self._kill: 2,
+            self._cut_power: 2,
+            self._part: 2,
+            self._lose_metadata: 2,
+            self._fail_disk: 1,
+            self._slow_disk: 2,
+        }
+        while True:
+            await asyncio.sleep(self._random.uniform(0.3, 5))
+            if not self._is_busy:
+                return
+            fault = self._random.choices(list(chances), list(chances.values()))[0]
+            self.faults += 1
+            await fault()
+
+    def _on_burst(self) -> None:
+        """Messages are on their way: the moment at which a loss of the connection hurts most."""
+        if self._is_busy and self._plan.has_faults and self._random.random() < 0.1:
+            self.faults += 1
+            self._loop.call_later(self._random.uniform(0, 0.02), self._cut)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._loop.time() < self._busy_until_s
+
+    def _broker(self) -> SimulatedBroker:
+        return self._random.choice(self._cluster.brokers)
+
+    async def _cut_now(self) -> None:
+        self._cut()
+
+    def _cut(self) -> None:
+        if self._cluster.network.cut_one():
+            self._history.add(Fault("a connection is cut"))
+
+    async def _kill(self) -> None:
+        await self._restart(power=False)
+
+    async def _cut_power(self) -> None:
+        await self._restart(power=True)
+
+    async def _restart(self, *, power: bool) -> None:
+        broker = self._broker()
+        self._history.add(Fault(f"{broker.name} {'loses power' if power else 'is killed'}"))
+        broker.kill(power=power)
+        await asyncio.sleep(self._random.uniform(0.1, 15))
+        broker.start()
+        self._history.add(Fault(f"{broker.name} starts again"))
+
+    async def _part(self) -> None:
+        names = [each.name for each in self._cluster.brokers]
+        names += [each.name for each in self._applications]
+        chosen = self._random.sample(names, self._random.randint(1, len(names) // 2))
+        self._history.add(Fault(f"the network parts {' '.join(chosen)} from the others"))
+        self._cluster.network.part(frozenset(chosen))
+        await asyncio.sleep(self._random.uniform(0.2, 20))
+        self._cluster.network.heal()
+        self._history.add(Fault("the network is whole again"))
+
+    async def _lose_metadata(self) -> None:
+        broker = self._broker()
+        store = broker.store
+        if store is None:
+            return
+        self._history.add(Fault(f"{broker.name} loses the metadata"))
+        store.disconnect()
+        await asyncio.sleep(self._random.choice((0.5, 3, 12, 15)))
+        store.reconnect()
+        self._history.add(Fault(f"{broker.name} reaches the metadata"))
+
+    async def _fail_disk(self) -> None:
+        broker = self._broker()
+        self._history.add(Fault(f"the disk of {broker.name} fails"))
+        broker.disk.error = self._random.choice((errno.EIO, errno.ENOSPC))
+        await asyncio.sleep(self._random.uniform(0.1, 3))
+        broker.disk.error = None
+        self._history.add(Fault(f"the disk of {broker.name} works"))
+
+    async def _slow_disk(self) -> None:
+        broker = self._broker()
+        self._history.add(Fault(f"the disk of {broker.name} is slow"))
+        broker.disk.is_slow = True
+        await asyncio.sleep(self._random.uniform(1, 8))
+        broker.disk.is_slow = False
+
+    def _heal(self) -> None:
+        self._cluster.network.heal()
+        for broker in self._cluster.brokers:
+            broker.disk.error = None
+            broker.disk.is_slow = False
+            broker.start()
+            if broker.store is not None:
+                broker.store.reconnect()
+
+
+def _policy_of(plan: TopicPlan, *, is_of_topic: bool) -> str:
+    return f"policy of {plan.name if is_of_topic else plan.topic.namespace}"
+
+
+def _first_hash(segment: Segment) -> int:
+    return segment.range.first
+
+
+async def _make_namespace(
+    service: Service, namespace: NamespaceName, has_deduplication: bool
+) -> None:
+    policies = Policies(
+        replication_clusters=(_CLUSTER,), deduplicationEnabled=has_deduplication or None
+    )
+    await service.resources.namespaces.create(namespace, policies)

@@ -1,0 +1,258 @@
+"""Clients that send, receive, acknowledge and rewind, and write down what they saw."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+from magnetar.client.client import AsyncPulsarClient
+from magnetar.client.error import PulsarError
+from magnetar.client.policy import BackoffPolicy, ConnectionPolicy
+from magnetar.client.scalable.checkpoint import Checkpoint
+from magnetar.client.scalable.message_id import EARLIEST_ID
+from magnetar.testing.simulation.history import (
+    Acknowledged,
+    Confirmed,
+    Fault,
+    History,
+    NotSent,
+    Received,
+    Refused,
+    Rewound,
+    Sent,
+)
+from magnetar.testing.simulation.loop import Process, VirtualClock, VirtualLoop
+from magnetar.testing.simulation.plan import Kind, ProducerPlan, Reading, TopicPlan
+
+_RETRY_S: Final = 0.5
+_PAUSE_S: Final = 0.3
+_SEND_TIMEOUT_S: Final = 30.0
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What has been sent and what each subscription has, to know when all has arrived."""
+
+    confirmed: set[tuple[str, str, int]] = field(default_factory=set)
+    received: dict[tuple[str, str], set[tuple[str, int]]] = field(default_factory=dict)
+
+    def missing(self, topic: str, subscription: str) -> int:
+        has = self.received.get((topic, subscription), set())
+        return sum(t == topic and (key, number) not in has for t, key, number in self.confirmed)
+
+
+class Application:
+    """A process with a client of its own."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        history: History,
+        traffic: Traffic,
+        name: str,
+        service_url: str,
+        random: Random,
+        on_burst: Callable[[], None],
+    ) -> None:
+        self.process = Process(name)
+        self.name = name
+        self._loop = loop
+        self._history = history
+        self._traffic = traffic
+        self._url = service_url
+        self._random = random
+        self._on_burst = on_burst
+
+    def run(self, body: Callable[[AsyncPulsarClient], Any]) -> asyncio.Task[Any]:
+        """Do `body` again with a new client whenever it fails."""
+        return self._loop.spawn(self.process, self._run(body), self.name)
+
+    async def _run(self, body: Callable[[AsyncPulsarClient], Any]) -> None:
+        while True:
+            client = AsyncPulsarClient(
+                self._url,
+                clock=VirtualClock(self._loop, self.process),
+                operation_timeout=15.0,
+                connection=ConnectionPolicy(
+                    keep_alive=5.0, backoff=BackoffPolicy(initial=0.1, maximum=2.0)
+                ),
+            )
+            try:
+                await body(client)
+                return
+            except PulsarError as error:
+                self._history.add(Fault(f"{self.name} starts again: {error}"))
+                await asyncio.sleep(_RETRY_S)
+            finally:
+                await client.close(immediate=True)
+
+    # ------------------------------------------------------------------ producing
+
+    def produce(self, topic: TopicPlan, plan: ProducerPlan) -> asyncio.Task[Any]:
+        """Messages carry their key and number; what one attempt did not send the next leaves out:
+        it may be stored.
+        """
+        numbers = dict.fromkeys(plan.keys, 0)
+        left = plan.messages
+
+        async def body(client: AsyncPulsarClient) -> None:
+            nonlocal left
+            make = client.classic.create_producer if topic.kind is Kind.CLASSIC else client.producer
+            producer = await make(
+                topic.name,
+                name=plan.name,
+                batching=plan.is_batching,
+                send_timeout=0.0 if topic.has_deduplication else _SEND_TIMEOUT_S,
+            )
+            while left:
+                left -= 1
+                key = self._random.choice(plan.keys)
+                number = numbers[key]
+                numbers[key] += 1
+                self._history.add(Sent(topic.name, key, number))
+                try:
+                    sent = await producer.submit(f"{key}#{number}".encode(), key=key)
+                except PulsarError as error:
+                    self._history.add(NotSent(topic.name, key, number, str(error)))
+                    raise
+                sent.add_done_callback(self._on_sent(topic.name, key, number))
+                # In bursts, so that several are on their way when something breaks.
+                if self._random.random() < 0.2:
+                    self._on_burst()
+                    await asyncio.sleep(self._random.uniform(0, 10 * plan.pause_s))
+            await producer.flush()
+            await producer.close()
+
+        return self.run(body)
+
+    def _on_sent(self, topic: str, key: str, number: int) -> Callable[[Any], None]:
+        def note(outcome: asyncio.Future[Any]) -> None:
+            if outcome.cancelled():
+                self._history.add(NotSent(topic, key, number, "cancelled"))
+            elif (error := outcome.exception()) is not None:
+                self._history.add(NotSent(topic, key, number, str(error)))
+            else:
+                self._history.add(Confirmed(topic, key, number, str(outcome.result())))
+                self._traffic.confirmed.add((topic, key, number))
+
+        return note
+
+    # ------------------------------------------------------------------ consuming
+
+    def consume(self, topic: TopicPlan, reading: Reading) -> asyncio.Task[Any]:
+        match reading:
+            case Reading.STREAM:
+                return self.run(lambda client: self._consume_stream(client, topic.name))
+            case Reading.QUEUE:
+                return self.run(lambda client: self._consume_queue(client, topic.name))
+            case Reading.CHECKPOINT:
+                return self._read_checkpoint(topic.name)
+            case _:
+                return self.run(lambda client: self._consume_classic(client, topic.name, reading))
+
+    async def _consume_stream(self, client: AsyncPulsarClient, topic: str) -> None:
+        consumer = await client.stream_consumer(
+            topic,
+            subscription=Reading.STREAM,
+            initial_position="earliest",
+            name=self.name,
+            ack_receipts=True,
+        )
+        unacknowledged: list[Any] = []
+        while True:
+            message = await consumer.receive(timeout=_PAUSE_S)
+            if message is not None:
+                self._note_received(topic, Reading.STREAM, message)
+                # A segment that begins again: its earlier messages are not covered any more.
+                known = [str(each.id) for each in unacknowledged]
+                if str(message.id) in known:
+                    del unacknowledged[known.index(str(message.id)) :]
+                unacknowledged.append(message)
+            # The last one must not stay open: what follows its segment waits for it.
+            if unacknowledged and (message is None or self._random.random() < 0.5):
+                await consumer.acknowledge_cumulative(unacknowledged[-1])
+                for each in unacknowledged:
+                    self._note_acknowledged(topic, Reading.STREAM, each)
+                unacknowledged.clear()
+
+    async def _consume_queue(self, client: AsyncPulsarClient, topic: str) -> None:
+        consumer = await client.queue_consumer(
+            topic,
+            subscription=Reading.QUEUE,
+            initial_position="earliest",
+            name=self.name,
+            ack_receipts=True,
+            nack_delay=1.0,
+        )
+        while True:
+            message = await consumer.receive()
+            assert message is not None
+            self._note_received(topic, Reading.QUEUE, message)
+            chance = self._random.random()
+            if chance < 0.05:
+                self._history.add(Refused(topic, Reading.QUEUE, _id_of(message)))
+                consumer.negative_acknowledge(message)
+                continue
+            await consumer.acknowledge(message)
+            self._note_acknowledged(topic, Reading.QUEUE, message)
+            if chance > 0.995:
+                self._history.add(Rewound(topic, Reading.QUEUE, is_done=False))
+                await consumer.seek(EARLIEST_ID)
+                self._history.add(Rewound(topic, Reading.QUEUE, is_done=True))
+
+    def _read_checkpoint(self, topic: str) -> asyncio.Task[Any]:
+        """A reader that goes on where it was when it failed."""
+        checkpoint = Checkpoint.EARLIEST
+
+        async def body(client: AsyncPulsarClient) -> None:
+            nonlocal checkpoint
+            consumer = await client.checkpoint_consumer(topic, start=checkpoint, name=self.name)
+            while True:
+                message = await consumer.receive()
+                assert message is not None
+                self._note_received(topic, Reading.CHECKPOINT, message)
+                if self._random.random() < 0.3:
+                    checkpoint = consumer.checkpoint()
+
+        return self.run(body)
+
+    async def _consume_classic(
+        self, client: AsyncPulsarClient, topic: str, reading: Reading
+    ) -> None:
+        consumer = await client.classic.subscribe(
+            topic,
+            reading,
+            type=reading,
+            initial_position="earliest",
+            name=self.name,
+            ack_receipts=True,
+        )
+        while True:
+            message = await consumer.receive()
+            assert message is not None
+            self._note_received(topic, reading, message)
+            await consumer.acknowledge(message)
+            self._note_acknowledged(topic, reading, message)
+
+    def _note_received(self, topic: str, subscription: str, message: Any) -> None:
+        key, number = _parse(message)
+        self._history.add(Received(topic, subscription, self.name, key, number, _id_of(message)))
+        self._traffic.received.setdefault((topic, subscription), set()).add((key, number))
+
+    def _note_acknowledged(self, topic: str, subscription: str, message: Any) -> None:
+        key, number = _parse(message)
+        self._history.add(Acknowledged(topic, subscription, key, number, _id_of(message)))
+
+
+def _parse(message: Any) -> tuple[str, int]:
+    key, _, number = message.data.decode().partition("#")
+    return key, int(number)
+
+
+def _id_of(message: Any) -> str:
+    """Begins with where the message is stored, its segment or partition."""
+    place = getattr(message, "segment_id", message.topic.rpartition("/")[2])
+    return f"{place}@{message.id}"

@@ -1,0 +1,81 @@
+"""Deliberate bugs, each a change in one place, that the checkers must find."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    name: str
+    module: str
+    """Below the package."""
+    text: str
+    """Stands there exactly once."""
+    instead: str
+
+    def apply(self, package: Path) -> None:
+        path = package / self.module
+        source = path.read_text()
+        assert source.count(self.text) == 1, f"{self.name}: {self.module} is not as it was"
+        path.write_text(source.replace(self.text, self.instead))
+
+
+MUTATIONS = (
+    Mutation(
+        "a receipt before the sync",
+        "ledger/backends/file/extent.py",
+        "        if self._sync:\n            self._file.sync()\n",
+        "        if not self._sync:\n            self._file.sync()\n",
+    ),
+    Mutation(
+        "a drain that forgets one parent",
+        "rules/drain.py",
+        "any(one in withheld or one not in drained for one in parents)",
+        "any(one in withheld or one not in drained for one in tuple(parents)[1:])",
+    ),
+    Mutation(
+        "children that do not wait for their parents",
+        "rules/drain.py",
+        "        if waits[parents]:\n",
+        "        if waits[parents] and not parents:\n",
+    ),
+    Mutation(
+        "a lease that is not taken again after its session ended",
+        "broker/lease.py",
+        "            elif record is None or not record.stat.created_by_self:\n",
+        "            elif record is None and not held.term:\n",
+    ),
+    Mutation(
+        "a cache that keeps what it knew before the connection was lost",
+        "metadata/cache.py",
+        "        if event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):\n"
+        "            self.clear()\n",
+        "        if event is SessionEvent.SESSION_LOST:\n            self.clear()\n",
+    ),
+    Mutation(
+        "deduplication that takes what it has for new",
+        "broker/dedup.py",
+        "            if sequence > pushed:\n",
+        "            if sequence > persisted - 100:\n",
+    ),
+    Mutation(
+        "a split that publishes its children before the parent is sealed",
+        "rules/phase.py",
+        "tuple(SealSegment(each) for each in parents if each.id not in sealed)",
+        "tuple(SealSegment(each) for each in parents if each.id in sealed)",
+    ),
+    Mutation(
+        "an acknowledgement that is confirmed before it is stored",
+        "ledger/cursor.py",
+        "        if self._log is not None:\n            await self._log.flush()\n",
+        "        if self._log is None:\n            return\n",
+    ),
+    Mutation(
+        "a producer that does not send again what was not confirmed",
+        "client/topic_producer.py",
+        "        for send in self._pending:\n",
+        "        for send in ():\n",
+    ),
+)

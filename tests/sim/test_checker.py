@@ -1,0 +1,164 @@
+"""The checkers find what is wrong in a history, and nothing in a right one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from magnetar.testing.simulation.checker import Promise, find_violations
+from magnetar.testing.simulation.history import (
+    Acknowledged,
+    Asked,
+    Configured,
+    Confirmed,
+    Event,
+    Fault,
+    History,
+    NotSent,
+    Received,
+    Refused,
+    Rewound,
+    Sent,
+    Stored,
+)
+
+TOPIC, NAME = "topic://public/default/orders", "stream"
+ORDERED = Promise(TOPIC, NAME, keeps_order=True, has_deduplication=True)
+
+
+def judge(*events: Event, promise: Promise = ORDERED) -> list[str]:
+    history = History(lambda: float(len(history.entries)))
+    for event in events:
+        history.add(event)
+    return [each.partition(":")[0] for each in find_violations(history, [promise])]
+
+
+def sent(number: int) -> tuple[Event, Event]:
+    return Sent(TOPIC, "k", number), Confirmed(TOPIC, "k", number, f"0@1:{number}")
+
+
+def received(number: int, message_id: str = "") -> Event:
+    return Received(TOPIC, NAME, "c", "k", number, message_id or f"0@1:{number}")
+
+
+def acknowledged(number: int) -> Event:
+    return Acknowledged(TOPIC, NAME, "k", number, f"0@1:{number}")
+
+
+def layout(epoch: int, segments: Mapping[int, tuple[int, int, str]], next_id: int) -> Event:
+    record = {
+        "epoch": epoch,
+        "nextSegmentId": next_id,
+        "segments": {
+            str(number): {"hashRange": {"start": first, "end": last}, "state": state}
+            for number, (first, last, state) in segments.items()
+        },
+    }
+    return Stored(
+        "/topics/public/default/orders", json.dumps(record, separators=(",", ":")).encode()
+    )
+
+
+ONE = layout(0, {0: (0, 65535, "ACTIVE")}, 1)
+TWO = layout(1, {0: (0, 65535, "SEALED"), 1: (0, 32767, "ACTIVE"), 2: (32768, 65535, "ACTIVE")}, 3)
+
+
+def test_a_right_history_has_no_violations() -> None:
+    assert judge(ONE, *sent(0), received(0), acknowledged(0), TWO, *sent(1), received(1)) == []
+
+
+def test_a_confirmed_message_that_does_not_come_is_lost() -> None:
+    assert judge(*sent(0)) == ["lost"]
+
+
+def test_a_message_that_was_not_confirmed_may_be_lost() -> None:
+    assert judge(Sent(TOPIC, "k", 0), NotSent(TOPIC, "k", 0, "timeout")) == []
+
+
+def test_a_message_without_an_outcome_is_found() -> None:
+    assert judge(Sent(TOPIC, "k", 0), received(0)) == ["unanswered"]
+
+
+def test_a_message_after_its_acknowledgement_is_repeated_whatever_broke() -> None:
+    assert judge(*sent(0), received(0), acknowledged(0), Fault("cut"), received(0)) == ["repeated"]
+
+
+def test_a_message_may_come_again_after_a_fault_a_refusal_or_a_rewind() -> None:
+    assert judge(*sent(0), received(0), Fault("cut"), received(0)) == []
+    assert judge(*sent(0), received(0), Refused(TOPIC, NAME, "0@1:0"), received(0)) == []
+    begun, done = (Rewound(TOPIC, NAME, is_done=each) for each in (False, True))
+    assert judge(*sent(0), received(0), acknowledged(0), begun, done, received(0)) == []
+
+
+def test_a_message_that_comes_twice_without_a_cause_is_repeated() -> None:
+    assert judge(*sent(0), received(0), received(0)) == ["repeated"]
+
+
+@pytest.mark.parametrize(
+    ("has_deduplication", "has_fault", "found"),
+    [(True, True, ["stored twice"]), (False, False, ["stored twice"]), (False, True, [])],
+)
+def test_a_message_is_stored_twice_only_after_a_fault_and_without_deduplication(
+    has_deduplication: bool, has_fault: bool, found: list[str]
+) -> None:
+    fault = (Fault("cut"),) if has_fault else ()
+    promise = Promise(TOPIC, NAME, keeps_order=True, has_deduplication=has_deduplication)
+    events = (*sent(0), *fault, received(0), received(0, "0@1:7"))
+    assert judge(*events, promise=promise) == found
+
+
+def test_deduplication_is_of_one_segment() -> None:
+    """A parent that was sealed before its receipt arrived has the message, and so has a child."""
+    events = (*sent(0), Fault("cut"), received(0), received(0, "1@1:0"))
+    assert judge(*events) == []
+
+
+def test_brokers_that_answer_differently_are_found() -> None:
+    assert judge(Asked("owner", "b1", "b1"), Asked("owner", "b2", "b2")) == ["disagreement"]
+    assert judge(Asked("owner", "b1", "b1"), Asked("owner", "b2", "b1")) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"), [("1", ["wrong answer"]), ("2", []), ("3", []), ("None", ["wrong answer"])]
+)
+def test_a_policy_has_the_value_last_set_or_one_that_was_not_confirmed(
+    answer: str, found: list[str]
+) -> None:
+    events = [Configured("p", number, number < 3) for number in (1, 2, 3)]
+    assert judge(*events, Asked("p", "b1", answer)) == found
+
+
+def test_a_key_out_of_order_is_found_where_order_is_promised() -> None:
+    events = (*sent(0), *sent(1), received(1), received(0))
+    assert judge(*events) == ["out of order"]
+    assert judge(*events, promise=Promise(TOPIC, NAME, False, True)) == []
+
+
+def test_a_message_that_comes_again_is_not_out_of_order() -> None:
+    events = (*sent(0), *sent(1), received(0), received(1), Fault("cut"), received(0), received(1))
+    assert judge(*events) == []
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        layout(1, {1: (0, 32767, "ACTIVE")}, 3),
+        layout(1, {1: (0, 40000, "ACTIVE"), 2: (32768, 65535, "ACTIVE")}, 3),
+        layout(0, {0: (0, 65535, "ACTIVE")}, 0),
+    ],
+    ids=["a gap", "an overlap", "an id given back"],
+)
+def test_a_layout_that_does_not_tile_or_follow_is_found(second: Event) -> None:
+    assert judge(ONE, second)
+
+
+def test_a_sealed_segment_that_is_active_again_is_found() -> None:
+    assert judge(TWO, layout(2, {0: (0, 65535, "ACTIVE")}, 3))
+
+
+def test_a_lease_that_goes_back_to_an_earlier_term_is_found() -> None:
+    path = "/namespace/public/default/0x00000000_0xffffffff"
+    assert judge(Stored(path, b'{"term":2}'), Stored(path, b""), Stored(path, b'{"term":1}'))
+    assert not judge(Stored(path, b'{"term":1}'), Stored(path, b""), Stored(path, b'{"term":2}'))
