@@ -28,8 +28,8 @@ from magnetar.model.layout import Layout
 from magnetar.model.scalable import SegmentLoad
 from magnetar.model.segment import SegmentId
 from magnetar.rules.report import decide_report
-from magnetar.rules.scale import Sample, Surroundings, decide
-from magnetar.rules.scale_column import Columns, Situation, choose_each, make_limits
+from magnetar.rules.scale import Sample, Surroundings, decide, rates_of
+from magnetar.spark.job.column import Columns, choose
 from magnetar.testing import MagnetarBroker
 from magnetar.wire.command import CommandSendReceipt
 
@@ -126,42 +126,38 @@ def stack_side(stack: ExitStack, name: str, settings: Mapping[str, object]) -> S
 
 # Decisions
 def measure_decide(options: argparse.Namespace) -> Result:
-    """Segments a second, on one core: many topics end to end, and one after the other as values."""
+    """Segments a second, on one core: as a controller asks, and over columns as a job asks."""
     found: Result = {}
-    topics, segments = 1_000, 64
+    segments, times = 64, 100
+    layout, around = Layout.initial(segments, now_ms=0), Surroundings()
+    policy = AutoScalePolicy(maxSegments=128)
     for name, most in (("cold", 0.05), ("balanced", 0.9), ("hot", 1.5)):
         chance = random.Random(7)
-        rates = [chance.random() * most for _ in range(topics * segments)]
-        load = Columns(
-            list(range(segments)) * topics,
-            [rate * 10_000 for rate in rates],
-            [rate * 5e7 for rate in rates],
-            [rate * 5e4 for rate in rates],
-            [rate * 2.5e8 for rate in rates],
-            [1e9] * len(rates),
-            [0] * len(rates),
-            [1_024] * len(rates),
-            [0.0] * len(rates),
+        shares = [chance.random() * most for _ in range(segments)]
+        loads = [SegmentLoad(*(share * limit for limit in policy.split_above)) for share in shares]
+        known = {SegmentId(number): Sample(load, 1e9) for number, load in enumerate(loads)}
+        columns = Columns(
+            list(known),
+            list(zip(*map(rates_of, loads), strict=True)),
+            [1e9] * segments,
+            [0] * segments,
+            [1_024] * segments,
         )
-        starts = list(range(0, len(rates) + 1, segments))
-        limits = [make_limits(AutoScalePolicy(maxSegments=128))] * topics
-        ask = partial(choose_each, load, starts, limits, [Situation()] * topics)
-        best = min(timed(ask) for _ in range(options.repeat))
-        found[name] = {"batch_segments_per_s": round(len(rates) / best)}
-    layout = Layout.initial(segments, now_ms=0)
-    known = {SegmentId(n): Sample(SegmentLoad(5_000.0 + n), 1e9) for n in range(segments)}
-    policy, around = AutoScalePolicy(maxSegments=128), Surroundings()
-    took = min(
-        timed(lambda: [decide(layout, known, policy, around) for _ in range(100)])
-        for _ in range(options.repeat)
-    )
-    found["one topic"] = {"segments_per_s": round(100 * segments / took)}
+        asked: dict[str, Callable[[], object]] = {
+            "segments_per_s": partial(decide, layout, known, policy, around),
+            "column_segments_per_s": partial(choose, columns, policy, around),
+        }
+        found[name] = {
+            figure: round(times * segments / min(timed(ask, times) for _ in range(options.repeat)))
+            for figure, ask in asked.items()
+        }
     return found
 
 
-def timed(body: Callable[[], object]) -> float:
+def timed(body: Callable[[], object], times: int) -> float:
     began = time.perf_counter()
-    body()
+    for _ in range(times):
+        body()
     return time.perf_counter() - began
 
 

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from magnetar.model.autoscale import AutoScalePolicy
 from magnetar.spark.job.grid import DEFAULT_GRID, plan_policies
 from magnetar.spark.job.session import open_session
-from magnetar.spark.job.what_if import Question, limits_of, what_if
+from magnetar.spark.job.what_if import Question, what_if
 
 DAY_S = 86_400
 FILES = 8
@@ -82,7 +82,7 @@ def make_topic(number: int, seconds: np.ndarray[Any, Any]) -> pa.Table:
 
 def measure(history: str, output: str, master: str, policies: int) -> dict[str, Any]:
     candidates, _ = plan_policies(AutoScalePolicy(maxDagDepth=1000), DEFAULT_GRID)
-    question = Question(tuple(candidates[:policies]), limits_of(candidates[0]))
+    question = Question(tuple(candidates[:policies]), candidates[0].split_above)
     began = time.perf_counter()
     with open_session("bench", master=master) as spark:
         started = time.perf_counter()

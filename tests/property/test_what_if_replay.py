@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from magnetar.model.autoscale import AutoScalePolicy
 from magnetar.model.layout import Layout
+from magnetar.model.scalable import ChangeKind
 from magnetar.model.segment import SegmentId
-from magnetar.rules.scale_column import Action, make_limits
 from magnetar.spark.job.load import Samples, TopicLoad
 from magnetar.spark.job.replay import Replay
 
@@ -85,9 +85,8 @@ def test_skipping_what_cannot_matter_changes_nothing(
     samples: Samples, policy: AutoScalePolicy, step_ms: int | None
 ) -> None:
     load = TopicLoad(samples, step_ms=step_ms)
-    limits = make_limits(policy)
-    fast = Replay(load, limits, overload=OVERLOAD, flap_steps=30).run()
-    slow = Replay(load, limits, overload=OVERLOAD, flap_steps=30).run_slowly()
+    fast = Replay(load, policy, overload=OVERLOAD, flap_steps=30).run()
+    slow = Replay(load, policy, overload=OVERLOAD, flap_steps=30).run_slowly()
     assert fast == slow
 
 
@@ -97,7 +96,7 @@ def test_the_layout_of_a_replay_is_that_of_a_topic(
     samples: Samples, policy: AutoScalePolicy
 ) -> None:
     load = TopicLoad(samples)
-    replay = Replay(load, make_limits(policy), overload=OVERLOAD, flap_steps=30)
+    replay = Replay(load, policy, overload=OVERLOAD, flap_steps=30)
     outcome = replay.run()
     layout = Layout.initial(1, now_ms=0)
     for first, _ in load.layout[1:]:
@@ -105,7 +104,7 @@ def test_the_layout_of_a_replay_is_that_of_a_topic(
         layout = layout.split(target.id, now_ms=0, at=first)
     for change in outcome.changes:
         inside = [e for e in layout.active if change.span[0] <= e.range.first <= change.span[1]]
-        if change.action == Action.SPLIT:
+        if change.kind is ChangeKind.SPLIT:
             assert [(e.range.first, e.range.last) for e in inside] == [change.span]
             layout = layout.split(SegmentId(inside[0].id), now_ms=0)
         else:

@@ -15,12 +15,11 @@ from magnetar.cli.main import main
 from magnetar.client.admin import AdminClient
 from magnetar.client.error import ConfigurationError
 from magnetar.model.autoscale import AutoScalePolicy
-from magnetar.rules.scale_column import make_limits
 from magnetar.spark.job.grid import format_policy, plan_policies
 from magnetar.spark.job.history import collect_samples, read_samples
 from magnetar.spark.job.load import TopicLoad
 from magnetar.spark.job.replay import Replay
-from magnetar.spark.job.what_if import Price, Question, limits_of, recommend, what_if
+from magnetar.spark.job.what_if import Price, Question, recommend, what_if
 from magnetar.spark.job.what_if_command import run
 from magnetar.testing import MagnetarBroker
 from tests.spark.load_shape import write_history
@@ -39,7 +38,7 @@ def test_every_row_is_what_the_rules_say_when_asked_at_every_step(
 ) -> None:
     history = write_history(tmp_path / "history", topics=3, days=1)
     policies, _ = plan_policies(AutoScalePolicy(), GRID)
-    question = Question(tuple(policies), limits_of(policies[0]))
+    question = Question(tuple(policies), policies[0].split_above)
     verdicts = what_if(spark, str(history), str(tmp_path / "result"), question, say=quiet)
     rows = pq.read_table(tmp_path / "result").to_pylist()
     assert len(rows) == 3 * len(policies)
@@ -48,9 +47,9 @@ def test_every_row_is_what_the_rules_say_when_asked_at_every_step(
     for row in rows:
         own = samples.filter(pc.equal(samples["topic"], row["topic"]))
         load = TopicLoad(collect_samples(own))
-        limits = make_limits(policies[row["policy"]])
+        policy = policies[row["policy"]]
         flap_steps = question.flap_ms // load.step_ms
-        slow = Replay(load, limits, overload=question.overload, flap_steps=flap_steps).run_slowly()
+        slow = Replay(load, policy, overload=question.overload, flap_steps=flap_steps).run_slowly()
         assert (row["splits"], row["merges"], row["flaps"]) == (
             slow.splits,
             slow.merges,
@@ -93,7 +92,7 @@ def test_the_recommended_policy_is_one_that_the_admin_command_sets(
 def test_a_price_decides_between_segments_and_overload(spark: SparkSession, tmp_path: Path) -> None:
     history = write_history(tmp_path / "history", topics=1, days=1)
     policies, _ = plan_policies(AutoScalePolicy(), {"scale": (0.25, 1, 100)})
-    question = Question(tuple(policies), limits_of(AutoScalePolicy()))
+    question = Question(tuple(policies), AutoScalePolicy().split_above)
     verdicts = what_if(spark, str(history), str(tmp_path / "result"), question, say=quiet)
     dear = recommend(verdicts, Price(overloaded_hour=1000.0))
     cheap = recommend(verdicts, Price(overloaded_hour=0.0))

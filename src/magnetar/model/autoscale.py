@@ -17,6 +17,8 @@ from magnetar.errors import PreconditionFailed
 from magnetar.model.policy import Int32, Int64
 
 Override: TypeAlias = Mapping[str, Any]
+Rates: TypeAlias = tuple[float, float, float, float]
+"""Messages in, bytes in, messages out and bytes out, per second; or a limit for each of them."""
 
 
 class AutoScaleOverride(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,6 +66,26 @@ class AutoScalePolicy(msgspec.Struct, frozen=True, kw_only=True):
     Pulsar splits as soon as there are more consumers than segments. Where entry buckets let several
     share a segment, or where consumers are mostly idle, a higher number saves segments.
     """
+
+    @property
+    def split_above(self) -> Rates:
+        """A segment with a rate above its limit is hot."""
+        return (
+            self.splitMsgRateInThreshold,
+            self.splitBytesRateInThreshold,
+            self.splitMsgRateOutThreshold,
+            self.splitBytesRateOutThreshold,
+        )
+
+    @property
+    def merge_below(self) -> Rates:
+        """A segment with all rates below their limits is cold."""
+        return (
+            self.mergeMsgRateInThreshold,
+            self.mergeBytesRateInThreshold,
+            self.mergeMsgRateOutThreshold,
+            self.mergeBytesRateOutThreshold,
+        )
 
 
 FIELDS: Final = AutoScalePolicy.__struct_fields__

@@ -13,7 +13,6 @@ from typing import Final
 from magnetar.model.autoscale import AutoScalePolicy
 from magnetar.model.scalable import SegmentLoad
 from magnetar.rules.scale import rates_of
-from magnetar.rules.scale_column import make_limits
 
 _MARGIN: Final = 0.95
 
@@ -32,8 +31,7 @@ def decide_report(
         return False
     above = below = (math.inf,) * 4
     if policy is not None and policy.enabled:
-        limits = make_limits(policy)
-        above, below = limits.split, limits.merge
+        above, below = policy.split_above, policy.merge_below
     return any(
         _is_material(before, now, change) or _crosses(before, now, hot, cold)
         for before, now, hot, cold in zip(

@@ -13,9 +13,17 @@ from magnetar.model.autoscale import AutoScalePolicy
 from magnetar.model.layout import Layout
 from magnetar.model.scalable import SegmentLoad
 from magnetar.model.segment import SegmentId
-from magnetar.rules.scale import Change, Merge, Sample, ScaleDecision, Split, Surroundings, decide
+from magnetar.rules.scale import (
+    Bar,
+    Change,
+    Merge,
+    Sample,
+    ScaleDecision,
+    Split,
+    Surroundings,
+    decide,
+)
 from magnetar.rules.scale import explain as explain_scale
-from magnetar.rules.scale_column import Bar, Columns, Situation, choose, make_limits
 
 MINUTE_MS = 60_000.0
 OLD_MS = 10 * MINUTE_MS
@@ -53,18 +61,11 @@ def ask(
     is_joining: bool = False,
     **policy: Any,
 ) -> ScaleDecision:
-    surroundings = Surroundings(
-        {f"s{number}": each for number, each in enumerate(consumers)},
-        since_split_ms,
-        since_merge_ms,
-        held_segments,
-        is_joining,
-    )
     return decide(
         layout or Layout.initial(count, now_ms=0),
         known,
         structs.replace(DEFAULT, **policy),
-        surroundings,
+        Surroundings(consumers, since_split_ms, since_merge_ms, held_segments, is_joining),
     )
 
 
@@ -296,7 +297,7 @@ def say(count: int, known: Mapping[SegmentId, Sample], **more: Any) -> list[str]
         DEFAULT, **{name: more[name] for name in more.keys() & set(DEFAULT.__struct_fields__)}
     )
     around = Surroundings(
-        {"s": more.get("consumers", (0,))[0]},
+        more.get("consumers", ()),
         more.get("since_split_ms", math.inf),
         more.get("since_merge_ms", math.inf),
         more.get("held_segments", 0),
@@ -331,11 +332,6 @@ def test_every_rule_has_a_sentence() -> None:
     for bar in Bar:
         if bar is not Bar.CONTRADICTION:
             words = explain_scale(
-                ScaleDecision(None, "", bar), layout, msgs(1, 1), DEFAULT, Surroundings()
+                ScaleDecision(None, held_by=(bar,)), layout, msgs(1, 1), DEFAULT, Surroundings()
             )
             assert words[1].endswith(".")
-
-
-def test_a_topic_without_active_segments_stays() -> None:
-    nothing = Columns([], [], [], [], [], [], [], [], [])
-    assert choose(nothing, make_limits(DEFAULT), Situation()).action == 0

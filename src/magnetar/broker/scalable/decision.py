@@ -54,7 +54,7 @@ class DecisionEntry:
             "loads": {str(number): format_load(load) for number, load in self.loads.items()},
             "decision": _describe(self.decision),
             "reason": self.decision.reason,
-            "heldBy": list(self.decision.held_by),
+            "heldBy": [bar.value for bar in self.decision.held_by],
             "explanation": list(self.sentences),
         }
         match self.decision.change:

@@ -25,6 +25,8 @@ from magnetar.model.segment import Segment, SegmentId
 from magnetar.rules.hotspot import KeySample, plan_split_point
 from magnetar.rules.layout import count_changes, plan_merge, plan_split
 from magnetar.rules.scale import (
+    NEVER,
+    Bar,
     Change,
     Merge,
     Sample,
@@ -36,7 +38,6 @@ from magnetar.rules.scale import (
     hottest,
     refuse,
 )
-from magnetar.rules.scale_column import NEVER, Bar
 from magnetar.runtime.clock import Timer
 from magnetar.runtime.log import Log
 from magnetar.runtime.task import TaskScope
@@ -44,7 +45,7 @@ from magnetar.runtime.task import TaskScope
 if TYPE_CHECKING:
     from magnetar.broker.scalable.controller import Controller
 
-_TIMED: Final = Bar.SPLIT_COOLDOWN | Bar.MERGE_COOLDOWN | Bar.MERGE_WINDOW
+_TIMED: Final = frozenset({Bar.SPLIT_COOLDOWN, Bar.MERGE_COOLDOWN, Bar.MERGE_WINDOW})
 _MARGIN_S: Final = 0.001
 _STORE_S: Final = 60.0
 _PATIENCE_S: Final = 5.0
@@ -153,7 +154,7 @@ class Scaler:
         """Whether it did something last, or would do something later if nothing else happened."""
         last = self.decisions.last
         return last is not None and (
-            last.decision.change is not None or bool(last.decision.bars & _TIMED)
+            last.decision.change is not None or not _TIMED.isdisjoint(last.decision.held_by)
         )
 
     # ------------------------------------------------------------------ what happens
@@ -235,7 +236,7 @@ class Scaler:
     ) -> Surroundings:
         hold = record.scale_hold
         return Surroundings(
-            {name: len(each.consumers) for name, each in self._controller.coordinators.items()},
+            tuple(len(each.consumers) for each in self._controller.coordinators.values()),
             self._since_ms(ChangeKind.SPLIT),
             self._since_ms(ChangeKind.MERGE),
             0 if hold is None else hold.segments_at(self._service.clock.now_ms()),
@@ -281,8 +282,8 @@ class Scaler:
     def _note(self, decision: ScaleDecision) -> None:
         tally = replace(
             self._tally,
-            splits_capped=self._tally.splits_capped + (Bar.MAX_SEGMENTS in decision.bars),
-            merges_capped=self._tally.merges_capped + (Bar.MAX_DAG_DEPTH in decision.bars),
+            splits_capped=self._tally.splits_capped + (Bar.MAX_SEGMENTS in decision.held_by),
+            merges_capped=self._tally.merges_capped + (Bar.MAX_DAG_DEPTH in decision.held_by),
         )
         self._is_new |= tally != self._tally
         self._tally = tally
@@ -333,7 +334,7 @@ class Scaler:
         """
         if isinstance(decision.change, Split):
             wait_s = float(policy.splitCooldownSeconds)
-        elif Bar.SPLIT_COOLDOWN in decision.bars:
+        elif Bar.SPLIT_COOLDOWN in decision.held_by:
             wait_s = max(0.0, policy.splitCooldownSeconds - around.since_split_ms / 1000)
         else:
             return

@@ -123,7 +123,7 @@ class Sightings:
         since_s = now_s - max(0, self._clock.now_ms() - reported_ms) / 1000
         before = self._seen.get(segment.id)
         cold_since_s: float | None = None
-        if policy is not None and is_cold(load, policy):
+        if policy is not None and is_cold(load, policy.merge_below):
             cold_since_s = since_s
             if before is not None and before.cold_since_s is not None:
                 cold_since_s = min(since_s, before.cold_since_s)

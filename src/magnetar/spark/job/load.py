@@ -15,13 +15,12 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from magnetar.model.autoscale import Rates
 from magnetar.spark.job.span import Mask, Spans, Steps, find_spans, intersect, keep_long
 
 Floats: TypeAlias = NDArray[np.float64]
 Range: TypeAlias = tuple[int, int]
 """First and last hash, both included."""
-Marks: TypeAlias = tuple[float, float, float, float]
-"""A limit for each rate."""
 
 RATES: Final = ("msg_rate_in", "bytes_rate_in", "msg_rate_out", "bytes_rate_out")
 _RANGES_KEPT: Final = 128
@@ -84,9 +83,9 @@ class TopicLoad:
         self.consumers: Steps = np.where(self._is_gap, 0, most[self._place])
         self._carried: OrderedDict[Range, Floats] = OrderedDict()
         self._by_step: OrderedDict[Range, Floats] = OrderedDict()
-        self._spans: dict[tuple[str, Marks, Range], Spans] = {}
-        self._pairs: dict[tuple[Range, Range, Marks, int], Spans] = {}
-        self._free: dict[tuple[Range, Marks | None, int], Spans] = {}
+        self._spans: dict[tuple[str, Rates, Range], Spans] = {}
+        self._pairs: dict[tuple[Range, Range, Rates, int], Spans] = {}
+        self._free: dict[tuple[Range, Rates | None, int], Spans] = {}
         self._crowded: dict[int, Spans] = {}
 
     @property
@@ -130,15 +129,15 @@ class TopicLoad:
                 self._by_step.popitem(last=False)
         return known
 
-    def hot(self, span: Range, above: Marks) -> Spans:
+    def hot(self, span: Range, above: Rates) -> Spans:
         """When a range carries more than one of the limits."""
         return self._find("hot", span, above)
 
-    def cold(self, span: Range, below: Marks) -> Spans:
+    def cold(self, span: Range, below: Rates) -> Spans:
         """When it carries less than every one of them."""
         return self._find("cold", span, below)
 
-    def cold_together(self, left: Range, right: Range, below: Marks, longer_than: int) -> Spans:
+    def cold_together(self, left: Range, right: Range, below: Rates, longer_than: int) -> Spans:
         """When two ranges are cold at once, for more than so many steps."""
         key = (left, right, below, longer_than)
         known = self._pairs.get(key)
@@ -147,7 +146,7 @@ class TopicLoad:
             known = self._pairs[key] = keep_long(intersect(*cold), longer_than)
         return known
 
-    def free(self, span: Range, above: Marks | None, count: int) -> Spans:
+    def free(self, span: Range, above: Rates | None, count: int) -> Spans:
         """When two that make up a range may be one: no subscription has more than `count`
         consumers, unless that is 0, and the range does not carry more than one of the limits.
         """
@@ -170,7 +169,7 @@ class TopicLoad:
             known = self._crowded[count] = find_spans(self.consumers > count)
         return known
 
-    def _find(self, kind: str, span: Range, marks: Marks) -> Spans:
+    def _find(self, kind: str, span: Range, marks: Rates) -> Spans:
         known = self._spans.get((kind, marks, span))
         if known is None:
             columns = np.array(marks)[:, None]

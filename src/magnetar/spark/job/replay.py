@@ -1,6 +1,6 @@
 """What a policy would have done with a topic, had it been in force all along.
 
-Every decision is the controller's own: `rules.scale_column.choose`. It is asked only at steps at
+Every decision is the controller's own, over columns (`column.choose`). It is asked only at steps at
 which it can do something; those are found by bisection in stretches of heat and cold. Asking it at
 every step gives the same, a thousand times slower.
 """
@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from magnetar.rules.scale_column import NEVER, Action, Columns, Limits, Situation, choose
-from magnetar.spark.job.load import Floats, Marks, Range, TopicLoad
+from magnetar.model.autoscale import AutoScalePolicy, Rates
+from magnetar.model.scalable import ChangeKind
+from magnetar.model.segment import SegmentId
+from magnetar.rules.scale import NEVER, Merge, Split, Surroundings
+from magnetar.spark.job.column import Columns, choose, may_split_again
+from magnetar.spark.job.load import Floats, Range, TopicLoad
 from magnetar.spark.job.span import (
     NEVER_AGAIN,
     NEVER_STRETCH,
@@ -21,10 +25,12 @@ from magnetar.spark.job.span import (
     length_of_union,
 )
 
+_UNDOES: Final = {ChangeKind.SPLIT: ChangeKind.MERGE, ChangeKind.MERGE: ChangeKind.SPLIT}
+
 
 class Change(NamedTuple):
     step: int
-    action: int
+    kind: ChangeKind
     span: Range
     """The hashes of what was split, or of both that were merged."""
     segments: int
@@ -45,7 +51,7 @@ class Outcome:
 
     @property
     def splits(self) -> int:
-        return sum(change.action == Action.SPLIT for change in self.changes)
+        return sum(change.kind is ChangeKind.SPLIT for change in self.changes)
 
     @property
     def merges(self) -> int:
@@ -59,10 +65,10 @@ class _Segments:
     does not change with a step is found once.
     """
 
-    def __init__(self, load: TopicLoad, overload: Marks) -> None:
+    def __init__(self, load: TopicLoad, overload: Rates) -> None:
         self._load = load
         self._overload = overload
-        self.ids: list[int] = []
+        self.ids: list[SegmentId] = []
         self.spans: list[Range] = []
         self.widths: list[int] = []
         self.merged: list[int] = []
@@ -70,7 +76,7 @@ class _Segments:
         is pruned."""
         self.merges: list[int] = []
         self.born: list[int] = []
-        self.made_by: list[int] = []
+        self.made_by: list[ChangeKind | None] = []
         self.rates: list[Floats] = []
         """By step and rate."""
         self.cold = Stretches()
@@ -85,14 +91,21 @@ class _Segments:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def put(self, place: int, count: int, spans: list[Range], step: int, made_by: Action) -> None:
+    def put(
+        self,
+        place: int,
+        count: int,
+        spans: list[Range],
+        step: int,
+        made_by: ChangeKind | None = None,
+    ) -> None:
         """These instead of so many; the last of them is made last."""
         old = slice(place, place + count)
         merged = 0
         for each in self.merged[old]:
             merged |= each
-        fresh = list(range(self.next_id, self.next_id + len(spans)))
-        if made_by is Action.MERGE:
+        fresh = [SegmentId(self.next_id + index) for index in range(len(spans))]
+        if made_by is ChangeKind.MERGE:
             merged |= 1 << self.next_id
         self.next_id += len(spans)
         load = self._load
@@ -116,19 +129,21 @@ class Replay:
     """One topic under one policy."""
 
     def __init__(
-        self, load: TopicLoad, limits: Limits, *, overload: Marks, flap_steps: int
+        self, load: TopicLoad, policy: AutoScalePolicy, *, overload: Rates, flap_steps: int
     ) -> None:
         self._load = load
-        self._limits = limits
+        self._policy = policy
+        self._split_above, self._merge_below = policy.split_above, policy.merge_below
+        self._may_split_again = may_split_again(policy)
         self._flap_steps = flap_steps
         self._segments = _Segments(load, overload)
-        self._segments.put(0, 0, load.layout, 0, Action.STAY)
+        self._segments.put(0, 0, load.layout, 0)
         self._consumers_most = int(load.consumers.max())
         self._fewer = 0
-        self._last = {Action.SPLIT: -1, Action.MERGE: -1}
-        self._split_wait = _steps(limits.split_cooldown_ms, load.step_ms)
-        self._merge_wait = _steps(limits.merge_cooldown_ms, load.step_ms)
-        self._window = _steps(limits.merge_window_ms, load.step_ms)
+        self._last = {ChangeKind.SPLIT: -1, ChangeKind.MERGE: -1}
+        self._split_wait = count_steps(policy.splitCooldownSeconds, load.step_ms)
+        self._merge_wait = count_steps(policy.mergeCooldownSeconds, load.step_ms)
+        self._window = count_steps(policy.mergeWindowSeconds, load.step_ms)
         self._changes: list[Change] = []
         self._segment_steps = self._overloaded_steps = self._flaps = 0
         self._accounted = 0
@@ -171,19 +186,19 @@ class Replay:
     # ------------------------------------------------------------------ when to ask
 
     def _next_step(self, step: int) -> int | None:
-        if not self._limits.enabled:
+        if not self._policy.enabled:
             return None
         found = min(self._next_split(step), self._next_merge(step))
         return found if found < self._load.steps else None
 
     def _next_split(self, step: int) -> int:
-        limits, count = self._limits, len(self._segments)
-        if count >= limits.segments_max:
+        policy, count = self._policy, len(self._segments)
+        if count >= policy.maxSegments:
             return NEVER_AGAIN
-        step = max(step, _after(self._last[Action.SPLIT], self._split_wait))
+        step = max(step, _after(self._last[ChangeKind.SPLIT], self._split_wait))
         best = self._segments.hot.first_from(step, self._find_hot)
-        if limits.consumers_per_segment:
-            crowded = self._load.crowded(count * limits.consumers_per_segment).first_from(step)
+        if policy.consumersPerSegment:
+            crowded = self._load.crowded(count * policy.consumersPerSegment).first_from(step)
             best = min(best, _or_never(crowded))
         return best
 
@@ -191,14 +206,14 @@ class Replay:
         segments = self._segments
         if segments.widths[place] < 2:
             return NEVER_STRETCH
-        return self._load.hot(segments.spans[place], self._limits.split).next_stretch(step)
+        return self._load.hot(segments.spans[place], self._split_above).next_stretch(step)
 
     def _next_merge(self, step: int) -> int:
-        limits, count = self._limits, len(self._segments)
-        if count < 2 or count <= limits.segments_min:
+        policy, count = self._policy, len(self._segments)
+        if count < 2 or count <= policy.minSegments:
             return NEVER_AGAIN
-        step = max(step, _after(self._last[Action.MERGE], self._merge_wait))
-        fewer = (count - 1) * limits.consumers_per_segment
+        step = max(step, _after(self._last[ChangeKind.MERGE], self._merge_wait))
+        fewer = (count - 1) * policy.consumersPerSegment
         if fewer >= self._consumers_most:
             fewer = 0  # there are never so many
         if fewer != self._fewer:
@@ -208,14 +223,14 @@ class Replay:
 
     def _find_ripe(self, place: int, step: int) -> tuple[int, int]:
         """When it and the next have been cold for long enough and nobody needs both."""
-        segments, limits, fewer = self._segments, self._limits, self._fewer
+        segments, fewer = self._segments, self._fewer
         if place + 1 == len(segments):
             return NEVER_STRETCH
-        if max(segments.merges[place], segments.merges[place + 1]) >= limits.depth_max:
+        if max(segments.merges[place], segments.merges[place + 1]) >= self._policy.maxDagDepth:
             return NEVER_STRETCH
         left, right = segments.spans[place], segments.spans[place + 1]
-        above = limits.split if limits.may_split_again else None
-        cold = self._load.cold_together(left, right, limits.merge, self._window)
+        above = self._split_above if self._may_split_again else None
+        cold = self._load.cold_together(left, right, self._merge_below, self._window)
         born = max(segments.born[place], segments.born[place + 1])
         free = None
         if fewer > 0 or above is not None:
@@ -235,73 +250,66 @@ class Replay:
 
     def ask(self, step: int) -> None:
         """The controller's own decision at one step, carried out."""
-        choice = choose(self._columns(step), self._limits, self._situation(step))
-        if choice.action == Action.SPLIT:
-            self._split(choice.first, step)
-        elif choice.action == Action.MERGE:
-            self._merge(choice.first, step)
+        ids = self._segments.ids
+        match choose(self._columns(step), self._policy, self._look_around(step)):
+            case Split(segment):
+                self._split(ids.index(segment), step)
+            case Merge(left, _):
+                self._merge(ids.index(left), step)
+            case None:
+                pass
 
     def _columns(self, step: int) -> Columns:
         segments, step_ms = self._segments, self._load.step_ms
         rates = [each[step].tolist() for each in segments.rates]
-        msgs_in, bytes_in, msgs_out, bytes_out = map(list, zip(*rates, strict=True))
         ages = [
             0.0 if begun > step else float((step - (begun if begun > born else born)) * step_ms)
             for begun, born in zip(
                 segments.cold.starts_at(step, self._find_cold), segments.born, strict=True
             )
         ]
-        return Columns(
-            segments.ids,
-            msgs_in,
-            bytes_in,
-            msgs_out,
-            bytes_out,
-            ages,
-            segments.merges,
-            segments.widths,
-            [0.0] * len(rates),
-        )
+        by_rate = list(zip(*rates, strict=True))
+        return Columns(segments.ids, by_rate, ages, segments.merges, segments.widths)
 
     def _find_cold(self, place: int, step: int) -> tuple[int, int]:
-        return self._load.cold(self._segments.spans[place], self._limits.merge).next_stretch(step)
+        return self._load.cold(self._segments.spans[place], self._merge_below).next_stretch(step)
 
-    def _situation(self, step: int) -> Situation:
-        return Situation(
-            int(self._load.consumers[step]),
-            self._since_ms(Action.SPLIT, step),
-            self._since_ms(Action.MERGE, step),
+    def _look_around(self, step: int) -> Surroundings:
+        return Surroundings(
+            (int(self._load.consumers[step]),),
+            self._since_ms(ChangeKind.SPLIT, step),
+            self._since_ms(ChangeKind.MERGE, step),
         )
 
-    def _since_ms(self, action: Action, step: int) -> float:
-        last = self._last[action]
+    def _since_ms(self, kind: ChangeKind, step: int) -> float:
+        last = self._last[kind]
         return NEVER if last < 0 else float((step - last) * self._load.step_ms)
 
     def _split(self, place: int, step: int) -> None:
         first, last = self._segments.spans[place]
         middle = first + (last - first) // 2
-        self._apply(place, 1, [(first, middle), (middle + 1, last)], step, Action.SPLIT)
+        self._apply(place, 1, [(first, middle), (middle + 1, last)], step, ChangeKind.SPLIT)
 
     def _merge(self, place: int, step: int) -> None:
         spans = self._segments.spans
         whole = (spans[place][0], spans[place + 1][1])
-        self._apply(place, 2, [whole], step, Action.MERGE)
+        self._apply(place, 2, [whole], step, ChangeKind.MERGE)
 
     def _apply(
-        self, place: int, count: int, children: list[Range], step: int, action: Action
+        self, place: int, count: int, children: list[Range], step: int, kind: ChangeKind
     ) -> None:
         self._account(step)
         segments = self._segments
-        undone = Action.MERGE if action is Action.SPLIT else Action.SPLIT
+        undone = _UNDOES[kind]
         self._flaps += any(
-            segments.made_by[each] == undone and step - segments.born[each] < self._flap_steps
+            segments.made_by[each] is undone and step - segments.born[each] < self._flap_steps
             for each in range(place, place + count)
         )
-        segments.put(place, count, children, step, action)
-        self._last[action] = step
+        segments.put(place, count, children, step, kind)
+        self._last[kind] = step
         self._most = max(self._most, len(segments))
         span = (children[0][0], children[-1][1])
-        self._changes.append(Change(step, action, span, len(segments)))
+        self._changes.append(Change(step, kind, span, len(segments)))
 
     def _account(self, step: int) -> None:
         """What the segments cost and suffered since the last change."""
@@ -323,9 +331,9 @@ def _or_never(step: int | None) -> int:
     return NEVER_AGAIN if step is None else step
 
 
-def _steps(span_ms: float, step_ms: int) -> int:
+def count_steps(seconds: int, step_ms: int) -> int:
     """After how many steps so much time has passed."""
-    return int(-(-span_ms // step_ms))
+    return -(-seconds * 1000 // step_ms)
 
 
 def _after(last: int, wait: int) -> int:

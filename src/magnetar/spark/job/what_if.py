@@ -1,7 +1,7 @@
 """What other policies would have done with the load that was: many topics, many policies at once.
 
 Topics are shared out over tasks; within one, the load of a topic is laid out in columns once and
-every policy is replayed over it. The decisions are the controller's own (`rules.scale_column`).
+every policy is replayed over it. The decisions are the controller's own (`rules.scale`).
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from msgspec import structs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from magnetar.client.error import ConfigurationError
-from magnetar.model.autoscale import AutoScalePolicy
-from magnetar.rules.scale_column import Limits, make_limits
+from magnetar.model.autoscale import AutoScalePolicy, Rates
 from magnetar.spark.job.history import collect_samples, read_samples
-from magnetar.spark.job.load import Marks, TopicLoad
-from magnetar.spark.job.replay import Outcome, Replay
+from magnetar.spark.job.load import TopicLoad
+from magnetar.spark.job.replay import Outcome, Replay, count_steps
 from magnetar.spark.job.session import Say
 
 HOUR_MS: Final = 3_600_000
@@ -60,7 +60,7 @@ class Question:
     """What is asked of every topic."""
 
     policies: tuple[AutoScalePolicy, ...]
-    overload: Marks
+    overload: Rates
     """What a segment can carry; one that carries more is overloaded, whatever a policy says."""
     step_ms: int | None = None
     """Time between two looks of the controller; that between samples unless given."""
@@ -91,11 +91,6 @@ class Verdict:
             + (self.splits + self.merges) * price.change
             + self.flaps * price.flap
         )
-
-
-def limits_of(policy: AutoScalePolicy) -> Marks:
-    """The load above which it splits."""
-    return make_limits(policy).split
 
 
 def replay_topics(samples: DataFrame, question: Question) -> DataFrame:
@@ -146,32 +141,28 @@ def make_rows(topic: str, load: TopicLoad, question: Question) -> pa.Table:
 
 def replay(load: TopicLoad, policy: AutoScalePolicy, question: Question) -> Outcome:
     flap_steps = max(1, question.flap_ms // load.step_ms)
-    limits = make_limits(policy)
-    return Replay(load, limits, overload=question.overload, flap_steps=flap_steps).run()
+    return Replay(load, policy, overload=question.overload, flap_steps=flap_steps).run()
 
 
 def replay_all(load: TopicLoad, question: Question) -> list[Outcome]:
     """All policies; those that cannot be told apart at this step are replayed once."""
-    known: dict[Limits, Outcome] = {}
+    known: dict[AutoScalePolicy, Outcome] = {}
     outcomes = []
     for policy in question.policies:
-        limits = round_times(make_limits(policy), load.step_ms)
-        if limits not in known:
-            known[limits] = replay(load, policy, question)
-        outcomes.append(known[limits])
+        seen = _count_in_steps(policy, load.step_ms)
+        if seen not in known:
+            known[seen] = replay(load, policy, question)
+        outcomes.append(known[seen])
     return outcomes
 
 
-def round_times(limits: Limits, step_ms: int) -> Limits:
-    """Times up to whole steps: whatever is compared with them is some number of steps."""
-
-    def up(span_ms: float) -> float:
-        return -(-span_ms // step_ms) * step_ms
-
-    return limits._replace(
-        split_cooldown_ms=up(limits.split_cooldown_ms),
-        merge_cooldown_ms=up(limits.merge_cooldown_ms),
-        merge_window_ms=up(limits.merge_window_ms),
+def _count_in_steps(policy: AutoScalePolicy, step_ms: int) -> AutoScalePolicy:
+    """Times as numbers of steps, only to compare policies: all that a time is compared with is."""
+    return structs.replace(
+        policy,
+        splitCooldownSeconds=count_steps(policy.splitCooldownSeconds, step_ms),
+        mergeCooldownSeconds=count_steps(policy.mergeCooldownSeconds, step_ms),
+        mergeWindowSeconds=count_steps(policy.mergeWindowSeconds, step_ms),
     )
 
 

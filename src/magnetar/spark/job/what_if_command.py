@@ -11,10 +11,9 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from magnetar.client.error import ConfigurationError
-from magnetar.model.autoscale import AutoScalePolicy
+from magnetar.model.autoscale import AutoScalePolicy, Rates
 from magnetar.spark.job.grid import DEFAULT_GRID, parse_grid, parse_policy, plan_policies
 from magnetar.spark.job.history import read_samples
-from magnetar.spark.job.load import Marks
 from magnetar.spark.job.session import Say, folder
 from magnetar.spark.job.what_if import (
     HOUR_MS,
@@ -23,7 +22,6 @@ from magnetar.spark.job.what_if import (
     Verdict,
     draw_timeline,
     find_telling_topic,
-    limits_of,
     recommend,
     what_if,
 )
@@ -44,7 +42,7 @@ def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) ->
     price = parse_price(options.get("price") or ())
     question = Question(
         tuple(policies),
-        parse_overload(options.get("overload") or (), limits_of(base)),
+        parse_overload(options.get("overload") or (), base.split_above),
         options.get("tick"),
         options.get("flap") or HOUR_MS,
     )
@@ -77,7 +75,7 @@ def format_summary(verdicts: list[Verdict], chosen: Verdict, price: Price) -> li
     return [*lines, f"differs in   {describe_difference(chosen.policy, base.policy)}"]
 
 
-def parse_overload(texts: Iterable[str], limits: Marks) -> Marks:
+def parse_overload(texts: Iterable[str], limits: Rates) -> Rates:
     """What a segment can carry, by the name of the rate."""
     found = dict(zip(_RATES, limits, strict=True)) | _parse_numbers(texts, _RATES)
     return found[_RATES[0]], found[_RATES[1]], found[_RATES[2]], found[_RATES[3]]
