@@ -240,7 +240,7 @@ def test_the_limit_counts_over_all_buckets_but_not_system_topics(
     async def body(admin: Admin) -> None:
         assert (await admin.post(f"{POLICIES}/maxTopicsPerNamespace", 5)).status == 204
         events = parse_topic(f"{FULL}/__change_events")
-        await admin.service.load_topic(events, create=True)
+        await admin.service.catalog.load_topic(events, create=True)
         for index in range(3):
             assert (await admin.put(f"{TOPICS}/t-{index}")).status == 204
         reply = await admin.put(f"{TOPICS}/p/partitions", 3)
@@ -317,10 +317,10 @@ def test_policies_that_lost_the_number_stop_the_topics_instead_of_hiding_them(pl
             assert reply.status == 500
             assert f"are kept in 3 buckets, but {path} tells of 1" in reply.reason
         with pytest.raises(BucketsDiffer):
-            await admin.service.load_topic(parse_topic(f"{FULL}/nptopic1"), create=True)
+            await admin.service.catalog.load_topic(parse_topic(f"{FULL}/nptopic1"), create=True)
         await store.put(path, b"{", expect=ANY_VERSION)
         with pytest.raises(RecordUnreadable):
-            await admin.service.load_topic(parse_topic(f"{FULL}/nptopic1"), create=True)
+            await admin.service.catalog.load_topic(parse_topic(f"{FULL}/nptopic1"), create=True)
         assert await tree(store, LOGS) == before
         kept = await store.get("/kept")
         assert kept is not None

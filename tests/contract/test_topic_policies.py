@@ -261,7 +261,7 @@ def test_policies_are_in_force_when_a_topic_is_loaded_and_change_while_it_is(in_
         await shop.set(messageTTLInSeconds=10)
         await shop.set(messageTTLInSeconds=20, maxConsumerPerTopic=2, is_global=True)
         await shop.restart()
-        topic = await shop.service.load_topic(TOPIC, create=True)
+        topic = await shop.service.catalog.load_topic(TOPIC, create=True)
         assert (topic.policy.message_ttl_s, topic.policy.max_consumers) == (10, 2)
         policies = shop.service.policies
         await policies.update(TOPIC, lambda each: replace(each, messageTTLInSeconds=None))

@@ -27,13 +27,13 @@ Act: TypeAlias = Callable[[World], Awaitable[None]]
 
 
 async def make(world: World) -> None:
-    topic = await world.service.load_topic(TOPIC, create=True)
+    topic = await world.service.catalog.load_topic(TOPIC, create=True)
     assert isinstance(topic, PersistentTopic)
     await topic.create_subscription("s", position=EARLIEST, properties={})
 
 
 async def delete(world: World) -> None:
-    await world.service.delete_topic(TOPIC, force=True)
+    await world.service.catalog.delete_topic(TOPIC, force=True)
 
 
 async def delete_namespace(world: World) -> None:
@@ -41,7 +41,7 @@ async def delete_namespace(world: World) -> None:
 
 
 async def furnish(world: World) -> None:
-    await world.service.load_topic(OTHER, create=True)
+    await world.service.catalog.load_topic(OTHER, create=True)
     await make(world)
     await world.service.scalable.create_topic(SCALABLE, segments=2)
 
@@ -52,8 +52,8 @@ async def check_places(world: World) -> None:
     for domain in (TopicDomain.PERSISTENT, TopicDomain.SEGMENT):
         parent = f"{LOGS}/{NAMESPACE}/{domain.value}"
         assert set(await store.children(parent)) <= {"$0", "$1", "$2"}
-    for full in await world.service.list_topics(NAMESPACE, TopicDomain.PERSISTENT):
-        assert await world.service.topic_exists(parse_topic(full))
+    for full in await world.service.catalog.list_topics(NAMESPACE, TopicDomain.PERSISTENT):
+        assert await world.service.catalog.topic_exists(parse_topic(full))
 
 
 def for_each_death(act: Act, verify: Act, *, furnished: bool, after: bool) -> int:
@@ -82,13 +82,13 @@ def for_each_death(act: Act, verify: Act, *, furnished: bool, after: bool) -> in
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_topic_half_made_is_made_whole_by_the_next_who_comes(after: bool) -> None:
     async def verify(world: World) -> None:
-        topic = await world.service.load_topic(TOPIC, create=True)
+        topic = await world.service.catalog.load_topic(TOPIC, create=True)
         assert isinstance(topic, PersistentTopic)
         if "s" not in topic.subscriptions:
             await topic.create_subscription("s", position=EARLIEST, properties={})
         assert await world.service.store.children(f"{LOGS}/{NAMESPACE}/persistent") == ("$2",)
         await delete(world)
-        assert not await world.service.topic_exists(TOPIC)
+        assert not await world.service.catalog.topic_exists(TOPIC)
 
     # The number of buckets, the topic's log and its cursor at the least.
     assert for_each_death(make, verify, furnished=False, after=after) >= 3
@@ -101,8 +101,8 @@ def test_a_topic_half_deleted_can_be_deleted(after: bool) -> None:
             await delete(world)
         except TopicNotFound:
             pass
-        assert not await world.service.topic_exists(TOPIC)
-        left = await world.service.list_topics(NAMESPACE, TopicDomain.PERSISTENT)
+        assert not await world.service.catalog.topic_exists(TOPIC)
+        left = await world.service.catalog.list_topics(NAMESPACE, TopicDomain.PERSISTENT)
         assert left == [OTHER.full]
 
     assert for_each_death(delete, verify, furnished=True, after=after) >= 2

@@ -27,6 +27,7 @@ from msgspec.structs import replace
 
 from magnetar.app.doctor import examine_directory
 from magnetar.broker.service import Service
+from magnetar.broker.sweep import NamedLedgers
 from magnetar.errors import BrokerError, MagnetarError, TopicNotFound
 from magnetar.ledger.backends.file import FilePolicy
 from magnetar.ledger.flight import PlainRun
@@ -81,7 +82,7 @@ async def append(log: Log, entries: Sequence[bytes]) -> Position:
 
 async def fill(service: Service, truth: Truth, topics: Iterable[str], *, runs: int) -> None:
     for name in topics:
-        topic: Any = await service.load_topic(parse_topic(name), create=True)
+        topic: Any = await service.catalog.load_topic(parse_topic(name), create=True)
         if name not in truth.entries:
             await topic.log.cursors.open("keeper", start=EARLIEST)
             await topic.log.cursors.open("mover", start=EARLIEST)
@@ -115,7 +116,7 @@ async def make_history(home: Path) -> Shelf:
         )
         await set_retention(service, truth, 20)
         for name in TOPICS[:2]:
-            await service.unload_topic(parse_topic(name))
+            await service.catalog.unload_topic(parse_topic(name))
         while len(list((data / "ledgers" / "sealed").glob("*.led"))) < 2:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.3)  # what one store knows of the other is written by then
@@ -124,7 +125,7 @@ async def make_history(home: Path) -> Shelf:
         service = server.service  # type: ignore[attr-defined]
         await fill(service, truth, TOPICS, runs=3)
         await set_retention(service, truth, 60)
-        await service.load_topic(parse_topic(TOPICS[1]))
+        await service.catalog.load_topic(parse_topic(TOPICS[1]))
         await asyncio.sleep(0.3)
         shutil.copytree(data, home / "crashed")
     shutil.copytree(data, home / "stopped")
@@ -214,7 +215,7 @@ async def read_entries(log: Log, known: Sequence[bytes]) -> tuple[list[bytes], i
 async def check_topic(service: Service, name: str, truth: Truth) -> None:
     known = truth.entries[name]
     try:
-        topic: Any = await service.load_topic(parse_topic(name))
+        topic: Any = await service.catalog.load_topic(parse_topic(name))
     except BrokerError as refusal:
         if isinstance(refusal, TopicNotFound):
             raise AssertionError(f"{name} is forgotten: {refusal.sentence}") from None
@@ -272,7 +273,8 @@ async def try_case(seed: int, shelf: Shelf) -> str | None:
                 service: Service = server.service  # type: ignore[attr-defined]
                 found = await service.ledgers.ledgers()
                 await check_service(service, shelf.truth)
-                await service.sweep_ledgers(found)
+                named = NamedLedgers(service.tree, service.schemas, service.ledgers)
+                await named.sweep(found, term=service.owner.term)
                 await check_service(service, shelf.truth)
         except MagnetarError as refusal:
             if not is_named(refusal.sentence, data, names):
@@ -414,7 +416,7 @@ def test_what_is_not_damaged_is_served_whole(shelf: Shelf) -> None:
             async with running_broker(data=data, files=FILES) as server:
                 service: Service = server.service  # type: ignore[attr-defined]
                 for name, known in shelf.truth.entries.items():
-                    topic: Any = await service.load_topic(parse_topic(name))
+                    topic: Any = await service.catalog.load_topic(parse_topic(name))
                     assert await read_entries(topic.log, known) == (known, 0)
 
     for source in (shelf.crashed, shelf.stopped):

@@ -54,7 +54,7 @@ async def furnish() -> tuple[World, Promise]:
 
 
 async def partition(world: World, index: int) -> PersistentTopic:
-    part = await world.service.load_topic(PARTS[index], create=True)
+    part = await world.service.catalog.load_topic(PARTS[index], create=True)
     assert isinstance(part, PersistentTopic)
     return part
 
@@ -101,7 +101,7 @@ async def check_regular(world: World) -> None:
         answer = await peer.produce(name.full, producer_id=index)
         assert answer.type == BaseCommand.PRODUCER_SUCCESS
         await peer.close_producer(index)
-    listed = await world.service.list_topics(NAMESPACE, TopicDomain.PERSISTENT)
+    listed = await world.service.catalog.list_topics(NAMESPACE, TopicDomain.PERSISTENT)
     assert listed == sorted(name.full for name in PARTS)
 
 

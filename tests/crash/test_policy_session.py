@@ -63,7 +63,7 @@ def test_no_policy_that_was_confirmed_is_lost_with_a_session(backend: str, tmp_p
                 while (await ask("POST", f"{PATH}/maxProducers", 100))[0] != 204:
                     await asyncio.sleep(0.05)
             assert await ask("GET", f"{PATH}/maxProducers?applied=true") == (200, 100)
-            topic = broker.service.topics.get("persistent://public/default/orders")
+            topic = broker.service.catalog.topics.get("persistent://public/default/orders")
             if topic is not None:
                 assert topic.policy.max_producers == 100
 

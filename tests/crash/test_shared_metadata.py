@@ -154,7 +154,7 @@ def test_an_expired_session_is_taken_up_again_under_a_higher_term_and_nothing_is
             await asyncio.to_thread(publisher.close)
             numbers = await asyncio.to_thread(read_all, broker.service.service_url)
             assert numbers == publisher.acknowledged
-            topic = broker.service.topics[TOPIC]
+            topic = broker.service.catalog.topics[TOPIC]
             ledger = topic.log.sequence.last_position.ledger_id
             assert (await broker.service.ledgers.describe(ledger)).term == lease["term"]
 
@@ -335,7 +335,7 @@ def test_a_home_is_written_once(tmp_path: Path) -> None:
         async with running(tmp_path / "data", url) as broker:
             with pytest.raises(pulsar.PulsarException):
                 await asyncio.to_thread(_produce_once, broker.service.service_url)
-            assert TOPIC not in broker.service.topics
+            assert TOPIC not in broker.service.catalog.topics
         await store.close()
 
     asyncio.run(body())

@@ -246,7 +246,7 @@ class World:
     # What is in the segments
 
     async def segment(self, topic: TopicName, segment: Segment) -> PersistentTopic:
-        live = await self.service.load_topic(segment.name_in(topic))
+        live = await self.service.catalog.load_topic(segment.name_in(topic))
         assert isinstance(live, PersistentTopic)
         return live
 

@@ -243,7 +243,7 @@ def test_what_a_watcher_of_topics_does_not_read_is_merged() -> None:
         waiting = client.wire.unread_bytes
         names = [f"t{number}" for number in range(30)]
         await make_topics(admin, *names)
-        await admin.service.delete_topic(parse_topic(BASE + "t7"))
+        await admin.service.catalog.delete_topic(parse_topic(BASE + "t7"))
         await until(lambda: not admin.service.topic_lists._is_telling)
         assert client.wire.unread_bytes == waiting, "nothing is queued for it"
         client.wire._unread.clear()

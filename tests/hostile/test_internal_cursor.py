@@ -43,7 +43,7 @@ def run(body: Callable[[Admin], Awaitable[None]]) -> None:
 
 
 async def live(admin: Admin) -> PersistentTopic:
-    topic = await admin.service.load_topic(parse_topic(TOPIC))
+    topic = await admin.service.catalog.load_topic(parse_topic(TOPIC))
     assert isinstance(topic, PersistentTopic)
     return topic
 

@@ -65,13 +65,13 @@ def test_one_connection_too_many_is_told_so_and_closed(key: str) -> None:
 
 def test_addresses_are_counted_apart() -> None:
     async def body(admin: Admin) -> None:
-        ceiling = admin.service.ceiling
-        ceiling.enter("10.0.0.1")
-        ceiling.enter("10.0.0.2")
+        limit = admin.service.connection_limit
+        limit.enter("10.0.0.1")
+        limit.enter("10.0.0.2")
         with pytest.raises(NotAllowed, match=r"from 10\.0\.0\.1: 1"):
-            ceiling.enter("10.0.0.1")
-        ceiling.leave("10.0.0.1")
-        ceiling.enter("10.0.0.1")
+            limit.enter("10.0.0.1")
+        limit.leave("10.0.0.1")
+        limit.enter("10.0.0.1")
 
     run(body, brokerMaxConnectionsPerIp="1")
 
@@ -98,13 +98,13 @@ def test_lookups_and_loads_beyond_the_limit_are_told_to_come_back() -> None:
             wire.CommandLookupTopic(topic=TOPIC, request_id=1),
             wire.CommandPartitionedTopicMetadata(topic=TOPIC, request_id=1),
         )
-        with admin.service.ceiling.looking_up():
+        with admin.service.lookup_limit.counted():
             for request in asked:
                 assert code_of((await peer.ask(request))[0]) == "TooManyRequests"
         for request in asked:
             assert code_of((await peer.ask(request))[0]) is None
         producer = wire.CommandProducer(topic=TOPIC, producer_id=1, request_id=1)
-        with admin.service.ceiling.loading():
+        with admin.service.catalog.loading.counted():
             assert code_of((await peer.ask(producer))[0]) == "ServiceNotReady"
         assert code_of((await peer.ask(producer))[0]) is None
 

@@ -115,7 +115,7 @@ def test_long_names_and_metadata_of_clients_are_refused(extra: Any, key: str) ->
             [reply] = (await peer.ask(request))[-1:]
             assert reply.error.request_id == 5
             assert key in reply.error.message and len(reply.error.message) < 500
-            assert not peer.wire.closed and not admin.service.topics
+            assert not peer.wire.closed and not admin.service.catalog.topics
             metrics = (await admin.get("/metrics")).body
             assert len(metrics) < 100_000
 

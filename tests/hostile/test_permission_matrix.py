@@ -384,7 +384,7 @@ class Office:
 
 async def state_of(admin: Admin) -> object:
     """What a command could have changed."""
-    topic = await admin.service.load_topic(parse_topic(TOPIC))
+    topic = await admin.service.catalog.load_topic(parse_topic(TOPIC))
     assert isinstance(topic, PersistentTopic)
     marks = {name: each.cursor.mark_delete for name, each in topic.subscriptions.items()}
     return topic.log.sequence.total_entries, marks, len(topic.producers)
@@ -489,7 +489,7 @@ def test_what_is_still_being_attached_is_refused_when_the_grant_goes(name: str, 
     async def body() -> None:
         store = SlowStore()
         async with secure_broker(metadata=store) as admin:
-            await admin.service.unload_topic(parse_topic(TOPIC))
+            await admin.service.catalog.unload_topic(parse_topic(TOPIC))
             peer = Peer(admin, TOKENS[who])
             await asyncio.sleep(0)
             store.gate.clear()

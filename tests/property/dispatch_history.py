@@ -185,7 +185,7 @@ class History:
                 if member is not None:
                     await self._seek(member, b)
             case "reload":
-                await self._place.service.unload_topic((await self.topic()).name)
+                await self._place.service.catalog.unload_topic((await self.topic()).name)
                 self._all_left()
                 await self.client.produce(TOPIC)
             case "skip":

@@ -105,7 +105,7 @@ async def serving(
             home=home,
             make_owner=lambda term: _make_owner(settings, host, doors, term),
         )
-        service.ceiling.fit(_descriptor_limit())
+        service.connection_limit.fit(_descriptor_limit())
         stack.enter_context(service.watchdog.running())
         service.tasks.start(_watch_disk(reserve, ledgers), name="watch the disk")
         api = Administration(service)
@@ -121,7 +121,7 @@ async def serving(
                     serving_http(application, web, limit=api.web, tls=web_tls)
                 )
         yield Server(_port_of(doors.plain) or 0, _port_of(doors.web) or 0, service)
-        service.closing = True
+        service.catalog.closing = True
 
 
 @dataclass(frozen=True, slots=True)

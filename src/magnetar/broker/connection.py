@@ -126,9 +126,9 @@ class Connection(asyncio.Protocol):
             return
         if not self._is_counted:
             try:
-                self.service.ceiling.enter(self.host)
+                self.service.connection_limit.enter(self.host)
             except NotAllowed as refusal:
-                self.service.ceiling.on_refused(self.address, refusal)
+                self.service.connection_limit.on_refused(self.address, refusal)
                 self.refuse(NO_REQUEST, refusal)
                 self.close()
                 return
@@ -228,7 +228,7 @@ class Connection(asyncio.Protocol):
         self.service.connections.discard(self)
         if self._is_counted:
             self._is_counted = False
-            self.service.ceiling.leave(self.host)
+            self.service.connection_limit.leave(self.host)
         self._liveness.close()
         self.handshake.close()
         for watcher in self.watchers.values():

@@ -24,13 +24,13 @@ class BinaryDoor:
         """A TLS handshake counts as a connection from the beginning; there are no words yet to
         refuse it with. Others are refused by the protocol.
         """
-        ceiling, is_counted = self._service.ceiling, self._tls is not None
+        limit, is_counted = self._service.connection_limit, self._tls is not None
         if is_counted:
             try:
-                ceiling.enter(host)
+                limit.enter(host)
             except NotAllowed as refusal:
                 accepted.close()
-                ceiling.on_refused(host, refusal)
+                limit.on_refused(host, refusal)
                 return
         connection = Connection(self._service, self._handlers, is_counted=is_counted)
         try:
@@ -42,4 +42,4 @@ class BinaryDoor:
             )
         finally:
             if is_counted and not connection.is_made:
-                ceiling.leave(host)
+                limit.leave(host)

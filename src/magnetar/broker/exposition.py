@@ -102,7 +102,7 @@ async def render_metrics(service: Service) -> str:
     text = MetricText(MEANINGS)
     by_topic = service.config.exposeTopicLevelMetricsInPrometheus
     sums: dict[str, dict[str, float]] = {}
-    for number, topic in enumerate(list(service.topics.values())):
+    for number, topic in enumerate(list(service.catalog.topics.values())):
         if number % _TOPICS_A_TURN == 0:
             await yield_to_loop()
         stats = topic.stats()
@@ -211,7 +211,7 @@ def _write_broker(
     for name in _BROKER_GAUGES:
         total = sum(each.get(name, 0) for each in sums.values())
         text.add(name.replace("pulsar_", "pulsar_broker_"), labels, total)
-    logs = (topic.log for topic in service.topics.values() if topic.log is not None)
+    logs = (topic.log for topic in service.catalog.topics.values() if topic.log is not None)
     queued = service.ledgers.queued_bytes + sum(log.flights.waiting_bytes for log in logs)
     text.add("magnetar_ledger_queued_bytes", labels, queued)
     for name, count in service.ledgers.counters().items():

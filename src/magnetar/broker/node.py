@@ -13,6 +13,7 @@ from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.seed import seed_cluster
 from magnetar.broker.service import Service
+from magnetar.broker.sweep import NamedLedgers
 from magnetar.broker.upkeep import Upkeep
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.store import LedgerStore
@@ -105,7 +106,8 @@ def _make_cache(settings: Configuration) -> EntryCache:
 async def _sweep_later(service: Service, found: Sequence[LedgerId]) -> None:
     """When those who waited for the broker have been served."""
     await service.clock.sleep(_SWEEP_DELAY_S)
-    await service.sweep_ledgers(found)
+    named = NamedLedgers(service.tree, service.schemas, service.ledgers)
+    await named.sweep(found, term=service.owner.term)
 
 
 async def _highest_term(ledgers: LedgerStore, found: Sequence[LedgerId]) -> int:

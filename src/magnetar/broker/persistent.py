@@ -15,7 +15,7 @@ from magnetar.broker.dispatch.backlog import Source
 from magnetar.broker.entry import delay_ms, metadata_or_none, published_ms
 from magnetar.broker.limiter import RateLimiter
 from magnetar.broker.producer import Producer
-from magnetar.broker.scalable.guard import check_readable, check_writable, find_successor
+from magnetar.broker.scalable.guard import check_readable, check_writable
 from magnetar.broker.start import find_start
 from magnetar.broker.stats import persistent_internal_stats, persistent_stats
 from magnetar.broker.subscription import Subscription
@@ -97,7 +97,6 @@ class PersistentTopic(Topic):
         await topic.compactor.open()
         log.appended.append(topic._on_appended)
         log.record.fenced.append(topic._on_fenced)
-        topic.successor = await find_successor(service, name)
         return topic
 
     # ------------------------------------------------------------------ producers
@@ -114,8 +113,6 @@ class PersistentTopic(Topic):
         return await super().add_producer(producer)
 
     def on_producer_idle(self, producer: Producer) -> None:
-        if self.service.idle_waiters:
-            super().on_producer_idle(producer)
         if self.termination.is_under_way:
             self.termination.on_quiet()
 
@@ -451,7 +448,7 @@ class PersistentTopic(Topic):
     def _on_fenced(self) -> None:
         """Another owner has the log: the clients must look for it."""
         if not self.closed:
-            self.service.tasks.start(self.service.unload_topic(self.name), name="unload")
+            self.service.tasks.start(self.service.catalog.unload_topic(self.name), name="unload")
 
     def tick(self, now: float) -> None:
         for rate in (self.rate_in, self.chunks_in, self.removed_rate_out):

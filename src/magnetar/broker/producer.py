@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -78,6 +79,8 @@ class Producer:
     receipts: ReceiptWriter = field(init=False)
     _pending: int = 0
     """Answers that stand in the queue of the log."""
+    _answered: asyncio.Future[None] | None = None
+    """Done when there are none, for the caller that waits for it."""
 
     def __post_init__(self) -> None:
         self.receipts = ReceiptWriter(self.id)
@@ -86,6 +89,11 @@ class Producer:
     def is_idle(self) -> bool:
         """Whether everything it sent is answered."""
         return not self._pending
+
+    async def wait_idle(self) -> None:
+        if self._pending:
+            self._answered = asyncio.get_running_loop().create_future()
+            await self._answered
 
     # One receipt per SEND, in the order of the SENDs: a client closes the connection on any other
     # order. The log answers in order, so an answer that is known at once goes through its queue.
@@ -138,6 +146,8 @@ class Producer:
         self.connection.send(reply)
         self._pending -= 1
         if not self._pending:
+            if self._answered is not None and not self._answered.done():
+                self._answered.set_result(None)
             self.topic.on_producer_idle(self)
 
     def fail(self) -> None:

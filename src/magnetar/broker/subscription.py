@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from magnetar.broker.abandoned import read_abandoned
+from magnetar.broker.abandoned_chunk import read_abandoned
 from magnetar.broker.acknowledgement import apply_ack
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.consumer_group import ConsumerGroup

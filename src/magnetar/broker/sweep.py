@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from magnetar.broker.compaction import LEDGER_PROPERTY
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.topic_tree import TopicTree
 from magnetar.errors import InvalidName
 from magnetar.ledger.cursor_log import read_cursor
-from magnetar.ledger.orphan import load_references
+from magnetar.ledger.orphan import load_references, remove_orphans
 from magnetar.ledger.store import LedgerInfo, LedgerStore
 from magnetar.model.name import TopicDomain, TopicName, decode_local, parse_topic
+from magnetar.model.position import LedgerId, Term
 from magnetar.model.subscription import COMPACTION_CURSOR
+from magnetar.runtime.log import Log
+
+_log = Log(__name__)
 
 
 class NamedLedgers:
@@ -21,6 +27,12 @@ class NamedLedgers:
         self._schemas = schemas
         self._ledgers = ledgers
         self._known: dict[tuple[str, str], frozenset[int]] = {}
+
+    async def sweep(self, suspects: Sequence[LedgerId], *, term: Term) -> None:
+        """Delete what a crash left of ledgers that were there before this broker served."""
+        found = await remove_orphans(self._ledgers, suspects, self.has, term=term)
+        if found.removed:
+            _log.info("removed ledgers that nothing names", count=len(found.removed))
 
     async def has(self, info: LedgerInfo) -> bool | None:
         """None when the ledger does not say who made it."""

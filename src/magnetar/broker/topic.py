@@ -118,10 +118,8 @@ class Topic(ABC):
             )
 
     def on_producer_idle(self, producer: Producer) -> None:
-        """Everything the producer sent is answered: whoever waits for that may go on."""
-        waiter = self.service.idle_waiters.pop(producer, None)
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        """Called when everything the producer sent is answered."""
+        return
 
     def remove_producer(self, producer: Producer) -> None:
         self.producers.remove(producer)

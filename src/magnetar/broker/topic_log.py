@@ -3,37 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from magnetar.broker.default import plan_log
 from magnetar.broker.entry import count_safely
 from magnetar.broker.ownership import Owner
+from magnetar.broker.topic_tree import TopicTree
+from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.log import Log
+from magnetar.ledger.pace import CursorPace
+from magnetar.ledger.store import LedgerStore
 from magnetar.model.name import TopicName
 from magnetar.rules.policy import EffectivePolicy
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
+from magnetar.runtime.clock import Clock
 
 
-async def open_log(
-    service: Service,
-    name: TopicName,
-    policy: EffectivePolicy,
-    owner: Owner,
-    *,
-    birth: Collection[str] | None,
-) -> Log:
-    """`birth` says that there is no such topic yet, and which cursors it is made with."""
-    log = Log(
-        name.full,
-        service.ledgers,
-        await service.tree.records(name),
-        plan_log(policy),
-        clock=service.clock,
-        term=owner.term,
-        count_messages=count_safely,
-        cache=service.cache,
-        pace=service.pace,
-    )
-    return await log.open(birth=birth)
+@dataclass(frozen=True, slots=True)
+class TopicLogs:
+    """What the logs of topics share."""
+
+    clock: Clock
+    ledgers: LedgerStore
+    tree: TopicTree
+    cache: EntryCache
+    pace: CursorPace
+
+    async def open(
+        self,
+        name: TopicName,
+        policy: EffectivePolicy,
+        owner: Owner,
+        *,
+        birth: Collection[str] | None,
+    ) -> Log:
+        """`birth` says that there is no such topic yet, and which cursors it is made with."""
+        log = Log(
+            name.full,
+            self.ledgers,
+            await self.tree.records(name),
+            plan_log(policy),
+            clock=self.clock,
+            term=owner.term,
+            count_messages=count_safely,
+            cache=self.cache,
+            pace=self.pace,
+        )
+        return await log.open(birth=birth)

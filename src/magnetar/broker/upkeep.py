@@ -30,7 +30,8 @@ from magnetar.runtime.task import yield_to_loop
 from magnetar.wire.entry import publish_time_of
 
 if TYPE_CHECKING:
-    from magnetar.broker.service import AnyTopic, Service
+    from magnetar.broker.catalog import AnyTopic
+    from magnetar.broker.service import Service
 
 _log = Log(__name__)
 
@@ -73,7 +74,7 @@ class Upkeep:
 
     async def _visit(self, body: Callable[[AnyTopic], Awaitable[None]], work: str) -> None:
         """Do something to every topic. One that fails is logged; the loop gets its turns."""
-        for count, topic in enumerate(list(self._service.topics.values()), start=1):
+        for count, topic in enumerate(list(self._service.catalog.topics.values()), start=1):
             if not topic.closed:
                 try:
                     await body(topic)
@@ -264,7 +265,8 @@ class Upkeep:
 
     async def _delete_topic(self, topic: AnyTopic) -> None:
         try:
-            await self._service.delete_topic(topic.name)  # with the subscriptions, all caught up
+            # With the subscriptions, all caught up.
+            await self._service.catalog.delete_topic(topic.name)
         except ResourceBusy:
             return  # somebody came in the last moment
         _log.info("inactive topic deleted", topic=topic.name.full)
@@ -280,7 +282,7 @@ class Upkeep:
         if partitioned is None:
             return
         for index in range(partitioned.partitions):
-            if await self._service.topic_exists(name.partition(index)):
+            if await self._service.catalog.topic_exists(name.partition(index)):
                 return
         await self._service.resources.partitioned.delete(name)
         await self._service.policies.delete(name)

@@ -116,7 +116,7 @@ class Admin:
 
     async def publish(self, topic: str, payload: bytes, **metadata: Any) -> Position:
         """Append one entry, as a producer's message."""
-        live = await self.service.load_topic(parse_topic(topic))
+        live = await self.service.catalog.load_topic(parse_topic(topic))
         assert isinstance(live, PersistentTopic)
         told = {"producer_name": "p", "sequence_id": 0, "publish_time": 1_700_000_000_000}
         entry = encode_entry(MessageMetadata(**{**told, **metadata}), payload)

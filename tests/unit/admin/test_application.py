@@ -126,7 +126,7 @@ def test_it_is_served_over_http_until_the_block_ends() -> None:
             assert (status, json.loads(told)) == (404, {"reason": "Tenant does not exist"})
         with pytest.raises(urllib.error.URLError):
             await asyncio.to_thread(fetch, f"{url}/admin/v2/clusters")
-        assert "persistent://public/default/a+b" in admin.service.topics
+        assert "persistent://public/default/a+b" in admin.service.catalog.topics
 
     run(body)
 

@@ -33,7 +33,7 @@ def test_a_broker_tells_who_and_how_it_is() -> None:
 def test_a_closing_broker_is_not_healthy() -> None:
     async def body(admin: Admin) -> None:
         assert (await admin.get("/status.html")).body == b"OK"
-        admin.service.closing = True
+        admin.service.catalog.closing = True
         assert (await admin.get(f"{BROKERS}/health")).status == 503
         assert (await admin.get("/status.html")).status == 503
 

@@ -203,9 +203,9 @@ def test_a_bundle_is_split_unloaded_and_named_exactly() -> None:
     async def body(admin: Admin) -> None:
         base = f"{NAMESPACES}/public/default"
         await admin.put(f"{V2}/persistent/public/default/a")
-        assert "persistent://public/default/a" in admin.service.topics
+        assert "persistent://public/default/a" in admin.service.catalog.topics
         assert (await admin.put(f"{base}/unload")).status == 204
-        assert not admin.service.topics
+        assert not admin.service.catalog.topics
         wrong = await admin.put(f"{base}/0x00000000_0x30000000/unload")
         assert wrong.status == 412 and wrong.reason.endswith("0x00000000_0x40000000")
         assert (await admin.put(f"{base}/bogus/unload")).status == 412
@@ -232,7 +232,7 @@ def test_backlogs_are_cleared_and_subscriptions_removed_in_a_whole_namespace() -
             await admin.publish(f"persistent://public/default/{name}", b"x")
 
         def backlog(name: str) -> int:
-            topic = admin.service.topics[parse_topic(name).full]
+            topic = admin.service.catalog.topics[parse_topic(name).full]
             return int(topic.stats()["subscriptions"]["s"]["msgBacklog"])
 
         assert (backlog("a"), backlog("b")) == (1, 1)

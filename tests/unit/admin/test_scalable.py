@@ -180,7 +180,7 @@ def test_a_topic_in_use_is_deleted_by_force_only_and_is_gone_at_once() -> None:
         gone = await admin.delete(f"{ROOT}/a?force=true")
         sentence = f"Scalable topic not found: {FULL}/a"
         assert (gone.status, gone.reason) == (404, sentence)
-        assert not [name for name in admin.service.topics if name.startswith("segment://")]
+        assert not [name for name in admin.service.catalog.topics if name.startswith("segment://")]
         assert (await admin.put(f"{ROOT}/a")).status == 204
         assert (await admin.get(f"{ROOT}/a")).json["epoch"] == 0
         assert (await admin.delete(f"{ROOT}/a")).status == 204

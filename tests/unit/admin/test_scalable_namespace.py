@@ -70,7 +70,7 @@ def test_what_is_done_to_a_namespace_reaches_its_scalable_topics() -> None:
         assert (await admin.post(f"{NAMESPACE}/unsubscribe/s")).status == 204
         assert list((await admin.get(f"{ROOT}/a/subscriptions")).json) == ["t"]
         assert (await admin.put(f"{NAMESPACE}/unload")).status == 204
-        assert f"{SEGMENT}/a/0000-ffff-0" not in admin.service.topics
+        assert f"{SEGMENT}/a/0000-ffff-0" not in admin.service.catalog.topics
 
     run(body)
 
@@ -83,7 +83,7 @@ def test_policies_of_a_scalable_topic_hold_for_its_segments_also_for_new_ones() 
         assert (await admin.get(f"{policies}/maxProducers")).json == 3
         await admin.post(f"{ROOT}/a/split/0")
         for descriptor in ("0000-ffff-0", "0000-7fff-1", "8000-ffff-2"):
-            live = await admin.service.load_topic(parse_topic(f"{SEGMENT}/a/{descriptor}"))
+            live = await admin.service.catalog.load_topic(parse_topic(f"{SEGMENT}/a/{descriptor}"))
             assert isinstance(live, PersistentTopic)
             assert live.policy.max_producers == 3
         assert (await admin.delete(f"{policies}/maxProducers")).status == 204

@@ -119,7 +119,7 @@ def test_a_deleted_subscription_leaves_no_cursor_behind() -> None:
         assert (await admin.delete(f"{ROOT}/a/subscriptions/s")).status == 204
         assert (await admin.get(f"{ROOT}/a/subscriptions")).json == {}
         for descriptor in ("0000-ffff-0", "0000-7fff-1", "8000-ffff-2"):
-            live = await admin.service.load_topic(parse_topic(f"{SEGMENT}/a/{descriptor}"))
+            live = await admin.service.catalog.load_topic(parse_topic(f"{SEGMENT}/a/{descriptor}"))
             assert not live.subscriptions
 
     run(body)

@@ -116,7 +116,7 @@ def test_new_partitions_have_the_subscriptions_of_the_first() -> None:
 def test_a_stray_partition_stops_growth_unless_forced() -> None:
     async def body(admin: Admin) -> None:
         await admin.put(f"{TOPICS}/p/partitions", 1)
-        await admin.service.load_topic(parse_topic(f"{FULL}/p-partition-1"), create=True)
+        await admin.service.catalog.load_topic(parse_topic(f"{FULL}/p-partition-1"), create=True)
         assert (await admin.post(f"{TOPICS}/p/partitions", 2)).status == 409
         assert (await admin.post(f"{TOPICS}/p/partitions?force=true", 2)).status == 204
 

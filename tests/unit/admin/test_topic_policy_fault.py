@@ -57,7 +57,7 @@ def test_a_corrupt_record_concerns_its_topic_only() -> None:
         for name in ("t", "u"):
             await admin.put(f"{TOPICS}/{name}")
             await admin.post(f"{TOPICS}/{name}/maxProducers", 3)
-        await admin.service.unload_topic(parse_topic("persistent://public/default/t"))
+        await admin.service.catalog.unload_topic(parse_topic("persistent://public/default/t"))
         store = admin.service.store
         for broken in (b"{ not json", b'{"maxProducerPerTopic": "many"}', b"\xff\xfe", b""):
             await store.put(LOCAL, broken, expect=ANY_VERSION)
@@ -73,7 +73,7 @@ def test_a_corrupt_record_concerns_its_topic_only() -> None:
             assert (await admin.get(f"{TOPICS}/t/maxProducers?isGlobal=true")).status == 204
             assert (await admin.get(f"{TOPICS}/u/maxProducers")).json == 3
             assert (await admin.get(f"{TOPICS}/t/stats")).status == 200
-            await admin.service.unload_topic(parse_topic("persistent://public/default/t"))
+            await admin.service.catalog.unload_topic(parse_topic("persistent://public/default/t"))
         assert (await admin.delete(f"{TOPICS}/t/policies")).status == 204
         assert (await admin.post(f"{TOPICS}/t/maxProducers", 5)).status == 204
         assert (await admin.get(f"{TOPICS}/t/maxProducers")).json == 5

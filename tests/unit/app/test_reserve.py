@@ -70,7 +70,7 @@ def test_a_broker_starts_on_a_full_disk_serves_reads_and_lets_topics_be_deleted(
 ) -> None:
     async def fill() -> None:
         async with serving(data=tmp_path / "data", port=0, web_port=0) as server:
-            topic: Any = await server.service.load_topic(TOPIC, create=True)
+            topic: Any = await server.service.catalog.load_topic(TOPIC, create=True)
             await topic.log.cursors.open("keeper", start=EARLIEST)
             await append(topic.log, b"kept")
             assert await asyncio.to_thread(ask_ready, server.web_port) == (200, b"ok")
@@ -83,15 +83,15 @@ def test_a_broker_starts_on_a_full_disk_serves_reads_and_lets_topics_be_deleted(
             status, text = await asyncio.to_thread(ask_ready, server.web_port)
             assert status == 503
             assert "the disk of" in json.loads(text)["reason"]
-            topic: Any = await server.service.load_topic(TOPIC)
+            topic: Any = await server.service.catalog.load_topic(TOPIC)
             run = await topic.log.reader.read(EARLIEST, 9, 999)
             assert run is not None
             assert run.data == [b"kept"]
             with pytest.raises(StorageFull, match="is full"):
                 await append(topic.log, b"refused")
-            await server.service.delete_topic(TOPIC, force=True)
+            await server.service.catalog.delete_topic(TOPIC, force=True)
             with pytest.raises(TopicNotFound):
-                await server.service.load_topic(TOPIC)
+                await server.service.catalog.load_topic(TOPIC)
 
     asyncio.run(fill())
     asyncio.run(body())

@@ -13,12 +13,12 @@ def test_the_entry_cache_follows_its_key_at_run_time(tmp_path: Path) -> None:
         overrides = ["managedLedgerCacheSizeMB=3"]
         async with serving(data=tmp_path, port=0, web_port=0, overrides=overrides) as server:
             service = server.service
-            sizes = [service.cache.bytes_max]
+            sizes = [service.catalog.logs.cache.bytes_max]
             for text in ("5", "0"):
                 service.config.update_dynamic("managedLedgerCacheSizeMB", text)
-                sizes.append(service.cache.bytes_max)
+                sizes.append(service.catalog.logs.cache.bytes_max)
             service.config.reset_dynamic("managedLedgerCacheSizeMB")
-            return [*sizes, service.cache.bytes_max]
+            return [*sizes, service.catalog.logs.cache.bytes_max]
 
     assert asyncio.run(run()) == [size << 20 for size in (3, 5, 256, 3)]
 

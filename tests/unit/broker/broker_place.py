@@ -10,7 +10,7 @@ from typing import Any
 
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler import HANDLERS
-from magnetar.broker.ownership import Owner, SoleOwnership
+from magnetar.broker.ownership import Owner, Ownership, SoleOwnership
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
@@ -244,7 +244,7 @@ class Place:
         return Peer(self.service)
 
     async def topic(self, full: str) -> PersistentTopic:
-        topic = await self.service.load_topic(parse_topic(full), create=True)
+        topic = await self.service.catalog.load_topic(parse_topic(full), create=True)
         assert isinstance(topic, PersistentTopic)
         return topic
 
@@ -257,8 +257,9 @@ def assemble(
     *,
     term: int = 1,
     cache_bytes: int = 1 << 24,
+    ownership: Ownership | None = None,
 ) -> Service:
-    """A broker that owns everything; its parts can outlive it."""
+    """A broker that owns everything, unless told otherwise; its parts can outlive it."""
     owner = Owner(
         "localhost:8080", "pulsar://localhost:6650", "http://localhost:8080", Term(term), True
     )
@@ -270,7 +271,7 @@ def assemble(
         resources=resources,
         policies=PolicyService(resources, config, clock=clock),
         schemas=SchemaRegistry(resources.local, ledgers, clock),
-        ownership=SoleOwnership(owner),
+        ownership=ownership or SoleOwnership(owner),
         owner=owner,
         cache=EntryCache(cache_bytes),
     )

@@ -129,7 +129,7 @@ def test_the_epoch_of_a_topic_survives_a_reload() -> None:
         first = await attach(client, MODE.Exclusive)
         assert first.producer_success.topic_epoch == 0
         topic = await place.topic(TOPIC)
-        await place.service.unload_topic(topic.name)
+        await place.service.catalog.unload_topic(topic.name)
         kept = await attach(client, MODE.Exclusive, producer_id=2, topic_epoch=0)
         assert kept.producer_success.topic_epoch == 0
         await client.close_producer(2)
@@ -235,9 +235,9 @@ def test_those_that_wait_hear_of_the_end_of_the_topic() -> None:
             await wait_in_line(two)
             topic = await place.topic(TOPIC)
             if end == "delete_topic":
-                await place.service.delete_topic(topic.name, force=True)
+                await place.service.catalog.delete_topic(topic.name, force=True)
             else:
-                await place.service.unload_topic(topic.name)
+                await place.service.catalog.unload_topic(topic.name)
             await until(lambda two=two: two.count(BaseCommand.ERROR) == 1)  # type: ignore[misc]
             (refusal,) = two.received(BaseCommand.ERROR)
             assert refusal.error.error == ServerError.ServiceNotReady
@@ -282,7 +282,7 @@ def test_a_topic_that_closes_while_a_producer_comes_in_does_not_keep_it() -> Non
         two.say(CommandProducer(topic=TOPIC, producer_id=1, request_id=1, producer_name="p"))
         await until(lambda: one.count(BaseCommand.PING) == 1)
         topic = await place.topic(TOPIC)
-        await place.service.unload_topic(topic.name)
+        await place.service.catalog.unload_topic(topic.name)
         await until(lambda: two.count(BaseCommand.ERROR) == 1)
         assert len(topic.producers) == 0
         await two.produce(TOPIC, producer_name="p")

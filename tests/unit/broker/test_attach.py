@@ -91,9 +91,9 @@ def test_a_topic_that_goes_while_a_consumer_comes_in_does_not_keep_it(end: str) 
         topic = await place.topic(TOPIC)
         subscription = topic.subscriptions["s"]
         if end == "unload":
-            await place.service.unload_topic(topic.name)
+            await place.service.catalog.unload_topic(topic.name)
         elif end == "delete":
-            await place.service.delete_topic(topic.name, force=True)
+            await place.service.catalog.delete_topic(topic.name, force=True)
         else:
             client.leave()
             await until(lambda: holder.is_cut_off)

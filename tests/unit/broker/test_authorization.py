@@ -245,6 +245,6 @@ def test_a_topic_may_be_granted_before_it_exists_where_that_is_allowed() -> None
         granted = await boss.post(f"{V2}/persistent/t/n/later/permissions/r", ["produce"])
         assert granted.status == 204
         assert await produce(peer_of(boss, "r"), "persistent://t/n/later") is None
-        assert boss.service.topics[parse_topic("persistent://t/n/later").full]
+        assert boss.service.catalog.topics[parse_topic("persistent://t/n/later").full]
 
     run(body, allowAclChangesOnNonExistentTopics="true")

@@ -182,7 +182,7 @@ def test_the_view_and_the_last_message_survive_a_reload() -> None:
         topic = await place.topic(TOPIC)
         second = topic.log.sequence.last_position
         await trim_all(place)
-        await place.service.unload_topic(topic.name)
+        await place.service.catalog.unload_topic(topic.name)
         await read_compacted(client, 1)
         await client.get(1, 2)
         request = CommandGetLastMessageId(consumer_id=1)
@@ -245,7 +245,7 @@ def test_closing_a_topic_ends_its_compaction() -> None:
         topic = await place.topic(TOPIC)
         await topic.start_compaction()
         await settle()
-        await place.service.unload_topic(topic.name)
+        await place.service.catalog.unload_topic(topic.name)
         assert topic.compaction_status()["status"] != "RUNNING"
         await compact(place)
 
@@ -257,7 +257,7 @@ def test_deleting_a_topic_deletes_its_compacted_ledger() -> None:
         await fill(place, "a=1", "a=2")
         await compact(place)
         topic = await place.topic(TOPIC)
-        await place.service.delete_topic(topic.name, force=True)
+        await place.service.catalog.delete_topic(topic.name, force=True)
         assert await place.ledgers.ledgers() == ()
 
     run(body)

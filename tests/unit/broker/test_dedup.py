@@ -231,7 +231,7 @@ def test_what_was_accepted_is_known_after_a_reload() -> None:
         for sequence in range(5):
             await client.publish("x", sequence=sequence)
         topic = await place.topic(TOPIC)
-        await place.service.unload_topic(topic.name)
+        await place.service.catalog.unload_topic(topic.name)
         assert await last_sequence(place) == 4
         assert await last_sequence(place, "unknown") == -1
 

@@ -77,7 +77,7 @@ def test_an_acknowledgement_survives_a_reload_of_the_topic() -> None:
         got = await client.get(1, 10)
         client.ack_through(1, got[4].position)
         topic = await place.topic(TOPIC)
-        await place.service.unload_topic(topic.name)
+        await place.service.catalog.unload_topic(topic.name)
         await until(lambda: client.count(BaseCommand.CLOSE_CONSUMER) == 1)
         await client.subscribe(TOPIC, "s", EXCLUSIVE, consumer_id=1)
         await until(lambda: len(client.texts(1)) == 15)

@@ -38,7 +38,7 @@ async def attach(place: Place) -> Client:
 
 
 def topic_of(place: Place) -> NonPersistentTopic:
-    topic = place.service.topics[TOPIC]
+    topic = place.service.catalog.topics[TOPIC]
     assert isinstance(topic, NonPersistentTopic)
     return topic
 
@@ -238,9 +238,9 @@ def test_a_topic_that_closes_sends_everybody_away() -> None:
         client = await attach(place)
         await join(client, SHARED, 1)
         topic = topic_of(place)
-        await place.service.delete_topic(topic.name, force=True)
+        await place.service.catalog.delete_topic(topic.name, force=True)
         await until(lambda: client.count(BaseCommand.CLOSE_CONSUMER) == 1)
         assert client.count(BaseCommand.CLOSE_PRODUCER) == 1
-        assert TOPIC not in place.service.topics
+        assert TOPIC not in place.service.catalog.topics
 
     run(body)

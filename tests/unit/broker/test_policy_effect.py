@@ -180,6 +180,6 @@ def test_a_topic_that_goes_because_nobody_uses_it_takes_its_policies_along() -> 
         for each in (parse_topic(TOPIC), name):
             assert await service.policies.get(each) is None
         events = parse_topic("persistent://shop/eu/__change_events")
-        assert await service.topic_exists(events)
+        assert await service.catalog.topic_exists(events)
 
     run_place(body, brokerDeleteInactivePartitionedTopicMetadataEnabled=True)

@@ -326,11 +326,11 @@ def test_topics_close_under_their_subscribers_and_take_them_back() -> None:
             await client.subscribe(TOPIC, f"s{kind}", kind, consumer_id=consumer_id)
         await client.subscribe(TOPIC, "reader", EXCLUSIVE, consumer_id=9, durable=False)
         name = (await place.topic(TOPIC)).name
-        await place.service.unload_topic(name)
+        await place.service.catalog.unload_topic(name)
         await until(lambda: client.count(BaseCommand.CLOSE_CONSUMER) == 5)
         topic = await place.topic(TOPIC)
         assert sorted(topic.subscriptions) == ["s0", "s1", "s2", "s3"]
-        await place.service.delete_topic(name, force=True)
+        await place.service.catalog.delete_topic(name, force=True)
         await client.subscribe(TOPIC, "s0", EXCLUSIVE, consumer_id=0)
         await settle()
         assert (await place.topic(TOPIC)).subscriptions["s0"].backlog == 0

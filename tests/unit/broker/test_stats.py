@@ -391,7 +391,7 @@ def test_a_transient_topic_tells_every_field_in_its_kind() -> None:
         await peer.produce(TRANSIENT)
         await peer.subscribe(TRANSIENT, "ex", EXCLUSIVE, consumer_id=1, permits=3)
         await peer.send(5)
-        topic = await place.service.load_topic(parse_topic(TRANSIENT))
+        topic = await place.service.catalog.load_topic(parse_topic(TRANSIENT))
         assert isinstance(topic, NonPersistentTopic)
         place.clock.pass_s(1)
         topic.tick(place.clock.monotonic())

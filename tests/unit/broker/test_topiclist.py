@@ -40,7 +40,7 @@ async def watch(
 
 
 async def delete(place: Place, name: str) -> None:
-    await place.service.delete_topic(parse_topic(BASE + name), force=True)
+    await place.service.catalog.delete_topic(parse_topic(BASE + name), force=True)
 
 
 def updates(client: Client) -> list[tuple[list[str], list[str]]]:
@@ -215,15 +215,15 @@ def test_clients_see_the_same_names_in_a_namespace_with_buckets() -> None:
         await place.service.resources.namespaces.create(namespace, policies)
         names = [f"persistent://{namespace}/{name}" for name in ("a", "b", "c-partition-0", "d é")]
         for name in names[:3]:
-            await place.service.load_topic(parse_topic(name), create=True)
+            await place.service.catalog.load_topic(parse_topic(name), create=True)
         client = Client(place.service)
         request = CommandWatchTopicList(
             watcher_id=1, namespace=str(namespace), topics_pattern=f"{namespace}/.*"
         )
         started = await client.ask(request, BaseCommand.WATCH_TOPIC_LIST_SUCCESS)
         assert list(started.watchTopicListSuccess.topic) == names[:3]
-        await place.service.load_topic(parse_topic(names[3]), create=True)
-        await place.service.delete_topic(parse_topic(names[0]), force=True)
+        await place.service.catalog.load_topic(parse_topic(names[3]), create=True)
+        await place.service.catalog.delete_topic(parse_topic(names[0]), force=True)
         await until(lambda: [names[0]] in [gone for _, gone in updates(client)])
         assert [name for come, _ in updates(client) for name in come] == [names[3]]
         listing = CommandGetTopicsOfNamespace(

@@ -278,16 +278,16 @@ def test_a_topic_nobody_uses_is_deleted_after_its_time() -> None:
         upkeep = Upkeep(place.service)
         place.clock.pass_s(59)
         await upkeep.delete_inactive_topics()
-        assert await place.service.topic_exists(parse_topic(TOPIC))
+        assert await place.service.catalog.topic_exists(parse_topic(TOPIC))
         place.clock.pass_s(1)
         await upkeep.delete_inactive_topics()
-        assert not await place.service.topic_exists(parse_topic(TOPIC))
-        assert await place.service.topic_exists(parse_topic(OTHER))
+        assert not await place.service.catalog.topic_exists(parse_topic(TOPIC))
+        assert await place.service.catalog.topic_exists(parse_topic(OTHER))
 
         peer.leave()
         place.clock.pass_s(60)
         await upkeep.delete_inactive_topics()
-        assert place.service.topics == {}
+        assert place.service.catalog.topics == {}
 
     run(body)
 
@@ -324,7 +324,7 @@ def test_a_topic_whose_subscriptions_are_caught_up_can_go_with_them() -> None:
         assert not topic.closed, "it is idle only since it was seen to be"
         place.clock.pass_s(10)
         await upkeep.delete_inactive_topics()
-        assert not await place.service.topic_exists(topic.name)
+        assert not await place.service.catalog.topic_exists(topic.name)
 
     run(body)
 
@@ -393,8 +393,8 @@ def test_one_topic_that_fails_does_not_stop_the_round(failure: Exception) -> Non
         sound = await place.topic(OTHER)
         topic, _ = await fill(place)
         broken = Broken(place.service, sound.name, sound.policy, sound.log)
-        place.service.topics[OTHER] = broken
-        assert next(iter(place.service.topics.values())) is broken
+        place.service.catalog.topics[OTHER] = broken
+        assert next(iter(place.service.catalog.topics.values())) is broken
         place.clock.pass_s(5)
         await Upkeep(place.service).tick()
         assert topic.stats()["msgRateIn"] == 2.0

@@ -9,9 +9,10 @@ import msgspec
 
 from magnetar.broker.administration.bundle import boundaries_of
 from magnetar.broker.administration.registry import Document, Note, carries_out
+from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.exposition import topic_samples
 from magnetar.broker.heartbeat import check_health
-from magnetar.broker.service import AnyTopic, Service
+from magnetar.broker.service import Service
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import NotFound, PreconditionFailed, RecordUnreadable, ServiceNotReady
 from magnetar.model.document import decode_json
@@ -83,7 +84,7 @@ async def check_broker(service: Service, broker_id: str | None) -> str:
         raise NotFound(f"There is no broker {broker_id}")
     if service.closing:
         raise ServiceNotReady("The broker is closing")
-    await check_health(service)
+    await check_health(service.catalog, service.broker_id, service.clock)
     return "ok"
 
 
@@ -166,7 +167,7 @@ async def get_topic_stats(service: Service) -> Document:
 async def _loaded(service: Service) -> Sequence[tuple[AnyTopic, str]]:
     """The loaded topics of namespaces that exist, each with its bundle."""
     found = []
-    for topic in list(service.topics.values()):
+    for topic in list(service.catalog.topics.values()):
         namespace = topic.name.namespace
         if await service.resources.namespaces.get(namespace) is not None:
             boundaries = await boundaries_of(service, namespace)
@@ -177,7 +178,7 @@ async def _loaded(service: Service) -> Sequence[tuple[AnyTopic, str]]:
 @carries_out("brokers.metrics")
 async def get_metrics(service: Service) -> Sequence[Document]:
     sums: dict[str, dict[str, float]] = {}
-    for topic in list(service.topics.values()):
+    for topic in list(service.catalog.topics.values()):
         samples = dict(topic_samples(topic.stats()))
         total = sums.setdefault(str(topic.name.namespace), dict.fromkeys(_SUMMED, 0.0))
         for name, sample in _SUMMED.items():
@@ -206,7 +207,7 @@ async def get_load_report(service: Service) -> Document:
         "nonPersistentTopicsEnabled": service.config.enableNonPersistentTopics,
         "protocols": {},
         "bundles": sorted(await get_owned(service, service.cluster, service.broker_id)),
-        "numTopics": len(service.topics),
+        "numTopics": len(service.catalog.topics),
         "numProducers": int(total("brk_no_of_producers")),
         "numConsumers": int(total("brk_no_of_consumers")),
         "msgRateIn": total("brk_in_rate"),

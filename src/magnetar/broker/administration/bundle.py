@@ -53,7 +53,7 @@ async def boundaries_of(service: Service, namespace: NamespaceName) -> tuple[str
 
 
 async def regular_topics(service: Service, namespace: NamespaceName) -> Sequence[TopicName]:
-    found = [await service.list_topics(namespace, domain) for domain in DOMAINS]
+    found = [await service.catalog.list_topics(namespace, domain) for domain in DOMAINS]
     return [parse_stored_topic(full) for names in found for full in names]
 
 
@@ -95,10 +95,11 @@ async def unload_topics(
     if destination not in (None, service.broker_id):
         raise PreconditionFailed(f"There is no broker {destination} to move the bundle to")
     is_wanted = await filter_bundle(service, namespace, bundle)
-    loaded = [topic.name for topic in service.topics.values() if topic.name.namespace == namespace]
+    topics = service.catalog.topics.values()
+    loaded = [topic.name for topic in topics if topic.name.namespace == namespace]
     for name in filter(is_wanted, loaded):
         with suppress(TopicNotFound):
-            await service.unload_topic(name)
+            await service.catalog.unload_topic(name)
 
 
 @carries_out("namespaces.split_bundle")
@@ -131,7 +132,7 @@ async def delete_bundle(service: Service, topics: Regular, force: bool) -> None:
         raise Conflict("Cannot delete non empty bundle")
     for name in topics:
         with suppress(TopicNotFound):
-            await service.delete_topic(name, force=True)
+            await service.catalog.delete_topic(name, force=True)
 
 
 @carries_out("namespaces.clear_backlog")
@@ -139,7 +140,7 @@ async def clear_backlog(
     service: Service, subscription: str | None, topics: Regular, controllers: Controllers
 ) -> None:
     for name in topics:
-        topic = await service.load_topic(name) if name.is_persistent else None
+        topic = await service.catalog.load_topic(name) if name.is_persistent else None
         if isinstance(topic, PersistentTopic):
             for each in list(topic.subscriptions.values()):
                 if subscription in (None, each.name):
@@ -156,7 +157,7 @@ async def unsubscribe(
 ) -> None:
     await check_tenant(service, namespace.tenant)
     for name in await find_regular(service, namespace, bundle):
-        topic = await service.load_topic(name)
+        topic = await service.catalog.load_topic(name)
         if subscription in topic.subscriptions:
             with suppress(SubscriptionNotFound):
                 await topic.delete_subscription(subscription)

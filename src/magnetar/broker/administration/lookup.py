@@ -42,7 +42,7 @@ async def _may_serve(service: Service, topic: TopicName) -> bool:
     """Whether it exists in any form, or would come to be by attaching."""
     if await service.resources.partitioned.get(topic.base) is not None:
         return True
-    return await service.topic_exists(topic) or await service.may_create(topic)
+    return await service.catalog.topic_exists(topic) or await service.catalog.may_create(topic)
 
 
 @carries_out("topics.bundle_range")

@@ -22,7 +22,6 @@ from magnetar.broker.administration.topic import (
     partitions_of,
 )
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.room import check_room
 from magnetar.broker.scalable.guard import check_regular, check_regular_name
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import Service
@@ -78,7 +77,7 @@ async def create_partitioned(
     count = asked.partitions
     check_partitions(count, partitions_max=_limit(service))
     await check_new(service, topic)
-    await _check_room(service, topic, count)
+    await _check_limit(service, topic, count)
     await service.resources.partitioned.create(topic, count, asked.properties)
     await _create_missing(service, [topic.partition(index) for index in range(count)])
 
@@ -91,15 +90,15 @@ def _limit(service: Service) -> int:
     return service.config.maxNumPartitionsPerPartitionedTopic or PARTITIONS_MAX
 
 
-async def _check_room(service: Service, topic: TopicName, count: int) -> None:
+async def _check_limit(service: Service, topic: TopicName, count: int) -> None:
     policies = await load_policies(service, topic.namespace)
-    await check_room(service, topic.namespace, policies, more=count)
+    await service.catalog.limit.check(topic.namespace, policies, more=count)
 
 
 async def _create_missing(service: Service, partitions: Sequence[TopicName]) -> None:
     """Persistent ones exist from the start; the others come to be with their clients."""
     persistent = [name for name in partitions if name.is_persistent]
-    await together(service.load_topic(name, create=True) for name in persistent)
+    await together(service.catalog.load_topic(name, create=True) for name in persistent)
 
 
 @carries_out("topics.create_missed_partitions")
@@ -132,7 +131,7 @@ async def update_partitioned(
         raise Unprocessable(f"Desired partitions {count} can't be above {_limit(service)}.")
     if count == metadata.partitions:
         return
-    await _check_room(service, topic, count - metadata.partitions)
+    await _check_limit(service, topic, count - metadata.partitions)
     new = [topic.partition(index) for index in range(metadata.partitions, count)]
     if topic.is_persistent:
         await _make_new(service, topic, new, force=force)
@@ -144,10 +143,10 @@ async def update_partitioned(
 async def _make_new(
     service: Service, topic: TopicName, new: Sequence[TopicName], *, force: bool
 ) -> None:
-    stray = [name.full for name in new if await service.topic_exists(name)]
+    stray = [name.full for name in new if await service.catalog.topic_exists(name)]
     if stray and not force:
         raise Conflict(f"Already have non partition topic {stray[0]} which contains partition")
-    first = await service.load_topic(topic.partition(0), create=True)
+    first = await service.catalog.load_topic(topic.partition(0), create=True)
     assert isinstance(first, PersistentTopic)
     copied = {
         name: dict(subscription.properties)
@@ -156,7 +155,7 @@ async def _make_new(
     }
 
     async def make(name: TopicName) -> None:
-        partition = await service.load_topic(name, create=True)
+        partition = await service.catalog.load_topic(name, create=True)
         assert isinstance(partition, PersistentTopic)
         for subscription, properties in copied.items():
             if subscription not in partition.subscriptions:
@@ -175,7 +174,7 @@ async def get_partitioned_metadata(
     metadata = await service.resources.partitioned.get(topic)
     if metadata is not None:
         return metadata
-    count = await service.partitions_of(topic, may_create=may_create)
+    count = await service.catalog.partitions_of(topic, may_create=may_create)
     return PartitionedTopicMetadata(partitions=count)
 
 
@@ -184,7 +183,7 @@ async def delete_partitioned(service: Service, topic: TopicName, force: bool = F
     _check_base(topic)
     await check_regular(service, topic)
     if await service.resources.partitioned.get(topic) is None:
-        if await service.topic_exists(topic):
+        if await service.catalog.topic_exists(topic):
             raise Conflict(
                 f"{topic} is a non-partitioned topic. Instead of calling"
                 " delete-partitioned-topic please call delete."
@@ -193,11 +192,11 @@ async def delete_partitioned(service: Service, topic: TopicName, force: bool = F
     names = await existing_parts(service, topic)
     if not force:
         for name in names:
-            (await service.load_topic(name)).check_unused()
+            (await service.catalog.load_topic(name)).check_unused()
 
     async def delete_one(name: TopicName) -> None:
         with suppress(TopicNotFound):
-            await service.delete_topic(name, force=force)
+            await service.catalog.delete_topic(name, force=force)
 
     await together(map(delete_one, names))
     await service.resources.partitioned.delete(topic)
@@ -241,7 +240,7 @@ async def terminate_partitioned(service: Service, topic: TopicName) -> Document:
     names = await existing_parts(service, topic)
 
     async def terminate_one(name: TopicName) -> Document:
-        return describe_position(await (await service.load_topic(name)).terminate())
+        return describe_position(await (await service.catalog.load_topic(name)).terminate())
 
     last = await together(map(terminate_one, names))
     return {str(name.partition_index): each for name, each in zip(names, last, strict=True)}

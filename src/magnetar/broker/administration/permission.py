@@ -142,6 +142,6 @@ async def _names_of(service: Service, topic: TopicName) -> Sequence[str]:
         return [topic.full, *(each.full for each in partitions)]
     if service.config.allowAclChangesOnNonExistentTopics:
         return [topic.full]
-    if topic.domain is TopicDomain.TOPIC or not await service.topic_exists(topic):
+    if topic.domain is TopicDomain.TOPIC or not await service.catalog.topic_exists(topic):
         raise TopicNotFound(f"Topic {topic} not found")
     return [topic.full]

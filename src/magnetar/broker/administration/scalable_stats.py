@@ -169,7 +169,7 @@ async def _describe_segment(service: Service, topic: TopicName, segment: Segment
         "childIds": list(segment.children),
         **format_load(_measure(live)),
         "isLoaded": live is not None,
-        "isMissing": not await service.topic_exists(name),
+        "isMissing": not await service.catalog.topic_exists(name),
     }
     if live is not None:
         described |= {
@@ -197,7 +197,7 @@ async def _reported(service: Service, topic: TopicName, segment: Segment) -> Doc
 
 
 def _live(service: Service, name: TopicName) -> PersistentTopic | None:
-    live = service.topics.get(name.full)
+    live = service.catalog.topics.get(name.full)
     return live if isinstance(live, PersistentTopic) and not live.closed else None
 
 

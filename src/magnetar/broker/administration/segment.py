@@ -38,7 +38,7 @@ _log = Log(__name__)
 @finds(SegmentTopic)
 async def find_segment(service: Service, segment: SegmentName) -> SegmentTopic:
     try:
-        live = await service.load_topic(segment.name)
+        live = await service.catalog.load_topic(segment.name)
     except TopicNotFound:
         raise SegmentNotFound(f"Segment not found: {segment}") from None
     assert isinstance(live, PersistentTopic)
@@ -77,11 +77,11 @@ async def create_segment(
     known = record.layout.by_id.get(segment.id)
     if known is not None and known.is_active:
         await (await service.scalable.controller(segment.topic)).heal(segment.id)
-    elif known is not None and not await service.topic_exists(segment.name):
+    elif known is not None and not await service.catalog.topic_exists(segment.name):
         raise PreconditionFailed(
             f"Segment {segment.id} is sealed and its data was deleted: it is not made again"
         )
-    live = await service.load_topic(segment.name, create=True)
+    live = await service.catalog.load_topic(segment.name, create=True)
     assert isinstance(live, PersistentTopic)
     for name in subscriptions or ():
         await _subscribe(live, name)
@@ -111,7 +111,7 @@ async def delete_segment(
         await _wipe(service, segment, force=force, caller=caller)
         return
     with suppress(TopicNotFound):
-        await service.delete_topic(segment.name, force=force)
+        await service.catalog.delete_topic(segment.name, force=force)
 
 
 async def _wipe(service: Service, segment: SegmentName, *, force: bool, caller: Caller) -> None:

@@ -17,10 +17,11 @@ from magnetar.broker.administration.topic import (
     parts_of,
     read_nth,
 )
+from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.guard import check_regular
 from magnetar.broker.scalable.segment import together
-from magnetar.broker.service import AnyTopic, Service
+from magnetar.broker.service import Service
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import (
     BadRequest,
@@ -110,7 +111,7 @@ async def create_subscription(
     await check_regular(service, topic)
 
     async def create_one(each: TopicName) -> bool:
-        live = await service.load_topic(each, create=each.is_partition)
+        live = await service.catalog.load_topic(each, create=each.is_partition)
         assert isinstance(live, PersistentTopic)
         if subscription in live.subscriptions:
             return False
@@ -138,13 +139,13 @@ async def _create_on(
 
 async def _names_to_subscribe(service: Service, topic: TopicName) -> Sequence[TopicName]:
     parts = await parts_of(service, topic)
-    if parts != [topic] or await service.topic_exists(topic):
+    if parts != [topic] or await service.catalog.topic_exists(topic):
         return parts
     await check_namespace(service, topic.namespace)
-    if topic.is_partition or not await service.may_create(topic):
+    if topic.is_partition or not await service.catalog.may_create(topic):
         raise PreconditionFailed(f"Topic {topic} does not exist and may not be created")
-    if await service.partitions_of(topic, may_create=True) == 0:
-        await service.load_topic(topic, create=True)
+    if await service.catalog.partitions_of(topic, may_create=True) == 0:
+        await service.catalog.load_topic(topic, create=True)
     return await parts_of(service, topic)
 
 

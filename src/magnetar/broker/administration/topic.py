@@ -11,15 +11,15 @@ from magnetar.broker.administration.log_info import describe_log
 from magnetar.broker.administration.permission import forget_permissions
 from magnetar.broker.administration.record import without
 from magnetar.broker.administration.registry import Document, carries_out, finds
+from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.guard import (
     check_regular,
     check_regular_name,
-    find_successor,
     was_regular,
 )
 from magnetar.broker.scalable.segment import together
-from magnetar.broker.service import AnyTopic, Service
+from magnetar.broker.service import Service
 from magnetar.errors import (
     Conflict,
     EntryNotFound,
@@ -49,9 +49,9 @@ NOT_PARTITIONED: Final = "{what} on a partitioned topic is not allowed"
 async def find_topic(service: Service, topic: TopicName) -> AnyTopic:
     """The live topic; a partitioned topic's own name is not one."""
     try:
-        return await service.load_topic(topic)
+        return await service.catalog.load_topic(topic)
     except TopicNotFound as missing:
-        successor = await find_successor(service, topic)
+        successor = await service.catalog.find_successor(topic)
         if successor is None:
             raise
         if was_regular(await service.scalable.metadata(successor)):
@@ -101,7 +101,7 @@ async def find_parts(service: Service, topic: TopicName, what: str) -> Parts:
 async def existing_parts(service: Service, topic: TopicName) -> Sequence[TopicName]:
     """The topic, or those of its partitions that exist."""
     parts = await parts_of(service, topic)
-    return [each for each in parts if each is topic or await service.topic_exists(each)]
+    return [each for each in parts if each is topic or await service.catalog.topic_exists(each)]
 
 
 async def check_namespace(service: Service, namespace: NamespaceName) -> None:
@@ -117,7 +117,7 @@ async def check_new(service: Service, topic: TopicName) -> None:
         raise Conflict(f"This topic already exists as a scalable topic: {scalable_name(topic)}")
     await check_regular(service, topic)
     is_partitioned = await service.resources.partitioned.get(topic) is not None
-    if is_partitioned or await service.topic_exists(topic):
+    if is_partitioned or await service.catalog.topic_exists(topic):
         raise Conflict("This topic already exists")
 
 
@@ -127,7 +127,7 @@ async def check_exists(service: Service, topic: TopicName) -> None:
         return
     if await service.resources.partitioned.get(topic) is not None:
         return
-    if not await service.topic_exists(topic):
+    if not await service.catalog.topic_exists(topic):
         raise TopicNotFound(f"Topic {topic} not found")
 
 
@@ -147,7 +147,7 @@ async def create_topic(
     if topic.is_partition:
         await _check_partition(service, topic)
     await check_new(service, topic)
-    await service.load_topic(topic, create=True, properties=_present(properties))
+    await service.catalog.load_topic(topic, create=True, properties=_present(properties))
 
 
 async def _check_partition(service: Service, topic: TopicName) -> None:
@@ -172,7 +172,7 @@ async def delete_topic(service: Service, topic: TopicName, force: bool = False) 
             f"{topic} is a partitioned topic, instead of calling delete topic, please call"
             " delete-partitioned-topic."
         )
-    await service.delete_topic(topic, force=force)
+    await service.catalog.delete_topic(topic, force=force)
     if not topic.is_partition:
         await forget_topic(service, topic)
 
@@ -214,7 +214,7 @@ async def get_internal_info(service: Service, topic: TopicName) -> Document:
 # Acting
 @carries_out("topics.unload")
 async def unload_topic(service: Service, topic: TopicName) -> None:
-    await together(map(service.unload_topic, await parts_of(service, topic)))
+    await together(map(service.catalog.unload_topic, await parts_of(service, topic)))
 
 
 @carries_out("topics.terminate")

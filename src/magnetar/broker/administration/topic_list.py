@@ -130,7 +130,7 @@ async def _scan(
     if domain is TopicDomain.TOPIC:
         found = [name.full for name in await service.scalable.list(namespace)]
     else:
-        found = await service.list_topics(namespace, domain)
+        found = await service.catalog.list_topics(namespace, domain)
     yield found if after is None else [name for name in found if name > after.full]
 
 
@@ -157,7 +157,7 @@ async def _keep(service: Service, selection: _Selection, domain: TopicDomain) ->
 @carries_out("topics.count")
 async def count_topics(service: Service, namespace: NamespaceName) -> Mapping[str, int]:
     await load_policies(service, namespace)
-    loaded = await service.list_topics(namespace, TopicDomain.NON_PERSISTENT)
+    loaded = await service.catalog.list_topics(namespace, TopicDomain.NON_PERSISTENT)
     scalable = await service.store.count_children(namespace_path(namespace))
     persistent = await service.tree.count(namespace, TopicDomain.PERSISTENT)
     return {

@@ -44,7 +44,7 @@ def make_web_limit(service: Service) -> WebLimit:
         header_bytes_max=config.httpMaxRequestHeaderSize,
         body_bytes_max=body_max if body_max > 0 else _BODY_BYTES_MAX,
         requests_max=config.maxConcurrentHttpRequests or None,
-        connections_max=service.ceiling.http_connections_max,
+        connections_max=service.connection_limit.http_connections_max,
         handshake_s_max=service.limits.handshake_s,
         idle_s_max=config.httpServerIdleTimeout / 1000,
         limits=service.limits,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from datetime import UTC, datetime
 
+from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.connection import Connection
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.handler.permission import authorize
@@ -12,7 +13,6 @@ from magnetar.broker.handler.schema import check_consumer_schema
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.guard import check_consumer
 from magnetar.broker.scalable.reader import attach_reader, on_reader_closed
-from magnetar.broker.service import AnyTopic
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import (
     BadRequest,

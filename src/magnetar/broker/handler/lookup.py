@@ -28,7 +28,7 @@ async def _lookup(connection: Connection, request: CommandLookupTopic) -> None:
     response = CommandLookupTopicResponse(request_id=request.request_id)
     try:
         name = parse_topic(request.topic)
-        with connection.service.ceiling.looking_up():
+        with connection.service.lookup_limit.counted():
             await authorize(connection, BaseCommand.LOOKUP, topic=name)
             owner = await connection.service.ownership.owner_of(name)
             if owner.is_self:  # the owner knows which clients a migration sent away
@@ -62,10 +62,10 @@ async def _partitioned_metadata(
     response = CommandPartitionedTopicMetadataResponse(request_id=request.request_id)
     try:
         name = parse_topic(request.topic)
-        with connection.service.ceiling.looking_up():
+        with connection.service.lookup_limit.counted():
             await authorize(connection, BaseCommand.PARTITIONED_METADATA, topic=name)
             await check_partitions(connection, name)
-            response.partitions = await connection.service.partitions_of(
+            response.partitions = await connection.service.catalog.partitions_of(
                 name, may_create=request.metadata_auto_creation_enabled
             )
         response.response = CommandPartitionedTopicMetadataResponse.Success

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
+from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler.permission import authorize
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.producer import AccessMode, Producer
 from magnetar.broker.scalable.guard import check_producer
-from magnetar.broker.service import AnyTopic
 from magnetar.errors import IncompatibleSchema, NotAllowed, ServiceNotReady
 from magnetar.model.name import TopicDomain, TopicName, parse_topic
 from magnetar.model.position import EARLIEST
@@ -182,9 +182,6 @@ async def _close(
 ) -> None:
     """Everything the producer sent is answered before the goodbye."""
     if producer is not None:
-        if not producer.is_idle:
-            idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            connection.service.idle_waiters[producer] = idle
-            await idle
+        await producer.wait_idle()
         producer.detach()
     connection.send_command(success(request.request_id))

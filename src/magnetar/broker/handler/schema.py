@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler.permission import authorize
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.schema import schema_id
-from magnetar.broker.service import AnyTopic
 from magnetar.errors import (
     BrokerError,
     IncompatibleSchema,
@@ -89,7 +89,7 @@ async def _get_or_create_schema(connection: Connection, request: CommandGetOrCre
     try:
         name = parse_topic(request.topic)
         await authorize(connection, BaseCommand.GET_OR_CREATE_SCHEMA, topic=name)
-        topic = connection.service.topics.get(name.full)
+        topic = connection.service.catalog.topics.get(name.full)
         if topic is None:
             raise TopicNotFound(f"Topic {request.topic} not found")
         schema = decode_schema(request.schema)

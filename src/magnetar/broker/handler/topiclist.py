@@ -36,7 +36,7 @@ async def _list(
     """What has become scalable is not listed: who asks cannot use it."""
     service, names = connection.service, list[str]()
     for domain in domains:
-        names += await service.list_topics(namespace, domain)
+        names += await service.catalog.list_topics(namespace, domain)
     scalable = frozenset(await service.store.children(namespace_path(namespace)))
     if scalable:
         names = [

@@ -33,14 +33,6 @@ if TYPE_CHECKING:
     from magnetar.broker.service import Service
 
 
-async def find_successor(service: Service, name: TopicName) -> TopicName | None:
-    """The scalable topic to which the name of a regular one, or of a partition, belongs."""
-    if name.domain is not TopicDomain.PERSISTENT:
-        return None
-    record = await service.scalable.records.get(name.base)
-    return None if record is None else scalable_name(name.base)
-
-
 def is_classic_producer(producer: Producer) -> bool:
     """Whether it cannot follow a topic that becomes scalable."""
     return producer.metadata.get(MANAGED) != "true"

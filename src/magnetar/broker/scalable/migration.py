@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.classic import classic_consumers
-from magnetar.broker.scalable.guard import find_successor
 from magnetar.broker.scalable.key_hash import KEY_HASH_PROPERTIES
 from magnetar.broker.scalable.migration_plan import MigrationPlanner, changed_meanwhile
 from magnetar.broker.scalable.record import ScalableRecords
@@ -182,7 +181,7 @@ class Migrations:
             done.set_result(None)
             for each in legacy_names(name, survey.partitions):
                 # Whoever looks for topics by a pattern had better forget these.
-                self._service.tell_watchers(each, exists=False)
+                self._service.topic_lists.on_change(each, exists=False)
             self._service.scalable.wake(topic)
             await self._forget(topic)
 
@@ -288,7 +287,7 @@ class Migrations:
         """
         try:
             if hold.successor is None:
-                hold.successor = await find_successor(self._service, name)
+                hold.successor = await self._service.catalog.find_successor(name)
         except BrokerError:
             for topic in hold.topics:
                 self._service.tasks.start(self._service.unload_topic(topic.name), name="unload")

@@ -20,8 +20,8 @@ from magnetar.model.subscription import SubscriptionType
 from magnetar.wire.command import CommandSubscribe
 
 if TYPE_CHECKING:
+    from magnetar.broker.catalog import AnyTopic
     from magnetar.broker.scalable.coordinator import Coordinator
-    from magnetar.broker.service import AnyTopic
 
 _HAND_OVER_S: Final = 10.0
 """How long a new reader waits for the old one to leave."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from magnetar.broker.room import check_room
 from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.scalable.deletion import Deletions
 from magnetar.broker.scalable.key_hash import find_key_hash, is_mixed
@@ -55,7 +54,8 @@ from magnetar.runtime.log import Log
 from magnetar.wire.command import CommandSubscribe, signed64
 
 if TYPE_CHECKING:
-    from magnetar.broker.service import AnyTopic, Service
+    from magnetar.broker.catalog import AnyTopic
+    from magnetar.broker.service import Service
     from magnetar.broker.subscription import Subscription
 
 _ROUND_S: Final = 60
@@ -67,14 +67,14 @@ _log = Log(__name__)
 class ScalableService:
     """There is a controller for a topic while anybody uses it or anything is to be done in it."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, records: ScalableRecords) -> None:
         self._service = service
         self._controllers: dict[TopicName, Controller] = {}
         self.recalls = 0
         """Sealed segments that were taken from a consumer and handed out anew."""
         self._idle: dict[TopicName, tuple[int, ScaleTally]] = {}
         """Active segments and counts of topics that were controlled here and are not in use."""
-        self.records = ScalableRecords(service.store, clock=service.clock)
+        self.records = records
         self.reporter = LoadReporter(service, self.records)
         self.regular = RegularTopics(service)
         self.migrations = Migrations(service, self.records)
@@ -137,7 +137,7 @@ class ScalableService:
         regular = TopicName(TopicDomain.PERSISTENT, name.namespace, name.local)
         if "/" not in name.local and await self.regular.exists(regular):
             raise Conflict(f"A regular topic of this name exists: {regular}; migrate it instead")
-        await check_room(self._service, name.namespace, policies)
+        await self._service.catalog.limit.check(name.namespace, policies)
 
     async def delete_topic(self, topic: TopicName, *, force: bool = False) -> None:
         name = scalable_name(topic)

@@ -141,7 +141,7 @@ class Scenario:
             elif plan.parts:
                 await create_partitioned(service, plan.topic, plan.parts)
             else:
-                await service.load_topic(plan.topic, create=True)
+                await service.catalog.load_topic(plan.topic, create=True)
 
         await broker.call(make)
 

@@ -90,6 +90,6 @@ async def settle(service: Service, topic: TopicName) -> None:
 
 
 async def live(place: Place, full: str) -> PersistentTopic:
-    topic = await place.service.load_topic(parse_topic(full))
+    topic = await place.service.catalog.load_topic(parse_topic(full))
     assert isinstance(topic, PersistentTopic)
     return topic

@@ -462,7 +462,7 @@ def test_a_sealed_segment_stays_until_every_durable_subscription_has_drained_it(
         assert controller.kept == {0: "not drained by unregistered"}
         await parent.subscriptions["unregistered"].skip_all()
         assert await controller.prune() == ids(0)
-        assert not await place.service.topic_exists(parent.name)
+        assert not await place.service.catalog.topic_exists(parent.name)
         assert await place.service.scalable.records.get_load(TOPIC, SegmentId(0)) is None
         assert [each.id for each in controller.layout.segments] == [1, 2]
         assert await controller.prune() == ()
@@ -477,11 +477,11 @@ def test_what_is_retained_for_ever_is_never_pruned_nor_even_looked_at() -> None:
             place, "topic", RetentionPolicies(retentionTimeInMinutes=-1, retentionSizeInMB=-1)
         )
         await controller.split(SegmentId(0))
-        await place.service.unload_topic(parse_topic(name_of(controller, 0)))
+        await place.service.catalog.unload_topic(parse_topic(name_of(controller, 0)))
         place.clock.pass_s(86_400)
         assert await controller.prune() == ()
         assert controller.kept == {0: "retained for ever"}
-        assert name_of(controller, 0) not in place.service.topics
+        assert name_of(controller, 0) not in place.service.catalog.topics
 
     run(body)
 

@@ -229,7 +229,7 @@ def test_a_sealed_segment_whose_data_is_gone_withholds_nothing() -> None:
     async def body(place: Place) -> None:
         controller = await make_topic(place)
         await controller.split(SegmentId(0))
-        await place.service.delete_topic(parse_topic(segment("0000-ffff-0")), force=True)
+        await place.service.catalog.delete_topic(parse_topic(segment("0000-ffff-0")), force=True)
         response = await Client(place).register("a", consumer_id=1)
         assert segments_of(response.assignment) == [1, 2]
 

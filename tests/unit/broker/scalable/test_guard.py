@@ -373,7 +373,7 @@ def test_another_topic_of_a_similar_name_is_not_touched() -> None:
         other = f"{REGULAR}-2"
         answer = await place.connect().produce(other)
         assert answer.type == BaseCommand.PRODUCER_SUCCESS
-        assert await place.service.topic_exists(parse_topic(other))
+        assert await place.service.catalog.topic_exists(parse_topic(other))
 
     run(body)
 

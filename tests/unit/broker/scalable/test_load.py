@@ -25,7 +25,7 @@ async def carry(place: Place, messages: int, *, seconds: float = 10, segment: in
     """Some traffic into a segment, then a round of the reporter."""
     controller = await place.service.scalable.controller(NAME)
     name = controller.layout.get(SegmentId(segment)).name_in(NAME)
-    topic = await place.service.load_topic(name)
+    topic = await place.service.catalog.load_topic(name)
     topic.rate_in.add(messages, messages * 100)
     place.clock.pass_s(seconds)
     await place.service.scalable.reporter.report()
@@ -186,7 +186,7 @@ def test_a_hot_record_of_a_segment_that_nobody_serves_any_more_is_put_right() ->
         records = place.service.scalable.records
         await records.store_load(NAME, ZERO, SegmentLoad(rate_in_per_s=9_000))
         for segment in controller.layout.active:
-            await place.service.unload_topic(segment.name_in(NAME))
+            await place.service.catalog.unload_topic(segment.name_in(NAME))
         place.clock.pass_s(10)
         await place.service.scalable.reporter.report()
         assert await stored(records) == (SegmentLoad(), place.clock.now_ms())
@@ -202,7 +202,7 @@ def test_a_store_that_is_away_costs_a_report_and_nothing_else() -> None:
     async def body(pair: Pair) -> None:
         await pair.first.scalable.create_topic(NAME)
         controller = await pair.first.scalable.controller(NAME)
-        topic = await pair.first.load_topic(controller.layout.get(ZERO).name_in(NAME))
+        topic = await pair.first.catalog.load_topic(controller.layout.get(ZERO).name_in(NAME))
         reporter, records = pair.first.scalable.reporter, pair.first.scalable.records
         pair.clock.pass_s(10)
         await reporter.report()

@@ -398,7 +398,7 @@ def test_a_migrated_topic_is_deleted_with_what_it_was() -> None:
         await migrate(place)
         await place.service.scalable.delete_topic(TOPIC, force=True)
         for name in legacy_names(NAME, 2):
-            assert not await place.service.topic_exists(name)
+            assert not await place.service.catalog.topic_exists(name)
         assert await place.service.resources.partitioned.get(NAME) is None
         await make_regular(place, 3)  # the name is free
         await migrate(place)
@@ -453,7 +453,7 @@ def test_parents_are_pruned_when_all_have_read_them_and_their_names_never_come_b
             assert answer.error.error == 15 and str(TOPIC) in answer.error.message
             answer = await client.attach_consumer(part)
             assert answer.error.error == 11 and str(TOPIC) in answer.error.message
-        assert await place.service.list_topics(NAMESPACE, NAME.domain) == []
+        assert await place.service.catalog.list_topics(NAMESPACE, NAME.domain) == []
         assert await place.service.resources.partitioned.get(NAME) is None
 
     run(body)
@@ -514,7 +514,7 @@ def test_a_topic_deleted_in_mid_flight_is_not_migrated() -> None:
                 await delete_topic(place.service, NAME, force=True)
             except Conflict as refusal:
                 refusals.append(refusal)
-            await place.service.delete_topic(NAME, force=True)
+            await place.service.catalog.delete_topic(NAME, force=True)
 
         when_prepared(place, lambda: start(place, delete()))
         with pytest.raises(BrokerError) as refused:
@@ -527,7 +527,7 @@ def test_a_topic_deleted_in_mid_flight_is_not_migrated() -> None:
         assert not await place.service.scalable.exists(TOPIC)
         assert await store.children("/managed-ledgers/shop/eu/segment/orders") == ()
         assert await store.children(f"{PREPARATIONS}/shop/eu") == ()
-        assert not await place.service.topic_exists(NAME)
+        assert not await place.service.catalog.topic_exists(NAME)
 
     run(body)
 

@@ -37,13 +37,13 @@ def test_a_segment_looks_the_same_loaded_and_not_loaded() -> None:
         await segments.create(REF, ("b", "c"))
         seen = SegmentSeen(False, frozenset("abc"))
         assert await segments.see(REF) == seen
-        await place.service.unload_topic(REF.name_in(TOPIC))
+        await place.service.catalog.unload_topic(REF.name_in(TOPIC))
         assert await segments.see(REF) == seen
-        assert FULL not in place.service.topics
+        assert FULL not in place.service.catalog.topics
         await segments.seal(REF)
         await segments.seal(REF)
         assert await segments.see(REF) == SegmentSeen(True, frozenset("abc"))
-        await place.service.unload_topic(REF.name_in(TOPIC))
+        await place.service.catalog.unload_topic(REF.name_in(TOPIC))
         assert await segments.see(REF) == SegmentSeen(True, frozenset("abc"))
 
     run(body)
@@ -54,7 +54,7 @@ def test_what_the_broker_keeps_for_itself_is_no_subscription_of_a_segment() -> N
         segments = LocalSegments(place.service, TOPIC)
         await segments.create(REF, ("a",))
         assert await segments.subscriptions(REF) == {"a"}
-        await place.service.unload_topic(REF.name_in(TOPIC))
+        await place.service.catalog.unload_topic(REF.name_in(TOPIC))
         assert await segments.subscriptions(REF) == {"a"}
 
     run(body, brokerDeduplicationEnabled=True)
@@ -122,11 +122,11 @@ def test_a_segment_that_nobody_reads_is_measured_without_loading_it() -> None:
         segments = LocalSegments(place.service, TOPIC)
         use = await segments.use(ref)
         assert use.size_bytes > 0
-        await place.service.unload_topic(ref.name_in(TOPIC))
+        await place.service.catalog.unload_topic(ref.name_in(TOPIC))
         assert await segments.use(ref) == use
-        assert ref.name_in(TOPIC).full not in place.service.topics
+        assert ref.name_in(TOPIC).full not in place.service.catalog.topics
         await segments.create_subscription(ref, "s")
-        await place.service.unload_topic(ref.name_in(TOPIC))
+        await place.service.catalog.unload_topic(ref.name_in(TOPIC))
         assert await segments.use(ref) == SegmentUse(use.size_bytes, ("s",))
 
     run(body)
@@ -152,7 +152,7 @@ def test_what_was_a_regular_topic_keeps_its_name_and_is_never_made_again() -> No
 def test_segments_are_not_listed_among_regular_topics() -> None:
     async def body(place: Place) -> None:
         await place.service.scalable.create_topic(TOPIC, segments=4)
-        assert await place.service.list_topics(NAMESPACE, TopicDomain.PERSISTENT) == []
+        assert await place.service.catalog.list_topics(NAMESPACE, TopicDomain.PERSISTENT) == []
 
     run(body)
 
@@ -165,6 +165,6 @@ def test_a_name_that_is_no_segment_cannot_be_loaded_as_one() -> None:
             "segment://shop/eu/x/y",
         ):
             with pytest.raises(InvalidName):
-                await place.service.load_topic(parse_topic(text), create=True)
+                await place.service.catalog.load_topic(parse_topic(text), create=True)
 
     run(body)

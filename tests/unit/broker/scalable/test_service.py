@@ -48,7 +48,7 @@ def test_a_topic_is_made_with_its_segments_and_properties() -> None:
         assert record.properties == {"owner": "alice"}
         assert await scalable.list(NAMESPACE, {"owner": "alice"}) == [TOPIC]
         for segment in record.layout.active:
-            assert await place.service.topic_exists(segment.name_in(TOPIC))
+            assert await place.service.catalog.topic_exists(segment.name_in(TOPIC))
         await scalable.update_properties(TOPIC, {"owner": "bob"})
         assert await scalable.list(NAMESPACE, {"owner": "alice"}) == []
         assert (await scalable.metadata(TOPIC)).properties == {"owner": "bob"}
@@ -118,13 +118,13 @@ def test_a_scalable_topic_is_not_hidden_behind_a_regular_one_of_its_name() -> No
     async def body(place: Place) -> None:
         await place.service.scalable.create_topic(TOPIC)
         with pytest.raises(Conflict, match="scalable topic"):
-            await place.service.load_topic(REGULAR, create=True)
+            await place.service.catalog.load_topic(REGULAR, create=True)
         for name in (REGULAR, parse_topic("persistent://shop/eu/orders-partition-0")):
             with pytest.raises((TopicNotFound, NotAllowed)):
                 await place.service.attach_topic(name)
         with pytest.raises(TopicNotFound):
-            await place.service.partitions_of(REGULAR, may_create=True)
-        assert await place.service.list_topics(NAMESPACE, TopicDomain.PERSISTENT) == []
+            await place.service.catalog.partitions_of(REGULAR, may_create=True)
+        assert await place.service.catalog.list_topics(NAMESPACE, TopicDomain.PERSISTENT) == []
 
     run(body)
 
@@ -299,7 +299,7 @@ def test_an_active_segment_without_a_topic_is_made_by_whoever_attaches_first() -
     async def body(place: Place) -> None:
         await place.service.scalable.create_topic(TOPIC, segments=2)
         name = await segment_name(place, 0)
-        await place.service.delete_topic(parse_topic(name))
+        await place.service.catalog.delete_topic(parse_topic(name))
         answer = await place.connect().produce(name)
         assert answer.type == BaseCommand.PRODUCER_SUCCESS
 
@@ -333,7 +333,7 @@ def test_a_segment_has_one_name_however_its_descriptor_is_spelled() -> None:
         await place.service.scalable.create_topic(TOPIC)
         answer = await place.connect().produce("segment://shop/eu/orders/0-FFFF-00")
         assert answer.type == BaseCommand.PRODUCER_SUCCESS
-        live = place.service.topics["segment://shop/eu/orders/0000-ffff-0"]
+        live = place.service.catalog.topics["segment://shop/eu/orders/0000-ffff-0"]
         assert len(live.producers) == 1
 
     run(body)
@@ -352,7 +352,7 @@ def test_segments_have_the_policies_that_were_set_for_their_topic() -> None:
         await controller.split(SegmentId(0))
         child = await place.topic(await segment_name(place, 2))
         assert child.policy.message_ttl_s == 77
-        await place.service.unload_topic(first.name)
+        await place.service.catalog.unload_topic(first.name)
         await place.service.policies.update(
             TOPIC, lambda each: structs.replace(each, messageTTLInSeconds=78)
         )

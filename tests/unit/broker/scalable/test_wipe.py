@@ -37,7 +37,7 @@ def test_a_wiped_active_segment_is_empty_and_has_every_subscription_before_the_f
         await controller.wipe(ZERO, reason="forced")
         assert client.count(BaseCommand.CLOSE_PRODUCER) == 1
         assert await controller.backlog("s") == {1: 3}
-        assert LOWER not in place.service.topics
+        assert LOWER not in place.service.catalog.topics
         writers = [Client(place) for _ in range(4)]
         await asyncio.gather(*(each.produce(LOWER, producer_id=7) for each in writers))
         kinds = [event.kind for event in controller.metadata.history]
@@ -109,7 +109,7 @@ def test_a_sealed_segment_whose_data_was_wiped_is_not_made_again() -> None:
             await controller.seek(name, 0)
             await controller.clear_backlog(name)
             assert set(await controller.backlog(name)) == {1, 2}
-        assert not await place.service.topic_exists(parse_topic(WHOLE))
+        assert not await place.service.catalog.topic_exists(parse_topic(WHOLE))
 
     run(body)
 

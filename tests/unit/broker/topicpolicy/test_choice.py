@@ -168,7 +168,7 @@ def test_a_backend_that_does_not_start_keeps_the_broker_from_starting(tmp_path: 
 
 def test_a_backend_of_another_package_serves_topics(tmp_path: Path) -> None:
     async def body(shop: Shop) -> None:
-        topic = await shop.service.load_topic(TOPIC, create=True)
+        topic = await shop.service.catalog.load_topic(TOPIC, create=True)
         ear = await Ear.at(shop)
         policies = shop.service.policies
         await policies.update(TOPIC, lambda each: replace(each, messageTTLInSeconds=9))
@@ -185,7 +185,7 @@ def test_a_backend_of_another_package_serves_topics(tmp_path: Path) -> None:
 
 def test_whatever_a_backend_does_topics_load(tmp_path: Path) -> None:
     async def body(shop: Shop) -> None:
-        topic = await shop.service.load_topic(TOPIC, create=True)
+        topic = await shop.service.catalog.load_topic(TOPIC, create=True)
         assert topic.policy.retention_ms == -1
 
     run(body, tmp_path, topicPoliciesServiceClassName="moody")
@@ -198,7 +198,7 @@ def test_without_topic_policies_nothing_is_set_and_topics_load(tmp_path: Path) -
         assert await shop.ttl() is None
         await shop.backend.delete(TOPIC)
         ear = await Ear.at(shop)
-        topic = await shop.service.load_topic(TOPIC, create=True)
+        topic = await shop.service.catalog.load_topic(TOPIC, create=True)
         assert topic.policy.message_ttl_s == 0
         assert ear.heard == []
         name, reason = await shop.backend.describe_backend(NAMESPACE)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from magnetar.broker.ownership import Owner
+from magnetar.broker.ownership import Owner, Ownership
 from magnetar.broker.resource import Resources
 from magnetar.broker.service import Service
 from magnetar.broker.topicpolicy.system import SystemTopicPolicies
@@ -45,10 +45,13 @@ async def make_home() -> tuple[Service, MemoryTree, MemoryLedgerStore]:
     return home, tree, ledgers
 
 
-def make_broker(tree: MemoryTree, ledgers: MemoryLedgerStore) -> Service:
+def make_broker(
+    tree: MemoryTree, ledgers: MemoryLedgerStore, ownership: Ownership | None = None
+) -> Service:
     store = MemoryStore(tree)
     resources = Resources(store, store, clock=SystemClock())
-    return assemble(Configuration({}), SystemClock(), resources, ledgers, term=1)
+    clock, config = SystemClock(), Configuration({})
+    return assemble(config, clock, resources, ledgers, term=1, ownership=ownership)
 
 
 def backend_of(service: Service) -> SystemTopicPolicies:
@@ -60,13 +63,12 @@ def backend_of(service: Service) -> SystemTopicPolicies:
 def test_a_broker_does_not_read_the_policies_of_topics_that_another_serves() -> None:
     async def body() -> None:
         home, tree, ledgers = await make_home()
-        await home.load_topic(TOPIC, create=True)
+        await home.catalog.load_topic(TOPIC, create=True)
         await home.policies.update(TOPIC, lambda each: replace(each, maxProducerPerTopic=3))
-        other = make_broker(tree, ledgers)
-        other.ownership = Guest()
+        other = make_broker(tree, ledgers, Guest())
         for name in (TOPIC, parse_topic("non-persistent://shop/eu/news")):
             with pytest.raises(ServiceNotReady, match="is served by pulsar://home:6650"):
-                await other.load_topic(name, create=True)
+                await other.catalog.load_topic(name, create=True)
         assert not backend_of(other).logs
         assert other.policies.in_force.namespaces_in_use() == set()
         assert home.policies.in_force.get(TOPIC).max_producers == 3
@@ -82,11 +84,11 @@ def test_a_topic_that_did_not_open_leaves_no_policies_behind() -> None:
         home, _, _ = await make_home()
         for number in range(3):
             with pytest.raises(TopicNotFound):
-                await home.load_topic(parse_topic(f"persistent://shop/eu/missing-{number}"))
+                await home.catalog.load_topic(parse_topic(f"persistent://shop/eu/missing-{number}"))
         assert home.policies.in_force.namespaces_in_use() == set()
-        await home.load_topic(TOPIC, create=True)
+        await home.catalog.load_topic(TOPIC, create=True)
         with pytest.raises(TopicNotFound):
-            await home.load_topic(TOPIC.partition(7))  # its policies are the loaded topic's
+            await home.catalog.load_topic(TOPIC.partition(7))  # its policies are the loaded topic's
         assert home.policies.in_force.namespaces_in_use() == {TOPIC.namespace}
         await home.close()
         await home.policies.close()
@@ -100,15 +102,15 @@ def test_partitions_keep_the_policies_that_they_share() -> None:
         await home.resources.partitioned.create(TOPIC, 3, {})
         parts = [TOPIC.partition(index) for index in range(3)]
         for name in parts:
-            await home.load_topic(name, create=True)
+            await home.catalog.load_topic(name, create=True)
         with pytest.raises(TopicNotFound):
-            await home.load_topic(TOPIC)  # nobody's log, though its partitions are loaded
-        await home.unload_topic(parts[0])
+            await home.catalog.load_topic(TOPIC)  # nobody's log, though its partitions are loaded
+        await home.catalog.unload_topic(parts[0])
         await home.policies.update(TOPIC, lambda each: replace(each, maxProducerPerTopic=3))
         assert home.policies.in_force.get(parts[1]).max_producers == 3
         for name in parts[1:]:
             assert home.policies.in_force.namespaces_in_use() == {TOPIC.namespace}
-            await home.unload_topic(name)
+            await home.catalog.unload_topic(name)
         assert home.policies.in_force.namespaces_in_use() == set()
         await home.close()
         await home.policies.close()

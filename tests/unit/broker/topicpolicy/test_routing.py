@@ -61,7 +61,7 @@ def test_an_upgrade_moves_no_namespace_and_a_deletion_does(tmp_path: Path, store
             assert (await shop.ttl(), await shop.ttl(is_global=True)) == (10, 20)
             assert await shop.ttl(topic=ELSEWHERE) == 30
         # Once its events are deleted, a namespace has the configured backend too.
-        await shop.service.delete_topic(change_events_of(NAMESPACE), force=True)
+        await shop.service.catalog.delete_topic(change_events_of(NAMESPACE), force=True)
         assert await backend_of(shop) == "metadata-store"
         assert await shop.ttl() is None
         await shop.set(messageTTLInSeconds=40)
@@ -111,7 +111,7 @@ def test_users_cannot_move_a_namespace_by_making_the_topic(tmp_path: Path) -> No
         events = change_events_of(NAMESPACE)
         for name in (events, events.partition(0)):
             with pytest.raises(NotAllowed, match="metadata-store"):
-                await shop.service.load_topic(name, create=True)
+                await shop.service.catalog.load_topic(name, create=True)
         assert await shop.ttl() == 10
 
     run(body, tmp_path, backend="legacy-aware")
@@ -120,7 +120,7 @@ def test_users_cannot_move_a_namespace_by_making_the_topic(tmp_path: Path) -> No
 @pytest.mark.parametrize("store", PLACES)
 def test_a_namespace_that_moves_takes_its_loaded_topics_along(tmp_path: Path, store: str) -> None:
     async def body(shop: Shop) -> None:
-        topic = await shop.service.load_topic(TOPIC, create=True)
+        topic = await shop.service.catalog.load_topic(TOPIC, create=True)
         await shop.service.policies.update(TOPIC, lambda each: replace(each, messageTTLInSeconds=9))
         assert topic.policy.message_ttl_s == 9
         # Another broker, one that knows of no other backend, makes the system topic.
@@ -131,7 +131,7 @@ def test_a_namespace_that_moves_takes_its_loaded_topics_along(tmp_path: Path, st
         assert "1 records in the metadata store are not used" in reason
         await shop.service.policies.update(TOPIC, lambda each: replace(each, messageTTLInSeconds=8))
         assert topic.policy.message_ttl_s == 8
-        await shop.service.delete_topic(change_events_of(NAMESPACE), force=True)
+        await shop.service.catalog.delete_topic(change_events_of(NAMESPACE), force=True)
         await eventually(lambda: topic.policy.message_ttl_s == 9)
         await shop.service.policies.update(TOPIC, lambda each: replace(each, messageTTLInSeconds=7))
         assert topic.policy.message_ttl_s == 7

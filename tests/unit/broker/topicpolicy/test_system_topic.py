@@ -33,7 +33,7 @@ EVENTS = change_events_of(NAMESPACE)
 
 
 async def log_of(shop: Shop, name: TopicName = EVENTS) -> PersistentTopic:
-    live = await shop.service.load_topic(name)
+    live = await shop.service.catalog.load_topic(name)
     assert isinstance(live, PersistentTopic)
     return live
 
@@ -56,13 +56,13 @@ async def append(shop: Shop, payload: bytes, **fields: object) -> None:
 
 def test_nothing_is_made_before_the_first_policy(tmp_path: Path) -> None:
     async def body(shop: Shop) -> None:
-        await shop.service.load_topic(TOPIC, create=True)
+        await shop.service.catalog.load_topic(TOPIC, create=True)
         assert await shop.ttl() is None
         await shop.backend.delete(TOPIC)
-        assert not await shop.service.topic_exists(EVENTS)
+        assert not await shop.service.catalog.topic_exists(EVENTS)
         assert not shop.system.logs
         await shop.set(messageTTLInSeconds=1)
-        assert await shop.service.topic_exists(EVENTS)
+        assert await shop.service.catalog.topic_exists(EVENTS)
 
     run(body, tmp_path)
 
@@ -177,9 +177,9 @@ def test_the_reader_follows_a_log_that_was_unloaded(tmp_path: Path) -> None:
         await shop.set(messageTTLInSeconds=1)
         ear = await Ear.at(shop)
         for number in (2, 3):
-            await shop.service.unload_topic(EVENTS)
+            await shop.service.catalog.unload_topic(EVENTS)
             await shop.set(messageTTLInSeconds=number)
-        await shop.service.unload_topic(EVENTS)
+        await shop.service.catalog.unload_topic(EVENTS)
         value = encode_event(TOPIC, TopicPolicies(messageTTLInSeconds=4), cluster="x")
         await append(shop, value, partition_key=TOPIC.full)
         await eventually(lambda: ear.heard == [2, 3, 4])
@@ -190,11 +190,11 @@ def test_the_reader_follows_a_log_that_was_unloaded(tmp_path: Path) -> None:
 
 def test_a_deleted_log_takes_the_policies_along(tmp_path: Path) -> None:
     async def body(shop: Shop) -> None:
-        topic = await shop.service.load_topic(TOPIC, create=True)
+        topic = await shop.service.catalog.load_topic(TOPIC, create=True)
         await shop.set(messageTTLInSeconds=1)
         await shop.service.policies.in_force.settle()
         assert topic.policy.message_ttl_s == 1
-        await shop.service.delete_topic(EVENTS, force=True)
+        await shop.service.catalog.delete_topic(EVENTS, force=True)
         await eventually(lambda: topic.policy.message_ttl_s == 0)
         assert await shop.ttl() is None
         await shop.set(messageTTLInSeconds=2)
@@ -211,7 +211,7 @@ def test_a_partitioned_log_is_read_and_written_in_all_its_partitions(tmp_path: P
         for number, topic in enumerate(topics):
             await shop.set(topic=topic, messageTTLInSeconds=number + 1)
             # The first event, whichever partition it is in, makes the one that is looked for.
-            assert await shop.service.topic_exists(EVENTS.partition(0))
+            assert await shop.service.catalog.topic_exists(EVENTS.partition(0))
         counts = [
             (await log_of(shop, EVENTS.partition(index))).log.sequence.total_entries
             for index in range(3)
@@ -249,12 +249,12 @@ def test_of_namespaces_without_loaded_topics_only_the_last_ones_are_read(tmp_pat
         assert len(shop.system.logs) <= 101
         assert spaces[-1] in shop.system.logs
         kept = topics[0]
-        await shop.service.load_topic(kept, create=True)
+        await shop.service.catalog.load_topic(kept, create=True)
         for topic in topics:
             assert await shop.ttl(topic=topic) == 7
         assert kept.namespace in shop.system.logs, "it has a topic that listens"
         assert len(shop.system.logs) <= 102
-        await shop.service.unload_topic(kept)
+        await shop.service.catalog.unload_topic(kept)
         assert kept.namespace not in shop.service.policies.in_force.namespaces_in_use()
 
     run(body, tmp_path)
@@ -265,7 +265,7 @@ def test_of_namespaces_without_loaded_topics_only_the_last_ones_are_read(tmp_pat
 
 def test_a_log_that_gives_no_answer_refuses_policy_calls_and_loads_topics(tmp_path: Path) -> None:
     async def body(shop: Shop) -> None:
-        await shop.service.load_topic(TOPIC, create=True)
+        await shop.service.catalog.load_topic(TOPIC, create=True)
         await shop.set(
             messageTTLInSeconds=7,
             retentionPolicies=RetentionPolicies(retentionTimeInMinutes=60, retentionSizeInMB=60),
@@ -280,7 +280,7 @@ def test_a_log_that_gives_no_answer_refuses_policy_calls_and_loads_topics(tmp_pa
             await shop.ttl()
         with pytest.raises(PoliciesUnavailable):
             await shop.set(messageTTLInSeconds=9)
-        topic = await shop.service.load_topic(TOPIC)
+        topic = await shop.service.catalog.load_topic(TOPIC)
         # The namespace's word holds, but nothing is taken away that the topic might keep.
         assert topic.policy.max_producers == 3
         assert (topic.policy.message_ttl_s, topic.policy.retention_ms) == (0, -1)
@@ -301,10 +301,10 @@ def test_a_partition_without_its_policies_gets_them_when_another_one_finds_them(
         await shop.set(messageTTLInSeconds=7)
         await shop.restart()
         shop.ledgers.hold_reads()
-        first = await shop.service.load_topic(TOPIC.partition(0), create=True)
+        first = await shop.service.catalog.load_topic(TOPIC.partition(0), create=True)
         assert first.policy.message_ttl_s == 0
         shop.ledgers.release_reads()
-        second = await shop.service.load_topic(TOPIC.partition(1), create=True)
+        second = await shop.service.catalog.load_topic(TOPIC.partition(1), create=True)
         await eventually(lambda: first.policy.message_ttl_s == second.policy.message_ttl_s == 7)
 
     run(body, tmp_path, topicPoliciesCacheInitTimeoutSeconds=1)
@@ -324,7 +324,7 @@ def test_nothing_is_written_to_a_topic_before_its_policies_are_known(tmp_path: P
     """Its deduplication, its schema enforcement and its size limit would not hold."""
 
     async def body(shop: Shop) -> None:
-        await shop.service.load_topic(TOPIC, create=True)
+        await shop.service.catalog.load_topic(TOPIC, create=True)
         await shop.set(deduplicationEnabled=True, maxMessageSize=100, schemaValidationEnforced=True)
         await shop.restart()
         shop.ledgers.hold_reads()
@@ -362,7 +362,7 @@ def test_nothing_is_written_to_a_topic_before_its_policies_are_known(tmp_path: P
 
 def test_a_subscription_called_like_the_system_topic_is_not_taken_for_it(tmp_path: Path) -> None:
     async def body(shop: Shop) -> None:
-        topic = await log_of(shop, (await shop.service.load_topic(TOPIC, create=True)).name)
+        topic = await log_of(shop, (await shop.service.catalog.load_topic(TOPIC, create=True)).name)
         await shop.set(messageTTLInSeconds=7)
         assert await shop.ttl() == 7
         readers = shop.system.logs.copy()
@@ -378,13 +378,13 @@ def test_a_subscription_called_like_the_system_topic_is_not_taken_for_it(tmp_pat
 
 def test_a_topic_that_was_known_loads_with_what_was_known(tmp_path: Path) -> None:
     async def body(shop: Shop) -> None:
-        await shop.service.load_topic(TOPIC, create=True)
+        await shop.service.catalog.load_topic(TOPIC, create=True)
         await shop.service.policies.update(TOPIC, lambda each: replace(each, maxConsumerPerTopic=4))
-        await shop.service.unload_topic(TOPIC)
+        await shop.service.catalog.unload_topic(TOPIC)
         shop.system.forget(NAMESPACE)
         shop.ledgers.fail_reads(LedgerCorrupt("a record does not match its checksum"))
-        await shop.service.unload_topic(EVENTS)
-        topic = await shop.service.load_topic(TOPIC)
+        await shop.service.catalog.unload_topic(EVENTS)
+        topic = await shop.service.catalog.load_topic(TOPIC)
         assert topic.policy.max_consumers == 4
 
     run(body, tmp_path)
@@ -398,7 +398,7 @@ def test_a_damaged_log_is_named_and_keeps_no_topic_from_loading(tmp_path: Path) 
         for _ in range(2):
             with pytest.raises(RecordUnreadable, match="__change_events is damaged"):
                 await shop.ttl()
-        await shop.service.load_topic(OTHER, create=True)
+        await shop.service.catalog.load_topic(OTHER, create=True)
         shop.ledgers.fail_reads(None)
         assert await shop.ttl() == 7
 
@@ -407,7 +407,7 @@ def test_a_damaged_log_is_named_and_keeps_no_topic_from_loading(tmp_path: Path) 
 
 def test_an_event_that_cannot_be_read_concerns_its_topic_only(tmp_path: Path) -> None:
     async def body(shop: Shop) -> None:
-        await shop.service.load_topic(TOPIC, create=True)
+        await shop.service.catalog.load_topic(TOPIC, create=True)
         await shop.set(messageTTLInSeconds=7)
         await shop.set(topic=OTHER, messageTTLInSeconds=8)
         await append(shop, b"\xff" * 30, partition_key=TOPIC.full)
@@ -418,7 +418,7 @@ def test_an_event_that_cannot_be_read_concerns_its_topic_only(tmp_path: Path) ->
             assert await shop.ttl(topic=OTHER) == 8
             with pytest.raises(RecordUnreadable, match=r"__change_events at \d+:\d+"):
                 await shop.ttl()
-            await shop.service.load_topic(TOPIC)
+            await shop.service.catalog.load_topic(TOPIC)
             await shop.restart()
         await shop.backend.delete(TOPIC)
         assert await shop.ttl() is None

@@ -1,12 +1,12 @@
-"""How much clients may have under way at once: connections, lookups, topics being loaded."""
+"""Limits of what clients may have under way at once: connections, and requests of one kind."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from magnetar.errors import NotAllowed, ServiceNotReady, TooManyRequests
+from magnetar.errors import BrokerError, NotAllowed
 from magnetar.rules.connection_limit import plan_connections
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log, PacedLog
@@ -14,8 +14,8 @@ from magnetar.runtime.log import Log, PacedLog
 _log = Log(__name__)
 
 
-class Ceiling:
-    """Counts what is there and refuses what is too much; in the configuration, 0 is no limit."""
+class ConnectionLimit:
+    """Counts connections and refuses what is too much; in the configuration, 0 is no limit."""
 
     def __init__(self, config: Configuration) -> None:
         self._config = config
@@ -24,10 +24,6 @@ class Ceiling:
         self._refused = PacedLog(_log)
         self._connections = 0
         self._hosts: Counter[str] = Counter()
-        self._lookups = 0
-        self._loads = 0
-
-    # ------------------------------------------------------------------ connections
 
     def fit(self, descriptors: int) -> None:
         """Leave enough of the process's file descriptors for journal, ledgers and metadata."""
@@ -62,26 +58,24 @@ class Ceiling:
         if not self._hosts[host]:
             del self._hosts[host]
 
-    # ------------------------------------------------------------------ requests
+
+class RequestLimit:
+    """Counts requests of one kind and refuses what is too much; 0 is no limit."""
+
+    def __init__(self, most: Callable[[], int], refusal: type[BrokerError], excess: str) -> None:
+        """`refusal` is raised with a sentence that begins with `excess`."""
+        self._most = most
+        self._refusal = refusal
+        self._excess = excess
+        self._count = 0
 
     @contextmanager
-    def looking_up(self) -> Iterator[None]:
-        most = self._config.maxConcurrentLookupRequest
-        if most and self._lookups >= most:
-            raise TooManyRequests(f"Too many lookups are under way: {most}; come back later")
-        self._lookups += 1
+    def counted(self) -> Iterator[None]:
+        most = self._most()
+        if most and self._count >= most:
+            raise self._refusal(f"{self._excess}: {most}; come back later")
+        self._count += 1
         try:
             yield
         finally:
-            self._lookups -= 1
-
-    @contextmanager
-    def loading(self) -> Iterator[None]:
-        most = self._config.maxConcurrentTopicLoadRequest
-        if most and self._loads >= most:
-            raise ServiceNotReady(f"Too many topics are being loaded: {most}; come back later")
-        self._loads += 1
-        try:
-            yield
-        finally:
-            self._loads -= 1
+            self._count -= 1
