@@ -342,7 +342,7 @@ def test_ledgers_in_use_are_found_in_their_buckets_when_a_crash_is_tidied_up(pla
         # Without the policies the number that is kept beside the topics has to do.
         await service.store.delete(f"/admin/policies/{NAMESPACE}", expect=ANY_VERSION)
 
-        named = NamedLedgers(service.tree, service.schemas, service.ledgers)
+        named = NamedLedgers(service.tree, service.schemas.storage, service.ledgers)
         found = await remove_orphans(service.ledgers, suspects, named.has, term=OWNER.term)
         assert len(found.removed) == 1
         kept = await service.ledgers.describe(*(set(suspects) - set(found.removed)))

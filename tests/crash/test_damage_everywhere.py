@@ -273,7 +273,7 @@ async def try_case(seed: int, shelf: Shelf) -> str | None:
                 service: Service = server.service  # type: ignore[attr-defined]
                 found = await service.ledgers.ledgers()
                 await check_service(service, shelf.truth)
-                named = NamedLedgers(service.tree, service.schemas, service.ledgers)
+                named = NamedLedgers(service.tree, service.schemas.storage, service.ledgers)
                 await named.sweep(found, term=service.owner.term)
                 await check_service(service, shelf.truth)
         except MagnetarError as refusal:

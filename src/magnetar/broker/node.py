@@ -14,7 +14,6 @@ from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.seed import seed_cluster
 from magnetar.broker.service import Service
 from magnetar.broker.sweep import NamedLedgers
-from magnetar.broker.upkeep import Upkeep
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
@@ -85,7 +84,7 @@ async def open_node(
         cache=_make_cache(settings),
     )
     stack.push_async_callback(service.close)
-    Upkeep(service).start()
+    service.upkeep.start(service.tasks)
     service.scalable.start()
     service.tasks.start(_sweep_later(service, found), name="sweep ledgers")
     await service.stored_configuration.open()
@@ -106,7 +105,7 @@ def _make_cache(settings: Configuration) -> EntryCache:
 async def _sweep_later(service: Service, found: Sequence[LedgerId]) -> None:
     """When those who waited for the broker have been served."""
     await service.clock.sleep(_SWEEP_DELAY_S)
-    named = NamedLedgers(service.tree, service.schemas, service.ledgers)
+    named = NamedLedgers(service.tree, service.schemas.storage, service.ledgers)
     await named.sweep(found, term=service.owner.term)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
@@ -68,6 +69,126 @@ def schema_id(topic: TopicName) -> str:
     return f"{topic.namespace}/{encode_local(local)}"
 
 
+class SchemaStorage:
+    """The versions of topics' schemas in their ledgers, and the records that list them."""
+
+    def __init__(self, store: MetadataStore, ledgers: LedgerStore, clock: Clock) -> None:
+        self._store = store
+        self._ledgers = ledgers
+        self._clock = clock
+        self._cached: dict[Position, SchemaData] = {}
+        self._cached_bytes = 0
+
+    async def ledgers_of(self, topic: TopicName) -> tuple[LedgerId, ...]:
+        """The ledgers that hold the topic's versions, oldest first."""
+        index, _ = await self.load(topic)
+        return tuple(LedgerId(entry.position.ledger_id) for entry in index)
+
+    async def load(self, topic: TopicName) -> tuple[tuple[SchemaIndex, ...], int]:
+        record = await self._store.get(_path(topic))
+        if record is None:
+            return (), ABSENT
+        return decode_locator(record.value), record.stat.version
+
+    async def read_history(
+        self, topic: TopicName, index: Sequence[SchemaIndex]
+    ) -> tuple[StoredSchema, ...]:
+        history: list[StoredSchema] = []
+        for entry in reversed(index):
+            stored = await self._read(topic, entry)
+            if stored.schema.deleted:
+                break
+            history.append(stored)
+        return tuple(reversed(history))
+
+    async def append(
+        self,
+        topic: TopicName,
+        schema: SchemaData,
+        index: tuple[SchemaIndex, ...],
+        expect: int,
+    ) -> int | None:
+        """Write a version and list it; None when somebody else changed the list meanwhile."""
+        name = schema_id(topic)
+        kept = replace(schema, timestamp_ms=self._clock.now_ms())
+        position = await self._write(name, encode_stored(name, kept, index))
+        version = index[-1].version + 1 if index else 0
+        entry = SchemaIndex(version, position, b"" if kept.deleted else kept.digest)
+        try:
+            await self._store.put(_path(topic), encode_locator((*index, entry)), expect=expect)
+        except VersionConflict:
+            await self._ledgers.delete(LedgerId(position.ledger_id))
+            return None
+        self._ledgers.cancel_deletion([LedgerId(position.ledger_id)])
+        return version
+
+    async def remove(self, topic: TopicName, index: Sequence[SchemaIndex], expect: int) -> bool:
+        """Delete every version that is listed; False when the list was changed meanwhile."""
+        ledgers = [LedgerId(entry.position.ledger_id) for entry in index]
+        await self._ledgers.intend_deletion(ledgers)
+        try:
+            await self._store.delete(_path(topic), expect=expect)
+        except RecordNotFound:
+            return True
+        except VersionConflict:
+            return False
+        for entry, ledger in zip(index, ledgers, strict=True):
+            self._forget(entry.position)
+            await self._ledgers.delete(ledger)
+        return True
+
+    async def _read(self, topic: TopicName, entry: SchemaIndex) -> StoredSchema:
+        schema = self._cached.get(entry.position)
+        if schema is None:
+            ledger = LedgerId(entry.position.ledger_id)
+            owner = {"pulsar/schemaId": schema_id(topic)}
+            check_belongs(await self._ledgers.describe(ledger), **owner)
+            found = await self._ledgers.read(
+                ledger,
+                EntryId(entry.position.entry_id),
+                entries_max=1,
+                bytes_max=1,
+            )
+            if not found:
+                raise EntryNotFound(f"schema version {entry.version} is not at {entry.position}")
+            schema = decode_stored(found[0])
+            self._keep(entry.position, schema)
+        return StoredSchema(entry.version, schema)
+
+    def _keep(self, position: Position, schema: SchemaData) -> None:
+        self._forget(position)
+        self._cached[position] = schema
+        self._cached_bytes += _ENTRY_BYTES + _size(schema)
+        while self._cached_bytes > _CACHED_BYTES_MAX:
+            self._forget(next(iter(self._cached)))
+
+    def _forget(self, position: Position) -> None:
+        schema = self._cached.pop(position, None)
+        if schema is not None:
+            self._cached_bytes -= _ENTRY_BYTES + _size(schema)
+
+    async def _write(self, name: str, data: bytes) -> Position:
+        writer = await self._ledgers.create(
+            term=_TERM,
+            properties={"application": "pulsar", "component": "schema", "pulsar/schemaId": name},
+            deletion_intended=True,
+        )
+        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def on_appended(error: BrokerError | None) -> None:
+            if durable.done():
+                return
+            if error is None:
+                durable.set_result(None)
+            else:
+                durable.set_exception(error)
+
+        entry = writer.append([data], on_appended)
+        await durable
+        await writer.seal()
+        return Position(writer.id, entry)
+
+
 class SchemaRegistry:
     """Changes of one topic's schemas happen one after the other, also against other brokers'.
 
@@ -85,15 +206,11 @@ class SchemaRegistry:
         limits: Limits | None = None,
         workers: Workers = ThreadWorker,
     ) -> None:
-        self._store = store
-        self._ledgers = ledgers
-        self._clock = clock
+        self.storage = SchemaStorage(store, ledgers, clock)
         self._legacy_json = legacy_json
         self._limits = limits or Limits()
         self._worker = workers("schema-check")
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._cached: dict[Position, SchemaData] = {}
-        self._cached_bytes = 0
 
     def close(self) -> None:
         """Let no further check begin; one under way ends with its budget."""
@@ -111,12 +228,12 @@ class SchemaRegistry:
 
     async def get_all(self, topic: TopicName) -> tuple[StoredSchema, ...]:
         """The versions since the last deletion, oldest first."""
-        index, version = await self._load(topic)
+        index, version = await self.storage.load(topic)
         while True:
             try:
-                return await self._read_history(topic, index)
+                return await self.storage.read_history(topic, index)
             except LedgerNotFound:  # deleted between the two reads, or lost
-                index, newer = await self._load(topic)
+                index, newer = await self.storage.load(topic)
                 if newer == version:
                     raise
                 version = newer
@@ -141,8 +258,8 @@ class SchemaRegistry:
         self._check_size(schema)
         async with self._turn(topic):
             for _ in range(_TRIES_MAX):
-                index, expect = await self._load(topic)
-                history = await self._read_history(topic, index)
+                index, expect = await self.storage.load(topic)
+                history = await self.storage.read_history(topic, index)
                 known = _find_exact(history, schema)
                 if known is not None:
                     return known
@@ -154,7 +271,7 @@ class SchemaRegistry:
                         f"{topic} has no such schema, and producers may not bring new ones"
                     )
                 await self._check_after(history, schema, strategy)
-                version = await self._append(topic, schema, index, expect)
+                version = await self.storage.append(topic, schema, index, expect)
                 if version is not None:
                     return version
         raise VersionConflict(f"the schemas of {topic} keep changing")
@@ -187,8 +304,8 @@ class SchemaRegistry:
         tombstone = SchemaData(SchemaType.NONE, user=user, deleted=True)
         async with self._turn(topic):
             for _ in range(_TRIES_MAX):
-                index, expect = await self._load(topic)
-                version = await self._append(topic, tombstone, index, expect)
+                index, expect = await self.storage.load(topic)
+                version = await self.storage.append(topic, tombstone, index, expect)
                 if version is not None:
                     return version
         raise VersionConflict(f"the schemas of {topic} keep changing")
@@ -197,28 +314,10 @@ class SchemaRegistry:
         """Forget every version and give the space back: the topic itself is gone."""
         async with self._turn(topic):
             for _ in range(_TRIES_MAX):
-                index, expect = await self._load(topic)
-                if not index:
+                index, expect = await self.storage.load(topic)
+                if not index or await self.storage.remove(topic, index, expect):
                     return
-                await self._ledgers.intend_deletion(
-                    [LedgerId(entry.position.ledger_id) for entry in index]
-                )
-                try:
-                    await self._store.delete(_path(topic), expect=expect)
-                except RecordNotFound:
-                    return
-                except VersionConflict:
-                    continue
-                for entry in index:
-                    self._forget(entry.position)
-                    await self._ledgers.delete(LedgerId(entry.position.ledger_id))
-                return
         raise VersionConflict(f"the schemas of {topic} keep changing")
-
-    async def ledgers_of(self, topic: TopicName) -> tuple[LedgerId, ...]:
-        """The ledgers that hold the topic's versions, oldest first."""
-        index, _ = await self._load(topic)
-        return tuple(LedgerId(entry.position.ledger_id) for entry in index)
 
     def _turn(self, topic: TopicName) -> asyncio.Lock:
         return self._turns.setdefault(schema_id(topic), asyncio.Lock())
@@ -261,102 +360,6 @@ class SchemaRegistry:
         if not schema.type.is_struct:
             return decide()
         return await self._worker.run(decide)
-
-    async def _load(self, topic: TopicName) -> tuple[tuple[SchemaIndex, ...], int]:
-        record = await self._store.get(_path(topic))
-        if record is None:
-            return (), ABSENT
-        return decode_locator(record.value), record.stat.version
-
-    async def _read_history(
-        self, topic: TopicName, index: Sequence[SchemaIndex]
-    ) -> tuple[StoredSchema, ...]:
-        history: list[StoredSchema] = []
-        for entry in reversed(index):
-            stored = await self._read(topic, entry)
-            if stored.schema.deleted:
-                break
-            history.append(stored)
-        return tuple(reversed(history))
-
-    async def _read(self, topic: TopicName, entry: SchemaIndex) -> StoredSchema:
-        schema = self._cached.get(entry.position)
-        if schema is None:
-            ledger = LedgerId(entry.position.ledger_id)
-            owner = {"pulsar/schemaId": schema_id(topic)}
-            check_belongs(await self._ledgers.describe(ledger), **owner)
-            found = await self._ledgers.read(
-                ledger,
-                EntryId(entry.position.entry_id),
-                entries_max=1,
-                bytes_max=1,
-            )
-            if not found:
-                raise EntryNotFound(f"schema version {entry.version} is not at {entry.position}")
-            schema = decode_stored(found[0])
-            self._keep(entry.position, schema)
-        return StoredSchema(entry.version, schema)
-
-    def _keep(self, position: Position, schema: SchemaData) -> None:
-        self._forget(position)
-        self._cached[position] = schema
-        self._cached_bytes += _ENTRY_BYTES + _size(schema)
-        while self._cached_bytes > _CACHED_BYTES_MAX:
-            self._forget(next(iter(self._cached)))
-
-    def _forget(self, position: Position) -> None:
-        schema = self._cached.pop(position, None)
-        if schema is not None:
-            self._cached_bytes -= _ENTRY_BYTES + _size(schema)
-
-    async def _append(
-        self,
-        topic: TopicName,
-        schema: SchemaData,
-        index: tuple[SchemaIndex, ...],
-        expect: int,
-    ) -> int | None:
-        """Write a version and list it; None when somebody else changed the list meanwhile."""
-        name = schema_id(topic)
-        kept = SchemaData(
-            schema.type,
-            schema.definition,
-            schema.properties,
-            schema.user,
-            self._clock.now_ms(),
-            schema.deleted,
-        )
-        position = await self._write(name, encode_stored(name, kept, index))
-        version = index[-1].version + 1 if index else 0
-        entry = SchemaIndex(version, position, b"" if kept.deleted else kept.digest)
-        try:
-            await self._store.put(_path(topic), encode_locator((*index, entry)), expect=expect)
-        except VersionConflict:
-            await self._ledgers.delete(LedgerId(position.ledger_id))
-            return None
-        self._ledgers.cancel_deletion([LedgerId(position.ledger_id)])
-        return version
-
-    async def _write(self, name: str, data: bytes) -> Position:
-        writer = await self._ledgers.create(
-            term=_TERM,
-            properties={"application": "pulsar", "component": "schema", "pulsar/schemaId": name},
-            deletion_intended=True,
-        )
-        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def on_appended(error: BrokerError | None) -> None:
-            if durable.done():
-                return
-            if error is None:
-                durable.set_result(None)
-            else:
-                durable.set_exception(error)
-
-        entry = writer.append([data], on_appended)
-        await durable
-        await writer.seal()
-        return Position(writer.id, entry)
 
 
 def _find_exact(history: Sequence[StoredSchema], schema: SchemaData) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import count
 
 from magnetar import __version__
@@ -24,6 +23,7 @@ from magnetar.broker.topic_tree import TopicTree
 from magnetar.broker.topiclist import TopicLists
 from magnetar.broker.topicpolicy.contract import PolicyHost
 from magnetar.broker.unread import UnreadBytes
+from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import TooManyRequests
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.pace import CursorPace
@@ -76,7 +76,6 @@ class Service:
         self.cluster = config.clusterName or "standalone"
         self.version = __version__
         self.started_ms = clock.now_ms()
-        self.loop = asyncio.get_running_loop()
         self.tasks = TaskScope("broker")
         self.connections: set[Connection] = set()
         self.unsynced_bytes = 0
@@ -102,9 +101,12 @@ class Service:
         self.may_create = self.catalog.may_create
         self.require_owner = self.catalog.require_owner
         self.topics = self.catalog.topics
+        self.upkeep = Upkeep(config, clock, self.catalog, policies, resources.partitioned)
         self.scalable = ScalableService(self, scalable)
         self.revocation = Revocation(self)
-        self.stored_configuration = StoredConfiguration(self)
+        self.stored_configuration = StoredConfiguration(
+            config, store, self.tasks, clock=clock, settle=self.revocation.settle
+        )
         policies.start(
             PolicyHost(
                 clock=clock,
@@ -149,6 +151,7 @@ class Service:
     async def close(self) -> None:
         """Tell every client to go elsewhere, make everything durable, end the connections."""
         self.catalog.closing = True
+        self.stored_configuration.close()
         self.revocation.close()
         await self.scalable.close()
         await self.catalog.close_topics()

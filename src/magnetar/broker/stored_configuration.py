@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 import msgspec
 
 from magnetar.errors import PreconditionFailed, RecordUnreadable, VersionConflict
-from magnetar.metadata.store import ABSENT
+from magnetar.metadata.store import ABSENT, Cancel, MetadataStore
 from magnetar.model.document import decode_json
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
 from magnetar.runtime.reconciler import Reconciler
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
+from magnetar.runtime.task import TaskScope
 
 PATH: Final = "/admin/configuration"
 
@@ -22,38 +22,50 @@ _log = Log(__name__)
 
 
 class StoredConfiguration:
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(
+        self,
+        config: Configuration,
+        store: MetadataStore,
+        tasks: TaskScope,
+        *,
+        clock: Clock,
+        settle: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`settle` waits until a change has had its effect."""
+        self._config = config
+        self._store = store
+        self._settle = settle
         self._applied: set[str] = set()
         """Keys whose values came from the store."""
-        self._reconciler = Reconciler(
-            service.tasks, "configuration", self._follow, clock=service.clock
-        )
+        self._reconciler = Reconciler(tasks, "configuration", self._follow, clock=clock)
+        self._cancels: tuple[Cancel, ...] = ()
 
     async def open(self) -> None:
         """Apply what is stored, now and whenever a broker that shares the store changes it."""
-        store = self._service.store
-        store.watch(PATH, lambda _: self._on_stored())
-        store.watch_session(lambda _: self._on_stored())
+        self._cancels = (
+            self._store.watch(PATH, lambda _: self._reconciler.request()),
+            self._store.watch_session(lambda _: self._reconciler.request()),
+        )
         await self._apply_stored()
+
+    def close(self) -> None:
+        for cancel in self._cancels:
+            cancel()
+        self._reconciler.close()
 
     async def values(self) -> Mapping[str, str]:
         return (await self._load())[0]
 
     async def set(self, key: str, value: str) -> None:
         """A value that does not fit is kept, but not applied."""
-        await self._store(key, value)
+        await self._put(key, value)
         self._apply(key, value)
-        await self._service.revocation.settle()
+        await self._settle()
 
     async def remove(self, key: str) -> None:
-        await self._store(key, None)
-        self._service.config.reset_dynamic(key)
-        await self._service.revocation.settle()
-
-    def _on_stored(self) -> None:
-        if not self._service.closing:
-            self._reconciler.request()
+        await self._put(key, None)
+        self._config.reset_dynamic(key)
+        await self._settle()
 
     async def _follow(self) -> None:
         try:
@@ -65,19 +77,19 @@ class StoredConfiguration:
         values = await self.values()
         for key in self._applied - values.keys():
             self._applied.discard(key)
-            self._service.config.reset_dynamic(key)
+            self._config.reset_dynamic(key)
         for key, value in values.items():
             self._apply(key, value)
 
     def _apply(self, key: str, value: str) -> None:
         try:
-            self._service.config.update_dynamic(key, value)
+            self._config.update_dynamic(key, value)
             self._applied.add(key)
         except PreconditionFailed as refusal:
             _log.warning("configuration value not applied", key=key, reason=refusal.sentence)
 
     async def _load(self) -> tuple[dict[str, str], int]:
-        record = await self._service.store.get(PATH)
+        record = await self._store.get(PATH)
         if record is None or not record.value:
             return {}, ABSENT if record is None else record.stat.version
         try:
@@ -86,7 +98,7 @@ class StoredConfiguration:
             raise RecordUnreadable(f"{PATH}: {error}") from None
         return values, record.stat.version
 
-    async def _store(self, key: str, value: str | None) -> None:
+    async def _put(self, key: str, value: str | None) -> None:
         while True:
             values, version = await self._load()
             values.pop(key, None)
@@ -94,7 +106,7 @@ class StoredConfiguration:
                 values[key] = value
             try:
                 encoded = msgspec.json.encode(values)
-                await self._service.store.put(PATH, encoded, expect=version)
+                await self._store.put(PATH, encoded, expect=version)
             except VersionConflict:
                 continue
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from magnetar.broker.compaction import LEDGER_PROPERTY
-from magnetar.broker.schema import SchemaRegistry
+from magnetar.broker.schema import SchemaStorage
 from magnetar.broker.topic_tree import TopicTree
 from magnetar.errors import InvalidName
 from magnetar.ledger.cursor_log import read_cursor
@@ -22,7 +22,7 @@ _log = Log(__name__)
 class NamedLedgers:
     """Looks at each owner's records once, so it is for one sweep only."""
 
-    def __init__(self, tree: TopicTree, schemas: SchemaRegistry, ledgers: LedgerStore) -> None:
+    def __init__(self, tree: TopicTree, schemas: SchemaStorage, ledgers: LedgerStore) -> None:
         self._tree = tree
         self._schemas = schemas
         self._ledgers = ledgers

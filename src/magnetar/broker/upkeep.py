@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, assert_never
 
+from magnetar.broker.catalog import AnyTopic, TopicCatalog
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.policy import PolicyService
+from magnetar.broker.resource import PartitionedTopics
 from magnetar.broker.stats import largest_backlog_bytes
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import MagnetarError, ProtocolViolation, QuotaExceeded, QuotaHold, ResourceBusy
@@ -25,13 +28,11 @@ from magnetar.rules.retain import (
     decide_topic_use,
     plan_eviction,
 )
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
-from magnetar.runtime.task import yield_to_loop
+from magnetar.runtime.task import TaskScope, yield_to_loop
 from magnetar.wire.entry import publish_time_of
-
-if TYPE_CHECKING:
-    from magnetar.broker.catalog import AnyTopic
-    from magnetar.broker.service import Service
 
 _log = Log(__name__)
 
@@ -44,37 +45,49 @@ _QUOTA_SENTENCE: Final = "Cannot create producer on topic with backlog quota exc
 class Upkeep:
     """Gathers what a decision needs, asks for it, carries it out; one topic after the other."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._looked_at = service.clock.monotonic()
+    def __init__(
+        self,
+        config: Configuration,
+        clock: Clock,
+        catalog: TopicCatalog,
+        policies: PolicyService,
+        partitioned: PartitionedTopics,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._catalog = catalog
+        self._policies = policies
+        self._partitioned = partitioned
+        self._looked_at = clock.monotonic()
 
-    def start(self) -> None:
-        """Begin the rounds; they end with the service's tasks."""
-        config = self._service.config
+    def start(self, tasks: TaskScope) -> None:
+        """Begin the rounds; they end with the tasks."""
+
+        def schedule(interval_s: int, body: Callable[[], Awaitable[None]], name: str) -> None:
+            if interval_s > 0:
+                tasks.periodic(interval_s, body, name)
+
+        config = self._config
         rate_s = _RATE_INTERVAL_S
         if "statsUpdateFrequencyInSecs" in config.settings:
             rate_s = config.statsUpdateFrequencyInSecs
-        self._schedule(rate_s, self.tick, "rates")
+        schedule(rate_s, self.tick, "rates")
         if config.backlogQuotaCheckEnabled:
             interval_s = config.backlogQuotaCheckIntervalInSeconds
-            self._schedule(interval_s, self.check_backlog_quotas, "backlog quotas")
+            schedule(interval_s, self.check_backlog_quotas, "backlog quotas")
         expiry_s = config.messageExpiryCheckIntervalInMinutes * 60
-        self._schedule(expiry_s, self.expire_messages, "message expiry")
-        self._schedule(config.retentionCheckIntervalInSeconds, self.trim, "retention")
+        schedule(expiry_s, self.expire_messages, "message expiry")
+        schedule(config.retentionCheckIntervalInSeconds, self.trim, "retention")
         unused_s = config.subscriptionExpiryCheckIntervalInMinutes * 60
-        self._schedule(unused_s, self.delete_unused_subscriptions, "subscription expiry")
+        schedule(unused_s, self.delete_unused_subscriptions, "subscription expiry")
         compaction_s = config.brokerServiceCompactionMonitorIntervalInSeconds
-        self._schedule(compaction_s, self.compact, "compaction")
+        schedule(compaction_s, self.compact, "compaction")
         # Its interval can change while the broker runs.
-        self._schedule(_INACTIVE_LOOK_S, self._delete_inactive_when_due, "inactive topics")
-
-    def _schedule(self, interval_s: int, body: Callable[[], Awaitable[None]], name: str) -> None:
-        if interval_s > 0:
-            self._service.tasks.periodic(interval_s, body, name)
+        schedule(_INACTIVE_LOOK_S, self._delete_inactive_when_due, "inactive topics")
 
     async def _visit(self, body: Callable[[AnyTopic], Awaitable[None]], work: str) -> None:
         """Do something to every topic. One that fails is logged; the loop gets its turns."""
-        for count, topic in enumerate(list(self._service.catalog.topics.values()), start=1):
+        for count, topic in enumerate(list(self._catalog.topics.values()), start=1):
             if not topic.closed:
                 try:
                     await body(topic)
@@ -103,10 +116,10 @@ class Upkeep:
         await self._visit(self._tick_topic, "rates")
 
     async def _tick_topic(self, topic: AnyTopic) -> None:
-        topic.tick(self._service.clock.monotonic())
+        topic.tick(self._clock.monotonic())
         if isinstance(topic, PersistentTopic):
             if topic.dedup is not None:
-                await topic.dedup.snapshot_if_due(self._service.clock.monotonic())
+                await topic.dedup.snapshot_if_due(self._clock.monotonic())
             if topic.quota_refusal is not None:
                 await self._check_quota(topic)  # producers that wait come back soon after it clears
             if topic.log.record.is_open and topic.log.is_trimmable:
@@ -167,7 +180,7 @@ class Upkeep:
                 time_ms = times[position]
                 subscription.oldest = None if time_ms is None else (position, time_ms)
         noted = [each.oldest[1] for each in _durable(topic) if each.oldest is not None]
-        return max(0, self._service.clock.now_ms() - min(noted)) if noted else None
+        return max(0, self._clock.now_ms() - min(noted)) if noted else None
 
     # ------------------------------------------------------------------ expiry and retention
 
@@ -214,7 +227,7 @@ class Upkeep:
     async def _delete_subscriptions(self, topic: PersistentTopic) -> None:
         if topic.name.domain is TopicDomain.SEGMENT or topic.successor is not None:
             return  # it has subscriptions of the whole topic, which may be in use elsewhere
-        now_ms = self._service.clock.now_ms()
+        now_ms = self._clock.now_ms()
         for subscription in _durable(topic):
             use = decide_subscription_use(
                 has_consumers=bool(subscription.consumers),
@@ -228,8 +241,8 @@ class Upkeep:
                 _log.info("unused subscription deleted", topic=topic.name.full, subscription=name)
 
     async def _delete_inactive_when_due(self) -> None:
-        now = self._service.clock.monotonic()
-        interval_s = self._service.config.brokerDeleteInactiveTopicsFrequencySeconds
+        now = self._clock.monotonic()
+        interval_s = self._config.brokerDeleteInactiveTopicsFrequencySeconds
         if now >= self._looked_at + interval_s:
             self._looked_at = now
             await self.delete_inactive_topics()
@@ -242,7 +255,7 @@ class Upkeep:
             return  # a segment lives as long as its topic's layout names it
         if isinstance(topic, PersistentTopic) and topic.successor is not None:
             return  # it is one now
-        now_ms = self._service.clock.now_ms()
+        now_ms = self._clock.now_ms()
         log = topic.log if isinstance(topic, PersistentTopic) else None
         use = decide_topic_use(
             topic.policy.inactive_topic,
@@ -266,26 +279,26 @@ class Upkeep:
     async def _delete_topic(self, topic: AnyTopic) -> None:
         try:
             # With the subscriptions, all caught up.
-            await self._service.catalog.delete_topic(topic.name)
+            await self._catalog.delete_topic(topic.name)
         except ResourceBusy:
             return  # somebody came in the last moment
         _log.info("inactive topic deleted", topic=topic.name.full)
         if not topic.name.is_partition:
-            await self._service.policies.delete(topic.name)
-        config = self._service.config
+            await self._policies.delete(topic.name)
+        config = self._config
         if topic.name.is_partition and config.brokerDeleteInactivePartitionedTopicMetadataEnabled:
             await self._delete_partitioned(topic.name.base)
 
     async def _delete_partitioned(self, name: TopicName) -> None:
         """Forget a partitioned topic none of whose partitions exists."""
-        partitioned = await self._service.resources.partitioned.get(name)
+        partitioned = await self._partitioned.get(name)
         if partitioned is None:
             return
         for index in range(partitioned.partitions):
-            if await self._service.catalog.topic_exists(name.partition(index)):
+            if await self._catalog.topic_exists(name.partition(index)):
                 return
-        await self._service.resources.partitioned.delete(name)
-        await self._service.policies.delete(name)
+        await self._partitioned.delete(name)
+        await self._policies.delete(name)
         _log.info("inactive partitioned topic deleted", topic=name.full)
 
 

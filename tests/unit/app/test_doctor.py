@@ -68,7 +68,7 @@ async def fill(
         if lose:
             for name in ("persistent", "cursor"):
                 await ledgers.delete(LedgerId(ids[name]))
-            (schema,) = await registry.ledgers_of(TOPIC)
+            (schema,) = await registry.storage.ledgers_of(TOPIC)
             await ledgers.delete(schema)
         await ledgers.close()
         await store.close()

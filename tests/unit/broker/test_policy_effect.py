@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from magnetar.broker.admission import Admission
-from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import NotAllowed
 from magnetar.model.name import parse_topic
 from magnetar.model.policy import PersistencePolicies, RateLimit, SubscribeRate
@@ -120,7 +119,7 @@ def test_what_was_accepted_is_noted_after_the_interval_of_the_topic(run: Run) ->
         peer = place.connect()
         await peer.produce(TOPIC, producer_name="p")
         await peer.send(3)
-        upkeep = Upkeep(place.service)
+        upkeep = place.service.upkeep
 
         def noted() -> dict[str, int]:
             return dict(topic.log.cursors[DEDUP_CURSOR].properties)
@@ -176,7 +175,7 @@ def test_a_topic_that_goes_because_nobody_uses_it_takes_its_policies_along() -> 
         await place.topic(name.partition(0).full)
         await set_policy(place, name.full, maxProducerPerTopic=4)
         place.clock.pass_s(3600)
-        await Upkeep(service).delete_inactive_topics()
+        await service.upkeep.delete_inactive_topics()
         for each in (parse_topic(TOPIC), name):
             assert await service.policies.get(each) is None
         events = parse_topic("persistent://shop/eu/__change_events")

@@ -113,10 +113,10 @@ def test_the_record_lists_versions_as_pulsar_does() -> None:
         index = decode_locator(record.value)
         assert [entry.version for entry in index] == [0, 1]
         assert [entry.digest for entry in index] == [avro("a").digest, b""]
-        assert tuple(entry.position.ledger_id for entry in index) == await registry.ledgers_of(
-            TOPIC
-        )
-        info = await setup.ledgers.describe(await only(registry.ledgers_of(TOPIC)))
+        assert tuple(
+            entry.position.ledger_id for entry in index
+        ) == await registry.storage.ledgers_of(TOPIC)
+        info = await setup.ledgers.describe(await only(registry.storage.ledgers_of(TOPIC)))
         assert info.sealed
         assert info.properties["pulsar/schemaId"] == "shop/eu/orders"
 
@@ -230,7 +230,7 @@ def test_a_lost_ledger_is_told_not_hidden() -> None:
     async def body(setup: Setup) -> None:
         registry = setup.registry()
         await registry.put_if_absent(TOPIC, avro("a"), S.FULL)
-        (ledger,) = await registry.ledgers_of(TOPIC)
+        (ledger,) = await registry.storage.ledgers_of(TOPIC)
         await setup.ledgers.delete(ledger)
         with pytest.raises(LedgerNotFound):
             await setup.registry().get_latest(TOPIC)

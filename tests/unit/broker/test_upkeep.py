@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import StorageFailed
 from magnetar.model.choice import BacklogAction, BacklogQuotaType, InactiveTopicDeleteMode
 from magnetar.model.name import parse_topic
@@ -50,7 +49,7 @@ def test_rates_are_measured_between_two_ticks() -> None:
     async def body(place: Place) -> None:
         topic, _ = await fill(place)
         place.clock.pass_s(5)
-        await Upkeep(place.service).tick()
+        await place.service.upkeep.tick()
         assert topic.stats()["msgRateIn"] == 2.0
 
     run(body)
@@ -73,7 +72,7 @@ def test_producers_are_sent_away_and_kept_out_until_the_backlog_is_gone(
     async def body(place: Place) -> None:
         topic, peer = await fill(place)
         await set_policies(place, **quota(kind, action, 500))
-        upkeep = Upkeep(place.service)
+        upkeep = place.service.upkeep
         place.clock.pass_s(501)
         await upkeep.check_backlog_quotas()
         await until(lambda: peer.count(BaseCommand.CLOSE_PRODUCER) == 1)
@@ -98,7 +97,7 @@ def test_a_backlog_below_its_quota_bothers_nobody() -> None:
                 BacklogQuotaType.DESTINATION_STORAGE, BacklogAction.PRODUCER_EXCEPTION, size + 1
             ),
         )
-        await Upkeep(place.service).check_backlog_quotas()
+        await place.service.upkeep.check_backlog_quotas()
         assert peer.count(BaseCommand.CLOSE_PRODUCER) == 0
         assert len(topic.producers) == 1
 
@@ -113,7 +112,7 @@ def test_eviction_by_size_moves_slow_subscriptions_to_nine_tenths_of_the_limit()
         size = topic.log.sequence.total_bytes
         action = BacklogAction.CONSUMER_BACKLOG_EVICTION
         await set_policies(place, **quota(BacklogQuotaType.DESTINATION_STORAGE, action, size // 2))
-        await Upkeep(place.service).check_backlog_quotas()
+        await place.service.upkeep.check_backlog_quotas()
         assert topic.subscriptions["slow"].backlog == 4
         assert fast.backlog == 2
         assert topic.stats()["backlogSize"] <= size * 45 // 100
@@ -129,7 +128,7 @@ def test_eviction_by_age_moves_past_messages_that_are_too_old() -> None:
         await peer.send(3, publish_time=place.clock.now_ms())
         action = BacklogAction.CONSUMER_BACKLOG_EVICTION
         await set_policies(place, **quota(BacklogQuotaType.MESSAGE_AGE, action, 60))
-        upkeep = Upkeep(place.service)
+        upkeep = place.service.upkeep
         await upkeep.check_backlog_quotas()
         assert topic.subscriptions["slow"].backlog == 13
         place.clock.pass_s(11)
@@ -144,7 +143,7 @@ def test_the_age_of_the_oldest_message_is_noted_for_the_stats() -> None:
         topic, _ = await fill(place)
         assert topic.stats()["oldestBacklogMessageAgeSeconds"] == -1
         place.clock.pass_s(7)
-        upkeep = Upkeep(place.service)
+        upkeep = place.service.upkeep
         await upkeep.check_backlog_quotas()
         place.clock.pass_s(2)
         stats = topic.stats()
@@ -163,7 +162,7 @@ def test_the_age_of_the_oldest_message_is_noted_for_the_stats() -> None:
 def test_messages_past_their_time_to_live_expire() -> None:
     async def body(place: Place) -> None:
         topic, peer = await fill(place)
-        upkeep = Upkeep(place.service)
+        upkeep = place.service.upkeep
         place.clock.pass_s(30)
         await peer.send(2, publish_time=place.clock.now_ms())
         await upkeep.expire_messages()
@@ -189,7 +188,7 @@ def test_ledgers_that_every_subscription_has_passed_go_soon() -> None:
         first = topic.log.sequence.describe()[0].ledger_id
         await topic.log.roll()
         await peer.send(1)
-        upkeep = Upkeep(place.service)
+        upkeep = place.service.upkeep
         await upkeep.tick()
         await upkeep.trim()
         assert topic.log.sequence.describe()[0].ledger_id == first
@@ -206,7 +205,7 @@ def test_a_ledger_that_is_too_old_is_sealed_and_then_let_go() -> None:
         topic, _ = await fill(place)
         await topic.subscriptions["slow"].skip_all()
         place.clock.pass_s(241 * 60)
-        upkeep = Upkeep(place.service)
+        upkeep = place.service.upkeep
         await upkeep.trim()
         place.clock.pass_s(1)
         await upkeep.trim()
@@ -220,7 +219,7 @@ def test_retention_keeps_what_was_acknowledged() -> None:
         topic, _ = await fill(place)
         await topic.subscriptions["slow"].skip_all()
         await topic.log.roll()
-        await Upkeep(place.service).trim()
+        await place.service.upkeep.trim()
         assert topic.log.sequence.total_entries == 10
 
     run(body, defaultRetentionTimeInMinutes=10, defaultRetentionSizeInMB=10)
@@ -234,7 +233,7 @@ def test_a_topic_is_compacted_once_it_has_grown_past_its_threshold() -> None:
         topic = await place.topic(TOPIC)
         peer = place.connect()
         await peer.produce(TOPIC)
-        upkeep = Upkeep(place.service)
+        upkeep = place.service.upkeep
         await peer.send(5, keys=lambda index: "key", size=100)
         await upkeep.compact()
         assert topic.compaction_status()["status"] == "NOT_RUN"
@@ -255,7 +254,7 @@ def test_what_is_not_compacted_yet_is_not_trimmed() -> None:
         topic = await place.topic(TOPIC)
         peer = place.connect()
         await peer.produce(TOPIC)
-        upkeep = Upkeep(place.service)
+        upkeep = place.service.upkeep
         await upkeep.compact()
         await peer.send(3, keys=lambda index: "key")
         await topic.log.roll()
@@ -275,7 +274,7 @@ def test_a_topic_nobody_uses_is_deleted_after_its_time() -> None:
         peer = place.connect()
         await peer.produce(OTHER)
         await peer.produce(TRANSIENT, producer_id=2)
-        upkeep = Upkeep(place.service)
+        upkeep = place.service.upkeep
         place.clock.pass_s(59)
         await upkeep.delete_inactive_topics()
         assert await place.service.catalog.topic_exists(parse_topic(TOPIC))
@@ -297,7 +296,7 @@ def test_a_topic_with_a_subscription_stays() -> None:
         topic = await place.topic(TOPIC)
         await topic.create_subscription("s")
         place.clock.pass_s(10_000)
-        await Upkeep(place.service).delete_inactive_topics()
+        await place.service.upkeep.delete_inactive_topics()
         assert not topic.closed
 
     run(body)
@@ -315,7 +314,7 @@ def test_a_topic_whose_subscriptions_are_caught_up_can_go_with_them() -> None:
         )
         topic, peer = await fill(place)
         peer.leave()
-        upkeep = Upkeep(place.service)
+        upkeep = place.service.upkeep
         place.clock.pass_s(100)
         await upkeep.delete_inactive_topics()
         assert not topic.closed
@@ -333,7 +332,7 @@ def test_nothing_is_deleted_where_the_policy_says_so() -> None:
     async def body(place: Place) -> None:
         topic = await place.topic(TOPIC)
         place.clock.pass_s(10_000)
-        await Upkeep(place.service).delete_inactive_topics()
+        await place.service.upkeep.delete_inactive_topics()
         assert not topic.closed
 
     run(body, brokerDeleteInactiveTopicsEnabled=False)
@@ -349,7 +348,7 @@ def test_a_partitioned_topic_goes_with_its_last_partition_if_that_is_wanted(enab
         second = await place.topic(f"{TOPIC}-partition-1")
         peer = place.connect()
         await peer.produce(second.name.full)
-        upkeep = Upkeep(place.service)
+        upkeep = place.service.upkeep
         place.clock.pass_s(60)
         await upkeep.delete_inactive_topics()
         assert first.closed
@@ -369,7 +368,7 @@ def test_a_subscription_nobody_uses_is_deleted_after_its_time() -> None:
         await topic.create_subscription("idle")
         peer = place.connect()
         await peer.subscribe(TOPIC, "used", SHARED, consumer_id=1)
-        upkeep = Upkeep(place.service)
+        upkeep = place.service.upkeep
         place.clock.pass_s(60)
         await upkeep.delete_unused_subscriptions()
         assert set(topic.subscriptions) == {"idle", "used"}
@@ -396,7 +395,7 @@ def test_one_topic_that_fails_does_not_stop_the_round(failure: Exception) -> Non
         place.service.catalog.topics[OTHER] = broken
         assert next(iter(place.service.catalog.topics.values())) is broken
         place.clock.pass_s(5)
-        await Upkeep(place.service).tick()
+        await place.service.upkeep.tick()
         assert topic.stats()["msgRateIn"] == 2.0
 
     run(body)
@@ -416,7 +415,7 @@ def test_a_long_round_gives_the_loop_its_turns() -> None:
 
         async with asyncio.TaskGroup() as tasks:
             counting = tasks.create_task(count_turns())
-            await Upkeep(place.service).tick()
+            await place.service.upkeep.tick()
             counting.cancel()
         assert turns >= 3
 
@@ -426,7 +425,7 @@ def test_a_long_round_gives_the_loop_its_turns() -> None:
 def test_rounds_run_at_their_intervals_once_started() -> None:
     async def body(place: Place) -> None:
         topic, _ = await fill(place)
-        Upkeep(place.service).start()
+        place.service.upkeep.start(place.service.tasks)
         place.clock.pass_s(5)
         async with asyncio.timeout(20):
             while not topic.stats()["msgRateIn"]:
@@ -438,7 +437,7 @@ def test_rounds_run_at_their_intervals_once_started() -> None:
 def test_a_new_interval_for_unused_topics_counts_at_once() -> None:
     async def body(place: Place) -> None:
         topic = await place.topic(TOPIC)
-        Upkeep(place.service).start()
+        place.service.upkeep.start(place.service.tasks)
         place.service.config.update_dynamic("brokerDeleteInactiveTopicsFrequencySeconds", "1")
         place.clock.pass_s(2)
         async with asyncio.timeout(20):

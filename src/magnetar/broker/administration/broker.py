@@ -13,7 +13,6 @@ from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.exposition import topic_samples
 from magnetar.broker.heartbeat import check_health
 from magnetar.broker.service import Service
-from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import NotFound, PreconditionFailed, RecordUnreadable, ServiceNotReady
 from magnetar.model.document import decode_json
 from magnetar.rules.bundle import bundle_of
@@ -152,7 +151,7 @@ async def get_owned(service: Service, cluster: str, broker: str) -> Document:
 
 @carries_out("brokers.check_backlog_quota")
 async def check_backlog_quota(service: Service) -> None:
-    await Upkeep(service).check_backlog_quotas()
+    await service.upkeep.check_backlog_quotas()
 
 
 @carries_out("brokers.topic_stats")

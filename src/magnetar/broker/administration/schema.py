@@ -32,7 +32,7 @@ async def get_all(service: Service, topic: TopicName) -> Document:
 
 @carries_out("schemas.metadata")
 async def get_metadata(service: Service, topic: TopicName) -> Document:
-    ledgers = await service.schemas.ledgers_of(topic)
+    ledgers = await service.schemas.storage.ledgers_of(topic)
     if not ledgers:
         raise SchemaNotFound("Schema not found")
     entries = [

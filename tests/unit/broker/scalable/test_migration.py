@@ -9,7 +9,6 @@ from msgspec.structs import replace as replace_struct
 
 from magnetar.broker.administration.topic import delete_topic
 from magnetar.broker.scalable.segment import LocalSegments
-from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import (
     BrokerError,
     Conflict,
@@ -556,7 +555,7 @@ def test_inactive_topics_are_not_removed_once_they_are_part_of_a_scalable_one() 
         await make_regular(place)
         await (await live(place, REGULAR)).create_subscription("s", position=EARLIEST)
         await migrate(place)
-        upkeep = Upkeep(place.service)
+        upkeep = place.service.upkeep
         place.clock.pass_s(1_000_000)
         await upkeep.delete_inactive_topics()
         place.clock.pass_s(1_000_000)

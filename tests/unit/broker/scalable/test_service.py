@@ -5,7 +5,6 @@ import asyncio
 import pytest
 from msgspec import structs
 
-from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import (
     Conflict,
     InvalidName,
@@ -430,7 +429,7 @@ def test_what_nobody_uses_is_not_taken_away_from_single_segments() -> None:
         peer = place.connect()
         await peer.subscribe(await segment_name(place, 0), "q", SHARED, consumer_id=1)
         place.clock.pass_s(3_600)
-        upkeep = Upkeep(place.service)
+        upkeep = place.service.upkeep
         await upkeep.delete_inactive_topics()
         await upkeep.delete_inactive_topics()
         await upkeep.delete_unused_subscriptions()
