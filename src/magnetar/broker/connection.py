@@ -129,7 +129,7 @@ class Connection(asyncio.Protocol):
                 self.service.connection_limit.enter(self.host)
             except NotAllowed as refusal:
                 self.service.connection_limit.on_refused(self.address, refusal)
-                self.refuse(NO_REQUEST, refusal)
+                self.send_command(error(NO_REQUEST, fault_of(refusal).code, refusal.sentence))
                 self.close()
                 return
             self._is_counted = True
@@ -283,8 +283,11 @@ class Connection(asyncio.Protocol):
     def send_command(self, command: BaseCommand) -> None:
         self.send(encode_command(command))
 
-    def refuse(self, request_id: int, refusal: BrokerError) -> None:
-        self.send_command(error(request_id, fault_of(refusal).code, refusal.sentence))
+    def refuse(self, command: BaseCommand, refusal: BrokerError) -> None:
+        """Answer a command by the response of its own kind, if the protocol has one."""
+        code = fault_of(refusal).code
+        answer = encode_refusal(command, refusal) or error(NO_REQUEST, code, refusal.sentence)
+        self.send_command(answer)
 
     def _flush(self) -> None:
         self._flushing = False
@@ -416,7 +419,7 @@ class Connection(asyncio.Protocol):
         try:
             await waiting
         except BrokerError as refusal:
-            self.refuse(request_id, refusal)
+            self.refuse(command, refusal)
         except MagnetarError as failure:
             _log.warning("request failed", address=self.address, reason=failure.sentence)
             self.send_command(error(request_id, WireCode.UNKNOWN, failure.sentence))

@@ -24,7 +24,6 @@ from magnetar.errors import (
     ProtocolViolation,
     ResourceBusy,
     ServiceNotReady,
-    fault_of,
 )
 from magnetar.model.name import TopicName, parse_topic
 from magnetar.model.position import EARLIEST, Position
@@ -41,7 +40,6 @@ from magnetar.wire.command import (
     CommandSubscribe,
     CommandUnsubscribe,
     KeySharedMode,
-    ServerError,
     make_command,
     message_id,
     position_of,
@@ -58,9 +56,8 @@ def on_subscribe(connection: Connection, command: BaseCommand) -> Awaitable[None
         connection.send_command(success(request.request_id))
         return None
     if request.consumer_id in connection.consumers_coming:
-        connection.refuse(
-            request.request_id, ServiceNotReady("Consumer is already present on the connection")
-        )
+        refusal = ServiceNotReady("Consumer is already present on the connection")
+        connection.refuse(command, refusal)
         return None
     connection.consumers_away.pop(request.consumer_id)
     return _subscribe(connection, request, connection.expect_consumer(request.consumer_id))
@@ -298,26 +295,26 @@ async def _last_visible(topic: PersistentTopic, *, read_compacted: bool) -> tupl
 
 def on_consumer_stats(connection: Connection, command: BaseCommand) -> None:
     request = command.consumerStats
-    response = CommandConsumerStatsResponse(request_id=request.request_id)
     consumer = connection.consumers.get(request.consumer_id)
     if consumer is None:
-        refusal = ConsumerNotFound("Consumer not found")
-        response.error_code = ServerError.Name(fault_of(refusal).code)  # type: ignore[assignment]
-        response.error_message = refusal.sentence
-    else:
-        response.msgRateOut = consumer.rate.count_per_s
-        response.msgThroughputOut = consumer.rate.bytes_per_s
-        response.msgRateRedeliver = consumer.redeliver_rate.count_per_s
-        response.messageAckRate = consumer.ack_rate.count_per_s
-        response.consumerName = consumer.name
-        response.availablePermits = max(0, consumer.member.permits)
-        response.unackedMessages = consumer.member.unacked
-        response.blockedConsumerOnUnackedMsgs = consumer.member.blocked
-        response.address = connection.address
-        response.type = consumer.sharing.kind.label
-        since = datetime.fromtimestamp(consumer.connected_since_ms / 1000, UTC)
-        response.connectedSince = since.isoformat(timespec="milliseconds")
-        if isinstance(consumer.subscription, Subscription):
-            response.msgRateExpired = consumer.subscription.expire_rate.count_per_s
-            response.msgBacklog = consumer.subscription.backlog
+        connection.refuse(command, ConsumerNotFound("Consumer not found"))
+        return
+    since = datetime.fromtimestamp(consumer.connected_since_ms / 1000, UTC)
+    response = CommandConsumerStatsResponse(
+        request_id=request.request_id,
+        msgRateOut=consumer.rate.count_per_s,
+        msgThroughputOut=consumer.rate.bytes_per_s,
+        msgRateRedeliver=consumer.redeliver_rate.count_per_s,
+        messageAckRate=consumer.ack_rate.count_per_s,
+        consumerName=consumer.name,
+        availablePermits=max(0, consumer.member.permits),
+        unackedMessages=consumer.member.unacked,
+        blockedConsumerOnUnackedMsgs=consumer.member.blocked,
+        address=connection.address,
+        type=consumer.sharing.kind.label,
+        connectedSince=since.isoformat(timespec="milliseconds"),
+    )
+    if isinstance(consumer.subscription, Subscription):
+        response.msgRateExpired = consumer.subscription.expire_rate.count_per_s
+        response.msgBacklog = consumer.subscription.backlog
     connection.send_command(make_command(response))

@@ -7,7 +7,6 @@ from collections.abc import Awaitable
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler.permission import authorize
 from magnetar.broker.scalable.guard import check_lookup, check_partitions
-from magnetar.errors import BrokerError, fault_of
 from magnetar.model.name import parse_topic
 from magnetar.wire.command import (
     BaseCommand,
@@ -15,7 +14,6 @@ from magnetar.wire.command import (
     CommandLookupTopicResponse,
     CommandPartitionedTopicMetadata,
     CommandPartitionedTopicMetadataResponse,
-    ServerError,
     make_command,
 )
 
@@ -25,30 +23,24 @@ def on_lookup(connection: Connection, command: BaseCommand) -> Awaitable[None]:
 
 
 async def _lookup(connection: Connection, request: CommandLookupTopic) -> None:
-    response = CommandLookupTopicResponse(request_id=request.request_id)
-    try:
-        name = parse_topic(request.topic)
-        with connection.service.lookup_limit.counted():
-            await authorize(connection, BaseCommand.LOOKUP, topic=name)
-            owner = await connection.service.ownership.owner_of(name)
-            if owner.is_self:  # the owner knows which clients a migration sent away
-                await check_lookup(connection, name)
-        address = owner.address_of(request.advertised_listener_name)
-    except BrokerError as refusal:
-        response.response = CommandLookupTopicResponse.Failed
-        response.error = ServerError.Name(fault_of(refusal).code)  # type: ignore[assignment]
-        response.message = refusal.sentence
-    else:
-        is_self = owner.is_self
-        response.response = (
-            CommandLookupTopicResponse.Connect if is_self else CommandLookupTopicResponse.Redirect
-        )
-        if address.url:
-            response.brokerServiceUrl = address.url
-        if address.url_tls:
-            response.brokerServiceUrlTls = address.url_tls
-        response.authoritative = True
-        response.proxy_through_service_url = False
+    name = parse_topic(request.topic)
+    with connection.service.lookup_limit.counted():
+        await authorize(connection, BaseCommand.LOOKUP, topic=name)
+        owner = await connection.service.ownership.owner_of(name)
+        if owner.is_self:  # the owner knows which clients a migration sent away
+            await check_lookup(connection, name)
+    address = owner.address_of(request.advertised_listener_name)
+    kinds = CommandLookupTopicResponse
+    response = CommandLookupTopicResponse(
+        request_id=request.request_id,
+        response=kinds.Connect if owner.is_self else kinds.Redirect,
+        authoritative=True,
+        proxy_through_service_url=False,
+    )
+    if address.url:
+        response.brokerServiceUrl = address.url
+    if address.url_tls:
+        response.brokerServiceUrlTls = address.url_tls
     connection.send_command(make_command(response))
 
 
@@ -59,18 +51,16 @@ def on_partitioned_metadata(connection: Connection, command: BaseCommand) -> Awa
 async def _partitioned_metadata(
     connection: Connection, request: CommandPartitionedTopicMetadata
 ) -> None:
-    response = CommandPartitionedTopicMetadataResponse(request_id=request.request_id)
-    try:
-        name = parse_topic(request.topic)
-        with connection.service.lookup_limit.counted():
-            await authorize(connection, BaseCommand.PARTITIONED_METADATA, topic=name)
-            await check_partitions(connection, name)
-            response.partitions = await connection.service.catalog.partitions_of(
-                name, may_create=request.metadata_auto_creation_enabled
-            )
-        response.response = CommandPartitionedTopicMetadataResponse.Success
-    except BrokerError as refusal:
-        response.response = CommandPartitionedTopicMetadataResponse.Failed
-        response.error = ServerError.Name(fault_of(refusal).code)  # type: ignore[assignment]
-        response.message = refusal.sentence
+    name = parse_topic(request.topic)
+    with connection.service.lookup_limit.counted():
+        await authorize(connection, BaseCommand.PARTITIONED_METADATA, topic=name)
+        await check_partitions(connection, name)
+        partitions = await connection.service.catalog.partitions_of(
+            name, may_create=request.metadata_auto_creation_enabled
+        )
+    response = CommandPartitionedTopicMetadataResponse(
+        request_id=request.request_id,
+        response=CommandPartitionedTopicMetadataResponse.Success,
+        partitions=partitions,
+    )
     connection.send_command(make_command(response))

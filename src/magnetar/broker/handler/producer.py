@@ -37,9 +37,8 @@ def on_producer(connection: Connection, command: BaseCommand) -> Awaitable[None]
         _welcome(connection, request.request_id, existing)
         return None
     if existing is not None or request.producer_id in connection.producers_coming:
-        connection.refuse(
-            request.request_id, ServiceNotReady("Producer is already present on the connection")
-        )
+        refusal = ServiceNotReady("Producer is already present on the connection")
+        connection.refuse(command, refusal)
         return None
     return _create(connection, request, connection.expect_producer(request.producer_id))
 

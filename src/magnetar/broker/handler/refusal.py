@@ -5,14 +5,11 @@ from __future__ import annotations
 from magnetar.broker.connection import Connection
 from magnetar.errors import TransactionsNotSupported
 from magnetar.wire.command import BaseCommand
-from magnetar.wire.refusal import encode_refusal
 
 
 def on_transaction(connection: Connection, command: BaseCommand) -> None:
     refusal = TransactionsNotSupported("transactions are not supported by this broker")
-    answer = encode_refusal(command, refusal)
-    assert answer is not None
-    connection.send_command(answer)
+    connection.refuse(command, refusal)
 
 
 def on_watch_coordinators_close(connection: Connection, command: BaseCommand) -> None:

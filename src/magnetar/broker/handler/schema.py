@@ -10,12 +10,10 @@ from magnetar.broker.handler.permission import authorize
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.schema import schema_id
 from magnetar.errors import (
-    BrokerError,
     IncompatibleSchema,
     InvalidSchema,
     SchemaNotFound,
     TopicNotFound,
-    fault_of,
 )
 from magnetar.model.name import parse_topic
 from magnetar.model.schema import SchemaType, decode_version, encode_version
@@ -27,7 +25,6 @@ from magnetar.wire.command import (
     CommandGetSchema,
     CommandGetSchemaResponse,
     CommandSubscribe,
-    ServerError,
     make_command,
 )
 from magnetar.wire.schema import decode_schema, encode_schema
@@ -57,26 +54,23 @@ def on_get_schema(connection: Connection, command: BaseCommand) -> Awaitable[Non
 
 
 async def _get_schema(connection: Connection, request: CommandGetSchema) -> None:
-    response = CommandGetSchemaResponse(request_id=request.request_id)
-    try:
-        topic = parse_topic(request.topic)
-        await authorize(connection, BaseCommand.GET_SCHEMA, topic=topic)
-        async with connection.answering():
-            registry = connection.service.schemas
-            if request.HasField("schema_version"):
-                if not request.schema_version:
-                    raise IncompatibleSchema("Empty schema version")
-                stored = await registry.get(topic, decode_version(request.schema_version))
-            else:
-                stored = await registry.get_latest(topic)
-            if stored is None:
-                raise SchemaNotFound(f"Topic {topic} has no such schema")
-            response.schema.CopyFrom(encode_schema(stored.schema, schema_id(topic)))
-            response.schema_version = encode_version(stored.version)
-            connection.send_command(make_command(response))
-    except BrokerError as refusal:
-        response.error_code = ServerError.Name(fault_of(refusal).code)  # type: ignore[assignment]
-        response.error_message = refusal.sentence
+    topic = parse_topic(request.topic)
+    await authorize(connection, BaseCommand.GET_SCHEMA, topic=topic)
+    async with connection.answering():
+        registry = connection.service.schemas
+        if request.HasField("schema_version"):
+            if not request.schema_version:
+                raise IncompatibleSchema("Empty schema version")
+            stored = await registry.get(topic, decode_version(request.schema_version))
+        else:
+            stored = await registry.get_latest(topic)
+        if stored is None:
+            raise SchemaNotFound(f"Topic {topic} has no such schema")
+        response = CommandGetSchemaResponse(
+            request_id=request.request_id,
+            schema=encode_schema(stored.schema, schema_id(topic)),
+            schema_version=encode_version(stored.version),
+        )
         connection.send_command(make_command(response))
 
 
@@ -85,27 +79,24 @@ def on_get_or_create_schema(connection: Connection, command: BaseCommand) -> Awa
 
 
 async def _get_or_create_schema(connection: Connection, request: CommandGetOrCreateSchema) -> None:
-    response = CommandGetOrCreateSchemaResponse(request_id=request.request_id)
-    try:
-        name = parse_topic(request.topic)
-        await authorize(connection, BaseCommand.GET_OR_CREATE_SCHEMA, topic=name)
-        topic = connection.service.catalog.topics.get(name.full)
-        if topic is None:
-            raise TopicNotFound(f"Topic {request.topic} not found")
-        schema = decode_schema(request.schema)
-        if schema.type is SchemaType.AUTO_CONSUME:
-            raise InvalidSchema("AUTO_CONSUME is not a schema that can be stored")
-        check_policies_known(topic.policy, topic.name)
-        version = None
-        if schema.type is not SchemaType.NONE:  # which means bytes here
-            version = await topic.service.schemas.put_if_absent(
-                topic.name,
-                schema,
-                topic.policy.schema_compatibility,
-                allow_auto_update=topic.policy.allow_auto_update_schema,
-            )
-        response.schema_version = encode_version(version)
-    except BrokerError as refusal:
-        response.error_code = ServerError.Name(fault_of(refusal).code)  # type: ignore[assignment]
-        response.error_message = refusal.sentence
+    name = parse_topic(request.topic)
+    await authorize(connection, BaseCommand.GET_OR_CREATE_SCHEMA, topic=name)
+    topic = connection.service.catalog.topics.get(name.full)
+    if topic is None:
+        raise TopicNotFound(f"Topic {request.topic} not found")
+    schema = decode_schema(request.schema)
+    if schema.type is SchemaType.AUTO_CONSUME:
+        raise InvalidSchema("AUTO_CONSUME is not a schema that can be stored")
+    check_policies_known(topic.policy, topic.name)
+    version = None
+    if schema.type is not SchemaType.NONE:  # which means bytes here
+        version = await topic.service.schemas.put_if_absent(
+            topic.name,
+            schema,
+            topic.policy.schema_compatibility,
+            allow_auto_update=topic.policy.allow_auto_update_schema,
+        )
+    response = CommandGetOrCreateSchemaResponse(
+        request_id=request.request_id, schema_version=encode_version(version)
+    )
     connection.send_command(make_command(response))
