@@ -1,5 +1,5 @@
-"""What the broker's configuration says about topics nobody has set policies for, and what of the
-policies in force is the ledgers' business.
+"""Policies by default: what the broker's configuration says about topics without policies of their
+own, and what of the policies in force concerns the ledgers.
 """
 
 from __future__ import annotations

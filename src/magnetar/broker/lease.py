@@ -1,8 +1,9 @@
 """Namespaces that several brokers share out among themselves over one metadata store.
 
 Ledgers lie in the data directory of one broker, so a namespace has a home: the directory that holds
-its topics. A lasting record names it. Whoever is first asked for a namespace writes that record, no
-one ever writes it again, and so no two brokers own one topic, whatever becomes of their sessions.
+its topics. A lasting record names it. The first broker that is asked for a namespace writes that
+record. It is never written again, and so no two brokers own one topic, whatever becomes of their
+sessions.
 
 Where the home is served at present tells a lease: an ephemeral record in the place and the shape of
 Pulsar's bundle owners. A broker whose session ended takes its leases again under a higher term, and
@@ -90,7 +91,8 @@ class NamespaceOwnership:
     its data; the process holds a lock on it, so no other process can be at it.
 
     `next_term` counts the term up. `is_known` tells whether a namespace exists: one that does not
-    is nobody's. `on_moved` is told of a namespace whose topics must be opened anew, or elsewhere.
+    has no owner. `on_moved` is called with a namespace whose topics must be opened anew, or
+    elsewhere.
     """
 
     is_shared = True

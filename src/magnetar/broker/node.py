@@ -103,7 +103,7 @@ def _make_cache(settings: Configuration) -> EntryCache:
 
 
 async def _sweep_later(service: Service, found: Sequence[LedgerId]) -> None:
-    """When those who waited for the broker have been served."""
+    """After clients that waited for the broker have been served."""
     await service.clock.sleep(_SWEEP_DELAY_S)
     named = NamedLedgers(service.tree, service.schemas.storage, service.ledgers)
     await named.sweep(found, term=service.owner.term)

@@ -1,6 +1,4 @@
-"""Who owns a topic. Everyone asks this one component; a cluster puts another one behind the same
-questions.
-"""
+"""Ownership of topics: which broker serves a topic, and under which term it writes."""
 
 from __future__ import annotations
 

@@ -290,7 +290,7 @@ class Resources:
         self.partitioned = PartitionedTopics(configuration, clock=clock)
 
     def close(self) -> None:
-        """Stop listening to the stores; they are closed by whoever opened them."""
+        """Stop listening to the stores; they are closed by their owner."""
         self.clusters.close()
         self.tenants.close()
         self.namespaces.close()

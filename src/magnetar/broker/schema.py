@@ -2,7 +2,7 @@
 
 The record stands at `/schemas/tenant/namespace/topic`. A version is written to a ledger of its own
 first; then the record is changed, and from there on the version exists. A broker that dies in
-between leaves a ledger nobody knows.
+between leaves an orphaned ledger, which the sweep deletes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _CACHED_BYTES_MAX: Final = 32 << 20
 _ENTRY_BYTES: Final = 1000
 """About what a cached schema takes besides its text."""
 _TERM: Final = Term(0)
-"""A schema's ledger is written once by whoever made it: there is nobody to fence."""
+"""A schema's ledger is written once, by the broker that created it: no writer is fenced."""
 
 T = TypeVar("T")
 
@@ -108,7 +108,7 @@ class SchemaStorage:
         index: tuple[SchemaIndex, ...],
         expect: int,
     ) -> int | None:
-        """Write a version and list it; None when somebody else changed the list meanwhile."""
+        """Write a version and list it; None when the list was changed meanwhile."""
         name = schema_id(topic)
         kept = replace(schema, timestamp_ms=self._clock.now_ms())
         position = await self._write(name, encode_stored(name, kept, index))
@@ -368,8 +368,8 @@ def _find_exact(history: Sequence[StoredSchema], schema: SchemaData) -> int | No
 
 
 def _size(schema: SchemaData) -> int:
-    words = sum(len(key) + len(value) for key, value in schema.properties.items())
-    return len(schema.definition) + words
+    properties = sum(len(key) + len(value) for key, value in schema.properties.items())
+    return len(schema.definition) + properties
 
 
 def _path(topic: TopicName) -> str:

@@ -81,7 +81,7 @@ class TopicTree:
         try:
             await self._store.put(f"{LOGS}/{namespace}", value, expect=ABSENT)
         except VersionConflict:
-            await self.buckets(namespace)  # somebody was quicker, hopefully with the same number
+            await self.buckets(namespace)  # another broker was quicker: raise unless they agree
 
     async def _load_kept(self, namespace: NamespaceName) -> int | None:
         record = await self._store.get(f"{LOGS}/{namespace}")
@@ -151,7 +151,7 @@ class TopicTree:
     async def clear(self, namespace: NamespaceName) -> bool:
         """Remove the nodes that held a namespace's topics; False when one still does.
 
-        What holds a record is never removed: a topic made meanwhile is found by whoever looks next.
+        What holds a record is never removed: a topic made meanwhile is found by the next look.
         """
         try:
             for domain in _DOMAINS:

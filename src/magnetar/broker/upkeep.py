@@ -197,7 +197,7 @@ class Upkeep:
                 await subscription.expire(limit_s)
 
     async def trim(self) -> None:
-        """Seal ledgers that are due and let go of those nobody needs."""
+        """Seal ledgers that are due and delete those that are not needed."""
         await self._visit_persistent(self._trim, "retention")
 
     async def _trim(self, topic: PersistentTopic) -> None:
@@ -219,7 +219,7 @@ class Upkeep:
         if topic.log.sequence.bytes_between(cursor.first_unacked(), LATEST) > threshold:
             await topic.start_compaction()
 
-    # ------------------------------------------------------------------ what nobody uses
+    # ------------------------------------------------------------------ what is not used
 
     async def delete_unused_subscriptions(self) -> None:
         await self._visit_persistent(self._delete_subscriptions, "subscription expiry")
@@ -281,7 +281,7 @@ class Upkeep:
             # With the subscriptions, all caught up.
             await self._catalog.delete_topic(topic.name)
         except ResourceBusy:
-            return  # somebody came in the last moment
+            return  # a client attached in the last moment
         _log.info("inactive topic deleted", topic=topic.name.full)
         if not topic.name.is_partition:
             await self._policies.delete(topic.name)

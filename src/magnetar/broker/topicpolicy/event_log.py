@@ -295,8 +295,8 @@ class EventLog:
     ) -> None:
         """Append an event and wait until this reader has passed it; None says they are gone.
 
-        The first event creates the system topic, with every partition: whether a namespace has one
-        is told by partition 0.
+        The first event creates the system topic, with every partition: a namespace has one when
+        partition 0 exists.
         """
         host = self._host
         key = encode_event_key(topic, is_global=is_global)
