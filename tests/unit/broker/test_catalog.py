@@ -8,11 +8,22 @@ import pytest
 from msgspec.structs import replace
 
 from magnetar.errors import ServiceNotReady, TopicNotFound
-from magnetar.model.name import TopicDomain, parse_topic
+from magnetar.metadata.backends.memory import MemoryStore
+from magnetar.metadata.store import Stat
+from magnetar.model.name import TopicDomain, TopicName, parse_topic
 from tests.unit.broker.broker_place import NAMESPACE, Place, run
 
 TOPIC = parse_topic("persistent://shop/eu/orders")
 OTHER = parse_topic("persistent://shop/eu/returns")
+
+
+class SlowStore(MemoryStore):
+    """Other tasks have many turns before a record is written."""
+
+    async def put(self, path: str, value: bytes, *, expect: int, ephemeral: bool = False) -> Stat:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return await super().put(path, value, expect=expect, ephemeral=ephemeral)
 
 
 def test_a_topic_is_loaded_once_for_all_that_ask() -> None:
@@ -62,18 +73,26 @@ def test_loads_beyond_the_limit_are_refused() -> None:
 
 def test_a_policy_that_changes_while_a_topic_is_loaded_is_in_force() -> None:
     async def body(place: Place) -> None:
-        policies = place.service.policies
+        """Each topic is loaded with the change a turn of the loop later."""
+        policies, catalog = place.service.policies, place.service.catalog
 
-        async def change() -> None:
-            await policies.update(TOPIC, lambda each: replace(each, maxProducerPerTopic=3))
+        async def change(name: TopicName, turns: int) -> bool:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            is_late = catalog.find(name) is not None
+            await policies.update(name, lambda each: replace(each, maxProducerPerTopic=3))
+            return is_late
 
-        loading = place.service.catalog.load_topic(TOPIC, create=True, properties={"a": "b"})
-        topic, _ = await asyncio.gather(loading, change())
-        assert topic.policy.max_producers == 3
-        await policies.update(TOPIC, lambda each: replace(each, maxProducerPerTopic=4))
-        assert topic.policy.max_producers == 4
+        turns, is_late = 0, False
+        while not is_late:
+            name = parse_topic(f"persistent://shop/eu/orders-{turns}")
+            loading = catalog.load_topic(name, create=True, properties={"a": "b"})
+            topic, is_late = await asyncio.gather(loading, change(name, turns))
+            assert topic.policy.max_producers == 3, f"after {turns} turns"
+            turns += 1
+        assert turns > 3
 
-    run(body, topicPoliciesServiceClassName="metadata-store")
+    run(body, make_store=SlowStore, topicPoliciesServiceClassName="metadata-store")
 
 
 def test_of_two_deletions_the_second_finds_no_topic() -> None:
