@@ -90,6 +90,7 @@ class TopicCatalog:
         )
         self._changing = KeyedLock()
         """Topics that are being loaded, unloaded or deleted, by their full names."""
+        ownership.listen(self._on_moved)
         policies.in_force.listen(self._on_policies_changed)
 
     # ------------------------------------------------------------------ loading
@@ -326,6 +327,9 @@ class TopicCatalog:
     def _notify_watchers(self, name: TopicName, *, exists: bool) -> None:
         if name.domain is TopicDomain.PERSISTENT:
             self._watchers.on_change(name, exists=exists)
+
+    def _on_moved(self, namespace: NamespaceName) -> None:
+        self._host.tasks.start(self.unload_namespace(namespace), name=f"leave {namespace}")
 
     def _on_policies_changed(self, namespace: NamespaceName, topic: TopicName | None) -> None:
         for live in list(self.topics.values()):

@@ -91,8 +91,7 @@ class NamespaceOwnership:
     its data; the process holds a lock on it, so no other process can be at it.
 
     `next_term` counts the term up. `is_known` tells whether a namespace exists: one that does not
-    has no owner. `on_moved` is called with a namespace whose topics must be opened anew, or
-    elsewhere.
+    has no owner.
     """
 
     is_shared = True
@@ -106,7 +105,6 @@ class NamespaceOwnership:
         clock: Clock,
         next_term: Callable[[], Awaitable[Term]],
         is_known: Callable[[NamespaceName], Awaitable[bool]],
-        on_moved: Callable[[NamespaceName], None],
     ) -> None:
         self._store = store
         self._me = me
@@ -114,7 +112,7 @@ class NamespaceOwnership:
         self._clock = clock
         self._next_term = next_term
         self._is_known = is_known
-        self._on_moved = on_moved
+        self._listeners: list[Callable[[NamespaceName], None]] = []
         self._leases: dict[NamespaceName, Owner] = {}
         self._by_path: dict[str, NamespaceName] = {}
         self._acquiring = asyncio.Lock()
@@ -138,6 +136,14 @@ class NamespaceOwnership:
         async with self._acquiring:
             held = self._leases.get(namespace)
             return held if held is not None else await self._acquire(namespace)
+
+    def listen(self, listener: Callable[[NamespaceName], None]) -> None:
+        """Call the listener with each namespace whose topics must be opened anew, or elsewhere."""
+        self._listeners.append(listener)
+
+    def _notify(self, namespace: NamespaceName) -> None:
+        for listener in self._listeners:
+            listener(namespace)
 
     async def resume(self) -> None:
         """Take the leases of all namespaces whose home is here, so that every broker finds them."""
@@ -235,7 +241,7 @@ class NamespaceOwnership:
                 # A copy of the directory, started later: the higher term has it.
                 del self._leases[namespace]
                 _log.error("lease lost to a copy of this directory", namespace=str(namespace))
-                self._on_moved(namespace)
+                self._notify(namespace)
             elif record is None or not record.stat.created_by_self:
                 lost.append(namespace)
         if not lost:
@@ -249,7 +255,7 @@ class NamespaceOwnership:
                 except NoOwner as refusal:
                     del self._leases[namespace]
                     _log.error("lease not renewed", reason=refusal.sentence)
-            self._on_moved(namespace)
+            self._notify(namespace)
 
     def _encode(self, me: Owner) -> bytes:
         return msgspec.json.encode(

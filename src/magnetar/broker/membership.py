@@ -49,7 +49,6 @@ async def join(
     clock: Clock,
     next_term: Callable[[], Awaitable[Term]],
     is_known: Callable[[NamespaceName], Awaitable[bool]],
-    on_moved: Callable[[NamespaceName], None],
 ) -> NamespaceOwnership:
     """Own the namespaces whose topics are in this directory, and know who owns the others."""
     ownership = NamespaceOwnership(
@@ -59,7 +58,6 @@ async def join(
         clock=clock,
         next_term=next_term,
         is_known=is_known,
-        on_moved=on_moved,
     )
     stack.push_async_callback(ownership.close)
     await store_home(store, home, me.broker_id)

@@ -59,7 +59,6 @@ async def open_node(
             clock=clock,
             next_term=lambda: take_term(store, above=above),
             is_known=resources.namespaces.exists,
-            on_moved=lambda namespace: service.leave_namespace(namespace),
         )
     await seed_cluster(resources, settings.clusterName or "standalone", owner)
     policies = PolicyService(resources, settings, clock=clock)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from magnetar.errors import DataDirectoryRefused, InvalidConfiguration, NotAllowed, VersionConflict
 from magnetar.metadata.store import ABSENT, MetadataStore
-from magnetar.model.name import TopicName
+from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.position import Term
 from magnetar.model.scalable import BrokerAddress
 
@@ -53,6 +53,9 @@ class Ownership(Protocol):
     async def owner_of(self, topic: TopicName) -> Owner:
         """Raise NoOwner while ownership is moving."""
 
+    def listen(self, listener: Callable[[NamespaceName], None]) -> None:
+        """Call the listener with each namespace whose topics must be opened anew, or elsewhere."""
+
 
 class SoleOwnership:
     """One broker that owns every topic. Its term grows with every start, so an older process is
@@ -66,6 +69,9 @@ class SoleOwnership:
 
     async def owner_of(self, topic: TopicName) -> Owner:
         return self._owner
+
+    def listen(self, listener: Callable[[NamespaceName], None]) -> None:
+        """Nothing moves."""
 
 
 async def take_term(store: MetadataStore, *, above: int = 0) -> Term:

@@ -30,7 +30,7 @@ from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.limit import make_limits
-from magnetar.model.name import NamespaceName, TopicDomain, TopicName
+from magnetar.model.name import TopicDomain, TopicName
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.task import TaskScope
@@ -143,10 +143,6 @@ class Service:
         if name.domain is TopicDomain.SEGMENT:
             return await self.scalable.attach_segment(name)
         return await self.catalog.attach_topic(name, may_create=may_create)
-
-    def leave_namespace(self, namespace: NamespaceName) -> None:
-        """Have clients look its topics up again, because they moved or have a new term."""
-        self.tasks.start(self.catalog.unload_namespace(namespace), name=f"leave {namespace}")
 
     async def close(self) -> None:
         """Tell every client to go elsewhere, make everything durable, end the connections."""

@@ -32,8 +32,8 @@ class Broker:
             clock=SYSTEM,
             next_term=lambda: take_term(store),
             is_known=self._is_known,
-            on_moved=self.moved.append,
         )
+        self.ownership.listen(self.moved.append)
 
     async def _is_known(self, namespace: NamespaceName) -> bool:
         return namespace.tenant == "public"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
@@ -33,6 +34,9 @@ class Guest:
 
     async def owner_of(self, topic: TopicName) -> Owner:
         return ELSEWHERE
+
+    def listen(self, listener: Callable[[NamespaceName], None]) -> None:
+        """Nothing moves."""
 
 
 async def make_home() -> tuple[Service, MemoryTree, MemoryLedgerStore]:
