@@ -86,7 +86,7 @@ async def check(world: World, promise: Promise) -> bool:
     for number, segment in enumerate(record.layout.active):
         await write(await world.segment(TOPIC, segment), f"new/{number}", promise)
     controller = await world.service.scalable.controller(TOPIC)
-    assert set(await controller.subscriptions()) == set(NAMES)
+    assert set(controller.subscriptions.registry.records) == set(NAMES)
     for name, unread in promise.unread.items():
         assert set(await world.unread(TOPIC, name)) == unread
     return True
@@ -94,7 +94,7 @@ async def check(world: World, promise: Promise) -> bool:
 
 async def check_regular(world: World) -> None:
     assert await world.stored_segments(TOPIC.namespace, TOPIC.local) == ()
-    assert await world.service.scalable.list(NAMESPACE) == []
+    assert await world.service.scalable.records.list(NAMESPACE) == []
     assert await world.service.policies.get(TOPIC) is None
     peer = world.place.connect()
     for index, name in enumerate(PARTS):

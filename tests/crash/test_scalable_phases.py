@@ -38,11 +38,11 @@ async def furnish() -> tuple[World, Promise]:
     scalable = world.service.scalable
     await scalable.create_topic(TOPIC, segments=2)
     controller = await scalable.controller(TOPIC)
-    await controller.create_subscription(STREAM, SubscriptionKind.STREAM)
-    await controller.adopt_subscription(QUEUE, EARLIEST)
+    await controller.subscriptions.create(STREAM, SubscriptionKind.STREAM)
+    await controller.subscriptions.adopt(QUEUE, EARLIEST)
     promise = Promise({STREAM: set(), QUEUE: set()})
     await fill(world, promise)
-    await controller.split(SegmentId(0))
+    await controller.changes.split(SegmentId(0))
     await fill(world, promise)
     layout = controller.layout
     await world.acknowledge(TOPIC, layout.get(SegmentId(1)), STREAM, 2)
@@ -70,19 +70,19 @@ async def drain_first(world: World, promise: Promise) -> None:
 
 
 async def split(world: World) -> None:
-    await (await world.service.scalable.controller(TOPIC)).split(SegmentId(1), at=0xC123)
+    await (await world.service.scalable.controller(TOPIC)).changes.split(SegmentId(1), at=0xC123)
 
 
 async def merge(world: World) -> None:
-    await (await world.service.scalable.controller(TOPIC)).merge(SegmentId(2), SegmentId(3))
+    await (await world.service.scalable.controller(TOPIC)).changes.merge(SegmentId(2), SegmentId(3))
 
 
 async def prune(world: World) -> None:
-    await (await world.service.scalable.controller(TOPIC)).prune()
+    await (await world.service.scalable.controller(TOPIC)).changes.prune()
 
 
 async def scale(world: World) -> None:
-    await (await world.service.scalable.controller(TOPIC)).scale_to(5)
+    await (await world.service.scalable.controller(TOPIC)).changes.scale_to(5)
 
 
 async def delete(world: World) -> None:
@@ -91,7 +91,7 @@ async def delete(world: World) -> None:
 
 async def wipe(world: World) -> None:
     controller = await world.service.scalable.controller(TOPIC)
-    await controller.wipe(SegmentId(1), reason="forced")
+    await controller.changes.wipe(SegmentId(1), reason="forced")
 
 
 async def heal(world: World) -> None:
@@ -114,7 +114,7 @@ async def check_wiped(world: World, promise: Promise, allowed: set[int]) -> None
     is made again with every subscription.
     """
     controller = await world.service.scalable.controller(TOPIC)
-    if ChangeKind.WIPE in {event.kind for event in controller.metadata.history}:
+    if ChangeKind.WIPE in {event.kind for event in controller.state.record.history}:
         forget_second(promise)
     await heal(world)
     await check(world, promise, allowed)
@@ -154,13 +154,13 @@ async def check_stored(world: World, layout: Layout) -> None:
 
 async def check_subscriptions(world: World, layout: Layout) -> None:
     controller = await world.service.scalable.controller(TOPIC)
-    records = await controller.subscriptions()
+    records = controller.subscriptions.registry.records
     assert {name: each.kind for name, each in records.items()} == {
         STREAM: SubscriptionKind.STREAM,
         QUEUE: SubscriptionKind.QUEUE,
     }
     for name in records:
-        assert set(await controller.backlog(name)) == set(layout.by_id)
+        assert set(await controller.subscriptions.registry.backlog(name)) == set(layout.by_id)
 
 
 async def check_deleted(world: World, promise: Promise, allowed: set[int]) -> None:
@@ -168,7 +168,7 @@ async def check_deleted(world: World, promise: Promise, allowed: set[int]) -> No
     if await world.service.scalable.exists(TOPIC):
         await check(world, promise, allowed)
         return
-    assert await world.service.scalable.list(TOPIC.namespace) == []
+    assert await world.service.scalable.records.list(TOPIC.namespace) == []
     assert await world.stored_segments(TOPIC.namespace, TOPIC.local) == ()
     assert await world.service.store.children("/topics/shop/eu") == ()
 
@@ -252,7 +252,7 @@ def test_a_topic_whose_creation_was_cut_short_works_or_is_not_there(after: bool)
             await world.boot()
         if await world.service.scalable.exists(TOPIC):
             controller = await world.service.scalable.controller(TOPIC)
-            await controller.create_subscription(QUEUE, SubscriptionKind.QUEUE)
+            await controller.subscriptions.create(QUEUE, SubscriptionKind.QUEUE)
             promise = Promise({QUEUE: set()})
             await fill(world, promise)
             assert set(await world.unread(TOPIC, QUEUE)) == promise.unread[QUEUE]
@@ -268,12 +268,12 @@ def test_a_topic_whose_creation_was_cut_short_works_or_is_not_there(after: bool)
 
 async def create_subscription(world: World) -> None:
     controller = await world.service.scalable.controller(TOPIC)
-    await controller.create_subscription("new", SubscriptionKind.STREAM)
+    await controller.subscriptions.create("new", SubscriptionKind.STREAM)
 
 
 async def delete_subscription(world: World) -> None:
     controller = await world.service.scalable.controller(TOPIC)
-    await controller.delete_subscription(STREAM)
+    await controller.subscriptions.delete(STREAM)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -287,11 +287,11 @@ def test_a_subscription_is_on_all_segments_or_on_none_after_a_crash(act: Act, af
             await world.crash()
             await world.boot()
         controller = await world.service.scalable.controller(TOPIC)
-        names = set(await controller.subscriptions())
+        names = set(controller.subscriptions.registry.records)
         assert QUEUE in names
         for name in (STREAM, QUEUE, "new"):
             expected = set(controller.layout.by_id) if name in names else set()
-            assert set(await controller.backlog(name)) == expected
+            assert set(await controller.subscriptions.registry.backlog(name)) == expected
         await world.crash()
         return died
 

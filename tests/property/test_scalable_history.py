@@ -132,7 +132,7 @@ class History:
                 await self.merge(which, doom)
             case Prune(doom):
                 controller = await self.world.service.scalable.controller(TOPIC)
-                await self.risk(controller.prune, doom)
+                await self.risk(controller.changes.prune, doom)
             case Attach():
                 await self.attach(event)
             case Acknowledge(name, which, count):
@@ -160,7 +160,7 @@ class History:
         active = controller.layout.active
         segment = active[which % len(active)]
         if segment.range.size > 1 and len(active) < SEGMENTS_MAX:
-            await self.risk(lambda: controller.split(segment.id), doom)
+            await self.risk(lambda: controller.changes.split(segment.id), doom)
 
     async def merge(self, which: int, doom: Doom | None) -> None:
         controller = await self.world.service.scalable.controller(TOPIC)
@@ -168,7 +168,7 @@ class History:
         if len(active) > 1:
             left = which % (len(active) - 1)
             pair = active[left].id, active[left + 1].id
-            await self.risk(lambda: controller.merge(*pair), doom)
+            await self.risk(lambda: controller.changes.merge(*pair), doom)
 
     async def attach(self, event: Attach) -> None:
         segments = await self.segments()
@@ -192,7 +192,7 @@ class History:
             self.unread[event.name] = kept if event.earliest else set()
         elif event.name not in self.unread:  # nobody was told that it exists
             controller = await self.world.service.scalable.controller(TOPIC)
-            await controller.delete_subscription(event.name, force=True)
+            await controller.subscriptions.delete(event.name, force=True)
 
     async def acknowledge(self, name: str, which: int, count: int) -> None:
         segments = await self.segments()
@@ -311,7 +311,7 @@ async def play(history_events: list[Event], segments: int) -> None:
     history = History(await World.create())
     await history.world.service.scalable.create_topic(TOPIC, segments=segments)
     controller = await history.world.service.scalable.controller(TOPIC)
-    await controller.create_subscription(STREAM, SubscriptionKind.STREAM)
+    await controller.subscriptions.create(STREAM, SubscriptionKind.STREAM)
     history.unread[STREAM] = set()
     for event in history_events:
         await history.play(event)

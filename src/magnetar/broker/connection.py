@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from magnetar.broker.consumer import ConsumersAway
 from magnetar.broker.handshake import Handshake
 from magnetar.broker.liveness import Liveness
-from magnetar.broker.scalable.attendance import Attendance
+from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.errors import (
     BrokerError,
     MagnetarError,
@@ -77,7 +77,7 @@ class Connection(asyncio.Protocol):
         self.consumers_coming: dict[int, object] = {}
         self.consumers_away = ConsumersAway()
         self.watchers: dict[int, TopicListWatcher] = {}
-        self.scalable = Attendance(service.limits)
+        self.scalable = ConnectionRegistry(service.limits)
         self.closed_producers: dict[int, float] = {}
         self.writable = True
         self.closed = False

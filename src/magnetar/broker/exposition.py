@@ -176,7 +176,7 @@ def _write_clients(
 def _write_scalable(text: MetricText, service: Service, *, by_topic: bool) -> None:
     """Of the scalable topics that are controlled here, each or summed by namespace."""
     sums: dict[str, dict[str, float]] = {}
-    for topic, (active, tally) in service.scalable.tallies().items():
+    for topic, (active, tally) in service.scalable.controllers.tallies().items():
         own = {"cluster": service.cluster, "namespace": str(topic.namespace)}
         if by_topic:
             own["topic"] = topic.full
@@ -200,7 +200,7 @@ def _write_scalable(text: MetricText, service: Service, *, by_topic: bool) -> No
         own = {"cluster": service.cluster, "broker": service.broker_id, "door": door}
         name = "magnetar_legacy_client_refusals_total"
         text.add(name, format_labels(own), count, kind=MetricKind.COUNTER)
-    recalls = service.scalable.recalls
+    recalls = service.scalable.redeliveries
     text.add("magnetar_segment_recalls_total", labels, recalls, kind=MetricKind.COUNTER)
 
 

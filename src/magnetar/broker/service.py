@@ -94,15 +94,22 @@ class Service:
             scalable=scalable,
             watchers=self.topic_lists,
         )
-        self.load_topic = self.catalog.load_topic
-        self.topic_exists = self.catalog.topic_exists
-        self.unload_topic = self.catalog.unload_topic
-        self.delete_topic = self.catalog.delete_topic
-        self.may_create = self.catalog.may_create
-        self.require_owner = self.catalog.require_owner
-        self.topics = self.catalog.topics
         self.upkeep = Upkeep(config, clock, self.catalog, policies, resources.partitioned)
-        self.scalable = ScalableService(self, scalable)
+        self.scalable = ScalableService(
+            self.catalog,
+            scalable,
+            config=config,
+            clock=clock,
+            tasks=self.tasks,
+            store=store,
+            resources=resources,
+            policies=policies,
+            schemas=schemas,
+            owner=owner,
+            ownership=ownership,
+            cluster=self.cluster,
+            watchers=self.topic_lists,
+        )
         self.revocation = Revocation(self)
         self.stored_configuration = StoredConfiguration(
             config, store, self.tasks, clock=clock, settle=self.revocation.settle

@@ -79,7 +79,7 @@ async def find_controllers(
     service: Service, namespace: NamespaceName, bundle: str | None
 ) -> Controllers:
     """Of all scalable topics. The segments of one lie in many bundles: it belongs to none."""
-    topics = [] if bundle is not None else await service.scalable.list(namespace)
+    topics = [] if bundle is not None else await service.scalable.records.list(namespace)
     return tuple([await service.scalable.controller(topic) for topic in topics])
 
 
@@ -146,9 +146,9 @@ async def clear_backlog(
                 if subscription in (None, each.name):
                     await each.skip_all()
     for controller in controllers:
-        for known in await controller.subscriptions():
+        for known in tuple(controller.subscriptions.registry.records):
             if subscription in (None, known):
-                await controller.clear_backlog(known)
+                await controller.subscriptions.clear_backlog(known)
 
 
 @carries_out("namespaces.unsubscribe")
@@ -162,5 +162,5 @@ async def unsubscribe(
             with suppress(SubscriptionNotFound):
                 await topic.delete_subscription(subscription)
     for controller in await find_controllers(service, namespace, bundle):
-        if subscription in await controller.subscriptions():
-            await controller.delete_subscription(subscription)
+        if subscription in controller.subscriptions.registry.records:
+            await controller.subscriptions.delete(subscription)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from magnetar.broker.administration.bundle import boundaries_of
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.administration.topic import check_namespace
-from magnetar.broker.scalable.guard import check_regular_name
 from magnetar.broker.service import Service
 from magnetar.errors import TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
@@ -20,7 +19,7 @@ async def find_broker(
 ) -> Mapping[str, str]:
     """Of a scalable topic any broker: whether it exists is told by its layout session."""
     await check_namespace(service, topic.namespace)
-    await check_regular_name(service, topic)
+    await service.scalable.guard.check_regular_name(topic)
     if topic.domain is TopicDomain.PERSISTENT and not await _may_serve(service, topic):
         raise TopicNotFound(f"Topic not found {topic}")
     owner = await service.ownership.owner_of(topic)

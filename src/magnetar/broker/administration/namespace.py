@@ -165,7 +165,7 @@ async def remove_namespace(service: Service, namespace: NamespaceName, *, force:
 async def _all_topics(service: Service, namespace: NamespaceName) -> Sequence[TopicName]:
     """Regular and scalable ones; segments go with their topic."""
     regular = await regular_topics(service, namespace)
-    return [*await service.scalable.list(namespace), *regular]
+    return [*await service.scalable.records.list(namespace), *regular]
 
 
 async def _has_user_topics(
@@ -181,7 +181,7 @@ async def _has_user_topics(
 
 async def _delete_topics(service: Service, topics: Sequence[TopicName]) -> None:
     async def delete_one(topic: TopicName) -> None:
-        owner = service.scalable if topic.domain is TopicDomain.TOPIC else service
+        owner = service.scalable if topic.domain is TopicDomain.TOPIC else service.catalog
         with suppress(TopicNotFound):
             await owner.delete_topic(topic, force=True)
 

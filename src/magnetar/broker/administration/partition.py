@@ -22,7 +22,6 @@ from magnetar.broker.administration.topic import (
     partitions_of,
 )
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.scalable.guard import check_regular, check_regular_name
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import Service
 from magnetar.errors import (
@@ -103,7 +102,7 @@ async def _create_missing(service: Service, partitions: Sequence[TopicName]) -> 
 
 @carries_out("topics.create_missed_partitions")
 async def create_missed_partitions(service: Service, topic: TopicName) -> None:
-    await check_regular(service, topic)
+    await service.scalable.migrations.check_regular(topic)
     metadata = await _require(service, topic, TopicNotFound(f"Topic {topic} does not exist"))
     await _create_missing(service, partitions_of(topic, metadata))
 
@@ -118,7 +117,7 @@ async def update_partitioned(
     subscription.
     """
     _check_base(topic)
-    await check_regular(service, topic)
+    await service.scalable.migrations.check_regular(topic)
     count = _read_count(partitions).partitions
     refusal = Conflict(f"Topic {topic} is not the partitioned topic.")
     metadata = await _require(service, topic, refusal)
@@ -170,7 +169,7 @@ async def _make_new(
 async def get_partitioned_metadata(
     service: Service, topic: TopicName, may_create: bool
 ) -> PartitionedTopicMetadata:
-    await check_regular_name(service, topic)
+    await service.scalable.guard.check_regular_name(topic)
     metadata = await service.resources.partitioned.get(topic)
     if metadata is not None:
         return metadata
@@ -181,7 +180,7 @@ async def get_partitioned_metadata(
 @carries_out("topics.delete_partitioned")
 async def delete_partitioned(service: Service, topic: TopicName, force: bool = False) -> None:
     _check_base(topic)
-    await check_regular(service, topic)
+    await service.scalable.migrations.check_regular(topic)
     if await service.resources.partitioned.get(topic) is None:
         if await service.catalog.topic_exists(topic):
             raise Conflict(
@@ -236,7 +235,7 @@ async def terminate_partitioned(service: Service, topic: TopicName) -> Document:
         " partitioned-terminate, please use terminate commands"
     )
     await _require(service, topic, refusal)
-    await check_regular(service, topic)
+    await service.scalable.migrations.check_regular(topic)
     names = await existing_parts(service, topic)
 
     async def terminate_one(name: TopicName) -> Document:

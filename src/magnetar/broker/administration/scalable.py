@@ -14,11 +14,7 @@ from magnetar.broker.administration.permission import forget_permissions
 from magnetar.broker.administration.record import Store, load_policies
 from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.administration.subscription import Age
-from magnetar.broker.scalable.autoscale import (
-    load_auto_scale,
-    load_namespace_override,
-    plan_auto_scale,
-)
+from magnetar.broker.scalable.autoscale import plan_auto_scale
 from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.scalable.refusal import Door
 from magnetar.broker.service import Service
@@ -71,7 +67,8 @@ async def find_controller(service: Service, topic: TopicName, what: str = "") ->
 
 @finds(Known)
 async def find_known(service: Service, topic: TopicName, subscription: str) -> Known:
-    if subscription not in await (await service.scalable.controller(topic)).subscriptions():
+    controller = await service.scalable.controller(topic)
+    if subscription not in controller.subscriptions.registry.records:
         raise SubscriptionNotFound(f"Subscription {subscription} not found for topic {topic}")
     return Known(subscription)
 
@@ -89,7 +86,7 @@ async def list_topics(
             raise PreconditionFailed(f"property filter must be in the form key=value, got: {text}")
         contradicted |= filters.setdefault(key, value) != value
     await load_policies(service, namespace)
-    found = await service.scalable.list(namespace, filters)
+    found = await service.scalable.records.list(namespace, filters)
     return [] if contradicted else [topic.full for topic in found]
 
 
@@ -130,7 +127,7 @@ async def get_properties(record: ScalableTopicMetadata) -> Mapping[str, str]:
 async def set_properties(
     service: Service, topic: TopicName, properties: dict[str, str] | None
 ) -> None:
-    await service.scalable.update_properties(topic, properties or {})
+    await service.scalable.records.update_properties(topic, properties or {})
 
 
 @carries_out("scalable_topics.policy")
@@ -148,12 +145,12 @@ async def split(service: Service, topic: TopicName, segment: SegmentId, at: str 
         first = None if at is None else int(at, 16 if at[:2].lower() == "0x" else 10)
     except ValueError:
         raise BadRequest(f"at is a hash from 0 to 65535, not {at!r}") from None
-    await (await find_controller(service, topic, _LAYOUT)).split(segment, at=first)
+    await (await find_controller(service, topic, _LAYOUT)).changes.split(segment, at=first)
 
 
 @carries_out("scalable_topics.merge", what=_LAYOUT)
 async def merge(controller: Controller, left: SegmentId, right: SegmentId) -> None:
-    await controller.merge(left, right)
+    await controller.changes.merge(left, right)
 
 
 @carries_out("scalable_topics.scale")
@@ -163,18 +160,18 @@ async def scale(
     if not 1 <= segments <= RING:
         raise PreconditionFailed(f"segments must be from 1 to {RING}, not {segments}")
     controller = await find_controller(service, topic, _LAYOUT)
-    await controller.scale_to(segments, hold_until_ms=hold_until_ms)
+    await controller.changes.scale_to(segments, hold_until_ms=hold_until_ms)
 
 
 @carries_out("scalable_topics.prune")
 async def prune(controller: Controller) -> Sequence[SegmentId]:
-    return await controller.prune()
+    return await controller.changes.prune()
 
 
 # Subscriptions
 @carries_out("scalable_topics.subscriptions")
 async def list_subscriptions(controller: Controller) -> Document:
-    names = sorted(await controller.subscriptions())
+    names = sorted(controller.subscriptions.registry.records)
     return {name: await describe_subscription(controller, name) for name in names}
 
 
@@ -196,27 +193,27 @@ async def create_subscription(
     if not subscription.strip():
         raise PreconditionFailed("Subscription name is not valid")
     controller = await service.scalable.controller(topic)
-    await controller.create_subscription(subscription, wanted)
+    await controller.subscriptions.create(subscription, wanted)
 
 
 @carries_out("scalable_topics.delete_subscription")
 async def delete_subscription(controller: Controller, subscription: Known, force: bool) -> None:
-    await controller.delete_subscription(subscription, force=force)
+    await controller.subscriptions.delete(subscription, force=force)
 
 
 @carries_out("scalable_topics.seek")
 async def seek(controller: Controller, subscription: Known, timestamp_ms: int) -> None:
-    await controller.seek(subscription, timestamp_ms)
+    await controller.subscriptions.seek(subscription, timestamp_ms)
 
 
 @carries_out("scalable_topics.clear_backlog")
 async def clear_backlog(controller: Controller, subscription: Known) -> None:
-    await controller.clear_backlog(subscription)
+    await controller.subscriptions.clear_backlog(subscription)
 
 
 @carries_out("scalable_topics.expire")
 async def expire(seconds: Age, controller: Controller, subscription: Known) -> None:
-    await controller.expire(subscription, seconds)
+    await controller.subscriptions.expire(subscription, seconds)
 
 
 async def describe_subscription(controller: Controller, name: str) -> dict[str, Any]:
@@ -224,11 +221,12 @@ async def describe_subscription(controller: Controller, name: str) -> dict[str, 
 
     A group of CHECKPOINT consumers keeps its place itself: it has no record and no backlog.
     """
-    coordinator = controller.coordinators.get(name)
+    coordinator = controller.groups.coordinators.get(name)
     described: dict[str, Any] = {} if coordinator is None else coordinator.stats()
-    record = (await controller.subscriptions()).get(name)
+    registry = controller.subscriptions.registry
+    record = registry.records.get(name)
     if record is not None:
-        backlog = await controller.backlog(name)
+        backlog = await registry.backlog(name)
         described |= {
             "type": record.kind.value,
             "msgBacklog": sum(backlog.values()),
@@ -270,7 +268,7 @@ async def set_scaling_of_topic(
     """What contradicts the broker's or the namespace's values is refused."""
     value = format_override(override)
     wanted = replace(record, auto_scale_policy=value)
-    check_auto_scale(await load_auto_scale(service, topic.namespace, wanted))
+    check_auto_scale(await service.scalable.scale_policies.load(topic.namespace, wanted))
     await service.scalable.records.update(
         topic, lambda present: replace(present, auto_scale_policy=value)
     )
@@ -286,8 +284,9 @@ async def remove_scaling_of_topic(service: Service, topic: TopicName) -> None:
 async def describe_auto_scale(service: Service, topic: TopicName) -> Document:
     """Every value that is in force, and where it was set."""
     record = await service.scalable.metadata(topic)
-    policy = await load_auto_scale(service, topic.namespace, record)
-    layers = await load_namespace_override(service, topic.namespace), record.auto_scale_policy
+    policies = service.scalable.scale_policies
+    policy = await policies.load(topic.namespace, record)
+    layers = await policies.load_override(topic.namespace), record.auto_scale_policy
     return {
         name: {"value": getattr(policy, name), "source": source_of(name, *layers).value}
         for name in FIELDS

@@ -29,7 +29,7 @@ _SETTLING_STEPS: Final = 1000
 @carries_out("scalable_topics.stats")
 async def get_stats(service: Service, controller: Controller) -> Document:
     topic, layout = controller.topic, controller.layout
-    known = await controller.subscriptions()
+    known = controller.subscriptions.registry.records
     stats: dict[str, Any] = {
         "epoch": layout.epoch,
         "totalSegments": len(layout.segments),
@@ -41,11 +41,11 @@ async def get_stats(service: Service, controller: Controller) -> Document:
                 "consumerCount": _count_consumers(service, controller, name),
                 **await describe_subscription(controller, name),
             }
-            for name in sorted(known.keys() | controller.coordinators.keys())
+            for name in sorted(known.keys() | controller.groups.coordinators.keys())
         },
     }
-    if controller.metadata.intent is not None:
-        stats["change"] = describe(controller.metadata.intent)
+    if controller.state.record.intent is not None:
+        stats["change"] = describe(controller.state.record.intent)
     for segment in layout.active:
         reported = await _reported(service, topic, segment)
         if reported is not None:
@@ -63,8 +63,9 @@ async def get_segments(service: Service, controller: Controller) -> Document:
     segments = await _describe_segments(service, controller.topic, controller.layout)
     for described in segments.values():
         described["subscriptions"] = {}
-    for name in sorted(await controller.subscriptions()):
-        for number, backlog in (await controller.backlog(name)).items():
+    registry = controller.subscriptions.registry
+    for name in sorted(registry.records):
+        for number, backlog in (await registry.backlog(name)).items():
             if str(number) in segments:
                 segments[str(number)]["subscriptions"][name] = {"msgBacklog": backlog}
     return segments
@@ -85,7 +86,7 @@ async def get_load(service: Service, topic: TopicName, record: ScalableTopicMeta
 
 @carries_out("scalable_topics.explain")
 async def explain(controller: Controller) -> Document:
-    coordinators = sorted(controller.coordinators.items())
+    coordinators = sorted(controller.groups.coordinators.items())
     return {
         "scaling": await controller.scaler.explain(),
         "subscriptions": {name: each.explain() for name, each in coordinators},

@@ -76,7 +76,7 @@ async def create_segment(
         raise SegmentNotFound(f"{segment.topic} has no segment {segment.descriptor}")
     known = record.layout.by_id.get(segment.id)
     if known is not None and known.is_active:
-        await (await service.scalable.controller(segment.topic)).heal(segment.id)
+        await (await service.scalable.controller(segment.topic)).changes.heal(segment.id)
     elif known is not None and not await service.catalog.topic_exists(segment.name):
         raise PreconditionFailed(
             f"Segment {segment.id} is sealed and its data was deleted: it is not made again"
@@ -93,7 +93,7 @@ async def terminate_segment(service: Service, segment: SegmentName, live: Segmen
     record = await _record_of(service, segment)
     if record is not None and serves(record, segment):
         controller = await service.scalable.controller(segment.topic)
-        await controller.split(segment.id, reason="terminate")
+        await controller.changes.split(segment.id, reason="terminate")
         return
     await live.terminate()
 
@@ -123,7 +123,7 @@ async def _wipe(service: Service, segment: SegmentName, *, force: bool, caller: 
     who = caller.original_role or caller.role or "somebody without a role"
     _log.warning("data of a segment is deleted by force", segment=str(segment), by=who)
     controller = await service.scalable.controller(segment.topic)
-    await controller.wipe(segment.id, reason=f"forced by {who}")
+    await controller.changes.wipe(segment.id, reason=f"forced by {who}")
 
 
 # Subscriptions of one segment

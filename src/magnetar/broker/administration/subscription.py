@@ -19,7 +19,6 @@ from magnetar.broker.administration.topic import (
 )
 from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.scalable.guard import check_regular
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import Service
 from magnetar.broker.subscription import Subscription
@@ -108,7 +107,7 @@ async def create_subscription(
         )
     if not subscription.strip():
         raise PreconditionFailed("Subscription subscription is not valid")
-    await check_regular(service, topic)
+    await service.scalable.migrations.check_regular(topic)
 
     async def create_one(each: TopicName) -> bool:
         live = await service.catalog.load_topic(each, create=each.is_partition)
@@ -154,7 +153,7 @@ async def delete_subscription(
     service: Service, topic: TopicName, subscription: str, force: bool
 ) -> None:
     """From every partition that has it."""
-    await check_regular(service, topic)
+    await service.scalable.migrations.check_regular(topic)
     parts = [each for each in await find_live(service, topic) if subscription in each.subscriptions]
     await together(each.delete_subscription(subscription, force=force) for each in parts)
     if not parts:

@@ -13,11 +13,7 @@ from magnetar.broker.administration.record import without
 from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.scalable.guard import (
-    check_regular,
-    check_regular_name,
-    was_regular,
-)
+from magnetar.broker.scalable.guard import was_regular
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import Service
 from magnetar.errors import (
@@ -55,7 +51,7 @@ async def find_topic(service: Service, topic: TopicName) -> AnyTopic:
         if successor is None:
             raise
         if was_regular(await service.scalable.metadata(successor)):
-            await check_regular_name(service, topic)
+            await service.scalable.guard.check_regular_name(topic)
         raise TopicNotFound(f"{missing.sentence}: it is scalable, {successor}") from None
 
 
@@ -115,7 +111,7 @@ async def check_new(service: Service, topic: TopicName) -> None:
     record = await service.scalable.records.get(topic.base) if topic.is_persistent else None
     if record is not None and not was_regular(record):
         raise Conflict(f"This topic already exists as a scalable topic: {scalable_name(topic)}")
-    await check_regular(service, topic)
+    await service.scalable.migrations.check_regular(topic)
     is_partitioned = await service.resources.partitioned.get(topic) is not None
     if is_partitioned or await service.catalog.topic_exists(topic):
         raise Conflict("This topic already exists")
@@ -166,7 +162,7 @@ async def _check_partition(service: Service, topic: TopicName) -> None:
 
 @carries_out("topics.delete")
 async def delete_topic(service: Service, topic: TopicName, force: bool = False) -> None:
-    await check_regular(service, topic)
+    await service.scalable.migrations.check_regular(topic)
     if await service.resources.partitioned.get(topic) is not None:
         raise Conflict(
             f"{topic} is a partitioned topic, instead of calling delete topic, please call"
@@ -224,7 +220,7 @@ async def terminate_topic(service: Service, topic: TopicName) -> Document:
         raise MethodNotAllowed("Termination of a partitioned topic is not allowed")
     if is_system_topic(topic):
         raise MethodNotAllowed("Termination of a system topic is not allowed")
-    await check_regular(service, topic)
+    await service.scalable.migrations.check_regular(topic)
     return describe_position(await (await find_persistent(service, topic, "Terminate")).terminate())
 
 
@@ -255,7 +251,7 @@ async def trim_topic(parts: Parts) -> None:
 
 @carries_out("topics.truncate")
 async def truncate_topic(service: Service, topic: TopicName) -> None:
-    await check_regular(service, topic)
+    await service.scalable.migrations.check_regular(topic)
     if not topic.is_persistent:
         raise PreconditionFailed("unsupport truncate")
     await together(part.truncate() for part in await find_parts(service, topic, "Truncate"))

@@ -128,7 +128,7 @@ async def _scan(
             yield names
         return
     if domain is TopicDomain.TOPIC:
-        found = [name.full for name in await service.scalable.list(namespace)]
+        found = [name.full for name in await service.scalable.records.list(namespace)]
     else:
         found = await service.catalog.list_topics(namespace, domain)
     yield found if after is None else [name for name in found if name > after.full]

@@ -11,8 +11,6 @@ from magnetar.broker.consumer import Consumer
 from magnetar.broker.handler.permission import authorize
 from magnetar.broker.handler.schema import check_consumer_schema
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.scalable.guard import check_consumer
-from magnetar.broker.scalable.reader import attach_reader, on_reader_closed
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import (
     BadRequest,
@@ -69,14 +67,14 @@ async def _subscribe(connection: Connection, request: CommandSubscribe, creation
         _check_request(request, kind)
         name = parse_topic(request.topic)
         await _authorize(connection, name, request)
-        await check_consumer(connection, name, request)
+        await connection.service.scalable.guard.check_consumer(connection, name, request)
         topic = await connection.service.attach_topic(name, may_create=request.force_topic_creation)
         _check_policy(topic, kind)
         _check_rate(connection, topic, request)
         await _authorize(connection, name, request)  # loading may have taken long
         await check_consumer_schema(topic, request)
         consumer = _make_consumer(connection, request, kind)
-        await attach_reader(topic, consumer, request)
+        await connection.service.scalable.readers.attach(topic, consumer, request)
         try:
             await _authorize(connection, name, request)
             if consumer.closed:
@@ -178,7 +176,7 @@ def on_close_consumer(connection: Connection, command: BaseCommand) -> Awaitable
     connection.consumers_away.pop(request.consumer_id)
     consumer = connection.consumers.pop(request.consumer_id, None)
     if consumer is not None:
-        on_reader_closed(consumer)
+        connection.service.scalable.readers.on_closed(consumer)
         consumer.detach()
     elif request.consumer_id in connection.scalable.groups:
         return _leave_group(connection, request)

@@ -6,7 +6,6 @@ from collections.abc import Awaitable
 
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler.permission import authorize
-from magnetar.broker.scalable.guard import check_lookup, check_partitions
 from magnetar.model.name import parse_topic
 from magnetar.wire.command import (
     BaseCommand,
@@ -28,7 +27,7 @@ async def _lookup(connection: Connection, request: CommandLookupTopic) -> None:
         await authorize(connection, BaseCommand.LOOKUP, topic=name)
         owner = await connection.service.ownership.owner_of(name)
         if owner.is_self:  # the owner knows which clients a migration sent away
-            await check_lookup(connection, name)
+            await connection.service.scalable.guard.check_lookup(connection, name)
     address = owner.address_of(request.advertised_listener_name)
     kinds = CommandLookupTopicResponse
     response = CommandLookupTopicResponse(
@@ -54,7 +53,7 @@ async def _partitioned_metadata(
     name = parse_topic(request.topic)
     with connection.service.lookup_limit.counted():
         await authorize(connection, BaseCommand.PARTITIONED_METADATA, topic=name)
-        await check_partitions(connection, name)
+        await connection.service.scalable.guard.check_partitions(connection, name)
         partitions = await connection.service.catalog.partitions_of(
             name, may_create=request.metadata_auto_creation_enabled
         )

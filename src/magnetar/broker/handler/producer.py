@@ -10,7 +10,6 @@ from magnetar.broker.connection import Connection
 from magnetar.broker.handler.permission import authorize
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.producer import AccessMode, Producer
-from magnetar.broker.scalable.guard import check_producer
 from magnetar.errors import IncompatibleSchema, NotAllowed, ServiceNotReady
 from magnetar.model.name import TopicDomain, TopicName, parse_topic
 from magnetar.model.position import EARLIEST
@@ -49,7 +48,7 @@ async def _create(connection: Connection, request: CommandProducer, creation: ob
         service = connection.service
         name = parse_topic(request.topic)
         await _authorize(connection, name, request)
-        await check_producer(connection, name)
+        await connection.service.scalable.guard.check_producer(connection, name)
         topic = await service.attach_topic(name)
         check_policies_known(topic.policy, name)
         await _authorize(connection, name, request)  # loading may have taken long

@@ -87,7 +87,7 @@ def _open_layout(
     if previous is not None:
         previous.close()
     connection.scalable.check_room()
-    session = LayoutSession(connection, request.session_id, name)
+    session = connection.service.scalable.open_layout(connection, request.session_id, name)
     connection.scalable.layouts[session.id] = session
     wants_creation = request.create_if_missing
     if not request.HasField("create_if_missing"):
@@ -172,7 +172,7 @@ async def _find_coordinator(
                 raise
             coordinator = await scalable.regular.coordinator(name, subscription)
         else:
-            coordinator = await controller.coordinator(subscription)
+            coordinator = await controller.subscriptions.coordinator(subscription)
         if not coordinator.is_closed:
             return coordinator
 
@@ -197,7 +197,9 @@ async def _watch(connection: Connection, request: CommandWatchScalableTopics) ->
         namespace = parse_namespace(request.namespace)
         await authorize(connection, BaseCommand.WATCH_SCALABLE_TOPICS, namespace=namespace)
         connection.scalable.check_room()
-        watcher = NamespaceWatcher(connection, request.watch_id, namespace, filters)
+        watcher = connection.service.scalable.watch_namespace(
+            connection, request.watch_id, namespace, filters
+        )
         connection.scalable.namespaces[watcher.id] = watcher
         async with connection.answering():
             await watcher.start(request.current_hash if request.HasField("current_hash") else None)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from magnetar.broker.resource import Namespaces
 from magnetar.errors import PreconditionFailed
 from magnetar.model.autoscale import AutoScalePolicy, Override, apply_override, check_auto_scale
 from magnetar.model.name import NamespaceName
 from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.runtime.configuration import Configuration
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 
 def plan_auto_scale(config: Configuration) -> AutoScalePolicy:
@@ -36,30 +32,35 @@ def plan_auto_scale(config: Configuration) -> AutoScalePolicy:
     )
 
 
-async def load_namespace_override(service: Service, namespace: NamespaceName) -> Override | None:
-    policies = await service.resources.namespaces.get(namespace)
-    return None if policies is None else policies.scalableTopicAutoScalePolicy
+class ScalePolicies:
+    """The policies of this broker's topics, each read when it is asked for."""
 
+    def __init__(self, config: Configuration, namespaces: Namespaces) -> None:
+        self._config = config
+        self._namespaces = namespaces
 
-async def load_auto_scale(
-    service: Service, namespace: NamespaceName, record: ScalableTopicMetadata
-) -> AutoScalePolicy:
-    """What is in force, whether it makes sense or not; raise PreconditionFailed when a stored
-    value cannot be read.
-    """
-    above = apply_override(
-        plan_auto_scale(service.config), await load_namespace_override(service, namespace)
-    )
-    return apply_override(above, record.auto_scale_policy)
+    async def load_override(self, namespace: NamespaceName) -> Override | None:
+        """What the namespace sets."""
+        policies = await self._namespaces.get(namespace)
+        return None if policies is None else policies.scalableTopicAutoScalePolicy
 
+    async def load(
+        self, namespace: NamespaceName, record: ScalableTopicMetadata
+    ) -> AutoScalePolicy:
+        """What is in force, whether it makes sense or not; raise PreconditionFailed when a stored
+        value cannot be read.
+        """
+        override = await self.load_override(namespace)
+        above = apply_override(plan_auto_scale(self._config), override)
+        return apply_override(above, record.auto_scale_policy)
 
-async def load_valid_auto_scale(
-    service: Service, namespace: NamespaceName, record: ScalableTopicMetadata
-) -> AutoScalePolicy | None:
-    """None when what is set contradicts itself: then nothing scales."""
-    try:
-        policy = await load_auto_scale(service, namespace, record)
-        check_auto_scale(policy)
-    except PreconditionFailed:
-        return None
-    return policy
+    async def load_valid(
+        self, namespace: NamespaceName, record: ScalableTopicMetadata
+    ) -> AutoScalePolicy | None:
+        """None when what is set contradicts itself: then nothing scales."""
+        try:
+            policy = await self.load(namespace, record)
+            check_auto_scale(policy)
+        except PreconditionFailed:
+            return None
+        return policy

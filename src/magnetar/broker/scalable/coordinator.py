@@ -1,5 +1,5 @@
-"""Who reads which segment of a scalable topic: the consumers of one STREAM subscription or of one
-CHECKPOINT group.
+"""Coordinator of a consumer group, of a STREAM subscription or of checkpoints: which consumer reads
+which segment of a topic.
 
 Consumers register by name and may lose their connection for a while. What each reads is decided by
 `rules.assign`; a segment is handed out when everything it came out of is drained (`rules.drain`).
@@ -8,14 +8,15 @@ The owner of a segment says when a cursor has drained it, so nothing is polled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeAlias
 
-from magnetar.broker.scalable.reader import reader_name
-from magnetar.broker.scalable.recall import Recalls
-from magnetar.broker.scalable.registration import Registration
-from magnetar.broker.subscription import Subscription
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.scalable.connection_registry import Link
+from magnetar.broker.scalable.host import Host
+from magnetar.broker.scalable.redelivery import StallWatch
+from magnetar.broker.scalable.registration import ClientLink, Registration, reader_name
 from magnetar.errors import BrokerError, ServiceNotReady
 from magnetar.model.layout import Layout
 from magnetar.model.scalable import (
@@ -34,14 +35,11 @@ from magnetar.rules.assign import (
 )
 from magnetar.rules.drain import decide_drained, explain_withheld
 from magnetar.rules.release import shares_buckets
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
 from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
-
-if TYPE_CHECKING:
-    from magnetar.broker.connection import Connection
-    from magnetar.broker.consumer import Consumer
-    from magnetar.broker.scalable.host import Host
 
 _log = Log(__name__)
 
@@ -50,14 +48,29 @@ _RETRY_MOST_S: Final = 5.0
 
 
 class Coordinator:
-    def __init__(self, host: Host, subscription: str) -> None:
+    def __init__(
+        self,
+        host: Host,
+        subscription: str,
+        *,
+        clock: Clock,
+        config: Configuration,
+        on_redelivered: Callable[[], None],
+    ) -> None:
         self.subscription = subscription
         self.topic = host.topic
         self._host = host
-        self._service = host.service
+        self._clock = clock
+        self._config = config
         self._tasks = TaskScope(f"group {subscription}")
         self._sessions: dict[str, Registration] = {}
-        self._recalls = Recalls(host.service, self._tasks, self._tell)
+        self._stalls = StallWatch(
+            self._tasks,
+            self._send,
+            clock=clock,
+            config=config,
+            on_redelivered=on_redelivered,
+        )
         self._assignment = Assignment()
         self._drained: frozenset[SegmentId] = frozenset()
         self._backlog: dict[SegmentId, int] = {}
@@ -68,7 +81,7 @@ class Coordinator:
             self._tasks,
             "assign",
             self._run,
-            clock=host.service.clock,
+            clock=clock,
             first_s=_RETRY_FIRST_S,
             most_s=_RETRY_MOST_S,
         )
@@ -102,7 +115,7 @@ class Coordinator:
     # ------------------------------------------------------------------ coming and going
 
     async def register(
-        self, consumer_name: str, kind: ConsumerKind, consumer_id: int, connection: Connection
+        self, consumer_name: str, kind: ConsumerKind, consumer_id: int, connection: ClientLink
     ) -> ConsumerAssignment:
         """Take a consumer in, or back; it is told its segments, and so is everyone it takes from.
 
@@ -122,7 +135,7 @@ class Coordinator:
         session.shares = shares
         session.stop_grace()
         session.connection, session.consumer_id = connection, consumer_id
-        session.registered_ms = self._service.clock.now_ms()
+        session.registered_ms = self._clock.now_ms()
         if connection.closed:  # it went while the record was written, and nobody will say so again
             self._expect_back(session)
         if not is_same:
@@ -132,7 +145,7 @@ class Coordinator:
         self._note_readers(session)
         part = self._part_of(session)
         if is_same and session.connection is connection:
-            session.tell(part)
+            session.send(part)
         return part
 
     async def _enter(self, consumer_name: str, kind: ConsumerKind) -> None:
@@ -155,7 +168,7 @@ class Coordinator:
         self._host.on_consumers_changed(has_joined=False)
         await self._reconciler.settle()
 
-    def on_connection_closed(self, connection: Connection) -> None:
+    def on_connection_closed(self, connection: Link) -> None:
         for session in self._sessions.values():
             if session.connection is connection:
                 self._expect_back(session)
@@ -164,9 +177,8 @@ class Coordinator:
         session.connection = None
         session.stop_grace()
         if not self._closed:
-            grace_s = self._service.config.scalableTopicConsumerSessionGracePeriodSeconds
-            clock = self._service.clock
-            session.grace = clock.call_later(grace_s, self._on_grace_over, session)
+            grace_s = self._config.scalableTopicConsumerSessionGracePeriodSeconds
+            session.grace = self._clock.call_later(grace_s, self._on_grace_over, session)
 
     def _on_grace_over(self, session: Registration) -> None:
         session.grace = None
@@ -179,12 +191,12 @@ class Coordinator:
             )
             self._tasks.start(self.leave(session.name), name="leave")
 
-    def find_consumer(self, connection: Connection, consumer_id: int) -> str | None:
-        """The consumer that registered over this connection under this id."""
-        for session in self._sessions.values():
+    async def unregister(self, connection: Link, consumer_id: int) -> None:
+        """The consumer that registered over this connection under this id leaves."""
+        for session in list(self._sessions.values()):
             if session.connection is connection and session.consumer_id == consumer_id:
-                return session.name
-        return None
+                await self.leave(session.name)
+                return
 
     def on_reader_attached(self, segment: SegmentId, reader: Consumer) -> None:
         for name in self.owners_of(segment):
@@ -192,12 +204,14 @@ class Coordinator:
             if session is None or reader.name != reader_name(name, segment):
                 continue
             if session.note_reader(segment, reader) and self.kind is ConsumerKind.STREAM:
-                self._recalls.on_returned(session, segment, reader, self._host.layout)
+                self._stalls.on_returned(session, segment, reader, self._host.layout)
 
     def _note_readers(self, session: Registration) -> None:
         """Readers may be back before their consumer has registered, or before this controller."""
         for segment in self._segments_of(session):
-            subscription = self._served(self._layout.get(segment))
+            subscription = self._host.segments.loaded_subscription(
+                self._layout.get(segment).ref, self.subscription
+            )
             for reader in () if subscription is None else subscription.consumers:
                 self.on_reader_attached(segment, reader)
 
@@ -220,16 +234,16 @@ class Coordinator:
         """A reader stays where another waits: its consumer may not have heard that it is to go."""
         for name, session in self._sessions.items():
             if reader == reader_name(name, segment) and name not in self.owners_of(segment):
-                session.tell(self._part_of(session))
+                self._send(session)
 
     async def _dismiss(self, session: Registration) -> None:
         await self.leave(session.name)
-        session.tell(self._part_of(session))
+        self._send(session)
 
     # ------------------------------------------------------------------ what changes
 
     def on_layout_changed(self) -> None:
-        self._recalls.on_layout(self._host.layout)
+        self._stalls.on_layout(self._host.layout)
         self._reconciler.request()
 
     def on_drained(self, segment: SegmentId) -> None:
@@ -328,8 +342,8 @@ class Coordinator:
         # Those who give something up hear of it before those who get it.
         changed.sort(key=lambda one: len(one.record.segments) <= len(self._segments_of(one)))
         for session in changed:
-            session.tell(self._part_of(session))
-        now_ms = self._service.clock.now_ms()
+            self._send(session)
+        now_ms = self._clock.now_ms()
         for session in list(self._sessions.values()):
             segments = self._segments_of(session)
             session.take(segments, now_ms=now_ms)
@@ -346,11 +360,11 @@ class Coordinator:
 
     def _part_of(self, session: Registration) -> ConsumerAssignment:
         part = self._assignment.part_of(session.name, self._layout, self._host.topic)
-        kept = tuple(each for each in part.segments if each.id not in session.recalled)
+        kept = tuple(each for each in part.segments if each.id not in session.withdrawn)
         return replace(part, segments=kept)
 
-    def _tell(self, session: Registration) -> None:
-        session.tell(self._part_of(session))
+    def _send(self, session: Registration) -> None:
+        session.send(self._part_of(session))
 
     # ------------------------------------------------------------------ asking
 
@@ -384,16 +398,10 @@ class Coordinator:
         """What is left to acknowledge: as of now where the segment is served here."""
         counts = dict(self._backlog)
         for segment in segments:
-            subscription = self._served(segment)
+            subscription = self._host.segments.loaded_subscription(segment.ref, self.subscription)
             if subscription is not None:
                 counts[segment.id] = subscription.backlog
         return counts
-
-    def _served(self, segment: Segment) -> Subscription | None:
-        """The subscription on a segment, where that is served here."""
-        topic = self._service.topics.get(segment.name_in(self._host.topic).full)
-        found = None if topic is None else topic.subscriptions.get(self.subscription)
-        return found if isinstance(found, Subscription) else None
 
     # ------------------------------------------------------------------ the end
 
@@ -410,7 +418,11 @@ class Coordinator:
         for session in self._sessions.values():
             session.stop_grace()
             if is_over:
-                session.tell(ConsumerAssignment(self._layout.epoch))
+                session.send(ConsumerAssignment(self._layout.epoch))
             elif session.connection is not None:
                 session.connection.close()
         await self._tasks.close()
+
+
+CoordinatorFactory: TypeAlias = Callable[[Host, str], Coordinator]
+"""Makes the coordinator of a subscription's group."""

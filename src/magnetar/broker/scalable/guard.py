@@ -13,24 +13,23 @@ scalable topics asks. What passes there is decided when it attaches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
 
-from magnetar.broker.scalable.refusal import Door
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.producer import Producer
+from magnetar.broker.scalable.connection_registry import ConnectionRegistry
+from magnetar.broker.scalable.record import ScalableRecords
+from magnetar.broker.scalable.refusal import Door, LegacyRefusals
 from magnetar.errors import BrokerError, TopicMigrated, TopicNotFound, TopicTerminated
-from magnetar.model.migration import MANAGED, READER_INFIX, is_reader_name
+from magnetar.ledger.log import Log
+from magnetar.model.caller import Caller
+from magnetar.model.migration import MANAGED, is_reader_name
 from magnetar.model.name import TopicDomain, TopicName, parse_topic
 from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import SegmentId, scalable_name
 from magnetar.rules.client_kind import may_be_scalable
-from magnetar.wire.command import CommandSubscribe
-
-if TYPE_CHECKING:
-    from magnetar.broker.connection import Connection
-    from magnetar.broker.consumer import Consumer
-    from magnetar.broker.persistent import PersistentTopic
-    from magnetar.broker.producer import Producer
-    from magnetar.broker.service import Service
+from magnetar.wire.command import CommandSubscribe, FeatureFlags
 
 
 def is_classic_producer(producer: Producer) -> bool:
@@ -38,40 +37,178 @@ def is_classic_producer(producer: Producer) -> bool:
     return producer.metadata.get(MANAGED) != "true"
 
 
-def is_classic_consumer(
-    connection: Connection,
-    topic: TopicName,
-    metadata: Mapping[str, str],
-    *,
-    name: str,
-    subscription: str,
-    durable: bool,
-) -> bool:
-    """Whether it cannot follow a topic that becomes scalable.
+class ClientConnection(Protocol):
+    """The connection of a client that asks for a topic."""
 
-    Some that can do not say so. Consumers of a group are known by their names. Of readers without
-    a cursor the connection watches the layout, unless it is of a client that marks all it attaches.
-    """
-    if metadata.get(MANAGED) == "true":
-        return False
-    if _is_assigned(connection.service, topic, None if not durable else subscription, name):
-        return False
-    return durable or _announces(connection) or not _watches(connection, topic)
+    @property
+    def scalable(self) -> ConnectionRegistry: ...
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def client_version(self) -> str: ...
+
+    @property
+    def features(self) -> FeatureFlags: ...
+
+    @property
+    def caller(self) -> Caller: ...
 
 
-def check_writable(topic: PersistentTopic) -> None:
+class Guard:
+    def __init__(
+        self,
+        records: ScalableRecords,
+        refusals: LegacyRefusals,
+        *,
+        is_assigned: Callable[[TopicName, str | None, str], bool],
+        load_groups: Callable[[TopicName], Awaitable[object]],
+    ) -> None:
+        self._records = records
+        self._refusals = refusals
+        self._is_assigned = is_assigned
+        """Whether a topic's group, or any, has a consumer with a reader of this name."""
+        self._load_groups = load_groups
+        """Returns when the groups of a scalable topic are known."""
+
+    def is_classic_consumer(
+        self,
+        connection: ClientConnection,
+        topic: TopicName,
+        metadata: Mapping[str, str],
+        *,
+        name: str,
+        subscription: str,
+        durable: bool,
+    ) -> bool:
+        """Whether it cannot follow a topic that becomes scalable.
+
+        Some that can do not say so. Consumers of a group are known by their names. Of readers
+        without a cursor the connection watches the layout, unless it is of a client that marks all
+        it attaches.
+        """
+        if metadata.get(MANAGED) == "true":
+            return False
+        if self._is_assigned(topic, None if not durable else subscription, name):
+            return False
+        return durable or _announces(connection) or not _watches(connection, topic)
+
+    async def check_producer(self, connection: ClientConnection, name: TopicName) -> None:
+        """Before anything is loaded or made: the regular topic may be gone for good."""
+        record = await self._find_record(name)
+        if record is not None:
+            refusal: BrokerError = _claimed(name, record)
+            if was_regular(record):
+                refusal = _terminated(name, scalable_name(name.base))
+            raise self._refused(connection, Door.PRODUCER, name, refusal)
+
+    async def check_consumer(
+        self, connection: ClientConnection, name: TopicName, request: CommandSubscribe
+    ) -> None:
+        record = await self._find_record(name)
+        if record is None:
+            return
+        successor = scalable_name(name.base)
+        if is_reader_name(request.consumer_name) and not record.is_deleting:
+            await self._load_groups(successor)
+        if self.is_classic_consumer(
+            connection,
+            successor,
+            {each.key: each.value for each in request.metadata},
+            name=request.consumer_name,
+            subscription=request.subscription,
+            durable=request.durable,
+        ):
+            raise self._refused(connection, Door.CONSUMER, name, _claimed(name, record))
+        if not _is_parent(record, name):
+            raise TopicNotFound(f"{name} is not a part of {successor}, or not any more")
+
+    async def check_partitions(self, connection: ClientConnection, name: TopicName) -> None:
+        """What clients of regular topics ask first. Others ask it of what a layout names only."""
+        record = await self._find_record(name)
+        if record is not None and not (_may_follow(connection) and _is_parent(record, name)):
+            raise self._refused(connection, Door.PARTITIONS, name, _claimed(name, record))
+
+    async def check_lookup(self, connection: ClientConnection, name: TopicName) -> None:
+        """Clients of scalable topics begin with this, by whatever name they were given.
+
+        Clients whose producers and consumers a migration closed begin with it too: they are refused
+        when they attach. Official C++ and Python clients repeat a lookup that failed for ever.
+        """
+        if name in connection.scalable.migrated:
+            return
+        record = await self._find_record(name)
+        if record is not None and not _may_follow(connection):
+            raise self._refused(connection, Door.LOOKUP, name, _claimed(name, record))
+
+    async def check_regular_name(self, name: TopicName) -> None:
+        """Raise TopicMigrated for the name of a regular topic that belongs to a scalable one."""
+        record = await self._find_record(name)
+        if record is not None:
+            raise _claimed(name, record)
+
+    async def _find_record(self, name: TopicName) -> ScalableTopicMetadata | None:
+        if name.domain is not TopicDomain.PERSISTENT:
+            return None
+        return await self._records.get(name.base)
+
+    def _refused(
+        self, connection: ClientConnection, door: Door, name: TopicName, refusal: BrokerError
+    ) -> BrokerError:
+        self._refusals.on_refused(
+            door,
+            refusal.sentence,
+            topic=name.full,
+            address=connection.address,
+            version=connection.client_version,
+            caller=connection.caller,
+        )
+        return refusal
+
+
+# What a regular topic asks of the plane
+
+
+class GuardOwner(Protocol):
+    @property
+    def guard(self) -> Guard: ...
+
+
+class PlaneOwner(Protocol):
+    @property
+    def scalable(self) -> GuardOwner: ...
+
+
+class GuardedTopic(Protocol):
+    """A topic that may have become a part of a scalable one."""
+
+    @property
+    def name(self) -> TopicName: ...
+
+    @property
+    def service(self) -> PlaneOwner: ...
+
+    @property
+    def successor(self) -> TopicName | None: ...
+
+    @property
+    def log(self) -> Log: ...
+
+
+def check_writable(topic: GuardedTopic) -> None:
     if topic.successor is not None:
         raise _terminated(topic.name, topic.successor)
     if topic.log.record.terminated is not None:
         raise TopicTerminated(f"Topic {topic.name} was terminated")
 
 
-def check_readable(topic: PersistentTopic, consumer: Consumer, request: CommandSubscribe) -> None:
+def check_readable(topic: GuardedTopic, consumer: Consumer, request: CommandSubscribe) -> None:
     """Clients of regular topics do not know the names of segments."""
     successor = topic.successor
     if successor is None or parse_topic(request.topic).domain is TopicDomain.SEGMENT:
         return
-    if is_classic_consumer(
+    if topic.service.scalable.guard.is_classic_consumer(
         consumer.connection,
         successor,
         consumer.metadata,
@@ -80,72 +217,6 @@ def check_readable(topic: PersistentTopic, consumer: Consumer, request: CommandS
         durable=request.durable,
     ):
         raise _migrated(topic.name, successor)
-
-
-async def check_producer(connection: Connection, name: TopicName) -> None:
-    """Before anything is loaded or made: the regular topic may be gone for good."""
-    record = await _find_record(connection.service, name)
-    if record is not None:
-        refusal: BrokerError = _claimed(name, record)
-        if was_regular(record):
-            refusal = _terminated(name, scalable_name(name.base))
-        raise _refused(connection, Door.PRODUCER, name, refusal)
-
-
-async def check_consumer(
-    connection: Connection, name: TopicName, request: CommandSubscribe
-) -> None:
-    record = await _find_record(connection.service, name)
-    if record is None:
-        return
-    scalable, successor = connection.service.scalable, scalable_name(name.base)
-    if is_reader_name(request.consumer_name) and not record.is_deleting:
-        await scalable.controller(successor)  # which knows the groups
-    if is_classic_consumer(
-        connection,
-        successor,
-        {each.key: each.value for each in request.metadata},
-        name=request.consumer_name,
-        subscription=request.subscription,
-        durable=request.durable,
-    ):
-        raise _refused(connection, Door.CONSUMER, name, _claimed(name, record))
-    if not _is_parent(record, name):
-        raise TopicNotFound(f"{name} is not a part of {successor}, or not any more")
-
-
-async def check_partitions(connection: Connection, name: TopicName) -> None:
-    """What clients of regular topics ask first. Others ask it of what a layout names only."""
-    record = await _find_record(connection.service, name)
-    if record is not None and not (_may_follow(connection) and _is_parent(record, name)):
-        raise _refused(connection, Door.PARTITIONS, name, _claimed(name, record))
-
-
-async def check_lookup(connection: Connection, name: TopicName) -> None:
-    """Clients of scalable topics begin with this, by whatever name they were given.
-
-    Clients whose producers and consumers a migration closed begin with it too: they are refused
-    when they attach. Official C++ and Python clients repeat a lookup that failed for ever.
-    """
-    if name in connection.scalable.sent_away:
-        return
-    record = await _find_record(connection.service, name)
-    if record is not None and not _may_follow(connection):
-        raise _refused(connection, Door.LOOKUP, name, _claimed(name, record))
-
-
-async def check_regular_name(service: Service, name: TopicName) -> None:
-    """Raise TopicMigrated for the name of a regular topic that belongs to a scalable one."""
-    record = await _find_record(service, name)
-    if record is not None:
-        raise _claimed(name, record)
-
-
-async def check_regular(service: Service, topic: TopicName) -> None:
-    """Refuse to change what has become a part of a scalable topic, or is about to."""
-    if topic.domain is TopicDomain.PERSISTENT:
-        service.scalable.migrations.check_idle(topic)
-        await check_regular_name(service, topic)
 
 
 def _claimed(name: TopicName, record: ScalableTopicMetadata) -> TopicMigrated:
@@ -169,12 +240,6 @@ def _terminated(name: TopicName, successor: TopicName) -> TopicTerminated:
     )
 
 
-async def _find_record(service: Service, name: TopicName) -> ScalableTopicMetadata | None:
-    if name.domain is not TopicDomain.PERSISTENT:
-        return None
-    return await service.scalable.records.get(name.base)
-
-
 def _is_parent(record: ScalableTopicMetadata, name: TopicName) -> bool:
     """Whether the topic is one of the old ones that the layout still names: partition n is, or was,
     segment n.
@@ -190,46 +255,17 @@ def was_regular(record: ScalableTopicMetadata) -> bool:
     )
 
 
-def _refused(
-    connection: Connection, door: Door, name: TopicName, refusal: BrokerError
-) -> BrokerError:
-    connection.service.scalable.refusals.on_refused(
-        door,
-        refusal.sentence,
-        topic=name.full,
-        address=connection.address,
-        version=connection.client_version,
-        caller=connection.caller,
-    )
-    return refusal
-
-
-def _may_follow(connection: Connection) -> bool:
+def _may_follow(connection: ClientConnection) -> bool:
     """Whether the client may be one of scalable topics, by what it said over this connection."""
     return bool(connection.scalable.layouts) or may_be_scalable(
         connection.client_version, announces=_announces(connection)
     )
 
 
-def _announces(connection: Connection) -> bool:
+def _announces(connection: ClientConnection) -> bool:
     """Clients that announce scalable topics mark all that they attach to a regular one."""
     return connection.features.supports_scalable_topics
 
 
-def _is_assigned(service: Service, topic: TopicName, group: str | None, name: str) -> bool:
-    """Whether a consumer of that name belongs to one that is registered with the group, or with
-    any: readers of a group's checkpoints have subscriptions of their own.
-    """
-    hosts = (service.scalable.loaded_controller(topic), service.scalable.regular.find(topic))
-    return any(
-        name.startswith(f"{each}{READER_INFIX}")
-        for host in hosts
-        if host is not None
-        for key, coordinator in host.coordinators.items()
-        if group is None or key == group
-        for each in coordinator.consumers
-    )
-
-
-def _watches(connection: Connection, topic: TopicName) -> bool:
+def _watches(connection: ClientConnection, topic: TopicName) -> bool:
     return any(session.subject == topic for session in connection.scalable.layouts.values())

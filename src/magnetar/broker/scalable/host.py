@@ -1,17 +1,14 @@
-"""What a group of consumers needs of whoever controls its topic."""
+"""What a group of consumers needs of the owner of its topic: a controller, or a regular topic."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from magnetar.broker.scalable.segment import LocalSegments
 from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import ConsumerRecord, SubscriptionKind
-
-if TYPE_CHECKING:
-    from magnetar.broker.scalable.segment import SegmentAccess
-    from magnetar.broker.service import Service
 
 
 class ConsumerRecords(Protocol):
@@ -30,16 +27,13 @@ class ConsumerRecords(Protocol):
 
 class Host(Protocol):
     @property
-    def service(self) -> Service: ...
-
-    @property
     def topic(self) -> TopicName: ...
 
     @property
     def layout(self) -> Layout: ...
 
     @property
-    def segments(self) -> SegmentAccess: ...
+    def segments(self) -> LocalSegments: ...
 
     @property
     def records(self) -> ConsumerRecords: ...

@@ -27,6 +27,11 @@ T = TypeVar("T")
 _log = Log(__name__)
 
 
+def leader_identity(broker_id: str) -> bytes:
+    """What a leader writes of itself."""
+    return json.dumps(broker_id).encode()
+
+
 class Duty(Protocol):
     """What a leader does; all of it runs in turns."""
 
@@ -64,7 +69,7 @@ class Leadership:
         self._election = Election(
             store,
             controller_path(topic),
-            json.dumps(broker_id).encode(),
+            leader_identity(broker_id),
             clock=clock,
             on_change=self._on_election,
         )

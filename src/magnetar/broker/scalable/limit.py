@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from magnetar.broker.policy import PolicyService
+from magnetar.broker.policy import EffectivePolicies
 from magnetar.model.name import TopicName
 from magnetar.rules.drain import Retention
 
@@ -20,9 +20,9 @@ class Limits:
     """0: never."""
 
 
-async def load_limits(policies: PolicyService, topic: TopicName) -> Limits:
+async def load_limits(policies: EffectivePolicies, topic: TopicName) -> Limits:
     """Also while the topic's own policies cannot be read: then nothing is taken away."""
-    policy = await policies.in_force.find(topic)
+    policy = await policies.find(topic)
     return Limits(
         Retention(
             None if policy.retention_ms < 0 else policy.retention_ms,

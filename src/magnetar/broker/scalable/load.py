@@ -8,24 +8,27 @@ and merge late.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
+from magnetar.broker.ownership import Ownership
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.scalable.autoscale import load_valid_auto_scale
+from magnetar.broker.scalable.autoscale import ScalePolicies
 from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.segment import together
+from magnetar.broker.topic import Topic
 from magnetar.errors import BrokerError, StoreClosed
 from magnetar.model.autoscale import AutoScalePolicy
+from magnetar.model.layout import Layout
 from magnetar.model.name import TopicDomain, TopicName
 from magnetar.model.scalable import SegmentLoad
 from magnetar.model.segment import Segment, SegmentId, parse_segment
 from magnetar.rules.report import decide_report
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
-from magnetar.runtime.task import yield_to_loop
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
+from magnetar.runtime.task import TaskScope, yield_to_loop
 
 LONG_WINDOW: Final = 6
 """How many short windows make a long one."""
@@ -100,28 +103,55 @@ class _Round:
     policies: dict[TopicName, AutoScalePolicy | None] = field(default_factory=dict)
 
 
+class LedTopic(Protocol):
+    """A scalable topic that this broker controls."""
+
+    @property
+    def topic(self) -> TopicName: ...
+
+    @property
+    def layout(self) -> Layout: ...
+
+
 class LoadReporter:
-    def __init__(self, service: Service, records: ScalableRecords) -> None:
-        self._service = service
+    def __init__(
+        self,
+        topics: Mapping[str, Topic],
+        records: ScalableRecords,
+        policies: ScalePolicies,
+        ownership: Ownership,
+        *,
+        config: Configuration,
+        clock: Clock,
+        led: Callable[[], Iterable[LedTopic]],
+    ) -> None:
+        """`topics` are those that are loaded, `led` the scalable ones controlled here."""
+        self._topics = topics
         self._records = records
+        self._policies = policies
+        self._ownership = ownership
+        self._config = config
+        self._clock = clock
+        self._led = led
+        self.started_ms = clock.now_ms()
         self._watched: dict[tuple[TopicName, SegmentId], _Watched] = {}
         self.writes = 0
 
-    def start(self) -> None:
+    def start(self, tasks: TaskScope) -> None:
         if self._is_reporting:
-            interval_s = self._service.config.scalableTopicLoadReportIntervalSeconds
-            self._service.tasks.periodic(interval_s, self.report, "load of segments")
+            interval_s = self._config.scalableTopicLoadReportIntervalSeconds
+            tasks.periodic(interval_s, self.report, "load of segments")
 
     @property
     def _is_reporting(self) -> bool:
-        config = self._service.config
+        config = self._config
         return config.scalableTopicsEnabled and config.scalableTopicLoadReportIntervalSeconds > 0
 
     async def is_outdated(self, topic: TopicName, segment: Segment, reported_ms: int) -> bool:
         """Whether a report was made before this broker started, of a segment that it serves and
         has not measured yet: nobody knows how much of it is still true.
         """
-        if reported_ms >= self._service.started_ms or not self._is_reporting:
+        if reported_ms >= self.started_ms or not self._is_reporting:
             return False
         watched = self._watched.get((topic, segment.id))
         if watched is not None and watched.is_seeded:
@@ -132,8 +162,8 @@ class LoadReporter:
         """Measure every active segment served here, and report what has changed enough."""
         seen: set[tuple[TopicName, SegmentId]] = set()
         due: list[tuple[TopicName, SegmentId, SegmentLoad]] = []
-        now_s, this = self._service.clock.monotonic(), _Round()
-        for number, live in enumerate(list(self._service.topics.values()), start=1):
+        now_s, this = self._clock.monotonic(), _Round()
+        for number, live in enumerate(list(self._topics.values()), start=1):
             if number % _TURN_SEGMENTS == 0:
                 await yield_to_loop()
             if not isinstance(live, PersistentTopic) or live.name.domain is not TopicDomain.SEGMENT:
@@ -161,9 +191,7 @@ class LoadReporter:
                 this.active[topic] = frozenset()
             else:
                 this.active[topic] = frozenset(segment.id for segment in record.layout.active)
-                this.policies[topic] = await load_valid_auto_scale(
-                    self._service, topic.namespace, record
-                )
+                this.policies[topic] = await self._policies.load_valid(topic.namespace, record)
         return this.active[topic]
 
     def _measure(
@@ -172,7 +200,7 @@ class LoadReporter:
         watched = self._watched.get(key)
         if watched is None or watched.served is not live:
             # It counts from when it was loaded, and was reported by whoever had it before.
-            since_s = now_s - (self._service.clock.now_ms() - live.created_ms) / 1000
+            since_s = now_s - (self._clock.now_ms() - live.created_ms) / 1000
             watched = self._watched[key] = _Watched(Meter(Count(since_s)), live)
         assert watched.meter is not None
         return watched.meter.measure(count_of(live, now_s))
@@ -187,24 +215,22 @@ class LoadReporter:
         uses: what was last reported of them may be long over.
         """
         found = []
-        for controller in self._service.scalable.controllers:
-            if not controller.is_leading or controller.is_gone:
-                continue
-            await self._active(controller.topic, this)
-            for segment in controller.layout.active:
-                if await self._is_unserved(controller.topic, segment):
-                    found.append((controller.topic, segment.id))
+        for led in self._led():
+            await self._active(led.topic, this)
+            for segment in led.layout.active:
+                if await self._is_unserved(led.topic, segment):
+                    found.append((led.topic, segment.id))
         return found
 
     async def _is_unserved(self, topic: TopicName, segment: Segment) -> bool:
         name = segment.name_in(topic)
-        if segment.is_legacy or name.full in self._service.topics:
+        if segment.is_legacy or name.full in self._topics:
             return False
         return await self._is_own(name)
 
     async def _is_own(self, name: TopicName) -> bool:
         try:
-            return (await self._service.ownership.owner_of(name)).is_self
+            return (await self._ownership.owner_of(name)).is_self
         except BrokerError:
             return False
 
@@ -220,7 +246,7 @@ class LoadReporter:
             if decide_report(
                 last,
                 load,
-                change=self._service.config.scalableTopicLoadReportRateChangeThreshold,
+                change=self._config.scalableTopicLoadReportRateChangeThreshold,
                 policy=this.policies.get(topic),
             ):
                 await self._store(topic, segment, load)

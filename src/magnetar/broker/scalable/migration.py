@@ -16,14 +16,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from magnetar.broker.catalog import TopicCatalog, TopicWatchers
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.policy import PolicyService
+from magnetar.broker.resource import PartitionedTopics
 from magnetar.broker.scalable.classic import classic_consumers
+from magnetar.broker.scalable.guard import Guard
 from magnetar.broker.scalable.key_hash import KEY_HASH_PROPERTIES
 from magnetar.broker.scalable.migration_plan import MigrationPlanner, changed_meanwhile
 from magnetar.broker.scalable.record import ScalableRecords
-from magnetar.broker.scalable.segment import LocalSegments, in_turns, together
+from magnetar.broker.scalable.segment import SegmentsOf, in_turns, together
 from magnetar.errors import (
     BrokerError,
     Conflict,
@@ -34,7 +38,7 @@ from magnetar.errors import (
     fault_of,
 )
 from magnetar.metadata.lock import Locks
-from magnetar.metadata.store import ABSENT, ANY_VERSION
+from magnetar.metadata.store import ABSENT, ANY_VERSION, MetadataStore
 from magnetar.model.migration import (
     PREPARATIONS,
     Preparation,
@@ -49,16 +53,11 @@ from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_lo
 from magnetar.model.policy import TopicPolicies
 from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import scalable_name
-from magnetar.rules.migrate import (
-    Survey,
-    find_refusals,
-)
+from magnetar.rules.migrate import Survey, find_refusals
+from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Log
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.migration import decode_preparation, encode_preparation
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 _LAST_RECEIPTS_S: Final = 10.0
 """How long writers may take to get their last receipts."""
@@ -91,11 +90,38 @@ class _Hold:
 
 
 class Migrations:
-    def __init__(self, service: Service, records: ScalableRecords) -> None:
-        self._service = service
+    def __init__(
+        self,
+        catalog: TopicCatalog,
+        records: ScalableRecords,
+        planner: MigrationPlanner,
+        segments_of: SegmentsOf,
+        *,
+        guard: Guard,
+        policies: PolicyService,
+        partitioned: PartitionedTopics,
+        store: MetadataStore,
+        clock: Clock,
+        broker_id: str,
+        tasks: TaskScope,
+        watchers: TopicWatchers,
+        wake: Callable[[TopicName], None],
+    ) -> None:
+        """`wake` sees to it that a scalable topic has a controller."""
+        self._catalog = catalog
         self._records = records
-        self._planner = MigrationPlanner(service, records)
-        self._locks = Locks(service.store, clock=service.clock)
+        self._planner = planner
+        self._segments_of = segments_of
+        self._guard = guard
+        self._policies = policies
+        self._partitioned = partitioned
+        self._store = store
+        self._clock = clock
+        self._broker_id = broker_id
+        self._tasks = tasks
+        self._watchers = watchers
+        self._wake = wake
+        self._locks = Locks(store, clock=clock)
         self._scope = TaskScope("migrations")
         self._running: set[TopicName] = set()
         self.outcomes: Counter[Outcome] = Counter()
@@ -108,6 +134,11 @@ class Migrations:
         """Nobody else changes a topic while it is becoming another kind of topic."""
         if name.domain is TopicDomain.PERSISTENT and scalable_name(name) in self._running:
             raise Conflict(f"{name.base} is being migrated to a scalable topic")
+
+    async def check_regular(self, topic: TopicName) -> None:
+        """Refuse to change what has become a part of a scalable topic, or is about to."""
+        self.check_idle(topic)
+        await self._guard.check_regular_name(topic)
 
     async def rehearse(self, topic: TopicName, *, segments: int | None = None) -> Rehearsal:
         """Say what a migration would do, and what is in its way."""
@@ -137,7 +168,7 @@ class Migrations:
                 _log.error("migration failed", error=bug, topic=topic.full)
                 self._end(topic, done, _failed(topic, bug))
 
-        if self._service.closing:
+        if self._catalog.closing:
             raise ServiceNotReady("The broker is closing")
         self._scope.start(body(), f"migrate {topic}")
         await asyncio.shield(done)
@@ -180,15 +211,15 @@ class Migrations:
             self._running.discard(topic)
             done.set_result(None)
             for each in legacy_names(name, survey.partitions):
-                # Whoever looks for topics by a pattern had better forget these.
-                self._service.topic_lists.on_change(each, exists=False)
-            self._service.scalable.wake(topic)
+                # Consumers of a pattern must forget these.
+                self._watchers.on_change(each, exists=False)
+            self._wake(topic)
             await self._forget(topic)
 
     @asynccontextmanager
     async def _locked(self, topic: TopicName) -> AsyncIterator[None]:
         try:
-            lock = await self._locks.acquire(lock_path(topic), self._service.broker_id.encode())
+            lock = await self._locks.acquire(lock_path(topic), self._broker_id.encode())
         except LockBusy:
             for refusal in find_refusals(
                 await self._planner.survey(regular_name(topic)), force=True
@@ -207,12 +238,12 @@ class Migrations:
     ) -> frozenset[str]:
         """Make the segments for new messages, with all cursors, and note that they are to go."""
         children = tuple(segment.ref for segment in record.layout.active)
-        preparation = Preparation(children, self._service.clock.now_ms())
+        preparation = Preparation(children, self._clock.now_ms())
         path = preparation_path(topic)
-        await self._service.store.put(path, encode_preparation(preparation), expect=ABSENT)
+        await self._store.put(path, encode_preparation(preparation), expect=ABSENT)
         await self._copy_policies(survey.topic, topic)
         names = _durable_names(await self._planner.load(survey))
-        access = LocalSegments(self._service, topic)
+        access = self._segments_of(topic)
         making = (access.create(child, names) for child in children)
         await together(making, at_once=_MADE_AT_ONCE)
         return names
@@ -220,9 +251,9 @@ class Migrations:
     async def _copy_policies(self, name: TopicName, topic: TopicName) -> None:
         """What holds for the regular topic holds for the scalable one."""
         for is_global in (False, True):
-            found = await self._service.policies.get(name, is_global=is_global)
+            found = await self._policies.get(name, is_global=is_global)
             if found is not None:
-                await self._service.policies.update(topic, _always(found), is_global=is_global)
+                await self._policies.update(topic, _always(found), is_global=is_global)
 
     async def _flip(
         self,
@@ -245,7 +276,7 @@ class Migrations:
             if again.partitions != survey.partitions or any(each.closed for each in parents):
                 raise changed_meanwhile(survey.topic)
             if late := _durable_names(parents) - prepared:
-                access = LocalSegments(self._service, topic)
+                access = self._segments_of(topic)
                 await together(access.create(each.ref, late) for each in record.layout.active)
             properties = await self._find_properties(survey.topic, parents)
             # From here on there is only forward: the topic is scalable.
@@ -255,7 +286,7 @@ class Migrations:
     async def _find_properties(
         self, name: TopicName, parents: Sequence[PersistentTopic]
     ) -> dict[str, str]:
-        partitioned = await self._service.resources.partitioned.get(name)
+        partitioned = await self._partitioned.get(name)
         found = (partitioned.properties if partitioned else parents[0].properties) or {}
         return {key: value for key, value in found.items() if key not in KEY_HASH_PROPERTIES}
 
@@ -275,7 +306,7 @@ class Migrations:
 
     async def _send_away(self, parents: Sequence[PersistentTopic]) -> None:
         try:
-            async with self._service.clock.timeout(_LAST_RECEIPTS_S):
+            async with self._clock.timeout(_LAST_RECEIPTS_S):
                 async for topic in in_turns(parents):
                     await topic.termination.send_away()
         except TimeoutError:
@@ -287,18 +318,29 @@ class Migrations:
         """
         try:
             if hold.successor is None:
-                hold.successor = await self._service.catalog.find_successor(name)
+                hold.successor = await self._catalog.find_successor(name)
         except BrokerError:
             for topic in hold.topics:
-                self._service.tasks.start(self._service.unload_topic(topic.name), name="unload")
+                self._tasks.start(self._catalog.unload_topic(topic.name), name="unload")
         finally:
             held = iter(hold.topics)
             try:
                 async for topic in in_turns(held):
-                    _let_go(topic, hold.successor)
+                    self._let_go(topic, hold.successor)
             finally:
                 for topic in held:  # the broker is closing
-                    _let_go(topic, hold.successor)
+                    self._let_go(topic, hold.successor)
+
+    def _let_go(self, topic: PersistentTopic, successor: TopicName | None) -> None:
+        topic.successor = successor
+        for producer in topic.producers:
+            producer.connection.scalable.migrated.add(topic.name)
+            producer.disconnect()
+        if successor is not None:
+            for _, consumer in list(classic_consumers(self._guard, topic)):
+                consumer.connection.scalable.migrated.add(topic.name)
+                consumer.disconnect()  # it would keep the place of those who follow
+        topic.termination.release()
 
     # ------------------------------------------------------------------ after a failure or a crash
 
@@ -306,7 +348,7 @@ class Migrations:
         """Take back what an earlier process had prepared and did not come to use."""
         self._resumed.clear()
         try:
-            store = self._service.store
+            store = self._store
             for tenant in await store.children(PREPARATIONS):
                 for local in await store.children(f"{PREPARATIONS}/{tenant}"):
                     namespace = NamespaceName(tenant, local)
@@ -334,19 +376,19 @@ class Migrations:
     async def _clean(self, topic: TopicName) -> None:
         """Segments that came to be part of a scalable topic stay; others go."""
         path = preparation_path(topic)
-        stored = await self._service.store.get(path)
+        stored = await self._store.get(path)
         if stored is None:
             return
         if await self._records.load(topic, refresh=True) is None:
-            access = LocalSegments(self._service, topic)
+            access = self._segments_of(topic)
             children = decode_preparation(stored.value).children
             await together(access.delete(child) for child in children)
-            await self._service.policies.delete(topic)
+            await self._policies.delete(topic)
         await self._forget(topic)
 
     async def _forget(self, topic: TopicName) -> None:
         try:
-            await self._service.store.delete(preparation_path(topic), expect=ANY_VERSION)
+            await self._store.delete(preparation_path(topic), expect=ANY_VERSION)
         except RecordNotFound:
             pass
 
@@ -354,18 +396,6 @@ class Migrations:
         """What is under way is left where it is, and taken back by the next process."""
         await self._scope.close()
         await self._locks.close()
-
-
-def _let_go(topic: PersistentTopic, successor: TopicName | None) -> None:
-    topic.successor = successor
-    for producer in topic.producers:
-        producer.connection.scalable.sent_away.add(topic.name)
-        producer.disconnect()
-    if successor is not None:
-        for _, consumer in list(classic_consumers(topic)):
-            consumer.connection.scalable.sent_away.add(topic.name)
-            consumer.disconnect()  # it would hold its place against those who follow
-    topic.termination.release()
 
 
 def _failed(topic: TopicName, bug: Exception) -> MigrationFailed:

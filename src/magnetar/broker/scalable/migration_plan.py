@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.policy import PolicyService
+from magnetar.broker.resource import Resources
 from magnetar.broker.scalable.classic import find_classic_clients
-from magnetar.broker.scalable.key_hash import load_evidence
+from magnetar.broker.scalable.guard import Guard
+from magnetar.broker.scalable.key_hash import KeyHashes
 from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.segment import in_turns, together
-from magnetar.broker.scalable.size import check_size, fits_migrated
+from magnetar.broker.scalable.size import LayoutSize
+from magnetar.broker.subscription import Subscription
 from magnetar.broker.subscription_stats import backlog_bytes
 from magnetar.errors import Conflict
 from magnetar.model.migration import Backlog, ClassicClient, Rehearsal, legacy_names
@@ -26,20 +31,39 @@ from magnetar.rules.migrate import (
     plan_migration,
 )
 from magnetar.rules.system import is_system_topic
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.worker import run_in_thread
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
-    from magnetar.broker.subscription import Subscription
 
 _MANY: Final = 500
 """Partitions whose layout takes longer to make than others should wait."""
 
 
 class MigrationPlanner:
-    def __init__(self, service: Service, records: ScalableRecords) -> None:
-        self._service = service
+    def __init__(
+        self,
+        catalog: TopicCatalog,
+        records: ScalableRecords,
+        resources: Resources,
+        policies: PolicyService,
+        *,
+        guard: Guard,
+        keys: KeyHashes,
+        size: LayoutSize,
+        config: Configuration,
+        clock: Clock,
+        cluster: str,
+    ) -> None:
+        self._catalog = catalog
         self._records = records
+        self._resources = resources
+        self._policies = policies
+        self._guard = guard
+        self._keys = keys
+        self._size = size
+        self._config = config
+        self._clock = clock
+        self._cluster = cluster
 
     async def rehearse(self, name: TopicName, wanted: int | None) -> Rehearsal:
         survey = await self.survey(name, wanted)
@@ -55,23 +79,22 @@ class MigrationPlanner:
             tuple(refusal.sentence for refusal in find_refusals(survey)),
             survey.clients,
             survey.segments,
-            find_notes(survey, await load_evidence(self._service, name, survey.partitions)),
+            find_notes(survey, await self._keys.load_evidence(name, survey.partitions)),
             {each.name_in(scalable_name(name)).full: each.state.value for each in made},
             _estimate_backlogs(parents),
         )
 
     async def survey(self, name: TopicName, wanted: int | None = None) -> Survey:
-        service = self._service
-        partitioned = await service.resources.partitioned.get(name)
+        partitioned = await self._resources.partitioned.get(name)
         partitions = 0 if partitioned is None else partitioned.partitions
         held = await self._records.load(name, refresh=True)
-        config = service.config
+        config = self._config
         return Survey(
             name,
-            exists=bool(partitions) or await service.topic_exists(name),
+            exists=bool(partitions) or await self._catalog.topic_exists(name),
             partitions=partitions,
             wanted=wanted,
-            fitting=find_fitting(lambda count: fits_migrated(service, name, partitions, count)),
+            fitting=find_fitting(lambda count: self._size.fits_migrated(name, partitions, count)),
             record=None if held is None else held.value,
             clients=await self.find_clients(legacy_names(name, partitions)),
             is_enabled=config.enableScalableTopicMigration and config.scalableTopicsEnabled,
@@ -82,34 +105,35 @@ class MigrationPlanner:
     async def find_clients(self, names: Sequence[TopicName]) -> tuple[ClassicClient, ...]:
         found: list[ClassicClient] = []
         async for name in in_turns(names):
-            found += find_classic_clients(self._service, (name,))
+            live = self._catalog.topics.get(name.full)
+            if isinstance(live, PersistentTopic):
+                found += find_classic_clients(self._guard, live)
         return tuple(found)
 
     async def _find_replicas(self, name: TopicName) -> tuple[str, ...]:
-        namespace = await self._service.resources.namespaces.get(name.namespace)
+        namespace = await self._resources.namespaces.get(name.namespace)
         clusters = set(() if namespace is None else namespace.replication_clusters)
-        clusters |= set((await self._service.policies.get_merged(name)).replicationClusters or ())
-        return tuple(sorted(clusters - {self._service.cluster}))
+        clusters |= set((await self._policies.get_merged(name)).replicationClusters or ())
+        return tuple(sorted(clusters - {self._cluster}))
 
     async def load(self, survey: Survey) -> Sequence[PersistentTopic]:
         """The topics that hold the messages; a partition that was never made is made."""
         names = legacy_names(survey.topic, survey.partitions)
         absent = [each async for each in in_turns(names) if not self._is_live(each)]
-        await together(self._service.load_topic(each, create=each.is_partition) for each in absent)
-        topics = [self._service.topics.get(each.full) async for each in in_turns(names)]
+        await together(self._catalog.load_topic(each, create=each.is_partition) for each in absent)
+        topics = [self._catalog.topics.get(each.full) async for each in in_turns(names)]
         live = [each for each in topics if isinstance(each, PersistentTopic)]
         if len(live) < len(names):
             raise changed_meanwhile(survey.topic)  # unloaded again already
         return live
 
     def _is_live(self, name: TopicName) -> bool:
-        topic = self._service.topics.get(name.full)
+        topic = self._catalog.topics.get(name.full)
         return topic is not None and not topic.closed
 
     async def plan(self, survey: Survey) -> ScalableTopicMetadata:
         """The record to be written. Of thousands of partitions it is made beside the loop."""
-        service = self._service
-        now_ms, budget = service.clock.now_ms(), service.config.scalableTopicEntryBucketBudget
+        now_ms, budget = self._clock.now_ms(), self._config.scalableTopicEntryBucketBudget
 
         def plan() -> ScalableTopicMetadata:
             record = plan_migration(
@@ -119,7 +143,7 @@ class MigrationPlanner:
                 segments=survey.segments,
                 bucket_budget=budget,
             )
-            check_size(service, scalable_name(survey.topic), record)
+            self._size.check(scalable_name(survey.topic), record)
             return record
 
         return plan() if survey.partitions < _MANY else await run_in_thread(plan)

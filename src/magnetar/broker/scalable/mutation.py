@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, assert_never
 
-from magnetar.broker.scalable.roster import Roster
-from magnetar.broker.scalable.segment import END, SegmentAccess, together
+from magnetar.broker.scalable.segment import END, LocalSegments, together
 from magnetar.broker.scalable.size import SizeCheck
 from magnetar.broker.scalable.state import TopicState
+from magnetar.broker.scalable.subscription_registry import SubscriptionRegistry
 from magnetar.errors import BrokerError, PreconditionFailed, ServiceNotReady, VersionConflict
 from magnetar.model.position import EARLIEST
 from magnetar.model.scalable import (
@@ -52,8 +52,8 @@ class Mutation:
     def __init__(
         self,
         state: TopicState,
-        segments: SegmentAccess,
-        roster: Roster,
+        segments: LocalSegments,
+        subscriptions: SubscriptionRegistry,
         clock: Clock,
         *,
         check: SizeCheck,
@@ -61,7 +61,7 @@ class Mutation:
     ) -> None:
         self._state = state
         self._segments = segments
-        self._roster = roster
+        self._subscriptions = subscriptions
         self._clock = clock
         self._check = check
         """Refuses a record whose layout is too large."""
@@ -108,7 +108,7 @@ class Mutation:
                 return
             record = self._state.record
             seen = await self._see(segments_to_see(record))
-            names = self._roster.names
+            names = self._subscriptions.names
             step = decide_step(record, seen, names, now_ms=self._clock.now_ms())
             assert step is not None, "there is an intent"
             await self._take(step)

@@ -309,6 +309,11 @@ class ScalableRecords:
         """Whether anybody beside the topic's controller watches it."""
         return len(self._topics.get(topic_path(topic), ())) > 1
 
+    def watched(self) -> tuple[TopicName, ...]:
+        """Topics that anybody watches, whether there is a record or not."""
+        found = (parse_topic_path(path) for path in self._topics)
+        return tuple(topic for topic in found if topic is not None)
+
     def watch_namespace(self, namespace: NamespaceName, listener: NamespaceListener) -> Cancel:
         """Call the listener with each topic whose record came, changed or went."""
         return _add(self._namespaces, namespace, listener)

@@ -1,18 +1,37 @@
-"""One consumer that is registered with a group."""
+"""The registration of one consumer with a group."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.scalable.connection_registry import ConnectionRegistry, Link
+from magnetar.model.migration import READER_INFIX
 from magnetar.model.scalable import ConsumerAssignment, ConsumerRecord
 from magnetar.model.segment import SegmentId
 from magnetar.runtime.clock import Timer
 
-if TYPE_CHECKING:
-    from magnetar.broker.connection import Connection
-    from magnetar.broker.consumer import Consumer
+
+class ClientLink(Link, Protocol):
+    """The connection of a registered consumer."""
+
+    @property
+    def scalable(self) -> ConnectionRegistry: ...
+
+    @property
+    def client_version(self) -> str: ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+def reader_name(consumer: str, segment: SegmentId) -> str:
+    """What clients call the consumer of one segment."""
+    return f"{consumer}{READER_INFIX}{segment}"
 
 
 @dataclass(slots=True, eq=False)
@@ -21,14 +40,14 @@ class Registration:
 
     name: str
     record: ConsumerRecord = field(default_factory=ConsumerRecord)
-    connection: Connection | None = None
+    connection: ClientLink | None = None
     consumer_id: int = 0
     shares: bool = False
     """Whether it understands entry buckets."""
     registered_ms: int = 0
     grace: Timer | None = None
-    recalled: set[SegmentId] = field(default_factory=set)
-    """Its segments that it is to close before it is assigned them anew."""
+    withdrawn: set[SegmentId] = field(default_factory=set)
+    """Its segments that it is to close before it is assigned them again."""
     _gained_ms: dict[SegmentId, int] = field(default_factory=dict)
     _readers: dict[SegmentId, Consumer | None] = field(default_factory=dict)
     """The last one of each segment since it was gained; None: an earlier controller knew it."""
@@ -40,9 +59,9 @@ class Registration:
         self._gained_ms = {each: self._gained_ms.get(each, now_ms) for each in segments}
         self._readers = {n: r for n, r in self._readers.items() if n in self._gained_ms}
 
-    def recall(self, segment: SegmentId, *, now_ms: int) -> None:
+    def withdraw(self, segment: SegmentId, *, now_ms: int) -> None:
         """Count a segment as gained just now, with no reader yet."""
-        self.recalled.add(segment)
+        self.withdrawn.add(segment)
         self._gained_ms[segment] = now_ms
         self._readers.pop(segment, None)
 
@@ -56,9 +75,9 @@ class Registration:
         """Since when the consumer, as it is now, is to read a segment."""
         return max(self.registered_ms, self._gained_ms.get(segment, 0))
 
-    def tell(self, assignment: ConsumerAssignment) -> None:
+    def send(self, assignment: ConsumerAssignment) -> None:
         if self.connection is not None:
-            self.connection.scalable.tell(self.connection, self.consumer_id, assignment)
+            self.connection.scalable.send_assignment(self.connection, self.consumer_id, assignment)
 
     def stop_grace(self) -> None:
         if self.grace is not None:

@@ -1,16 +1,18 @@
 """Regular topics as V5 clients see them: a layout of legacy segments, and groups that share them.
 
 A regular topic has no controller. Its layout never changes but for more partitions, so nothing has
-to be kept for whoever shares it out next: consumers that come back are dealt segments anew.
+to be kept for the next owner: consumers that come back are assigned segments anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
-from magnetar.broker.scalable.coordinator import Coordinator
-from magnetar.broker.scalable.segment import LocalSegments
+from magnetar.broker.catalog import TopicCatalog
+from magnetar.broker.resource import PartitionedTopics
+from magnetar.broker.scalable.coordinator import Coordinator, CoordinatorFactory
+from magnetar.broker.scalable.group import Groups
+from magnetar.broker.scalable.segment import LocalSegments, SegmentsOf
 from magnetar.errors import BrokerError, TopicNotFound
 from magnetar.metadata.store import Cancel
 from magnetar.model.layout import Layout
@@ -19,10 +21,9 @@ from magnetar.model.name import TopicName
 from magnetar.model.scalable import ConsumerRecord, SubscriptionKind
 from magnetar.model.segment import scalable_name
 from magnetar.rules.migrate import refuse_regular
+from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Log
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
+from magnetar.runtime.task import TaskScope
 
 _log = Log(__name__)
 
@@ -47,13 +48,19 @@ class Unrecorded:
 class RegularTopic:
     """Stands in for a controller: the host of the groups of one regular topic."""
 
-    def __init__(self, service: Service, topic: TopicName, layout: Layout, stop: Cancel) -> None:
-        self.service = service
+    def __init__(
+        self,
+        topic: TopicName,
+        layout: Layout,
+        segments: LocalSegments,
+        make: CoordinatorFactory,
+        stop: Cancel,
+    ) -> None:
         self.topic = topic
         self.layout = layout
-        self.segments = LocalSegments(service, topic)
+        self.segments = segments
         self.records = Unrecorded()
-        self.coordinators: dict[str, Coordinator] = {}
+        self.groups = Groups(self, make)
         self.stop = stop
         """Ends the watch for more partitions."""
 
@@ -65,15 +72,29 @@ class RegularTopic:
 
 
 class RegularTopics:
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(
+        self,
+        catalog: TopicCatalog,
+        partitioned: PartitionedTopics,
+        segments_of: SegmentsOf,
+        make: CoordinatorFactory,
+        *,
+        clock: Clock,
+        tasks: TaskScope,
+    ) -> None:
+        self._catalog = catalog
+        self._partitioned = partitioned
+        self._segments_of = segments_of
+        self._make = make
+        self._clock = clock
+        self._tasks = tasks
         self._hosts: dict[TopicName, RegularTopic] = {}
 
     async def exists(self, name: TopicName) -> bool:
         """Whether there is a regular topic of this name, with or without partitions."""
-        if await self._service.resources.partitioned.get(name) is not None:
+        if await self._partitioned.get(name) is not None:
             return True
-        return await self._service.topic_exists(name)
+        return await self._catalog.topic_exists(name)
 
     async def check_scalable(self, topic: TopicName, what: str) -> None:
         """Refuse what a regular topic does not have, in words that say how to get it."""
@@ -83,10 +104,10 @@ class RegularTopics:
 
     async def load_layout(self, name: TopicName) -> Layout:
         """Existing or not: one legacy segment for each partition, or one for the topic."""
-        partitioned = await self._service.resources.partitioned.get(name)
+        partitioned = await self._partitioned.get(name)
         count = 0 if partitioned is None else partitioned.partitions
         names = [each.full for each in legacy_names(name, count)]
-        return Layout.synthetic(names, now_ms=self._service.clock.now_ms())
+        return Layout.synthetic(names, now_ms=self._clock.now_ms())
 
     # ------------------------------------------------------------------ groups
 
@@ -95,29 +116,27 @@ class RegularTopics:
 
     def group_names(self, topic: TopicName) -> Collection[str]:
         host = self._hosts.get(topic)
-        return () if host is None else tuple(host.coordinators)
+        return () if host is None else tuple(host.groups.coordinators)
 
     async def coordinator(self, name: TopicName, subscription: str) -> Coordinator:
         """Who shares out the partitions of a topic that is there, or would be by attaching."""
         topic = scalable_name(name)
         host = self._hosts.get(topic)
         if host is None:
-            await self._service.require_owner(name)  # one group, whichever broker a client knows
-            if not await self.exists(name) and not await self._service.may_create(name):
+            await self._catalog.require_owner(name)  # one group, whichever broker a client knows
+            if not await self.exists(name) and not await self._catalog.may_create(name):
                 raise TopicNotFound(f"Topic not found: {name}")
             layout = await self.load_layout(name)
             host = self._hosts.get(topic) or self._add(name, topic, layout)
-        coordinator = host.coordinators.get(subscription)
-        if coordinator is None:
-            coordinator = host.coordinators[subscription] = Coordinator(host, subscription)
-        return coordinator
+        return host.groups.get_or_make(subscription)
 
     def _add(self, name: TopicName, topic: TopicName, layout: Layout) -> RegularTopic:
         def on_change() -> None:
-            self._service.tasks.start(self._grow(name), name="partitions")
+            self._tasks.start(self._grow(name), name="partitions")
 
-        stop = self._service.resources.partitioned.watch(name, on_change)
-        host = self._hosts[topic] = RegularTopic(self._service, topic, layout, stop)
+        stop = self._partitioned.watch(name, on_change)
+        segments = self._segments_of(topic)
+        host = self._hosts[topic] = RegularTopic(topic, layout, segments, self._make, stop)
         return host
 
     async def _grow(self, name: TopicName) -> None:
@@ -129,27 +148,23 @@ class RegularTopics:
         host = self._hosts.get(scalable_name(name))
         if host is not None and len(layout.segments) != len(host.layout.segments):
             host.layout = layout
-            for coordinator in list(host.coordinators.values()):
-                coordinator.on_layout_changed()
+            host.groups.on_layout_changed()
 
     def release(self, topic: TopicName) -> Mapping[str, Coordinator]:
-        """The topic has become scalable: give its groups to whoever controls it now."""
+        """The topic has become scalable: give its groups to its controller."""
         host = self._hosts.pop(topic, None)
         if host is None:
             return {}
         host.stop()
-        return host.coordinators
+        return host.groups.coordinators
 
     # ------------------------------------------------------------------ the end
 
     async def drop_idle(self) -> None:
         """Groups that everyone has left, and the topics without any."""
         for topic, host in list(self._hosts.items()):
-            for name, coordinator in list(host.coordinators.items()):
-                if coordinator.is_idle:
-                    del host.coordinators[name]
-                    await coordinator.close()
-            if not host.coordinators and self._hosts.get(topic) is host:
+            await host.groups.drop_idle()
+            if not host.groups.coordinators and self._hosts.get(topic) is host:
                 self.release(topic)
 
     async def close(self) -> None:

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from functools import partial
+from typing import Any, Final, TypeAlias, assert_never
 
-from magnetar.broker.scalable.autoscale import load_auto_scale
+from magnetar.broker.scalable.autoscale import ScalePolicies
 from magnetar.broker.scalable.decision import DecisionEntry, DecisionLog, Trigger
-from magnetar.broker.scalable.sighting import Sightings
+from magnetar.broker.scalable.group import Groups
+from magnetar.broker.scalable.layout_change import LayoutChanges
+from magnetar.broker.scalable.leadership import Leadership
+from magnetar.broker.scalable.load_observation import LoadObserver
+from magnetar.broker.scalable.segment import LocalSegments
+from magnetar.broker.scalable.state import TopicState
 from magnetar.errors import BrokerError, PreconditionFailed
 from magnetar.metadata.store import ABSENT
 from magnetar.model.autoscale import AutoScalePolicy
 from magnetar.model.layout import Layout
+from magnetar.model.name import TopicName
 from magnetar.model.scalable import ChangeKind, Intent, ScalableTopicMetadata
 from magnetar.model.scaling import ScaleMemory, ScaleTally
 from magnetar.model.segment import Segment, SegmentId
@@ -38,12 +45,10 @@ from magnetar.rules.scale import (
     hottest,
     refuse,
 )
-from magnetar.runtime.clock import Timer
+from magnetar.runtime.clock import Clock, Timer
+from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
 from magnetar.runtime.task import TaskScope
-
-if TYPE_CHECKING:
-    from magnetar.broker.scalable.controller import Controller
 
 _TIMED: Final = frozenset({Bar.SPLIT_COOLDOWN, Bar.MERGE_COOLDOWN, Bar.MERGE_WINDOW})
 _MARGIN_S: Final = 0.001
@@ -52,18 +57,39 @@ _PATIENCE_S: Final = 5.0
 _REMEMBERED_MAX: Final = 32
 """Decisions that the next controller is told."""
 
+IsOutdated: TypeAlias = Callable[[TopicName, Segment, int], Awaitable[bool]]
+"""Whether a report on a segment of a time, in milliseconds, says nothing about now."""
+
 _log = Log(__name__)
 
 
 class Scaler:
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
-        self._service = controller.service
-        self._sightings = Sightings(
-            controller.records,
-            controller.topic,
-            self._service.clock,
-            is_outdated=self._is_outdated,
+    def __init__(
+        self,
+        state: TopicState,
+        leadership: Leadership,
+        changes: LayoutChanges,
+        groups: Groups,
+        segments: LocalSegments,
+        *,
+        policies: ScalePolicies,
+        clock: Clock,
+        config: Configuration,
+        is_outdated: IsOutdated,
+    ) -> None:
+        self._state = state
+        self._leadership = leadership
+        self._changes = changes
+        self._groups = groups
+        self._segments = segments
+        self._policies = policies
+        self._clock = clock
+        self._config = config
+        self._loads = LoadObserver(
+            state.records,
+            state.topic,
+            clock,
+            is_outdated=partial(is_outdated, state.topic),
             on_report=lambda: self.trigger(Trigger.LOAD),
         )
         self._tasks: TaskScope | None = None
@@ -94,16 +120,15 @@ class Scaler:
 
     async def start(self) -> None:
         """This broker leads the topic. The record tells when it was last split and merged."""
-        await self._recall()
+        await self._restore()
         if self._tasks is None:
-            self._tasks = TaskScope(f"scaling {self._controller.topic}")
-            self._sightings.start()
-        self.on_changed(self._controller.metadata)
+            self._tasks = TaskScope(f"scaling {self._state.topic}")
+            self._loads.start()
+        self.on_changed(self._state.record)
 
-    async def _recall(self) -> None:
+    async def _restore(self) -> None:
         """What an earlier controller knew."""
-        controller = self._controller
-        memory, self._version = await controller.records.load_scaling(controller.topic)
+        memory, self._version = await self._state.records.load_scaling(self._state.topic)
         self._tally = self._stored = memory.tally
         self.decisions.restore(memory.decisions)
         self._stored_at_s, self._is_new = -math.inf, False
@@ -114,27 +139,26 @@ class Scaler:
             return
 
         async def body() -> None:
-            controller = self._controller
-            if not controller.is_leading or controller.is_gone:  # nothing is to be written below
-                return
+            if not self._leadership.is_leading or self._state.is_gone:
+                return  # nothing is to be written below the record
             memory = ScaleMemory(self._tally, tuple(self.decisions.describe()[-_REMEMBERED_MAX:]))
-            self._version = await controller.records.store_scaling(
-                controller.topic, memory, expect=self._version
+            self._version = await self._state.records.store_scaling(
+                self._state.topic, memory, expect=self._version
             )
             self._stored, self._is_new = memory.tally, False
-            self._stored_at_s = self._service.clock.monotonic()
+            self._stored_at_s = self._clock.monotonic()
 
         try:
-            async with self._service.clock.timeout(_PATIENCE_S):
-                await self._controller.run(body)
+            async with self._clock.timeout(_PATIENCE_S):
+                await self._leadership.run(body)
         except (BrokerError, TimeoutError) as failure:
-            topic = self._controller.topic.full
+            topic = self._state.topic.full
             _log.warning("scaling not stored", topic=topic, reason=str(failure))
 
     @property
     def _is_due(self) -> bool:
         """Changes are stored at once, the rest now and then."""
-        is_old = self._service.clock.monotonic() - self._stored_at_s >= _STORE_S
+        is_old = self._clock.monotonic() - self._stored_at_s >= _STORE_S
         return is_old or self._tally.epoch != self._stored.epoch
 
     async def stop(self) -> None:
@@ -144,7 +168,7 @@ class Scaler:
             self._follow_up.cancel()
             self._follow_up = None
         self._pending.clear()
-        self._sightings.stop()
+        self._loads.stop()
         self._changed.clear()
         if tasks is not None:
             await tasks.close()
@@ -161,7 +185,7 @@ class Scaler:
 
     def on_changed(self, record: ScalableTopicMetadata) -> None:
         """Splits and merges count for the cooldowns, whoever asked for them."""
-        now_s, now_ms = self._service.clock.monotonic(), self._service.clock.now_ms()
+        now_s, now_ms = self._clock.monotonic(), self._clock.now_ms()
         for event in record.history:
             known = self._changed.get(event.kind)
             if known is None or known[0] < event.epoch:
@@ -174,7 +198,7 @@ class Scaler:
 
     def trigger(self, trigger: Trigger) -> None:
         """Ask soon. Those who ask before the question is put share the answer."""
-        if self._tasks is None or not self._controller.is_leading:
+        if self._tasks is None or not self._leadership.is_leading:
             return
         if trigger not in self._pending:
             self._pending.append(trigger)
@@ -189,14 +213,14 @@ class Scaler:
 
     async def _work(self) -> None:
         try:
-            while self._pending and self._controller.is_leading:
+            while self._pending and self._leadership.is_leading:
                 asked, self._pending = self._pending, []
                 # Only when all come from a consumer that joined is anything forbidden.
                 trigger = next((each for each in asked if each is not Trigger.JOIN), Trigger.JOIN)
                 try:
                     await self._evaluate(trigger)
-                except BrokerError as failure:  # whoever asks next may have more luck
-                    topic = self._controller.topic.full
+                except BrokerError as failure:  # the next trigger asks again
+                    topic = self._state.topic.full
                     _log.warning("topic not evaluated", topic=topic, reason=failure.sentence)
         finally:
             self._working = None
@@ -204,17 +228,17 @@ class Scaler:
     # ------------------------------------------------------------------ deciding
 
     async def _evaluate(self, trigger: Trigger) -> None:
-        record = self._controller.metadata
+        record = self._state.record
         layout = record.layout
         around = self._look_around(record, is_joining=trigger is Trigger.JOIN)
         policy, refusal = await self._load_policy(record)
-        samples = await self._sightings.load(layout, None if refusal else policy)
+        samples = await self._loads.load(layout, None if refusal else policy)
         decision = refusal or decide(layout, samples, policy, around)
         keys: KeySample | None = None
-        if self._service.config.scalableTopicKeySamplingEnabled:
+        if self._config.scalableTopicKeySamplingEnabled:
             decision, keys = await self._look_at_keys(decision, layout, samples, policy, around)
         entry = DecisionEntry(
-            self._service.clock.now_ms(),
+            self._clock.now_ms(),
             trigger,
             layout.epoch,
             len(layout.active),
@@ -236,24 +260,23 @@ class Scaler:
     ) -> Surroundings:
         hold = record.scale_hold
         return Surroundings(
-            tuple(len(each.consumers) for each in self._controller.coordinators.values()),
+            tuple(self._groups.count_consumers().values()),
             self._since_ms(ChangeKind.SPLIT),
             self._since_ms(ChangeKind.MERGE),
-            0 if hold is None else hold.segments_at(self._service.clock.now_ms()),
+            0 if hold is None else hold.segments_at(self._clock.now_ms()),
             is_joining,
         )
 
     def _since_ms(self, kind: ChangeKind) -> float:
         known = self._changed.get(kind)
-        return NEVER if known is None else (self._service.clock.monotonic() - known[1]) * 1000
+        return NEVER if known is None else (self._clock.monotonic() - known[1]) * 1000
 
     async def _load_policy(
         self, record: ScalableTopicMetadata
     ) -> tuple[AutoScalePolicy, ScaleDecision | None]:
         """The policy in force, or the decision to do nothing because it cannot be read."""
         try:
-            namespace = self._controller.topic.namespace
-            return await load_auto_scale(self._service, namespace, record), None
+            return await self._policies.load(self._state.topic.namespace, record), None
         except PreconditionFailed as refusal:
             return AutoScalePolicy(), refuse(refusal.sentence)
 
@@ -271,7 +294,7 @@ class Scaler:
         found: dict[SegmentId, KeySample] = {}
         while isinstance(decision.change, Split) and decision.change.segment not in found:
             segment = decision.change.segment
-            keys = await self._controller.segments.sample_keys(layout.get(segment).ref)
+            keys = await self._segments.sample_keys(layout.get(segment).ref)
             found[segment] = keys
             if segment in samples:
                 samples[segment] = replace(samples[segment], key_share=keys.top_share)
@@ -290,12 +313,8 @@ class Scaler:
         if decision.problem != self._problem:  # said once, until it is another one
             self._problem = decision.problem
             if decision.problem:
-                topic = self._controller.topic.full
+                topic = self._state.topic.full
                 _log.warning("topic does not scale itself", topic=topic, reason=decision.problem)
-
-    async def _is_outdated(self, segment: Segment, reported_ms: int) -> bool:
-        reporter = self._service.scalable.reporter
-        return await reporter.is_outdated(self._controller.topic, segment, reported_ms)
 
     # ------------------------------------------------------------------ acting
 
@@ -318,7 +337,7 @@ class Scaler:
                     assert_never(change)
 
         try:
-            done = await self._controller.change(plan)
+            done = await self._changes.change(plan)
         except BrokerError as failure:
             entry.failure = failure.sentence
             raise
@@ -340,8 +359,7 @@ class Scaler:
             return
         if self._follow_up is not None:
             self._follow_up.cancel()
-        clock = self._service.clock
-        self._follow_up = clock.call_later(wait_s + _MARGIN_S, self._on_follow_up)
+        self._follow_up = self._clock.call_later(wait_s + _MARGIN_S, self._on_follow_up)
 
     def _on_follow_up(self) -> None:
         self._follow_up = None
@@ -351,9 +369,9 @@ class Scaler:
 
     async def explain(self) -> list[str]:
         """Why the topic does or does not split or merge, as of now; nothing is changed."""
-        record = self._controller.metadata
+        record = self._state.record
         policy, refusal = await self._load_policy(record)
-        samples = await self._sightings.peek(record.layout, None if refusal else policy)
+        samples = await self._loads.peek(record.layout, None if refusal else policy)
         around = self._look_around(record)
         decision = refusal or decide(record.layout, samples, policy, around)
         return explain(decision, record.layout, samples, policy, around)

@@ -1,18 +1,28 @@
-"""What a controller does to the topics of segments. Whoever owns a segment does it; a broker that
-runs alone owns all of them.
+"""The topics of a scalable topic's segments, and what its controller does to them. One broker owns
+the topic and all its segments.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Sequence,
+)
+from dataclasses import dataclass
+from typing import Final, TypeAlias, TypeVar
 
+from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.resource import PartitionedTopics
 from magnetar.broker.scalable.key_sample import load_key_sample
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import SubscriptionNotFound, TopicNotFound
 from magnetar.ledger.birth import parse_born
+from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.model.segment import SegmentRef
@@ -22,9 +32,6 @@ from magnetar.rules.hotspot import KeySample
 from magnetar.rules.phase import SegmentSeen
 from magnetar.runtime.task import yield_to_loop
 
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
-
 T = TypeVar("T")
 
 _AT_ONCE_MAX: Final = 32
@@ -32,64 +39,39 @@ _A_TURN: Final = 64
 """Calls, or things looked at, between two chances for others to run."""
 
 
-class SegmentAccess(Protocol):
-    """Every call may be repeated: what is done already is not an error."""
+@dataclass(frozen=True, slots=True)
+class SegmentClient:
+    """A producer of a segment, or a consumer of one of its subscriptions."""
 
-    async def see(self, segment: SegmentRef) -> SegmentSeen | None:
-        """How it is; None when there is no such topic."""
+    name: str
+    subscription: str | None = None
 
-    async def create(self, segment: SegmentRef, subscriptions: Iterable[str]) -> None:
-        """Make the topic and a cursor at its start for each subscription."""
-
-    async def seal(self, segment: SegmentRef) -> None: ...
-
-    async def delete(self, segment: SegmentRef) -> None: ...
-
-    async def subscriptions(self, segment: SegmentRef) -> frozenset[str]:
-        """The durable ones that have a cursor there."""
-
-    async def create_subscription(
-        self, segment: SegmentRef, name: str, start: Position = EARLIEST
-    ) -> None: ...
-
-    async def delete_subscription(self, segment: SegmentRef, name: str) -> None: ...
-
-    async def backlog(self, segment: SegmentRef, name: str) -> int | None:
-        """Entries left to acknowledge; None when the subscription has no cursor there."""
-
-    async def use(self, segment: SegmentRef) -> SegmentUse:
-        """What it takes up, and who needs it."""
-
-    async def move(self, segment: SegmentRef, name: str, target: SeekTarget) -> bool:
-        """Move a cursor; False when the subscription has none there."""
-
-    async def expire(self, segment: SegmentRef, name: str, seconds: int) -> bool: ...
-
-    async def idle_since(self, segment: SegmentRef, name: str) -> int | None:
-        """When the last consumer left, in milliseconds; None: one is there, or no cursor."""
-
-    async def attached(self, segment: SegmentRef) -> list[str]:
-        """Words for each client."""
-
-    async def stats(self, segment: SegmentRef) -> dict[str, Any]: ...
-
-    async def sample_keys(self, segment: SegmentRef) -> KeySample:
-        """Keys of its latest messages."""
+    def __str__(self) -> str:
+        if self.subscription is None:
+            return f"producer {self.name}"
+        return f"consumer {self.name} of {self.subscription}"
 
 
 class LocalSegments:
-    """Segments of one scalable topic, all served by this broker."""
+    """Segments of one scalable topic, all served by this broker.
 
-    def __init__(self, service: Service, topic: TopicName) -> None:
-        self._service = service
+    Every call may be repeated: what is done already is not an error.
+    """
+
+    def __init__(
+        self, catalog: TopicCatalog, partitioned: PartitionedTopics, topic: TopicName
+    ) -> None:
+        self._catalog = catalog
+        self._partitioned = partitioned
         self._topic = topic
 
     async def see(self, segment: SegmentRef) -> SegmentSeen | None:
+        """How it is; None when there is no such topic."""
         name = segment.name_in(self._topic)
         live = self._loaded(name)
         if live is not None:
             return SegmentSeen(live.log.record.terminated is not None, _durable_names(live))
-        records = await self._service.tree.records(name)
+        records = await self._catalog.logs.tree.records(name)
         stored = await records.load()
         if stored is None:
             return None
@@ -98,6 +80,7 @@ class LocalSegments:
         return SegmentSeen(stored[0].terminated is not None, cursors)
 
     async def create(self, segment: SegmentRef, subscriptions: Iterable[str]) -> None:
+        """Make the topic and a cursor at its start for each subscription."""
         names = frozenset(subscriptions)
         topic = await self._load(segment, create=True, cursors=names)
         missing = sorted(names - topic.subscriptions.keys())
@@ -112,18 +95,19 @@ class LocalSegments:
         if segment.legacy_topic and name.is_partition:
             await self._forget_partitions(name.base)
         try:
-            await self._service.delete_topic(name, force=True)
+            await self._catalog.delete_topic(name, force=True)
         except TopicNotFound:
             pass
 
     async def _forget_partitions(self, name: TopicName) -> None:
         """With the first partition that goes: none of them may ever be made again."""
         try:
-            await self._service.resources.partitioned.delete(name)
+            await self._partitioned.delete(name)
         except TopicNotFound:
             pass
 
     async def subscriptions(self, segment: SegmentRef) -> frozenset[str]:
+        """The durable ones that have a cursor there."""
         seen = await self.see(segment)
         return frozenset() if seen is None else seen.cursors
 
@@ -139,18 +123,20 @@ class LocalSegments:
             pass
 
     async def backlog(self, segment: SegmentRef, name: str) -> int | None:
+        """Entries left to acknowledge; None when the subscription has no cursor there."""
         subscription = await self._find(segment, name)
         if subscription is None:
             return None
-        if not subscription.backlog:  # whoever acts on it must find it so after a crash
+        if not subscription.backlog:  # what is done about it must hold after a crash
             await subscription.cursor.flush()
         return subscription.backlog
 
     async def use(self, segment: SegmentRef) -> SegmentUse:
+        """What it takes up, and who needs it."""
         name = segment.name_in(self._topic)
         topic = self._loaded(name)
         if topic is None:
-            stored = await (await self._service.tree.records(name)).load()
+            stored = await (await self._catalog.logs.tree.records(name)).load()
             if stored is None:
                 return SegmentUse()
             if not await self.subscriptions(segment):  # nobody's backlog can be there
@@ -161,6 +147,7 @@ class LocalSegments:
         return SegmentUse(topic.log.sequence.total_bytes, waiting)
 
     async def move(self, segment: SegmentRef, name: str, target: SeekTarget) -> bool:
+        """Move a cursor; False when the subscription has none there."""
         subscription = await self._find(segment, name)
         if subscription is None:
             return False
@@ -181,32 +168,47 @@ class LocalSegments:
         return True
 
     async def idle_since(self, segment: SegmentRef, name: str) -> int | None:
+        """When the last consumer left, in milliseconds; None: one is there, or no cursor."""
         subscription = await self._find(segment, name)
         if subscription is None or subscription.consumers:
             return None
         return subscription.last_active_ms
 
-    async def attached(self, segment: SegmentRef) -> list[str]:
+    def clients(self, segment: SegmentRef) -> list[SegmentClient]:
         live = self._loaded(segment.name_in(self._topic))
         if live is None:
             return []
-        producers = [f"producer {each.name}" for each in live.producers]
+        producers = [SegmentClient(each.name) for each in live.producers]
         consumers = [
-            f"consumer {consumer.name} of {subscription.name}"
+            SegmentClient(consumer.name, subscription.name)
             for subscription in live.subscriptions.values()
             for consumer in subscription.consumers
         ]
         return producers + consumers
 
-    async def stats(self, segment: SegmentRef) -> dict[str, Any]:
-        return (await self._load(segment)).stats()
+    def clients_of(self, layout: Layout) -> list[SegmentClient]:
+        """Of all segments."""
+        return [each for segment in layout.segments for each in self.clients(segment.ref)]
+
+    def is_used(self, segment: SegmentRef) -> bool:
+        """Whether it has clients, or messages that are not acknowledged."""
+        live = self._loaded(segment.name_in(self._topic))
+        return live is not None and (
+            live.has_clients() or any(each.backlog for each in live.subscriptions.values())
+        )
+
+    def loaded_subscription(self, segment: SegmentRef, name: str) -> Subscription | None:
+        """The subscription on a segment that is loaded."""
+        live = self._loaded(segment.name_in(self._topic))
+        return None if live is None else live.subscriptions.get(name)
 
     async def sample_keys(self, segment: SegmentRef) -> KeySample:
+        """Keys of its latest messages."""
         live = self._loaded(segment.name_in(self._topic))
         return KeySample() if live is None else await load_key_sample(live, segment.range)
 
     def _loaded(self, name: TopicName) -> PersistentTopic | None:
-        topic = self._service.topics.get(name.full)
+        topic = self._catalog.topics.get(name.full)
         if topic is None or topic.closed:
             return None
         assert isinstance(topic, PersistentTopic), "segments keep what they are sent"
@@ -218,7 +220,7 @@ class LocalSegments:
         """What was a regular topic is never made again."""
         may_create = create and not segment.legacy_topic
         name = segment.name_in(self._topic)
-        topic = await self._service.load_topic(name, create=may_create, cursors=cursors)
+        topic = await self._catalog.load_topic(name, create=may_create, cursors=cursors)
         assert isinstance(topic, PersistentTopic), "segments keep what they are sent"
         return topic
 
@@ -231,6 +233,10 @@ class LocalSegments:
             live = await self._load(segment)
         subscription = live.subscriptions.get(name)
         return subscription if subscription is not None and subscription.durable else None
+
+
+SegmentsOf: TypeAlias = Callable[[TopicName], LocalSegments]
+"""The segments of any scalable topic."""
 
 
 async def together(calls: Iterable[Awaitable[T]], *, at_once: int = _AT_ONCE_MAX) -> Sequence[T]:

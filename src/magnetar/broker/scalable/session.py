@@ -6,9 +6,10 @@ topic that goes is told as well; so ends the session.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final, Protocol
 
-from magnetar.broker.scalable.size import frame_bytes_max
+from magnetar.broker.scalable.connection_registry import ConnectionRegistry, Link
 from magnetar.errors import (
     BrokerError,
     LayoutTooLarge,
@@ -22,16 +23,15 @@ from magnetar.errors import (
 )
 from magnetar.metadata.store import Cancel
 from magnetar.model.name import TopicName
-from magnetar.model.scalable import LayoutView, controller_path
+from magnetar.model.scalable import LayoutView
 from magnetar.model.segment import scalable_name
 from magnetar.rules.scalable_watch import LayoutFeed
+from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Log
 from magnetar.runtime.reconciler import Reconciler
+from magnetar.runtime.task import TaskScope
 from magnetar.wire.command import CommandScalableTopicUpdate, ServerError, make_command
 from magnetar.wire.layout import encode_layout
-
-if TYPE_CHECKING:
-    from magnetar.broker.connection import Connection
 
 _log = Log(__name__)
 
@@ -41,8 +41,38 @@ _MISSING: Final = (TopicNotFound, NamespaceNotFound, TenantNotFound)
 _TOLD_AS_THEY_ARE: Final = (LayoutTooLarge, NotAllowed, Unauthorized, TooManyRequests)
 
 
+class WatchingLink(Link, Protocol):
+    """The connection of a client that watches layouts."""
+
+    @property
+    def scalable(self) -> ConnectionRegistry: ...
+
+    def send(self, frame: bytes) -> None: ...
+
+
+class LayoutSource(Protocol):
+    """Where layouts come from."""
+
+    async def resolve(
+        self, name: TopicName, *, create_if_missing: bool
+    ) -> tuple[TopicName, LayoutView]: ...
+
+    def watch(self, name: TopicName, listener: Callable[[], None]) -> Cancel:
+        """Call the listener after each change of what `resolve` says of the name."""
+
+
 class LayoutSession:
-    def __init__(self, connection: Connection, session_id: int, name: TopicName) -> None:
+    def __init__(
+        self,
+        connection: WatchingLink,
+        session_id: int,
+        name: TopicName,
+        source: LayoutSource,
+        *,
+        clock: Clock,
+        tasks: TaskScope,
+        frame_bytes_max: int,
+    ) -> None:
         self.id = session_id
         self.topic: TopicName | None = None
         """The scalable topic it is about, once that is known."""
@@ -50,20 +80,21 @@ class LayoutSession:
         """The one it asks for, be it there or not."""
         self._name = name
         self._connection = connection
-        self._service = connection.service
+        self._source = source
+        self._frame_bytes_max = frame_bytes_max
         self._feed: LayoutFeed[LayoutView] = LayoutFeed()
         self._version = 0
         self._is_stale = False
         """Whether something changed while the first layout was read."""
         self._reconciler = Reconciler(
-            self._service.tasks,
+            tasks,
             "layout",
             self._follow,
-            clock=self._service.clock,
+            clock=clock,
             first_s=_RETRY_FIRST_S,
             most_s=_RETRY_MOST_S,
         )
-        self._cancels: list[Cancel] = []
+        self._cancel: Cancel | None = None
         self._closed = False
 
     async def start(self, *, create_if_missing: bool) -> None:
@@ -75,24 +106,18 @@ class LayoutSession:
                 raise TopicNotFound(
                     f"{self._name} is an individual partition; ask for {self._name.base}"
                 )
-            self._watch()  # before reading: no change falls between
+            # Before reading: no change falls between.
+            self._cancel = self._source.watch(self._name, self._on_change)
             await self._read(create_if_missing=create_if_missing)
         except BrokerError as refusal:
             self.refuse(refusal)
-
-    def _watch(self) -> None:
-        path = controller_path(self._name)
-        self._cancels = [
-            self._service.scalable.watch(self._name, self._on_change),
-            self._service.store.watch(path, lambda _: self._on_change()),
-        ]
 
     # ------------------------------------------------------------------ changes
 
     def _on_change(self) -> None:
         if self._feed.version < 0:
             self._is_stale = True
-        elif not self._service.closing:
+        else:
             self._reconciler.request()
 
     async def _follow(self) -> None:
@@ -106,9 +131,7 @@ class LayoutSession:
             self._reconciler.request_later()
 
     async def _read(self, *, create_if_missing: bool) -> None:
-        topic, view = await self._service.scalable.resolve(
-            self._name, create_if_missing=create_if_missing
-        )
+        topic, view = await self._source.resolve(self._name, create_if_missing=create_if_missing)
         self.topic = topic
         self._version += 1
         self._feed = self._feed.offer(self._version, view)
@@ -128,7 +151,7 @@ class LayoutSession:
         if view is None:
             return
         frame = encode_layout(self.id, view, self.topic.full)
-        if len(frame) > frame_bytes_max(self._service):
+        if len(frame) > self._frame_bytes_max:
             # Nothing writes such a layout; one that is there would make the client hang up.
             self.refuse(LayoutTooLarge(f"The layout of {self.topic} takes {len(frame)} bytes"))
             return
@@ -147,9 +170,9 @@ class LayoutSession:
     def close(self) -> None:
         self._closed = True
         self._reconciler.close()
-        for cancel in self._cancels:
-            cancel()
-        self._cancels.clear()
+        if self._cancel is not None:
+            self._cancel()
+            self._cancel = None
 
 
 def encode_refusal(session_id: int, refusal: BrokerError) -> CommandScalableTopicUpdate:

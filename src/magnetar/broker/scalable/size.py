@@ -5,17 +5,15 @@ store to keep its record. Nothing larger is ever written.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from magnetar.errors import LayoutTooLarge
 from magnetar.model.name import TopicName
-from magnetar.model.scalable import LayoutView, ScalableTopicMetadata
+from magnetar.model.scalable import BrokerAddress, LayoutView, ScalableTopicMetadata
+from magnetar.runtime.configuration import Configuration
 from magnetar.wire.frame import FRAME_PADDING_BYTES
 from magnetar.wire.layout import estimate_migrated, measure_layout
 from magnetar.wire.scalable import encode_topic_record
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 SizeCheck: TypeAlias = Callable[[ScalableTopicMetadata], None]
 
@@ -27,42 +25,48 @@ _SEGMENT_BYTES_MAX: Final = 4096
 _LINK_BYTES_MAX: Final = 11
 
 
-def frame_bytes_max(service: Service) -> int:
-    """The largest frame that clients of this broker take."""
-    return service.config.maxMessageSize + FRAME_PADDING_BYTES
+class LayoutSize:
+    """What one broker can serve: its clients' largest frame and the address that layouts name."""
 
+    def __init__(self, config: Configuration, address: BrokerAddress) -> None:
+        self._config = config
+        self._address = address
 
-def fits_migrated(service: Service, name: TopicName, partitions: int, segments: int) -> bool:
-    """Whether so many segments can follow so many partitions, with room for later changes."""
-    longest = name.partition(partitions - 1) if partitions else name
-    size = estimate_migrated(
-        max(1, partitions),
-        longest.full,
-        segments,
-        service.owner.address,
-        bucket_budget=service.config.scalableTopicEntryBucketBudget,
-    )
-    return size <= frame_bytes_max(service) - _RESERVE_BYTES
+    @property
+    def frame_bytes_max(self) -> int:
+        """The largest frame that clients of this broker take."""
+        return self._config.maxMessageSize + FRAME_PADDING_BYTES
 
-
-def check_size(service: Service, topic: TopicName, record: ScalableTopicMetadata) -> None:
-    """Raise LayoutTooLarge for a record that must not be written."""
-    layout = record.layout
-    links = sum(len(each.parents) + len(each.children) for each in layout.segments)
-    most = len(layout.segments) * _SEGMENT_BYTES_MAX + links * _LINK_BYTES_MAX
-    if most < min(frame_bytes_max(service), RECORD_BYTES_MAX):
-        return
-    address = service.owner.address
-    view = LayoutView(layout, {each.id: address for each in layout.active}, address)
-    size, size_max = measure_layout(view, topic.full), frame_bytes_max(service)
-    if size > size_max:
-        raise LayoutTooLarge(
-            f"{len(layout.segments)} segments with {links} links make a layout of {size} bytes;"
-            f" clients take {size_max} (maxMessageSize and {FRAME_PADDING_BYTES})"
+    def fits_migrated(self, name: TopicName, partitions: int, segments: int) -> bool:
+        """Whether so many segments can follow so many partitions, with room for later changes."""
+        longest = name.partition(partitions - 1) if partitions else name
+        size = estimate_migrated(
+            max(1, partitions),
+            longest.full,
+            segments,
+            self._address,
+            bucket_budget=self._config.scalableTopicEntryBucketBudget,
         )
-    size = len(encode_topic_record(record))
-    if size > RECORD_BYTES_MAX:
-        raise LayoutTooLarge(
-            f"{len(layout.segments)} segments make a record of {size} bytes;"
-            f" metadata stores take {RECORD_BYTES_MAX}"
-        )
+        return size <= self.frame_bytes_max - _RESERVE_BYTES
+
+    def check(self, topic: TopicName, record: ScalableTopicMetadata) -> None:
+        """Raise LayoutTooLarge for a record that must not be written."""
+        layout, size_max = record.layout, self.frame_bytes_max
+        links = sum(len(each.parents) + len(each.children) for each in layout.segments)
+        most = len(layout.segments) * _SEGMENT_BYTES_MAX + links * _LINK_BYTES_MAX
+        if most < min(size_max, RECORD_BYTES_MAX):
+            return
+        address = self._address
+        view = LayoutView(layout, {each.id: address for each in layout.active}, address)
+        size = measure_layout(view, topic.full)
+        if size > size_max:
+            raise LayoutTooLarge(
+                f"{len(layout.segments)} segments with {links} links make a layout of {size} bytes;"
+                f" clients take {size_max} (maxMessageSize and {FRAME_PADDING_BYTES})"
+            )
+        size = len(encode_topic_record(record))
+        if size > RECORD_BYTES_MAX:
+            raise LayoutTooLarge(
+                f"{len(layout.segments)} segments make a record of {size} bytes;"
+                f" metadata stores take {RECORD_BYTES_MAX}"
+            )

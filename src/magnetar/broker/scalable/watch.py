@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from magnetar.broker.scalable.connection_registry import Link
+from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.errors import BrokerError
 from magnetar.metadata.store import Cancel
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.rules.scalable_watch import NamespaceWatch, is_known
-from magnetar.runtime.clock import Timer
+from magnetar.runtime.clock import Clock, Timer
 from magnetar.runtime.log import Log
+from magnetar.runtime.task import TaskScope
 from magnetar.wire.command import make_command
 from magnetar.wire.layout import encode_diff, encode_snapshot
 from magnetar.wire.topiclist import hash_topics
-
-if TYPE_CHECKING:
-    from magnetar.broker.connection import Connection
 
 _log = Log(__name__)
 
@@ -28,15 +28,21 @@ _RETRY_S: Final = 1.0
 class NamespaceWatcher:
     def __init__(
         self,
-        connection: Connection,
+        connection: Link,
         watch_id: int,
         namespace: NamespaceName,
         filters: Mapping[str, str],
+        records: ScalableRecords,
+        *,
+        clock: Clock,
+        tasks: TaskScope,
     ) -> None:
         self.id = watch_id
         self.namespace = namespace
         self._connection = connection
-        self._service = connection.service
+        self._records = records
+        self._clock = clock
+        self._tasks = tasks
         self._watch = NamespaceWatch(dict(filters))
         self._changed: dict[TopicName, None] = {}
         """Topics to look at, in the order in which they changed."""
@@ -44,12 +50,11 @@ class NamespaceWatcher:
         self._timer: Timer | None = None
         self._is_reading = False
         self._closed = False
-        records = self._service.scalable.records
         self._cancel: Cancel = records.watch_namespace(namespace, self._on_change)
 
     async def start(self, current_hash: str | None) -> None:
         """Send all topics, unless the client says that it knows them."""
-        topics = await self._service.scalable.list(self.namespace, self._watch.filters)
+        topics = await self._records.list(self.namespace, self._watch.filters)
         names = [topic.full for topic in topics]
         self._watch.start(names)
         self._is_started = True
@@ -65,12 +70,12 @@ class NamespaceWatcher:
 
     def _appoint(self, delay_s: float) -> None:
         if self._timer is None and not self._is_reading and not self._closed:
-            self._timer = self._service.clock.call_later(delay_s, self._on_window)
+            self._timer = self._clock.call_later(delay_s, self._on_window)
 
     def _on_window(self) -> None:
         self._timer = None
         self._is_reading = True
-        self._service.tasks.start(self._flush(), name="namespace watch")
+        self._tasks.start(self._flush(), name="namespace watch")
 
     async def _flush(self) -> None:
         delay_s = _WINDOW_S
@@ -78,7 +83,7 @@ class NamespaceWatcher:
         try:
             while changed:
                 topic = next(iter(changed))
-                record = await self._service.scalable.records.get(topic)
+                record = await self._records.get(topic)
                 is_gone = record is None or record.is_deleting
                 properties = None if record is None or is_gone else record.properties
                 self._watch.change(topic.full, properties)

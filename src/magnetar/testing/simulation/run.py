@@ -217,10 +217,10 @@ class Scenario:
             controller = await service.scalable.controller(plan.topic)
             active = sorted(controller.layout.active, key=_first_hash)
             if is_split or len(active) < 2:
-                await controller.split(self._random.choice(active).id)
+                await controller.changes.split(self._random.choice(active).id)
             else:
                 at = self._random.randrange(len(active) - 1)
-                await controller.merge(active[at].id, active[at + 1].id)
+                await controller.changes.merge(active[at].id, active[at + 1].id)
 
         try:
             await asyncio.wait_for(broker.call(change), _OPERATION_S)

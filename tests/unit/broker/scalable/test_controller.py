@@ -71,14 +71,14 @@ def test_a_split_seals_the_parent_below_two_children_and_is_told_in_order() -> N
             assert record is not None and record.intent is None
             epochs.append(record.layout.epoch)
 
-        controller.listeners.append(note)
-        await controller.split(SegmentId(0))
-        await controller.split(SegmentId(2), at=0xF000)
-        await controller.merge(SegmentId(1), SegmentId(3), reason="cold")
+        controller.state.listeners.append(note)
+        await controller.changes.split(SegmentId(0))
+        await controller.changes.split(SegmentId(2), at=0xF000)
+        await controller.changes.merge(SegmentId(1), SegmentId(3), reason="cold")
         assert active(controller) == [5, 4]
         assert epochs == [1, 2, 3]
         assert str(controller.layout.get(SegmentId(4)).range) == "f000-ffff"
-        kinds = [(event.kind, event.reason) for event in controller.metadata.history]
+        kinds = [(event.kind, event.reason) for event in controller.state.record.history]
         assert kinds == [
             (ChangeKind.SPLIT, "manual"),
             (ChangeKind.SPLIT, "manual"),
@@ -96,7 +96,7 @@ def test_a_sealed_segment_sends_its_producers_away_and_refuses_them() -> None:
         controller = await make(place)
         peer = place.connect()
         await publish(peer, controller, 0, 5)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         await until(lambda: peer.count(BaseCommand.CLOSE_PRODUCER) == 1)
         refusal = await peer.produce(name_of(controller, 0), producer_id=7)
         assert refusal.error.error == 15
@@ -114,7 +114,7 @@ def test_everything_a_producer_sent_is_answered_before_a_split_sends_it_away() -
         await peer.produce(name_of(controller, 0), producer_id=1)
         place.ledgers.hold_creates()
         sending = asyncio.ensure_future(peer.send(4))
-        splitting = asyncio.ensure_future(controller.split(SegmentId(0)))
+        splitting = asyncio.ensure_future(controller.changes.split(SegmentId(0)))
         for _ in range(50):
             await asyncio.sleep(0)
         assert peer.count(BaseCommand.CLOSE_PRODUCER) == 0
@@ -138,13 +138,13 @@ def test_what_cannot_be_changed_is_refused_with_a_sentence_and_stays(
 ) -> None:
     async def body(place: Place) -> None:
         controller = await make(place)
-        await controller.split(SegmentId(0))
-        before = controller.metadata
+        await controller.changes.split(SegmentId(0))
+        before = controller.state.record
         with pytest.raises(refusal, match=str(number)):
-            await controller.split(SegmentId(number))
+            await controller.changes.split(SegmentId(number))
         with pytest.raises(refusal, match=str(number)):
-            await controller.merge(SegmentId(number), SegmentId(1))
-        assert controller.metadata == before
+            await controller.changes.merge(SegmentId(number), SegmentId(1))
+        assert controller.state.record == before
 
     run(body)
 
@@ -153,8 +153,8 @@ def test_the_log_has_the_begin_and_the_end_of_a_change(caplog: pytest.LogCapture
     async def body(place: Place) -> None:
         controller = await make(place, 2)
         caplog.clear()
-        await controller.split(SegmentId(0))
-        await controller.merge(SegmentId(2), SegmentId(3))
+        await controller.changes.split(SegmentId(0))
+        await controller.changes.merge(SegmentId(2), SegmentId(3))
 
     with caplog.at_level(logging.INFO, "magnetar.broker.scalable.mutation"):
         run(body)
@@ -173,7 +173,7 @@ def test_segments_that_are_not_neighbours_do_not_merge() -> None:
         controller = await make(place, 3)
         for left, right in ((0, 2), (1, 1)):
             with pytest.raises(PreconditionFailed, match="adjacent"):
-                await controller.merge(SegmentId(left), SegmentId(right))
+                await controller.changes.merge(SegmentId(left), SegmentId(right))
         assert controller.layout.epoch == 0
 
     run(body)
@@ -182,12 +182,12 @@ def test_segments_that_are_not_neighbours_do_not_merge() -> None:
 def test_a_range_of_one_hash_does_not_split() -> None:
     async def body(place: Place) -> None:
         controller = await make(place)
-        await controller.split(SegmentId(0), at=1)
+        await controller.changes.split(SegmentId(0), at=1)
         with pytest.raises(PreconditionFailed, match="single hash"):
-            await controller.split(SegmentId(1))
+            await controller.changes.split(SegmentId(1))
         with pytest.raises(PreconditionFailed, match="not at"):
-            await controller.split(SegmentId(2), at=0)
-        assert controller.metadata.intent is None and controller.layout.epoch == 1
+            await controller.changes.split(SegmentId(2), at=0)
+        assert controller.state.record.intent is None and controller.layout.epoch == 1
 
     run(body)
 
@@ -197,18 +197,20 @@ def test_changes_asked_for_at_once_happen_one_after_the_other() -> None:
 
     async def body(place: Place) -> None:
         controller = await make(place, 2)
-        await controller.create_subscription("s", SubscriptionKind.STREAM)
+        await controller.subscriptions.create("s", SubscriptionKind.STREAM)
         outcomes = await asyncio.gather(
-            controller.split(SegmentId(0)),
-            controller.split(SegmentId(0)),
-            controller.merge(SegmentId(0), SegmentId(1)),
-            controller.split(SegmentId(1)),
-            controller.merge(SegmentId(2), SegmentId(3)),
+            controller.changes.split(SegmentId(0)),
+            controller.changes.split(SegmentId(0)),
+            controller.changes.merge(SegmentId(0), SegmentId(1)),
+            controller.changes.split(SegmentId(1)),
+            controller.changes.merge(SegmentId(2), SegmentId(3)),
             return_exceptions=True,
         )
         refused = [type(outcome) for outcome in outcomes]
         assert refused == [type(None), SegmentSealed, SegmentSealed, type(None), type(None)]
-        assert set(await controller.backlog("s")) == set(controller.layout.by_id)
+        assert set(await controller.subscriptions.registry.backlog("s")) == set(
+            controller.layout.by_id
+        )
         stored = await place.service.store.children("/managed-ledgers/shop/eu/segment/orders")
         assert set(stored) == {f"{s.range}-{s.id}" for s in controller.layout.segments}
 
@@ -218,15 +220,15 @@ def test_changes_asked_for_at_once_happen_one_after_the_other() -> None:
 def test_a_topic_is_scaled_to_a_number_of_segments_up_and_down() -> None:
     async def body(place: Place) -> None:
         controller = await make(place)
-        await controller.scale_to(5)
+        await controller.changes.scale_to(5)
         assert len(active(controller)) == 5
-        await controller.scale_to(2)
+        await controller.changes.scale_to(2)
         assert len(active(controller)) == 2
         epoch = controller.layout.epoch
-        await controller.scale_to(2)
+        await controller.changes.scale_to(2)
         for count in (0, -1, 70_000):
             with pytest.raises(PreconditionFailed, match="at least 1"):
-                await controller.scale_to(count)
+                await controller.changes.scale_to(count)
         assert controller.layout.epoch == epoch
 
     run(body)
@@ -241,8 +243,8 @@ def test_a_split_that_fails_before_anything_is_sealed_is_taken_back() -> None:
         # A namespace that is gone takes no new topics, so the children cannot be made.
         await place.service.resources.namespaces.delete(NAMESPACE)
         with pytest.raises(Exception, match="does not exist"):
-            await controller.split(SegmentId(0))
-        assert controller.metadata.intent is None
+            await controller.changes.split(SegmentId(0))
+        assert controller.state.record.intent is None
         assert active(controller) == [0]
         stored = await place.service.store.children("/managed-ledgers/shop/eu/segment/orders")
         assert stored == ("0000-ffff-0",)
@@ -261,7 +263,7 @@ def test_an_active_segment_that_is_terminated_is_replaced_when_a_controller_star
         await (await place.topic(layout.active[0].name_in(TOPIC).full)).terminate()
         controller = await scalable.controller(TOPIC)
         assert active(controller) == [2, 3, 1]
-        assert controller.metadata.history[-1].reason == "repair"
+        assert controller.state.record.history[-1].reason == "repair"
 
     run(body)
 
@@ -274,9 +276,9 @@ def test_a_queue_subscription_made_by_attaching_is_registered_and_is_on_every_se
         controller = await make(place, 3)
         peer = place.connect()
         await peer.subscribe(name_of(controller, 1), "q", SHARED, consumer_id=1)
-        records = await controller.subscriptions()
+        records = controller.subscriptions.registry.records
         assert {name: each.kind for name, each in records.items()} == {"q": SubscriptionKind.QUEUE}
-        assert set(await controller.backlog("q")) == {0, 1, 2}
+        assert set(await controller.subscriptions.registry.backlog("q")) == {0, 1, 2}
         stored = await place.service.store.get("/topics/shop/eu/orders/subscriptions/q")
         assert stored is not None and stored.value == b'{"type":"QUEUE"}'
 
@@ -293,7 +295,7 @@ def test_the_other_segments_are_read_from_where_the_first_consumer_begins(
         await publish(peer, controller, 0, 2)
         await publish(peer, controller, 1, 2)
         await attach(peer, name_of(controller, 0), "q", position)
-        assert await controller.backlog("q") == {0: backlog, 1: backlog}
+        assert await controller.subscriptions.registry.backlog("q") == {0: backlog, 1: backlog}
 
     run(body)
 
@@ -315,9 +317,9 @@ def test_a_reader_leaves_no_subscription_behind() -> None:
         controller = await make(place, 2)
         peer = place.connect()
         await attach(peer, name_of(controller, 0), "reader", "Earliest", durable=False)
-        await controller.split(SegmentId(0))
-        assert await controller.subscriptions() == {}
-        assert await controller.backlog("reader") == {}
+        await controller.changes.split(SegmentId(0))
+        assert controller.subscriptions.registry.records == {}
+        assert await controller.subscriptions.registry.backlog("reader") == {}
 
     run(body)
 
@@ -327,18 +329,18 @@ def test_children_have_every_cursor_of_their_parents_before_the_first_write() ->
 
     async def body(place: Place) -> None:
         controller = await make(place)
-        await controller.create_subscription("admin", SubscriptionKind.STREAM)
+        await controller.subscriptions.create("admin", SubscriptionKind.STREAM)
         parent = await place.topic(name_of(controller, 0))
         await parent.create_subscription("unregistered")
         peer = place.connect()
         await peer.subscribe(name_of(controller, 0), "q", SHARED, consumer_id=1)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         for number in (1, 2):
             await publish(peer, controller, number, 2)
-        await controller.merge(SegmentId(1), SegmentId(2))
+        await controller.changes.merge(SegmentId(1), SegmentId(2))
         await publish(peer, controller, 3, 2)
         for name in ("admin", "unregistered", "q"):
-            backlog = await controller.backlog(name)
+            backlog = await controller.subscriptions.registry.backlog(name)
             assert [backlog[SegmentId(number)] for number in (1, 2, 3)] == [2, 2, 2]
 
     run(body)
@@ -347,17 +349,17 @@ def test_children_have_every_cursor_of_their_parents_before_the_first_write() ->
 def test_a_subscription_stays_when_its_last_consumer_has_left() -> None:
     async def body(place: Place) -> None:
         controller = await make(place)
-        coordinator = await controller.coordinator("s")
+        coordinator = await controller.subscriptions.coordinator("s")
         await controller.register_subscription("s", SubscriptionKind.STREAM)
         peer = place.connect()
         await peer.subscribe(name_of(controller, 0), "s", 0, consumer_id=1)
         await coordinator.leave("nobody")
-        await controller.drop_idle_coordinators()
+        await controller.subscriptions.drop_idle_groups()
         peer.leave()
-        await controller.split(SegmentId(0))
-        records = await controller.subscriptions()
+        await controller.changes.split(SegmentId(0))
+        records = controller.subscriptions.registry.records
         assert records["s"].kind is SubscriptionKind.STREAM
-        assert set(await controller.backlog("s")) == {0, 1, 2}
+        assert set(await controller.subscriptions.registry.backlog("s")) == {0, 1, 2}
 
     run(body)
 
@@ -367,12 +369,12 @@ def test_a_subscription_made_by_an_administrator_reads_active_segments_from_thei
         controller = await make(place)
         peer = place.connect()
         await publish(peer, controller, 0, 3)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         await publish(peer, controller, 1, 2)
-        await controller.create_subscription("s", SubscriptionKind.STREAM)
-        await controller.create_subscription("s", SubscriptionKind.QUEUE)
-        assert await controller.backlog("s") == {0: 0, 1: 2, 2: 0}
-        assert (await controller.subscriptions())["s"].kind is SubscriptionKind.STREAM
+        await controller.subscriptions.create("s", SubscriptionKind.STREAM)
+        await controller.subscriptions.create("s", SubscriptionKind.QUEUE)
+        assert await controller.subscriptions.registry.backlog("s") == {0: 0, 1: 2, 2: 0}
+        assert controller.subscriptions.registry.records["s"].kind is SubscriptionKind.STREAM
 
     run(body)
 
@@ -381,14 +383,14 @@ def test_a_topic_takes_no_more_subscriptions_than_its_policy_allows() -> None:
     async def body(place: Place) -> None:
         controller = await make(place)
         for name in ("a", "b"):
-            await controller.create_subscription(name, SubscriptionKind.QUEUE)
+            await controller.subscriptions.create(name, SubscriptionKind.QUEUE)
         with pytest.raises(NotAllowed, match="maximum number of subscriptions"):
-            await controller.create_subscription("c", SubscriptionKind.QUEUE)
+            await controller.subscriptions.create("c", SubscriptionKind.QUEUE)
         for name in ("", "pulsar.dedup"):
             with pytest.raises(SubscriptionNameReserved):
-                await controller.create_subscription(name, SubscriptionKind.QUEUE)
-        await controller.split(SegmentId(0))
-        assert set(await controller.backlog("a")) == {0, 1, 2}
+                await controller.subscriptions.create(name, SubscriptionKind.QUEUE)
+        await controller.changes.split(SegmentId(0))
+        assert set(await controller.subscriptions.registry.backlog("a")) == {0, 1, 2}
 
     run(body, maxSubscriptionsPerTopic=2)
 
@@ -398,13 +400,13 @@ def test_a_deleted_subscription_is_gone_from_every_segment() -> None:
         controller = await make(place)
         peer = place.connect()
         await peer.subscribe(name_of(controller, 0), "q", SHARED, consumer_id=1)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         with pytest.raises(ResourceBusy):
-            await controller.delete_subscription("q")
-        await controller.delete_subscription("q", force=True)
-        await controller.delete_subscription("never there")
-        assert await controller.subscriptions() == {}
-        assert await controller.backlog("q") == {}
+            await controller.subscriptions.delete("q")
+        await controller.subscriptions.delete("q", force=True)
+        await controller.subscriptions.delete("never there")
+        assert controller.subscriptions.registry.records == {}
+        assert await controller.subscriptions.registry.backlog("q") == {}
         assert await place.service.scalable.records.load_groups(TOPIC) == ()
 
     run(body)
@@ -413,26 +415,26 @@ def test_a_deleted_subscription_is_gone_from_every_segment() -> None:
 def test_a_seek_goes_over_the_whole_past_of_the_topic() -> None:
     async def body(place: Place) -> None:
         controller = await make(place)
-        await controller.create_subscription("s", SubscriptionKind.STREAM)
+        await controller.subscriptions.create("s", SubscriptionKind.STREAM)
         peer = place.connect()
         await publish(peer, controller, 0, 3)
         place.clock.pass_s(60)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         split_at_ms = place.clock.now_ms()
         await publish(peer, controller, 1, 2)
-        await controller.clear_backlog("s")
-        assert sum((await controller.backlog("s")).values()) == 0
-        await controller.seek("s", 0)
-        assert await controller.backlog("s") == {0: 3, 1: 2, 2: 0}
-        await controller.seek("s", split_at_ms)
-        assert await controller.backlog("s") == {0: 0, 1: 2, 2: 0}
-        await controller.seek("s", 0)
-        await controller.expire("s", 5)
-        assert sum((await controller.backlog("s")).values()) == 0
+        await controller.subscriptions.clear_backlog("s")
+        assert sum((await controller.subscriptions.registry.backlog("s")).values()) == 0
+        await controller.subscriptions.seek("s", 0)
+        assert await controller.subscriptions.registry.backlog("s") == {0: 3, 1: 2, 2: 0}
+        await controller.subscriptions.seek("s", split_at_ms)
+        assert await controller.subscriptions.registry.backlog("s") == {0: 0, 1: 2, 2: 0}
+        await controller.subscriptions.seek("s", 0)
+        await controller.subscriptions.expire("s", 5)
+        assert sum((await controller.subscriptions.registry.backlog("s")).values()) == 0
         for move in (
-            controller.seek("unknown", 0),
-            controller.clear_backlog("unknown"),
-            controller.expire("unknown", 1),
+            controller.subscriptions.seek("unknown", 0),
+            controller.subscriptions.clear_backlog("unknown"),
+            controller.subscriptions.expire("unknown", 1),
         ):
             with pytest.raises(SubscriptionNotFound, match="unknown"):
                 await move
@@ -454,18 +456,18 @@ def test_a_sealed_segment_stays_until_every_durable_subscription_has_drained_it(
         await parent.create_subscription("unregistered")
         await publish(peer, controller, 0, 3)
         await place.service.scalable.records.store_load(TOPIC, SegmentId(0), SegmentLoad())
-        await controller.split(SegmentId(0))
-        assert await controller.prune() == ()
-        assert controller.kept == {0: "not drained by q, unregistered"}
+        await controller.changes.split(SegmentId(0))
+        assert await controller.changes.prune() == ()
+        assert controller.mutation.kept == {0: "not drained by q, unregistered"}
         peer.ack(1, *peer.messages(1))
-        assert await controller.prune() == ()
-        assert controller.kept == {0: "not drained by unregistered"}
+        assert await controller.changes.prune() == ()
+        assert controller.mutation.kept == {0: "not drained by unregistered"}
         await parent.subscriptions["unregistered"].skip_all()
-        assert await controller.prune() == ids(0)
+        assert await controller.changes.prune() == ids(0)
         assert not await place.service.catalog.topic_exists(parent.name)
         assert await place.service.scalable.records.get_load(TOPIC, SegmentId(0)) is None
         assert [each.id for each in controller.layout.segments] == [1, 2]
-        assert await controller.prune() == ()
+        assert await controller.changes.prune() == ()
 
     run(body)
 
@@ -476,11 +478,11 @@ def test_what_is_retained_for_ever_is_never_pruned_nor_even_looked_at() -> None:
         await set_retention(
             place, "topic", RetentionPolicies(retentionTimeInMinutes=-1, retentionSizeInMB=-1)
         )
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         await place.service.catalog.unload_topic(parse_topic(name_of(controller, 0)))
         place.clock.pass_s(86_400)
-        assert await controller.prune() == ()
-        assert controller.kept == {0: "retained for ever"}
+        assert await controller.changes.prune() == ()
+        assert controller.mutation.kept == {0: "retained for ever"}
         assert name_of(controller, 0) not in place.service.catalog.topics
 
     run(body)
@@ -494,22 +496,22 @@ def test_retention_keeps_a_drained_segment_for_its_time_and_up_to_its_size(level
         await set_retention(place, level, policies)
         peer = place.connect()
         await publish(peer, controller, 0, 3)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         place.clock.pass_s(599)
-        assert await controller.prune() == ()
-        assert controller.kept == {0: "retained"}
+        assert await controller.changes.prune() == ()
+        assert controller.mutation.kept == {0: "retained"}
         place.clock.pass_s(1)
-        assert await controller.prune() == ids(0)
+        assert await controller.changes.prune() == ids(0)
         await publish(peer, controller, 1, 3)
-        await controller.split(SegmentId(1))
+        await controller.changes.split(SegmentId(1))
         await set_retention(
             place, level, RetentionPolicies(retentionTimeInMinutes=-1, retentionSizeInMB=1)
         )
         place.clock.pass_s(86_400)
-        assert await controller.prune() == ()
+        assert await controller.changes.prune() == ()
         await peer.produce(name_of(controller, 3), producer_id=55)
         await peer.send(3, producer_id=55, size=400_000)
-        assert await controller.prune() == ids(1)
+        assert await controller.changes.prune() == ids(1)
 
     run(body)
 
@@ -530,13 +532,13 @@ def test_a_subscription_nobody_uses_anywhere_expires_for_the_whole_topic() -> No
         controller = await make(place, 2)
         peer = place.connect()
         for name in ("used", "idle"):
-            await controller.create_subscription(name, SubscriptionKind.QUEUE)
+            await controller.subscriptions.create(name, SubscriptionKind.QUEUE)
         await peer.subscribe(name_of(controller, 1), "used", SHARED, consumer_id=1)
         place.clock.pass_s(3_600)
-        await controller.delete_unused_subscriptions()
-        assert set(await controller.subscriptions()) == {"used"}
-        assert await controller.backlog("idle") == {}
-        assert set(await controller.backlog("used")) == {0, 1}
+        await controller.subscriptions.delete_unused()
+        assert set(controller.subscriptions.registry.records) == {"used"}
+        assert await controller.subscriptions.registry.backlog("idle") == {}
+        assert set(await controller.subscriptions.registry.backlog("used")) == {0, 1}
 
     run(body, subscriptionExpirationTimeMinutes=30)
 
@@ -548,28 +550,28 @@ def test_a_topic_in_use_is_deleted_by_force_only_and_nothing_of_it_is_left() -> 
     async def body(place: Place) -> None:
         controller = await make(place, 2)
         told: list[object] = []
-        controller.listeners.append(told.append)
+        controller.state.listeners.append(told.append)
         peer = place.connect()
         await publish(peer, controller, 0, 3)
         with pytest.raises(ResourceBusy, match="producer"):
-            await controller.delete()
+            await controller.changes.delete()
         await peer.subscribe(name_of(controller, 1), "q", SHARED, consumer_id=1)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         with pytest.raises(ResourceBusy, match="subscription q"):
-            await controller.delete()
-        assert controller.metadata.intent is None
+            await controller.changes.delete()
+        assert controller.state.record.intent is None
         told.clear()
-        await controller.delete(force=True)
+        await controller.changes.delete(force=True)
         assert told == [None]
         store = place.service.store
         assert await store.children("/topics/shop/eu") == ()
         assert await store.children("/managed-ledgers/shop/eu") == ()
-        assert place.service.scalable.loaded_controller(TOPIC) is None
+        assert place.service.scalable.controllers.find(TOPIC) is None
         with pytest.raises(TopicNotFound):
-            await controller.split(SegmentId(1))
+            await controller.changes.split(SegmentId(1))
         again = await make(place)
         assert again is not controller
-        assert active(again) == [0] and await again.subscriptions() == {}
+        assert active(again) == [0] and again.subscriptions.registry.records == {}
 
     run(body)
 
@@ -578,14 +580,14 @@ def test_whoever_asks_during_a_delete_hears_that_the_topic_is_gone() -> None:
     async def body(place: Place) -> None:
         controller = await make(place, 4)
         outcomes = await asyncio.gather(
-            controller.delete(force=True),
-            controller.split(SegmentId(0)),
-            controller.delete(force=True),
-            controller.create_subscription("s", SubscriptionKind.QUEUE),
+            controller.changes.delete(force=True),
+            controller.changes.split(SegmentId(0)),
+            controller.changes.delete(force=True),
+            controller.subscriptions.create("s", SubscriptionKind.QUEUE),
             return_exceptions=True,
         )
         assert [type(outcome) for outcome in outcomes] == [type(None)] + [TopicNotFound] * 3
-        await until(lambda: place.service.scalable.loaded_controller(TOPIC) is None)
+        await until(lambda: place.service.scalable.controllers.find(TOPIC) is None)
         assert await place.service.store.children("/topics/shop/eu") == ()
 
     run(body)
@@ -598,13 +600,15 @@ def test_a_delete_that_fails_is_finished_later() -> None:
         await publish(peer, controller, 0, 1)
         store = place.service.store
         assert isinstance(store, MemoryStore)
-        controller.listeners.append(lambda _: store.disconnect())  # once there is only forward
+        controller.state.listeners.append(
+            lambda _: store.disconnect()
+        )  # once there is only forward
         with pytest.raises(StoreUnavailable):
-            await controller.delete(force=True)
+            await controller.changes.delete(force=True)
         store.reconnect()
         with pytest.raises(TopicNotFound):
             await place.service.scalable.metadata(TOPIC)
-        await eventually(lambda: place.service.scalable.loaded_controller(TOPIC) is None)
+        await eventually(lambda: place.service.scalable.controllers.find(TOPIC) is None)
         assert await place.service.store.children("/topics/shop/eu") == ()
 
     run(body)

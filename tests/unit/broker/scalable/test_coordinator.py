@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from magnetar.broker.scalable.coordinator import Coordinator
 from magnetar.model.layout import Layout
 from magnetar.model.name import parse_topic
 from magnetar.model.scalable import ScalableTopicMetadata
@@ -131,7 +130,7 @@ def test_a_checkpoint_group_gets_sealed_and_active_segments_at_once() -> None:
         controller = await make_topic(place)
         client = Client(place)
         await fill(client, "0000-ffff-0", 3)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         response = await client.register("a", consumer_id=1, kind="CHECKPOINT")
         assert segments_of(response.assignment) == [0, 1, 2]
 
@@ -143,8 +142,8 @@ def test_a_checkpoint_group_is_no_subscription_and_leaves_no_cursors() -> None:
         controller = await make_topic(place)
         client = Client(place)
         await client.register("a", consumer_id=1, kind="CHECKPOINT")
-        await controller.split(SegmentId(0))
-        assert dict(await controller.subscriptions()) == {}
+        await controller.changes.split(SegmentId(0))
+        assert dict(controller.subscriptions.registry.records) == {}
         for descriptor in ("0000-7fff-1", "8000-ffff-2"):
             assert not (await place.topic(segment(descriptor))).subscriptions
 
@@ -161,7 +160,7 @@ def test_children_are_handed_out_with_the_last_acknowledgement_and_no_poll() -> 
         await client.register("a", consumer_id=1)
         await read(client, "0000-ffff-0", "a", reader_id=10)
         await fill(client, "0000-ffff-0", 3)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         await until(lambda: len(client.assigned(1)) == 2)
         assert client.assigned(1) == [[0], [0]]
         await acknowledge(client, 10, 3)  # the clock of this place stands: nothing could be polled
@@ -178,9 +177,9 @@ def test_a_grandchild_waits_for_a_grandparent_that_is_not_drained() -> None:
         await client.register("a", consumer_id=1)
         await read(client, "0000-ffff-0", "a", reader_id=10)
         await fill(client, "0000-ffff-0", 2)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         await fill(client, "0000-7fff-1", 1, producer_id=2)
-        await controller.split(SegmentId(1))
+        await controller.changes.split(SegmentId(1))
         await until(lambda: len(client.assigned(1)) == 3)
         assert client.assigned(1)[-1] == [0]
         await acknowledge(client, 10, 2)
@@ -201,7 +200,7 @@ def test_a_drained_parent_takes_nobodys_place_among_the_children() -> None:
         await client.register("a", consumer_id=1)
         await client.register("b", consumer_id=2)
         await read(client, "0000-ffff-0", "a", reader_id=10)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         await soon(lambda: client.assigned(1)[-1] != [0])
         assert sorted([client.assigned(1)[-1], client.assigned(2)[-1]]) == [[1], [2]]
 
@@ -216,9 +215,9 @@ def test_a_seek_gives_drained_segments_back_and_withholds_what_came_out_of_them(
         await read(client, "0000-ffff-0", "a", reader_id=10)
         await fill(client, "0000-ffff-0", 2)
         await acknowledge(client, 10, 2)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         await soon(lambda: client.assigned(1)[-1] == [1, 2])
-        await controller.seek("s", 0)
+        await controller.subscriptions.seek("s", 0)
         await soon(lambda: client.assigned(1)[-1] != [1, 2])
         assert client.assigned(1)[-1] == [0]
 
@@ -228,7 +227,7 @@ def test_a_seek_gives_drained_segments_back_and_withholds_what_came_out_of_them(
 def test_a_sealed_segment_whose_data_is_gone_withholds_nothing() -> None:
     async def body(place: Place) -> None:
         controller = await make_topic(place)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         await place.service.catalog.delete_topic(parse_topic(segment("0000-ffff-0")), force=True)
         response = await Client(place).register("a", consumer_id=1)
         assert segments_of(response.assignment) == [1, 2]
@@ -239,7 +238,7 @@ def test_a_sealed_segment_whose_data_is_gone_withholds_nothing() -> None:
 def test_a_new_subscription_reads_the_past_first() -> None:
     async def body(place: Place) -> None:
         controller = await make_topic(place)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         client = Client(place)
         response = await client.register("a", consumer_id=1)
         assert segments_of(response.assignment) == [0]
@@ -284,9 +283,9 @@ def test_what_a_segment_waits_for_is_said_in_a_sentence() -> None:
         await client.register("a", consumer_id=1)
         await read(client, "0000-ffff-0", "a", reader_id=10)
         await fill(client, "0000-ffff-0", 17)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         await until(lambda: len(client.assigned(1)) == 2)
-        group = controller.coordinators["s"]
+        group = controller.groups.coordinators["s"]
         assert group.explain() == [
             "segment 1 waits for 17 unacked messages of consumer a on segment 0",
             "segment 2 waits for 17 unacked messages of consumer a on segment 0",
@@ -324,7 +323,7 @@ def test_a_consumer_that_stays_away_gives_its_segments_to_the_others() -> None:
         await other.register("b", consumer_id=2)
         first.leave()
         await soon(lambda: other.assigned(2)[-1] == [0, 1])
-        assert controller.coordinators["s"].consumers == ("b",)
+        assert controller.groups.coordinators["s"].consumers == ("b",)
         records = await controller.records.load_consumers(controller.topic, "s")
         assert set(records) == {"b"}
 
@@ -364,11 +363,11 @@ def test_closing_the_reader_of_a_segment_that_is_read_to_its_end_is_no_leave() -
         await client.register("a", consumer_id=1)
         await read(client, "0000-ffff-0", "a", reader_id=10)
         await fill(client, "0000-ffff-0", 2)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         await acknowledge(client, 10, 2)
         await client.close_consumer(10)  # before anyone could have noticed that it is drained
         await soon(lambda: client.assigned(1)[-1] == [1, 2])
-        assert controller.coordinators["s"].consumers == ("a",)
+        assert controller.groups.coordinators["s"].consumers == ("a",)
 
     run(body)
 
@@ -384,7 +383,7 @@ def test_closing_the_reader_of_a_segment_that_was_taken_away_is_no_leave() -> No
         await client.register("b", consumer_id=2)
         (kept,) = client.assigned(1)[-1]
         await client.close_consumer(10 + (1 - kept))
-        assert controller.coordinators["s"].consumers == ("a", "b")
+        assert controller.groups.coordinators["s"].consumers == ("a", "b")
 
     run(body)
 
@@ -396,7 +395,7 @@ def test_the_late_end_of_an_old_connection_leaves_the_new_one_alone() -> None:
         await old.register("a", consumer_id=1)
         await new.register("a", consumer_id=1)
         old.leave()
-        stats = controller.coordinators["s"].stats()
+        stats = controller.groups.coordinators["s"].stats()
         assert stats["consumers"]["a"] == {"connected": True, "segments": [0]}
 
     run(body)
@@ -408,8 +407,8 @@ def test_a_connection_lost_before_the_answer_does_not_count_as_connected() -> No
         client = Client(place)
         client.begin_register("a", consumer_id=1)
         client.leave()
-        await soon(lambda: "s" in controller.coordinators)
-        group = controller.coordinators["s"]
+        await soon(lambda: "s" in controller.groups.coordinators)
+        group = controller.groups.coordinators["s"]
         await soon(lambda: group.consumers == ("a",))
         assert not group.stats()["consumers"]["a"]["connected"]
 
@@ -422,9 +421,9 @@ def test_a_stream_subscription_outlives_its_last_consumer() -> None:
         client = Client(place)
         await client.register("a", consumer_id=1)
         await client.close_consumer(1)
-        assert controller.coordinators["s"].consumers == ()
-        assert set(await controller.subscriptions()) == {"s"}
-        await controller.split(SegmentId(0))
+        assert controller.groups.coordinators["s"].consumers == ()
+        assert set(controller.subscriptions.registry.records) == {"s"}
+        await controller.changes.split(SegmentId(0))
         child = await place.topic(segment("0000-7fff-1"))
         assert set(child.subscriptions) == {"s"}
 
@@ -437,8 +436,8 @@ def test_a_new_leader_gives_everyone_the_segments_they_had() -> None:
         client = Client(place)
         for number, name in enumerate("cab"):
             await client.register(name, consumer_id=number)
-        before = controller.coordinators["s"].stats()["consumers"]
-        successor = Coordinator(controller, "s")
+        before = controller.groups.coordinators["s"].stats()["consumers"]
+        successor = controller.groups._make(controller, "s")
         await successor.restore()
         after = successor.stats()["consumers"]
         assert {name: each["segments"] for name, each in after.items()} == {
@@ -457,8 +456,8 @@ def test_a_new_leader_keeps_order_from_its_first_moment() -> None:
         await client.register("a", consumer_id=1)
         await read(client, "0000-ffff-0", "a", reader_id=10)
         await fill(client, "0000-ffff-0", 2)
-        await controller.split(SegmentId(0))
-        successor = Coordinator(controller, "s")
+        await controller.changes.split(SegmentId(0))
+        successor = controller.groups._make(controller, "s")
         await successor.restore()
         assert successor.stats()["consumers"]["a"]["segments"] == [0]
         await successor.close()
@@ -471,7 +470,7 @@ def test_a_change_of_leader_cuts_consumers_off_so_that_they_find_the_new_one() -
         controller = await make_topic(place)
         client = Client(place)
         await client.register("a", consumer_id=1)
-        await controller.run(controller.resign)
+        await controller.leadership.run(controller.resign)
         assert client.connection.closed
 
     run(body)
@@ -494,7 +493,7 @@ def test_consumers_of_a_deleted_subscription_are_told_that_nothing_is_left_to_re
         controller = await make_topic(place)
         client = Client(place)
         await client.register("a", consumer_id=1)
-        await controller.delete_subscription("s", force=True)
+        await controller.subscriptions.delete("s", force=True)
         assert client.assigned(1)[-1] == []
         assert await controller.records.load_consumers(controller.topic, "s") == {}
 

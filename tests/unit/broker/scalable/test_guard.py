@@ -281,8 +281,8 @@ def test_a_new_subscription_on_a_parent_is_one_of_the_whole_topic() -> None:
         client = Follower(place)
         await client.attach_consumer(parts(REGULAR, 2)[0], name="late")
         controller = await place.service.scalable.controller(TOPIC)
-        assert set(await controller.subscriptions()) == {"late"}
-        assert set(await controller.backlog("late")) == {0, 1, 2, 3}
+        assert set(controller.subscriptions.registry.records) == {"late"}
+        assert set(await controller.subscriptions.registry.backlog("late")) == {0, 1, 2, 3}
 
     run(body)
 

@@ -30,13 +30,13 @@ def test_one_broker_controls_a_topic_and_the_other_says_who() -> None:
     async def body(pair: Pair) -> None:
         await pair.first.scalable.create_topic(TOPIC)
         first = await pair.first.scalable.controller(TOPIC)
-        assert first.is_leading and first.term > 0
+        assert first.leadership.is_leading and first.leadership.term > 0
         with pytest.raises(NoOwner, match="broker-1:8080"):
             await pair.second.scalable.controller(TOPIC)
-        second = pair.second.scalable.loaded_controller(TOPIC)
-        assert second is not None and not second.is_leading
+        second = pair.second.scalable.controllers.find(TOPIC)
+        assert second is not None and not second.leadership.is_leading
         with pytest.raises(NoOwner):
-            await second.split(SegmentId(0))
+            await second.changes.split(SegmentId(0))
 
     run_pair(body)
 
@@ -47,22 +47,22 @@ def test_a_follower_that_wins_leadership_later_leads_and_finishes_what_was_begun
     async def body(pair: Pair) -> None:
         await pair.first.scalable.create_topic(TOPIC)
         first = await pair.first.scalable.controller(TOPIC)
-        await first.create_subscription("s", SubscriptionKind.STREAM)
+        await first.subscriptions.create("s", SubscriptionKind.STREAM)
         with pytest.raises(NoOwner):
             await pair.second.scalable.controller(TOPIC)
-        second = pair.second.scalable.loaded_controller(TOPIC)
+        second = pair.second.scalable.controllers.find(TOPIC)
         assert second is not None
-        first_term = first.term
+        first_term = first.leadership.term
         pair.stores[0].disconnect()
         intent = plan_split(first.layout, SegmentId(0), now_ms=pair.clock.now_ms())
         await pair.second.scalable.records.update(TOPIC, lambda record: begin(record, intent))
-        assert not second.is_leading
+        assert not second.leadership.is_leading
         pair.stores[0].expire()
-        await until(lambda: second.is_leading)
-        assert second.term > first_term
+        await until(lambda: second.leadership.is_leading)
+        assert second.leadership.term > first_term
         assert [each.id for each in second.layout.active] == [1, 2]
-        assert set(await second.backlog("s")) == {0, 1, 2}
-        await second.merge(SegmentId(1), SegmentId(2))
+        assert set(await second.subscriptions.registry.backlog("s")) == {0, 1, 2}
+        await second.changes.merge(SegmentId(1), SegmentId(2))
         assert len(second.layout.active) == 1
 
     run_pair(body)
@@ -74,21 +74,21 @@ def test_a_deposed_leader_knows_that_it_is_none_and_reads_all_anew_when_it_leads
         first = await pair.first.scalable.controller(TOPIC)
         with pytest.raises(NoOwner):
             await pair.second.scalable.controller(TOPIC)
-        second = pair.second.scalable.loaded_controller(TOPIC)
+        second = pair.second.scalable.controllers.find(TOPIC)
         assert second is not None
         pair.stores[0].disconnect()
         pair.stores[0].expire()  # its session is over; it is still cut off
-        await until(lambda: second.is_leading)
-        assert not first.is_leading
-        await second.create_subscription("while away", SubscriptionKind.QUEUE)
+        await until(lambda: second.leadership.is_leading)
+        assert not first.leadership.is_leading
+        await second.subscriptions.create("while away", SubscriptionKind.QUEUE)
         with pytest.raises(NoOwner):
-            await first.split(SegmentId(0))
+            await first.changes.split(SegmentId(0))
         pair.stores[0].reconnect()
-        await second.split(SegmentId(0))
+        await second.changes.split(SegmentId(0))
         await pair.second.scalable.close()
-        await until(lambda: first.is_leading)
+        await until(lambda: first.leadership.is_leading)
         assert len(first.layout.active) == 2
-        assert set(await first.subscriptions()) == {"while away"}
+        assert set(first.subscriptions.registry.records) == {"while away"}
 
     run_pair(body)
 
@@ -98,12 +98,12 @@ def test_a_change_by_somebody_else_is_taken_in() -> None:
         await pair.first.scalable.create_topic(TOPIC)
         first = await pair.first.scalable.controller(TOPIC)
         told: list[object] = []
-        first.listeners.append(lambda record: told.append(record and dict(record.properties)))
-        await pair.second.scalable.update_properties(TOPIC, {"owner": "bob"})
+        first.state.listeners.append(lambda record: told.append(record and dict(record.properties)))
+        await pair.second.scalable.records.update_properties(TOPIC, {"owner": "bob"})
         await until(lambda: told == [{"owner": "bob"}])
-        assert first.metadata.properties == {"owner": "bob"}
-        await first.split(SegmentId(0))
-        assert first.metadata.properties == {"owner": "bob"}
+        assert first.state.record.properties == {"owner": "bob"}
+        await first.changes.split(SegmentId(0))
+        assert first.state.record.properties == {"owner": "bob"}
 
     run_pair(body)
 
@@ -125,7 +125,7 @@ def test_a_topic_that_another_broker_deletes_has_no_controller_here() -> None:
         await pair.first.scalable.create_topic(TOPIC)
         await pair.first.scalable.controller(TOPIC)
         await pair.second.scalable.records.delete(TOPIC)
-        await until(lambda: pair.first.scalable.loaded_controller(TOPIC) is None)
+        await until(lambda: pair.first.scalable.controllers.find(TOPIC) is None)
         with pytest.raises(TopicNotFound):
             await pair.first.scalable.controller(TOPIC)
         await until(lambda: not pair.tree.exists("/topics/shop/eu/orders/controller"))
@@ -136,9 +136,9 @@ def test_a_topic_that_another_broker_deletes_has_no_controller_here() -> None:
 def test_clients_are_told_the_controller_that_is_known() -> None:
     async def body(pair: Pair) -> None:
         await pair.first.scalable.create_topic(TOPIC)
-        assert (await pair.first.scalable.view(TOPIC)).controller is None
+        assert (await pair.first.scalable.layouts.view(TOPIC)).controller is None
         await pair.first.scalable.controller(TOPIC)
-        view = await pair.first.scalable.view(TOPIC)
+        view = await pair.first.scalable.layouts.view(TOPIC)
         assert view.controller is not None
         assert view.controller.url == "pulsar://broker-1:6650"
         lock = await pair.second.scalable.records.load_controller(TOPIC)

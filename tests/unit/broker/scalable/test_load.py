@@ -145,9 +145,9 @@ def test_the_load_goes_with_its_segment() -> None:
         records = place.service.scalable.records
         await carry(place, 100)
         assert await stored(records) is not None
-        await controller.split(ZERO)
+        await controller.changes.split(ZERO)
         assert await stored(records) is not None
-        assert await controller.prune() == (ZERO,)
+        assert await controller.changes.prune() == (ZERO,)
         assert await stored(records) is None
         await carry(place, 0, segment=1)
         assert await stored(records) is None and await stored(records, 1) is not None
@@ -159,7 +159,7 @@ def test_a_sealed_segment_is_not_reported_any_more() -> None:
     async def body(place: Place) -> None:
         controller = await make_topic(place)
         topic = await place.topic(controller.layout.get(ZERO).name_in(NAME).full)
-        await controller.split(ZERO)
+        await controller.changes.split(ZERO)
         topic.rate_in.add(10**6, 10**6)
         place.clock.pass_s(10)
         await place.service.scalable.reporter.report()
@@ -173,7 +173,7 @@ def test_a_report_that_comes_too_late_leaves_nothing_behind() -> None:
         controller = await make_topic(place)
         await carry(place, 100)
         reporter = place.service.scalable.reporter
-        await controller.delete(force=True)
+        await controller.changes.delete(force=True)
         await reporter._store(NAME, ZERO, SegmentLoad(5.0))
         assert await place.service.store.children("/topics/shop/eu") == ()
 

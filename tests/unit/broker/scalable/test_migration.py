@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace as replace_struct
 
 from magnetar.broker.administration.topic import delete_topic
-from magnetar.broker.scalable.segment import LocalSegments
 from magnetar.errors import (
     BrokerError,
     Conflict,
@@ -122,7 +121,7 @@ def test_every_subscription_is_on_the_children_and_parents_keep_their_cursors() 
         await migrate(place)
         controller = await place.service.scalable.controller(TOPIC)
         names = {"kind-0", "kind-1", "nobody", "second only"}
-        assert set(await controller.subscriptions()) == names
+        assert set(controller.subscriptions.registry.records) == names
         for segment in controller.layout.active:
             child = await live(place, segment.name_in(TOPIC).full)
             assert set(child.subscriptions) == names
@@ -418,15 +417,15 @@ def test_seek_skip_and_delete_of_a_subscription_reach_the_parents() -> None:
         await migrate(place)
         controller = await place.service.scalable.controller(TOPIC)
         parent = SegmentId(0)
-        assert (await controller.backlog("s"))[parent] == 4
-        await controller.clear_backlog("s")
-        assert (await controller.backlog("s"))[parent] == 0
-        await controller.seek("s", 0)
-        assert (await controller.backlog("s"))[parent] == 4
+        assert (await controller.subscriptions.registry.backlog("s"))[parent] == 4
+        await controller.subscriptions.clear_backlog("s")
+        assert (await controller.subscriptions.registry.backlog("s"))[parent] == 0
+        await controller.subscriptions.seek("s", 0)
+        assert (await controller.subscriptions.registry.backlog("s"))[parent] == 4
         place.clock.pass_s(10)
-        await controller.expire("s", 5)
-        assert (await controller.backlog("s"))[parent] == 0
-        await controller.delete_subscription("s")
+        await controller.subscriptions.expire("s", 5)
+        assert (await controller.subscriptions.registry.backlog("s"))[parent] == 0
+        await controller.subscriptions.delete("s")
         assert not old.subscriptions
 
     run(body)
@@ -443,9 +442,9 @@ def test_parents_are_pruned_when_all_have_read_them_and_their_names_never_come_b
         await peer.close_producer()
         await migrate(place)
         controller = await place.service.scalable.controller(TOPIC)
-        assert await controller.prune() == (1,)
-        await controller.clear_backlog("s")
-        assert await controller.prune() == (0,)
+        assert await controller.changes.prune() == (1,)
+        await controller.subscriptions.clear_backlog("s")
+        assert await controller.changes.prune() == (0,)
         client = Follower(place)
         for part in [REGULAR, *parts(REGULAR, 2)]:
             answer = await client.attach_producer(part)
@@ -474,7 +473,7 @@ def test_a_topic_with_readers_only_and_a_compacted_one_are_migrated() -> None:
         await client.attach_consumer(REGULAR, durable=False, mark=False)
         await migrate(place)
         controller = await place.service.scalable.controller(TOPIC)
-        assert await controller.subscriptions() == {}
+        assert controller.subscriptions.registry.records == {}
         assert old.log.sequence.total_entries == 6
         answer = await client.attach_consumer(
             REGULAR, consumer_id=2, durable=False, mark=False, name="again"
@@ -573,7 +572,7 @@ def test_inactive_topics_are_not_removed_once_they_are_part_of_a_scalable_one() 
 def test_an_operator_waits_while_what_a_crash_left_is_taken_back() -> None:
     async def body(place: Place) -> None:
         await make_regular(place, 2)
-        store, access = place.service.store, LocalSegments(place.service, TOPIC)
+        store, access = place.service.store, place.service.scalable.segments_of(TOPIC)
         left = tuple(segment.ref for segment in Layout.initial(3, now_ms=1).segments)
         for ref in left:
             await access.create(ref, ())

@@ -40,7 +40,7 @@ async def come_back(place: Place, client: Client) -> Client:
 def test_a_reader_that_came_back_and_is_silent_gets_its_sealed_segment_anew() -> None:
     async def body(place: Place) -> None:
         controller, client = await fill(place)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         client = await come_back(place, client)
         place.clock.pass_s(1)
         await soon(lambda: client.assigned(1)[-1] == [])
@@ -59,7 +59,7 @@ def test_a_reader_that_came_back_and_is_silent_gets_its_sealed_segment_anew() ->
 def test_a_segment_is_recalled_once_for_each_return_of_its_reader() -> None:
     async def body(place: Place) -> None:
         controller, client = await fill(place)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         client = await come_back(place, client)
         place.clock.pass_s(1)
         await soon(lambda: client.assigned(1)[-1] == [])
@@ -68,10 +68,10 @@ def test_a_segment_is_recalled_once_for_each_return_of_its_reader() -> None:
         await client.read(WHOLE, "a", reader_id=11)
         place.clock.pass_s(60)
         await asyncio.sleep(0.05)
-        assert place.service.scalable.recalls == 1
+        assert place.service.scalable.redeliveries == 1
         client = await come_back(place, client)
         place.clock.pass_s(1)
-        await soon(lambda: place.service.scalable.recalls == 2)
+        await soon(lambda: place.service.scalable.redeliveries == 2)
 
     run(body, **PATIENCE)
 
@@ -81,7 +81,7 @@ def test_a_segment_that_is_sealed_after_its_reader_came_back_is_recalled_too() -
         controller, client = await fill(place)
         client = await come_back(place, client)
         place.clock.pass_s(1)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         await soon(lambda: client.assigned(1)[-1] == [])
 
     run(body, **PATIENCE)
@@ -90,11 +90,11 @@ def test_a_segment_that_is_sealed_after_its_reader_came_back_is_recalled_too() -
 def test_a_reader_that_is_back_before_its_consumer_is_watched() -> None:
     async def body(place: Place) -> None:
         controller, client = await fill(place)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         client.leave()
         client = Client(place)
-        group = controller.coordinators["s"]
-        await controller.drop_idle_coordinators()
+        group = controller.groups.coordinators["s"]
+        await controller.subscriptions.drop_idle_groups()
         await client.read(WHOLE, "a", reader_id=10)
         await group.restore()
         await client.register("a", consumer_id=1)
@@ -107,10 +107,10 @@ def test_a_reader_that_is_back_before_its_consumer_is_watched() -> None:
 def test_a_first_reader_may_take_its_time() -> None:
     async def body(place: Place) -> None:
         controller, client = await fill(place)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         place.clock.pass_s(60)
         await asyncio.sleep(0.05)
-        assert place.service.scalable.recalls == 0
+        assert place.service.scalable.redeliveries == 0
         assert client.assigned(1)[-1] == [0]
 
     run(body, **PATIENCE)
@@ -119,12 +119,12 @@ def test_a_first_reader_may_take_its_time() -> None:
 def test_a_reader_that_acknowledges_after_its_return_keeps_the_segment() -> None:
     async def body(place: Place) -> None:
         controller, client = await fill(place)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         client = await come_back(place, client)
         client.ack(10, client.messages(10)[0])
         place.clock.pass_s(60)
         await asyncio.sleep(0.05)
-        assert place.service.scalable.recalls == 0
+        assert place.service.scalable.redeliveries == 0
         client.say(CommandFlow(consumer_id=10, messagePermits=1))
         client.ack(10, *client.messages(10))
         await soon(lambda: client.assigned(1)[-1] == [1, 2])
@@ -135,10 +135,10 @@ def test_a_reader_that_acknowledges_after_its_return_keeps_the_segment() -> None
 def test_nothing_is_recalled_where_that_is_switched_off() -> None:
     async def body(place: Place) -> None:
         controller, client = await fill(place)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         client = await come_back(place, client)
         place.clock.pass_s(60)
         await asyncio.sleep(0.05)
-        assert place.service.scalable.recalls == 0
+        assert place.service.scalable.redeliveries == 0
 
     run(body, scalableTopicStalledSegmentSeconds=0)

@@ -96,7 +96,7 @@ def test_groups_that_everyone_has_left_are_forgotten() -> None:
         client.leave_group(1)
         host = regular.find(TOPIC)
         assert host is not None
-        await until(lambda: host.coordinators["s"].is_idle)
+        await until(lambda: host.groups.coordinators["s"].is_idle)
         await regular.drop_idle()
         assert regular.find(TOPIC) is None
 
@@ -134,11 +134,11 @@ def test_stream_consumers_go_through_a_migration_with_what_they_have() -> None:
             await (await live(place, part)).create_subscription("s", position=EARLIEST)
         await migrate(place)
         controller = await place.service.scalable.controller(TOPIC)
-        assert controller.coordinators["s"].consumers == ("a", "b")
+        assert controller.groups.coordinators["s"].consumers == ("a", "b")
         await soon(lambda: sorted(client.assigned(1)[-1] + other.assigned(1)[-1]) == [0])
         await (await live(place, first)).subscriptions["s"].skip_all()
         await soon(lambda: sorted(client.assigned(1)[-1] + other.assigned(1)[-1]) == [2, 3])
-        assert (await controller.subscriptions())["s"].kind is SubscriptionKind.STREAM
+        assert controller.subscriptions.registry.records["s"].kind is SubscriptionKind.STREAM
         records = await place.service.scalable.records.load_consumers(TOPIC, "s")
         assert set(records) == {"a", "b"}
 
@@ -156,7 +156,7 @@ def test_children_wait_for_all_parents_even_when_a_split_follows_at_once() -> No
             await (await live(place, part)).create_subscription("s", position=EARLIEST)
         await migrate(place)
         controller = await place.service.scalable.controller(TOPIC)
-        await controller.split(SegmentId(2))
+        await controller.changes.split(SegmentId(2))
         client = Follower(place)
         response = await client.register("a", consumer_id=1)
         assert segments_of(response.assignment) == [0, 1]

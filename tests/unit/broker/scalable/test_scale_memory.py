@@ -67,7 +67,7 @@ def test_every_counter_moves() -> None:
         assert found[ACTIVE] == 3 - found[MERGES]
         assert found[SPLITS_CAPPED] >= 1 and found[MERGES_CAPPED] >= 1
         before = dict(found)
-        (controller,) = place.service.scalable.controllers
+        (controller,) = place.service.scalable.controllers.leading()
         place.clock.pass_s(HOUR)
         await settle(controller)
         found = await read_metrics(place.service)
@@ -79,15 +79,15 @@ def test_every_counter_moves() -> None:
 def test_counters_and_decisions_survive_idle_times() -> None:
     async def body(place: Place) -> None:
         await scale_every_way(place)
-        (controller,) = place.service.scalable.controllers
+        (controller,) = place.service.scalable.controllers.leading()
         before = await read_metrics(place.service)
-        await controller.prune()
+        await controller.changes.prune()
         place.clock.pass_s(HOUR)
         await override(controller, enabled=False)
         await settle(controller)
         decided = controller.scaler.describe()
         await place.service.scalable.look_round()
-        assert not place.service.scalable.controllers
+        assert not [*place.service.scalable.controllers.leading()]
         idle = await read_metrics(place.service)  # nobody uses it, nothing is forgotten
         assert len(decided) > 3 and idle.keys() == before.keys()
         assert all(idle[name] >= before[name] for name in before)
@@ -106,7 +106,7 @@ def test_counters_and_decisions_survive_idle_times() -> None:
 def test_counters_never_go_back_over_a_restart(is_crash: bool) -> None:
     async def body(place: Place) -> None:
         await scale_every_way(place)
-        (controller,) = place.service.scalable.controllers
+        (controller,) = place.service.scalable.controllers.leading()
         told, topic = controller.scaler.tally, controller.topic
         decided = controller.scaler.describe()
         if not is_crash:
@@ -135,7 +135,7 @@ def test_a_change_that_was_not_counted_before_a_crash_is_counted_from_the_histor
         controller = await make_topic(place, 1)
         await report_all(controller, HOT)
         await settle(controller)
-        await controller.split(controller.layout.active[0].id)  # by hand: not counted
+        await controller.changes.split(controller.layout.active[0].id)  # by hand: not counted
         assert controller.scaler.tally.splits == 1
         path = scaling_path(controller.topic)
         stored = await place.service.store.get(path)
@@ -150,7 +150,7 @@ def test_a_change_that_was_not_counted_before_a_crash_is_counted_from_the_histor
 def test_what_is_remembered_goes_with_the_topic() -> None:
     async def body(place: Place) -> None:
         await scale_every_way(place)
-        (controller,) = place.service.scalable.controllers
+        (controller,) = place.service.scalable.controllers.leading()
         assert await place.service.store.exists(scaling_path(controller.topic))
         await place.service.scalable.delete_topic(controller.topic, force=True)
         assert await place.service.store.children("/topics/shop/eu") == ()
@@ -169,7 +169,7 @@ def test_what_cannot_be_read_does_not_stop_a_topic() -> None:
         await place.service.store.put(scaling_path(controller.topic), b"{", expect=ANY_VERSION)
         await controller.scaler.start()
         assert controller.scaler.tally.splits == 1
-        await controller.split(SegmentId(1))
+        await controller.changes.split(SegmentId(1))
         await settle(controller)
 
     play(body)

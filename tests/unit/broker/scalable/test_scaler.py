@@ -59,7 +59,7 @@ async def override(controller: Controller, **fields: Any) -> None:
     await controller.records.update(
         controller.topic, lambda record: replace(record, auto_scale_policy=fields)
     )
-    await until(lambda: controller.metadata.auto_scale_policy == fields)
+    await until(lambda: controller.state.record.auto_scale_policy == fields)
 
 
 async def override_namespace(place: Place, **fields: Any) -> None:
@@ -108,11 +108,11 @@ def test_cold_neighbours_merge_one_pair_at_a_time() -> None:
 
     async def body(place: Place) -> None:
         controller = await make_topic(place, 4)
-        controller.scaler._sightings.stop()  # reports by hand come one by one: do not act on each
+        controller.scaler._loads.stop()  # reports by hand come one by one: do not act on each
         await report_all(controller, COLD)
         await settle(controller)
         assert count(controller) == 3
-        assert controller.metadata.history[-1].reason == "cold"
+        assert controller.state.record.history[-1].reason == "cold"
 
     play(body)
 
@@ -127,7 +127,7 @@ def test_consumers_get_segments_of_their_own_without_any_tick(consumers: int) ->
         for number in range(consumers):
             await client.register(f"c{number}", consumer_id=number + 1)
         await eventually(lambda: count(controller) == consumers)
-        assert {event.reason for event in controller.metadata.history} == {"consumer-count"}
+        assert {event.reason for event in controller.state.record.history} == {"consumer-count"}
 
     play(body)
 
@@ -175,7 +175,7 @@ def test_an_override_survives_the_split_it_allowed() -> None:
             await report_all(controller, HOT)
             await settle(controller)
         assert count(controller) == 3
-        assert controller.metadata.auto_scale_policy == {"maxSegments": 3}
+        assert controller.state.record.auto_scale_policy == {"maxSegments": 3}
         last = controller.scaler.decisions.last
         assert last is not None and last.decision.held_by == ("max-segments",)
         place.clock.pass_s(60)  # it is told once it is stored
@@ -234,17 +234,17 @@ def test_the_cooldown_outlives_the_leader() -> None:
         await report_all(first, HOT)
         await settle(first)
         assert count(first) == 3
-        assert await first.prune()
+        assert await first.changes.prune()
         await report_all(first, HOT)
         await settle(first)
         assert count(first) == 3
         with pytest.raises(NoOwner):
             await pair.second.scalable.controller(name)
-        second = pair.second.scalable.loaded_controller(name)
+        second = pair.second.scalable.controllers.find(name)
         assert second is not None
         pair.stores[0].disconnect()
         pair.stores[0].expire()
-        await until(lambda: second.is_leading)
+        await until(lambda: second.leadership.is_leading)
         await report_all(second, HOT)
         await settle(second)
         assert count(second) == 3
@@ -266,7 +266,7 @@ def test_a_split_that_fails_does_not_start_the_cooldown() -> None:
         assert count(controller) == 2
         last = controller.scaler.decisions.last
         assert last is not None and "is being deleted" in last.failure
-        assert controller.metadata.intent is None
+        assert controller.state.record.intent is None
         await mark_deleted(place, False)
         await settle(controller)
         assert count(controller) == 3
@@ -297,10 +297,10 @@ def test_a_topic_without_any_group_scales_too() -> None:
         await place.service.scalable.create_topic(name)
         peer = Peer(place.service)
         await peer.produce("segment://shop/eu/orders/0000-ffff-0")
-        await until(lambda: place.service.scalable.loaded_controller(name) is not None)
+        await until(lambda: place.service.scalable.controllers.find(name) is not None)
         controller = await place.service.scalable.controller(name)
         await report(controller, 0, HOT)
-        await place.service.scalable.evaluate()
+        await place.service.scalable.controllers.evaluate()
         assert count(controller) == 2
 
     play(body)
@@ -309,7 +309,7 @@ def test_a_topic_without_any_group_scales_too() -> None:
 def test_a_hot_report_from_before_the_broker_started_is_not_believed() -> None:
     async def body(place: Place) -> None:
         controller = await make_topic(place)
-        place.service.started_ms = place.clock.now_ms() + 5_000
+        place.service.scalable.reporter.started_ms = place.clock.now_ms() + 5_000
         await report(controller, 0, HOT)
         place.clock.pass_s(10)
         await settle(controller)
@@ -326,7 +326,7 @@ def test_a_hot_report_from_before_the_broker_started_is_not_believed() -> None:
 def test_a_report_from_before_the_broker_started_holds_again_once_it_is_measured() -> None:
     async def body(place: Place) -> None:
         controller = await make_topic(place)
-        place.service.started_ms = place.clock.now_ms() + 5_000
+        place.service.scalable.reporter.started_ms = place.clock.now_ms() + 5_000
         await report(controller, 0, SegmentLoad(20_000, 2_000_000))
         topic = await place.topic(controller.layout.active[0].name_in(controller.topic).full)
         topic.rate_in.add(200_000, 20_000_000)
@@ -342,7 +342,7 @@ def test_a_report_from_before_the_broker_started_holds_again_once_it_is_measured
 def test_a_manual_split_starts_the_cooldown() -> None:
     async def body(place: Place) -> None:
         controller = await make_topic(place)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         await report_all(controller, HOT)
         await settle(controller)
         assert count(controller) == 2
@@ -357,7 +357,7 @@ def test_a_manual_split_starts_the_cooldown() -> None:
 def test_a_manual_merge_starts_the_cooldown() -> None:
     async def body(place: Place) -> None:
         controller = await make_topic(place, 4)
-        await controller.merge(SegmentId(0), SegmentId(1))
+        await controller.changes.merge(SegmentId(0), SegmentId(1))
         await report_all(controller, COLD)
         await settle(controller)
         assert count(controller) == 3
@@ -373,7 +373,7 @@ def test_what_the_cooldown_held_back_is_asked_again_when_it_is_over() -> None:
 
     async def body(place: Place) -> None:
         controller = await make_topic(place)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         place.clock.pass_s(0.98)
         await report(controller, 1, HOT)
         await until(lambda: controller.scaler.decisions.last is not None)
@@ -398,7 +398,7 @@ def test_two_hundred_consumers_at_once_are_a_few_questions() -> None:
         assert count(controller) == 8
         assert controller.scaler.tally.splits == 7
         assert len(list(controller.scaler.decisions)) <= ENTRIES_MAX
-        coordinator = controller.coordinators["s"]
+        coordinator = controller.groups.coordinators["s"]
         assert len(coordinator.consumers) == 200
 
     play(body, scalableTopicMaxSegments=8)
@@ -407,7 +407,7 @@ def test_two_hundred_consumers_at_once_are_a_few_questions() -> None:
 def test_a_joining_consumer_sets_off_no_merge_and_a_leaving_one_may() -> None:
     async def body(place: Place) -> None:
         controller = await make_topic(place, 2)
-        controller.scaler._sightings.stop()
+        controller.scaler._loads.stop()
         await report_all(controller, COLD)
         client = Client(place)
         await client.register("c1", consumer_id=1)
@@ -430,7 +430,7 @@ def test_segments_that_consumers_need_do_not_go_back_and_forth() -> None:
         await report_all(controller, COLD)
         for _ in range(5):
             await settle(controller)
-        assert count(controller) == 3 and not controller.metadata.history
+        assert count(controller) == 3 and not controller.state.record.history
 
     play(body)
 
@@ -469,7 +469,7 @@ def test_a_clock_that_goes_back_delays_by_one_cooldown_at_most() -> None:
     async def body(place: Place) -> None:
         controller = await make_topic(place)
         place.clock.pass_s(10 * HOUR)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         steady = place.clock.monotonic
         start_s, start_ms = steady(), place.clock.time_ms
         # People's clock is set back by ten hours; the steady one goes on.
@@ -496,13 +496,13 @@ def test_an_answer_for_another_layout_is_not_carried_out() -> None:
 
     async def body(place: Place) -> None:
         controller = await make_topic(place, 2)
-        controller.scaler._sightings.stop()
+        controller.scaler._loads.stop()
         await report(controller, 0, HOT)
-        manual = asyncio.create_task(controller.split(SegmentId(0)))
+        manual = asyncio.create_task(controller.changes.split(SegmentId(0)))
         automatic = asyncio.create_task(controller.scaler.evaluate())
         await asyncio.gather(manual, automatic)
         await settle(controller)
-        kinds = [(event.kind, event.segments) for event in controller.metadata.history]
+        kinds = [(event.kind, event.segments) for event in controller.state.record.history]
         assert kinds.count((ChangeKind.SPLIT, (SegmentId(0),))) == 1
         assert sum(segment.range.size for segment in controller.layout.active) == 65_536
 
@@ -512,19 +512,19 @@ def test_an_answer_for_another_layout_is_not_carried_out() -> None:
 def test_changes_by_hand_in_the_middle_of_automatic_ones_keep_the_layout_whole() -> None:
     async def body(place: Place) -> None:
         controller = await make_topic(place)
-        await controller.create_subscription("s", SubscriptionKind.QUEUE)
+        await controller.subscriptions.create("s", SubscriptionKind.QUEUE)
         for turn in range(25):
             await report_all(controller, HOT if turn % 3 else COLD)
             active = controller.layout.active
             chosen = active[turn % len(active)].id
-            by_hand = [controller.split(chosen), controller.scale_to(1 + turn % 5)]
+            by_hand = [controller.changes.split(chosen), controller.changes.scale_to(1 + turn % 5)]
             outcomes = await asyncio.gather(
                 *by_hand, controller.scaler.evaluate(), return_exceptions=True
             )
             refused = [each for each in outcomes if isinstance(each, BaseException)]
             assert all(isinstance(each, SegmentSealed) for each in refused), refused
         layout = controller.layout
-        assert controller.metadata.intent is None
+        assert controller.state.record.intent is None
         assert sum(segment.range.size for segment in layout.active) == 65_536
         for segment in layout.active:
             seen = await controller.segments.see(segment.ref)
@@ -541,17 +541,17 @@ def test_a_leader_that_was_deposed_does_not_carry_out_what_it_decided() -> None:
         first = await pair.first.scalable.controller(name)
         with pytest.raises(NoOwner):
             await pair.second.scalable.controller(name)
-        second = pair.second.scalable.loaded_controller(name)
+        second = pair.second.scalable.controllers.find(name)
         assert second is not None
         await report(first, 0, HOT)
         pair.stores[0].disconnect()
         pair.stores[0].expire()
         await settle(first)
-        await until(lambda: second.is_leading)
+        await until(lambda: second.leadership.is_leading)
         assert count(second) == 2
         await settle(second)
         assert count(second) == 3
-        assert [event.segments for event in second.metadata.history] == [(SegmentId(0),)]
+        assert [event.segments for event in second.state.record.history] == [(SegmentId(0),)]
 
     run_pair(body)
 
@@ -564,11 +564,11 @@ def test_a_store_that_is_away_delays_and_nothing_else() -> None:
         await report(first, 0, MILD)
         await settle(first)
         pair.stores[0].disconnect()
-        first.scaler._sightings._on_load(SegmentId(0))
+        first.scaler._loads._on_load(SegmentId(0))
         await settle(first)
         assert count(first) == 2
         pair.stores[0].reconnect()
-        await until(lambda: first.is_leading)
+        await until(lambda: first.leadership.is_leading)
         await report(first, 0, HOT)
         await eventually(lambda: count(first) == 3)
 
@@ -579,7 +579,7 @@ def test_segments_asked_for_ahead_of_a_peak_stay_until_it_is_over() -> None:
     async def body(place: Place) -> None:
         controller = await make_topic(place)
         until_ms = place.clock.now_ms() + HOUR * 1000
-        await controller.scale_to(4, hold_until_ms=until_ms)
+        await controller.changes.scale_to(4, hold_until_ms=until_ms)
         stored = await controller.records.load(controller.topic, refresh=True)
         assert stored is not None and stored.value.scale_hold == ScaleHold(4, until_ms)
         await report_all(controller, COLD)
@@ -590,8 +590,8 @@ def test_segments_asked_for_ahead_of_a_peak_stay_until_it_is_over() -> None:
         place.clock.pass_s(HOUR)
         await settle(controller)
         assert count(controller) == 3
-        await controller.scale_to(2)
-        assert controller.metadata.scale_hold is None
+        await controller.changes.scale_to(2)
+        assert controller.state.record.scale_hold is None
 
     play(body)
 

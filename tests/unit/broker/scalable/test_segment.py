@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.broker.scalable.segment import LocalSegments
+from magnetar.broker.scalable.segment import SegmentClient
 from magnetar.broker.schema import schema_id
 from magnetar.broker.topicpolicy.metadata import topic_policies_path
 from magnetar.errors import InvalidName, TopicNotFound
@@ -31,7 +31,7 @@ def test_a_segment_is_kept_below_its_topic_and_shares_what_belongs_to_the_topic(
 
 def test_a_segment_looks_the_same_loaded_and_not_loaded() -> None:
     async def body(place: Place) -> None:
-        segments = LocalSegments(place.service, TOPIC)
+        segments = place.service.scalable.segments_of(TOPIC)
         assert await segments.see(REF) is None
         await segments.create(REF, ("a", "b"))
         await segments.create(REF, ("b", "c"))
@@ -51,7 +51,7 @@ def test_a_segment_looks_the_same_loaded_and_not_loaded() -> None:
 
 def test_what_the_broker_keeps_for_itself_is_no_subscription_of_a_segment() -> None:
     async def body(place: Place) -> None:
-        segments = LocalSegments(place.service, TOPIC)
+        segments = place.service.scalable.segments_of(TOPIC)
         await segments.create(REF, ("a",))
         assert await segments.subscriptions(REF) == {"a"}
         await place.service.catalog.unload_topic(REF.name_in(TOPIC))
@@ -62,7 +62,7 @@ def test_what_the_broker_keeps_for_itself_is_no_subscription_of_a_segment() -> N
 
 def test_a_limit_on_subscriptions_does_not_keep_a_child_from_its_cursors() -> None:
     async def body(place: Place) -> None:
-        segments = LocalSegments(place.service, TOPIC)
+        segments = place.service.scalable.segments_of(TOPIC)
         await segments.create(REF, ("a", "b", "c"))
         assert await segments.subscriptions(REF) == {"a", "b", "c"}
 
@@ -71,7 +71,7 @@ def test_a_limit_on_subscriptions_does_not_keep_a_child_from_its_cursors() -> No
 
 def test_a_subscription_without_a_cursor_has_no_backlog_to_tell() -> None:
     async def body(place: Place) -> None:
-        segments = LocalSegments(place.service, TOPIC)
+        segments = place.service.scalable.segments_of(TOPIC)
         assert await segments.backlog(REF, "a") is None
         assert await segments.move(REF, "a", ToEnd()) is False
         assert await segments.expire(REF, "a", 5) is False
@@ -88,7 +88,7 @@ def test_a_subscription_without_a_cursor_has_no_backlog_to_tell() -> None:
 
 def test_cursors_begin_and_move_where_they_are_told() -> None:
     async def body(place: Place) -> None:
-        segments = LocalSegments(place.service, TOPIC)
+        segments = place.service.scalable.segments_of(TOPIC)
         await segments.create(REF, ("first",))
         await place.topic(FULL)
         peer = place.connect()
@@ -107,7 +107,7 @@ def test_cursors_begin_and_move_where_they_are_told() -> None:
         assert await segments.backlog(ref, "late") == 3
         use = await segments.use(ref)
         assert use == SegmentUse(live.log.sequence.total_bytes, ("late",))
-        assert await segments.attached(ref) == [f"producer {each.name}" for each in live.producers]
+        assert segments.clients(ref) == [SegmentClient(each.name) for each in live.producers]
 
     run(body)
 
@@ -119,7 +119,7 @@ def test_a_segment_that_nobody_reads_is_measured_without_loading_it() -> None:
         await peer.produce("segment://shop/eu/a b/orders/0000-ffff-0")
         await peer.send(3)
         ref = SegmentRef(SegmentId(0), HashRange(0, 0xFFFF))
-        segments = LocalSegments(place.service, TOPIC)
+        segments = place.service.scalable.segments_of(TOPIC)
         use = await segments.use(ref)
         assert use.size_bytes > 0
         await place.service.catalog.unload_topic(ref.name_in(TOPIC))
@@ -136,7 +136,7 @@ def test_what_was_a_regular_topic_keeps_its_name_and_is_never_made_again() -> No
     async def body(place: Place) -> None:
         old = "persistent://shop/eu/old-partition-1"
         ref = SegmentRef(SegmentId(0), HashRange(0, 0xFFFF), old)
-        segments = LocalSegments(place.service, parse_topic("topic://shop/eu/old"))
+        segments = place.service.scalable.segments_of(parse_topic("topic://shop/eu/old"))
         with pytest.raises(TopicNotFound):
             await segments.seal(ref)
         topic = await place.topic(old)

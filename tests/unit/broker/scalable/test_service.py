@@ -45,11 +45,11 @@ def test_a_topic_is_made_with_its_segments_and_properties() -> None:
             "aaaa-ffff",
         ]
         assert record.properties == {"owner": "alice"}
-        assert await scalable.list(NAMESPACE, {"owner": "alice"}) == [TOPIC]
+        assert await scalable.records.list(NAMESPACE, {"owner": "alice"}) == [TOPIC]
         for segment in record.layout.active:
             assert await place.service.catalog.topic_exists(segment.name_in(TOPIC))
-        await scalable.update_properties(TOPIC, {"owner": "bob"})
-        assert await scalable.list(NAMESPACE, {"owner": "alice"}) == []
+        await scalable.records.update_properties(TOPIC, {"owner": "bob"})
+        assert await scalable.records.list(NAMESPACE, {"owner": "alice"}) == []
         assert (await scalable.metadata(TOPIC)).properties == {"owner": "bob"}
 
     run(body)
@@ -107,8 +107,8 @@ def test_a_regular_topic_is_not_hidden_behind_a_scalable_one_of_its_name(partiti
         with pytest.raises(Conflict, match="regular topic"):
             await place.service.scalable.create_topic(TOPIC)
         with pytest.raises(TopicNotFound, match="regular topic"):
-            await place.service.scalable.resolve(TOPIC, create_if_missing=True)
-        assert await place.service.scalable.list(NAMESPACE) == []
+            await place.service.scalable.layouts.resolve(TOPIC, create_if_missing=True)
+        assert await place.service.scalable.records.list(NAMESPACE) == []
 
     run(body)
 
@@ -145,7 +145,7 @@ def test_the_limit_of_topics_counts_scalable_ones_once_and_not_their_segments() 
             await scalable.create_topic(parse_topic("topic://shop/eu/third"))
         with pytest.raises(PreconditionFailed, match="maximum number of topics"):
             await place.topic("persistent://shop/eu/third")
-        await (await scalable.controller(TOPIC)).scale_to(6)
+        await (await scalable.controller(TOPIC)).changes.scale_to(6)
 
     run(body, maxTopicsPerNamespace=2)
 
@@ -156,15 +156,15 @@ def test_names_that_need_escaping_work_everywhere(local: str) -> None:
         topic = TopicName(TopicDomain.TOPIC, NAMESPACE, local)
         scalable = place.service.scalable
         await scalable.create_topic(topic, segments=2)
-        assert await scalable.list(NAMESPACE) == [topic]
+        assert await scalable.records.list(NAMESPACE) == [topic]
         controller = await scalable.controller(topic)
         peer = place.connect()
         await peer.subscribe(await segment_name(place, 0, topic), "q", SHARED, consumer_id=1)
         await peer.produce(await segment_name(place, 1, topic))
         await peer.send(2)
-        await controller.split(SegmentId(1))
-        assert await controller.backlog("q") == {0: 0, 1: 2, 2: 0, 3: 0}
-        resolved, view = await scalable.resolve(topic, create_if_missing=False)
+        await controller.changes.split(SegmentId(1))
+        assert await controller.subscriptions.registry.backlog("q") == {0: 0, 1: 2, 2: 0, 3: 0}
+        resolved, view = await scalable.layouts.resolve(topic, create_if_missing=False)
         assert resolved == topic and view.layout == controller.layout
         await scalable.delete_topic(topic, force=True)
         assert await place.service.store.children("/topics/shop/eu") == ()
@@ -200,8 +200,8 @@ def test_a_view_names_who_serves_each_active_segment_and_who_controls() -> None:
     async def body(place: Place) -> None:
         scalable = place.service.scalable
         await scalable.create_topic(TOPIC, segments=2)
-        await (await scalable.controller(TOPIC)).split(SegmentId(0))
-        view = await scalable.view(TOPIC)
+        await (await scalable.controller(TOPIC)).changes.split(SegmentId(0))
+        view = await scalable.layouts.view(TOPIC)
         assert set(view.brokers) == {1, 2, 3}
         assert {address.url for address in view.brokers.values()} == {"pulsar://localhost:6650"}
         assert view.controller is not None
@@ -218,7 +218,7 @@ def test_every_spelling_of_a_scalable_topic_resolves_to_its_layout(name: str) ->
         scalable = place.service.scalable
         await scalable.create_topic(TOPIC)
         spelled = parse_topic(name.replace("…", "shop/eu/orders"))
-        topic, view = await scalable.resolve(spelled, create_if_missing=False)
+        topic, view = await scalable.layouts.resolve(spelled, create_if_missing=False)
         assert topic == TOPIC
         assert not view.layout.is_synthetic
 
@@ -229,13 +229,13 @@ def test_a_regular_topic_resolves_to_a_layout_made_up_for_it() -> None:
     async def body(place: Place) -> None:
         scalable = place.service.scalable
         heard: list[int] = []
-        cancel = scalable.watch(REGULAR, lambda: heard.append(1))
-        topic, view = await scalable.resolve(REGULAR, create_if_missing=True)
+        cancel = scalable.layouts.watch(REGULAR, lambda: heard.append(1))
+        topic, view = await scalable.layouts.resolve(REGULAR, create_if_missing=True)
         assert topic == TOPIC and view.layout.is_synthetic
         assert [each.legacy_topic for each in view.layout.active] == [REGULAR.full]
         await place.service.resources.partitioned.create(REGULAR, 3)
         assert heard
-        _, view = await scalable.resolve(REGULAR, create_if_missing=True)
+        _, view = await scalable.layouts.resolve(REGULAR, create_if_missing=True)
         names = [REGULAR.partition(index).full for index in range(3)]
         assert [each.legacy_topic for each in view.layout.active] == names
         assert view.brokers == {} and view.controller is None
@@ -248,7 +248,7 @@ def test_what_has_no_layout_is_refused_by_its_kind() -> None:
     async def body(place: Place) -> None:
         scalable = place.service.scalable
         with pytest.raises(NotAllowed):
-            await scalable.resolve(
+            await scalable.layouts.resolve(
                 parse_topic("non-persistent://shop/eu/x"), create_if_missing=True
             )
         for text in (
@@ -257,10 +257,10 @@ def test_what_has_no_layout_is_refused_by_its_kind() -> None:
             "segment://shop/eu/x/0000-ffff-0",
         ):
             with pytest.raises(TopicNotFound):
-                await scalable.resolve(parse_topic(text), create_if_missing=True)
+                await scalable.layouts.resolve(parse_topic(text), create_if_missing=True)
         with pytest.raises(TopicNotFound):
-            await scalable.resolve(TOPIC, create_if_missing=False)
-        assert await scalable.list(NAMESPACE) == []
+            await scalable.layouts.resolve(TOPIC, create_if_missing=False)
+        assert await scalable.records.list(NAMESPACE) == []
 
     run(body)
 
@@ -269,7 +269,7 @@ def test_a_missing_topic_is_made_by_looking_it_up_once_however_many_do() -> None
     async def body(place: Place) -> None:
         scalable = place.service.scalable
         found = await asyncio.gather(
-            *(scalable.resolve(TOPIC, create_if_missing=True) for _ in range(5))
+            *(scalable.layouts.resolve(TOPIC, create_if_missing=True) for _ in range(5))
         )
         assert {topic for topic, _ in found} == {TOPIC}
         assert len((await scalable.metadata(TOPIC)).layout.active) == 1
@@ -281,12 +281,12 @@ def test_a_missing_topic_is_made_only_where_the_policy_allows_it() -> None:
     async def body(place: Place) -> None:
         scalable = place.service.scalable
         with pytest.raises(TopicNotFound):
-            await scalable.resolve(TOPIC, create_if_missing=True)
+            await scalable.layouts.resolve(TOPIC, create_if_missing=True)
         override = AutoTopicCreationOverride(allowAutoTopicCreation=True)
         await place.service.resources.namespaces.update(
             NAMESPACE, lambda each: structs.replace(each, autoTopicCreationOverride=override)
         )
-        await scalable.resolve(TOPIC, create_if_missing=True)
+        await scalable.layouts.resolve(TOPIC, create_if_missing=True)
 
     run(body, allowAutoTopicCreation=False)
 
@@ -320,7 +320,7 @@ def test_what_the_layout_does_not_name_cannot_be_attached_to(name: str) -> None:
         await place.service.scalable.create_topic(TOPIC)
         answer = await place.connect().produce(name)
         assert answer.type == BaseCommand.ERROR
-        assert await place.service.scalable.list(NAMESPACE) == [TOPIC]
+        assert await place.service.scalable.records.list(NAMESPACE) == [TOPIC]
         stored = await place.service.store.children("/managed-ledgers/shop/eu/segment")
         assert stored == ("orders",)
 
@@ -348,7 +348,7 @@ def test_segments_have_the_policies_that_were_set_for_their_topic() -> None:
         )
         assert first.policy.message_ttl_s == 77
         controller = await scalable.controller(TOPIC)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         child = await place.topic(await segment_name(place, 2))
         assert child.policy.message_ttl_s == 77
         await place.service.catalog.unload_topic(first.name)
@@ -369,7 +369,7 @@ def test_a_topic_that_only_has_a_producer_or_a_queue_consumer_has_a_controller()
     async def body(place: Place) -> None:
         scalable = place.service.scalable
         await scalable.create_topic(TOPIC)
-        assert scalable.loaded_controller(TOPIC) is None
+        assert scalable.controllers.find(TOPIC) is None
         peer = place.connect()
         await peer.produce(await segment_name(place, 0))
         await until(lambda: is_controlled(place))
@@ -378,8 +378,8 @@ def test_a_topic_that_only_has_a_producer_or_a_queue_consumer_has_a_controller()
 
 
 def is_controlled(place: Place) -> bool:
-    controller = place.service.scalable.loaded_controller(TOPIC)
-    return controller is not None and controller.is_leading
+    controller = place.service.scalable.controllers.find(TOPIC)
+    return controller is not None and controller.leadership.is_leading
 
 
 def test_a_controller_stays_while_there_is_a_client_or_a_backlog_and_goes_afterwards() -> None:
@@ -401,7 +401,7 @@ def test_a_controller_stays_while_there_is_a_client_or_a_backlog_and_goes_afterw
         again.ack(1, *again.messages(1))
         again.leave()
         await scalable.look_round()
-        assert scalable.loaded_controller(TOPIC) is None
+        assert scalable.controllers.find(TOPIC) is None
         assert await place.service.store.get("/topics/shop/eu/orders/controller") is None
 
     run(body)
@@ -411,7 +411,7 @@ def test_a_round_prunes_what_is_drained() -> None:
     async def body(place: Place) -> None:
         scalable = place.service.scalable
         await scalable.create_topic(TOPIC)
-        await (await scalable.controller(TOPIC)).split(SegmentId(0))
+        await (await scalable.controller(TOPIC)).changes.split(SegmentId(0))
         await scalable.look_round()
         layout = (await scalable.metadata(TOPIC)).layout
         assert [each.id for each in layout.segments] == [1, 2]
@@ -433,7 +433,7 @@ def test_what_nobody_uses_is_not_taken_away_from_single_segments() -> None:
         await upkeep.delete_inactive_topics()
         await upkeep.delete_inactive_topics()
         await upkeep.delete_unused_subscriptions()
-        assert set(await controller.backlog("q")) == {0, 1}
+        assert set(await controller.subscriptions.registry.backlog("q")) == {0, 1}
 
     run(
         body,
@@ -455,14 +455,16 @@ def test_a_consumer_and_a_split_at_the_same_time_leave_no_segment_without_a_curs
 
         await asyncio.gather(
             attach(0, peers[0]),
-            controller.split(SegmentId(0)),
+            controller.changes.split(SegmentId(0)),
             attach(1, peers[1]),
-            controller.split(SegmentId(1)),
+            controller.changes.split(SegmentId(1)),
             *(attach(index, peers[index]) for index in (2, 3)),
         )
         for index in range(4):
-            assert set(await controller.backlog(f"q{index}")) == set(controller.layout.by_id)
-        records = await controller.subscriptions()
+            assert set(await controller.subscriptions.registry.backlog(f"q{index}")) == set(
+                controller.layout.by_id
+            )
+        records = controller.subscriptions.registry.records
         assert {each.kind for each in records.values()} == {SubscriptionKind.QUEUE}
 
     run(body)
@@ -476,8 +478,8 @@ def test_namespaces_do_not_see_each_others_topics() -> None:
         twin = TopicName(TopicDomain.TOPIC, other, TOPIC.local)
         for topic in (TOPIC, twin):
             await place.service.scalable.create_topic(topic)
-        assert await place.service.scalable.list(NAMESPACE) == [TOPIC]
-        assert await place.service.scalable.list(other) == [twin]
+        assert await place.service.scalable.records.list(NAMESPACE) == [TOPIC]
+        assert await place.service.scalable.records.list(other) == [twin]
         await place.service.scalable.delete_topic(twin)
         layout = (await place.service.scalable.metadata(TOPIC)).layout
         assert layout.active[0].range == HashRange(0, 0xFFFF)

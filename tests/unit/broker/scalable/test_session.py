@@ -54,7 +54,7 @@ def test_changes_are_pushed_in_order_and_none_twice() -> None:
         client = Client(place)
         await first_layout(client)
         for number in (0, 1, 2):
-            await controller.split(SegmentId(number))
+            await controller.changes.split(SegmentId(number))
             await soon(lambda: epochs(client)[-1] == controller.layout.epoch)
         await client.register("a", consumer_id=5)  # records below the topic's own change
         assert epochs(client) == [0, 1, 2, 3]
@@ -69,7 +69,7 @@ def test_changes_that_come_while_a_client_does_not_read_are_told_as_one() -> Non
         await first_layout(client)
         client.connection.pause_writing()
         for number in (0, 1, 2):
-            await controller.split(SegmentId(number))
+            await controller.changes.split(SegmentId(number))
         client.connection.resume_writing()
         await soon(lambda: epochs(client)[-1] == 3)
         assert epochs(client) == [0, 3]
@@ -180,7 +180,7 @@ def test_a_closed_session_hears_nothing_and_closing_what_is_not_open_is_fine() -
         await first_layout(client)
         client.close_layout(1)
         client.close_layout(77)
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         assert epochs(client) == [0] and not client.connection.closed
 
     run(body)
@@ -194,7 +194,7 @@ def test_a_session_id_used_again_is_another_session() -> None:
         client.look_up(1)
         client.look_up(1, "topic://shop/eu/bills")
         await soon(lambda: len(client.layouts(1)) >= 1)
-        await other.split(SegmentId(0))
+        await other.changes.split(SegmentId(0))
         await soon(lambda: epochs(client)[-1] == 1)
         assert {each.resolved_topic_name for each in client.layouts(1)} == {"topic://shop/eu/bills"}
 
@@ -213,7 +213,7 @@ def test_a_connection_that_ends_leaves_no_watcher_behind() -> None:
         late = Client(place)
         late.look_up(1)
         late.leave()
-        await controller.split(SegmentId(0))
+        await controller.changes.split(SegmentId(0))
         assert not records.is_watched(controller.topic)
 
     run(body)

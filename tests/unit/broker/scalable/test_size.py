@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.broker.scalable.size import RECORD_BYTES_MAX, check_size, frame_bytes_max
+from magnetar.broker.scalable.size import RECORD_BYTES_MAX
 from magnetar.errors import LayoutTooLarge
 from magnetar.model.layout import Layout
 from magnetar.model.scalable import LayoutView, ScalableTopicMetadata
@@ -39,7 +39,7 @@ def test_a_migration_leaves_room_for_hundreds_of_splits(partitions: int, least: 
         address = place.service.owner.address
         view = LayoutView(layout, {each.id: address for each in layout.active}, address)
         size = measure_layout(view, TOPIC.full)
-        assert size < frame_bytes_max(place.service) - (256 << 10)
+        assert size < place.service.scalable._size.frame_bytes_max - (256 << 10)
         later = LayoutView(layout.split(layout.active[0].id, now_ms=place.clock.now_ms()))
         assert measure_layout(later, TOPIC.full) < size + 1000
 
@@ -62,7 +62,7 @@ def test_a_topic_of_more_partitions_than_a_client_can_take_gets_fewer_segments()
         dag = client.layouts(1)[0].dag
         assert len(dag.segments) == 1000 + found.new_segments
         controller = await place.service.scalable.controller(TOPIC)
-        await controller.split(controller.layout.active[0].id)
+        await controller.changes.split(controller.layout.active[0].id)
 
     run(body)
 
@@ -107,7 +107,7 @@ def test_a_split_whose_layout_would_be_too_large_is_refused_before_anything_is_w
         def fits(count: int) -> bool:
             record = ScalableTopicMetadata(Layout.initial(count, now_ms=place.clock.now_ms()))
             try:
-                check_size(place.service, TOPIC, record)
+                place.service.scalable._size.check(TOPIC, record)
             except LayoutTooLarge:
                 return False
             return True
@@ -117,10 +117,10 @@ def test_a_split_whose_layout_would_be_too_large_is_refused_before_anything_is_w
             await place.service.scalable.create_topic(TOPIC, segments=most + 1)
         await place.service.scalable.create_topic(TOPIC, segments=most)
         controller = await place.service.scalable.controller(TOPIC)
-        before = controller.metadata
+        before = controller.state.record
         with pytest.raises(LayoutTooLarge, match=f"{most + 2} segments with 4 links"):
-            await controller.split(SegmentId(0))
-        assert controller.metadata == before and before.intent is None
+            await controller.changes.split(SegmentId(0))
+        assert controller.state.record == before and before.intent is None
         assert await place.service.scalable.metadata(TOPIC) == before
 
     run(body, maxMessageSize=20_000, scalableTopicEntryBucketBudget=1)

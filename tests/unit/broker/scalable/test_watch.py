@@ -86,10 +86,10 @@ def test_every_filter_must_match_and_changed_properties_count() -> None:
         (first,) = await until_heard(client, 1)
         assert list(first.snapshot.topics) == [A]
         properties = {"team": "red", "tier": "1"}
-        await place.service.scalable.update_properties(parse_topic(B), properties)
+        await place.service.scalable.records.update_properties(parse_topic(B), properties)
         _, change = await until_heard(client, 2)
         assert list(change.diff.added) == [B]
-        await place.service.scalable.update_properties(parse_topic(A), {})
+        await place.service.scalable.records.update_properties(parse_topic(A), {})
         await until_heard(client, 3)
         assert list(updates(client)[-1].diff.removed) == [A]
 

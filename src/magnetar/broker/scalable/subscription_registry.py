@@ -1,4 +1,4 @@
-"""The subscriptions of a scalable topic: a record for each, and cursors on its segments.
+"""Registry of a scalable topic's subscriptions: a record for each, and cursors on its segments.
 
 A subscription is there for the whole topic, however it came to be. Everything here runs in the
 controller's turn.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from magnetar.broker.scalable.segment import END, SegmentAccess, together
+from magnetar.broker.scalable.segment import END, LocalSegments, together
 from magnetar.broker.scalable.state import TopicState
 from magnetar.errors import SubscriptionNotFound
 from magnetar.model.position import EARLIEST, Position
@@ -19,8 +19,8 @@ from magnetar.rules.drain import ToEnd, decide_seek
 from magnetar.rules.retain import Use, decide_subscription_use
 
 
-class Roster:
-    def __init__(self, state: TopicState, segments: SegmentAccess) -> None:
+class SubscriptionRegistry:
+    def __init__(self, state: TopicState, segments: LocalSegments) -> None:
         self._state = state
         self._segments = segments
         self._records: dict[str, SubscriptionRecord] = {}

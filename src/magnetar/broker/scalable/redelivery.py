@@ -1,9 +1,11 @@
-"""Sealed segments are handed out anew when their reader came back and acknowledges nothing."""
+"""Redelivery of stalled segments: a sealed segment is assigned to its consumer again when the
+reader came back and acknowledges nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, assert_never
 
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.scalable.registration import Registration
@@ -11,11 +13,10 @@ from magnetar.broker.subscription import Subscription
 from magnetar.model.layout import Layout
 from magnetar.model.segment import SegmentId
 from magnetar.rules.stall import Recall, SegmentRead, Sound, Wait, decide_stall
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
 from magnetar.runtime.task import TaskScope
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 _log = Log(__name__)
 
@@ -23,28 +24,33 @@ _LEAVE_S: Final = 10.0
 """How long a reader has to leave a segment that was taken from it."""
 
 
-class Recalls:
-    """Those of one group. A reader is watched from when it comes back and its segment is sealed to
+class StallWatch:
+    """Watches the readers of one group, each from when it comes back and its segment is sealed to
     its first acknowledgement; its segment is taken from it at most once.
     """
 
     def __init__(
         self,
-        service: Service,
         tasks: TaskScope,
-        tell: Callable[[Registration], None],
+        send: Callable[[Registration], None],
+        *,
+        clock: Clock,
+        config: Configuration,
+        on_redelivered: Callable[[], None],
     ) -> None:
-        """`tell` sends a consumer its segments, without those that are recalled."""
-        self._service = service
+        """`send` sends a consumer its segments, without those that are withdrawn."""
         self._tasks = tasks
-        self._tell = tell
+        self._send = send
+        self._clock = clock
+        self._config = config
+        self._on_redelivered = on_redelivered
         self._unwatched: dict[Consumer, tuple[Registration, SegmentId]] = {}
 
     def on_returned(
         self, session: Registration, segment: SegmentId, reader: Consumer, layout: Layout
     ) -> None:
         """A reader of a segment came that had one before."""
-        patience_s = self._service.config.scalableTopicStalledSegmentSeconds
+        patience_s = self._config.scalableTopicStalledSegmentSeconds
         if patience_s > 0 and not reader.sharing.kind.is_individual:
             self._unwatched[reader] = session, segment
             self.on_layout(layout)
@@ -57,48 +63,48 @@ class Recalls:
                 del self._unwatched[reader]
             elif segment in sealed:
                 del self._unwatched[reader]
-                self._tasks.start(self._watch(session, segment, reader), name="recall")
+                self._tasks.start(self._watch(session, segment, reader), name="stalled")
 
     async def _watch(self, session: Registration, segment: SegmentId, reader: Consumer) -> None:
         subscription = reader.subscription
         assert isinstance(subscription, Subscription), "segments keep what they are sent"
-        patience_ms = round(self._service.config.scalableTopicStalledSegmentSeconds * 1000)
+        patience_ms = round(self._config.scalableTopicStalledSegmentSeconds * 1000)
         while True:
             decision = decide_stall(
                 _look_at(subscription, reader),
-                now_ms=self._service.clock.now_ms(),
+                now_ms=self._clock.now_ms(),
                 patience_ms=patience_ms,
             )
             match decision:
                 case Sound():
                     return None
                 case Wait(for_ms):
-                    await self._service.clock.sleep(for_ms / 1000)
+                    await self._clock.sleep(for_ms / 1000)
                 case Recall():
-                    return await self._recall(session, segment, subscription)
+                    return await self._redeliver(session, segment, subscription)
                 case _:
                     assert_never(decision)
 
-    async def _recall(
+    async def _redeliver(
         self, session: Registration, segment: SegmentId, subscription: Subscription
     ) -> None:
-        self._service.scalable.recalls += 1
+        self._on_redelivered()
         _log.warning(
-            "sealed segment handed out anew: nothing was acknowledged since its reader came back",
+            "sealed segment assigned again: nothing was acknowledged since its reader came back",
             topic=subscription.topic.name.full,
             subscription=subscription.name,
             consumer=session.name,
             backlog=subscription.backlog,
         )
-        session.recall(segment, now_ms=self._service.clock.now_ms())
-        self._tell(session)
+        session.withdraw(segment, now_ms=self._clock.now_ms())
+        self._send(session)
         try:
-            async with self._service.clock.timeout(_LEAVE_S):
+            async with self._clock.timeout(_LEAVE_S):
                 await subscription.await_vacancy()
         except TimeoutError:
             pass  # then the assignment is repeated to a reader that stayed
-        session.recalled.discard(segment)
-        self._tell(session)
+        session.withdrawn.discard(segment)
+        self._send(session)
 
 
 def _look_at(subscription: Subscription, reader: Consumer) -> SegmentRead:

@@ -1,4 +1,4 @@
-"""The reported loads of a topic's segments as its controller sees them."""
+"""Observations of the loads of a topic's segments: what was reported, and since when it holds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Sighting:
+class _Observation:
     load: SegmentLoad
     since_s: float
     """Since when it is like that, in seconds of the clock that never goes back."""
@@ -30,7 +30,7 @@ class _Sighting:
     """Since when every report was cold: a cold segment whose load trembles stays cold."""
 
 
-class Sightings:
+class LoadObserver:
     """Each report is read once, when it comes; nothing is asked of the store in between."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Sightings:
         self._is_outdated = is_outdated
         """Whether a report of a time, in milliseconds, says nothing about now."""
         self._on_report = on_report
-        self._seen: dict[SegmentId, _Sighting | None] = {}
+        self._seen: dict[SegmentId, _Observation | None] = {}
         """None: read, and nothing is there."""
         self._stale: set[SegmentId] = set()
         self._policy: AutoScalePolicy | None = None
@@ -95,20 +95,20 @@ class Sightings:
         wanted = [segment.id for segment in layout.active]
         return self._sample(dict(zip(wanted, found, strict=True)))
 
-    def _sample(self, seen: Mapping[SegmentId, _Sighting | None]) -> dict[SegmentId, Sample]:
+    def _sample(self, seen: Mapping[SegmentId, _Observation | None]) -> dict[SegmentId, Sample]:
         now_s = self._clock.monotonic()
         return {
-            each: Sample(sighting.load, (now_s - _first(sighting)) * 1000)
-            for each, sighting in seen.items()
-            if sighting is not None
+            each: Sample(observed.load, (now_s - _first(observed)) * 1000)
+            for each, observed in seen.items()
+            if observed is not None
         }
 
     async def _read(self, segment: Segment) -> None:
-        sighting = self._seen[segment.id] = await self._see(segment, self._policy)
-        if sighting is None:  # it may become true again without being written again
+        observed = self._seen[segment.id] = await self._see(segment, self._policy)
+        if observed is None:  # it may become true again without being written again
             self._stale.add(segment.id)
 
-    async def _see(self, segment: Segment, policy: AutoScalePolicy | None) -> _Sighting | None:
+    async def _see(self, segment: Segment, policy: AutoScalePolicy | None) -> _Observation | None:
         try:
             found = await self._records.get_load(self._topic, segment.id)
         except RecordUnreadable as failure:
@@ -119,7 +119,7 @@ class Sightings:
             return None
         load, reported_ms = found
         now_s = self._clock.monotonic()
-        # The store's clock may be ahead of this one: then the report is as old as its sighting.
+        # The store's clock may be ahead of this one: then the report is as old as its reading.
         since_s = now_s - max(0, self._clock.now_ms() - reported_ms) / 1000
         before = self._seen.get(segment.id)
         cold_since_s: float | None = None
@@ -127,8 +127,8 @@ class Sightings:
             cold_since_s = since_s
             if before is not None and before.cold_since_s is not None:
                 cold_since_s = min(since_s, before.cold_since_s)
-        return _Sighting(load, since_s, cold_since_s)
+        return _Observation(load, since_s, cold_since_s)
 
 
-def _first(sighting: _Sighting) -> float:
-    return sighting.since_s if sighting.cold_since_s is None else sighting.cold_since_s
+def _first(observed: _Observation) -> float:
+    return observed.since_s if observed.cold_since_s is None else observed.cold_since_s
