@@ -29,7 +29,7 @@ Act: TypeAlias = Callable[[World], Awaitable[None]]
 async def make(world: World) -> None:
     topic = await world.service.catalog.load_topic(TOPIC, create=True)
     assert isinstance(topic, PersistentTopic)
-    await topic.create_subscription("s", position=EARLIEST, properties={})
+    await topic.subscriptions.create("s", position=EARLIEST, properties={})
 
 
 async def delete(world: World) -> None:
@@ -85,7 +85,7 @@ def test_a_topic_half_made_is_made_whole_by_the_next_who_comes(after: bool) -> N
         topic = await world.service.catalog.load_topic(TOPIC, create=True)
         assert isinstance(topic, PersistentTopic)
         if "s" not in topic.subscriptions:
-            await topic.create_subscription("s", position=EARLIEST, properties={})
+            await topic.subscriptions.create("s", position=EARLIEST, properties={})
         assert await world.service.store.children(f"{LOGS}/{NAMESPACE}/persistent") == ("$2",)
         await delete(world)
         assert not await world.service.catalog.topic_exists(TOPIC)

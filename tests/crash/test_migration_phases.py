@@ -45,7 +45,7 @@ async def furnish() -> tuple[World, Promise]:
     for index, name in enumerate(PARTS):
         part = await partition(world, index)
         for subscription in NAMES:
-            await part.create_subscription(subscription, position=EARLIEST)
+            await part.subscriptions.create(subscription, position=EARLIEST)
         for number in range(3):
             await write(part, f"{name.partition_index}/{number}", promise)
     await (await partition(world, 0)).subscriptions["read"].skip(2)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from functools import partial
+from typing import Final, Protocol, TypeAlias
 
 from magnetar.broker.client_limit import RequestLimit
 from magnetar.broker.keyed_lock import KeyedLock
 from magnetar.broker.nonpersistent import NonPersistentTopic
 from magnetar.broker.ownership import Owner, Ownership
-from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.persistent import PersistentTopic, TopicGuard, TopicListener
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
+from magnetar.broker.topic_host import TopicHost
 from magnetar.broker.topic_limit import TopicLimit
 from magnetar.broker.topic_log import TopicLogs
 from magnetar.errors import (
@@ -33,9 +35,6 @@ from magnetar.model.segment import policy_name, scalable_name
 from magnetar.rules.system import SYSTEM_TENANT, is_system_topic
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 AnyTopic: TypeAlias = PersistentTopic | NonPersistentTopic
 
@@ -60,7 +59,7 @@ class TopicCatalog:
     def __init__(
         self,
         config: Configuration,
-        host: Service,
+        host: TopicHost,
         *,
         resources: Resources,
         logs: TopicLogs,
@@ -80,6 +79,10 @@ class TopicCatalog:
         self._watchers = watchers
         self.topics: dict[str, AnyTopic] = {}
         """Those that are loaded, by their full names."""
+        self.listeners: list[TopicListener] = []
+        """Follow what happens to persistent topics."""
+        self.guards: list[TopicGuard] = []
+        """Asked when clients attach to a topic that has become a part of a scalable one."""
         self.closing = False
         """Whether the broker is; nothing is loaded any more."""
         self.limit = TopicLimit(config, resources, logs.tree)
@@ -156,7 +159,10 @@ class TopicCatalog:
                     raise TopicNotFound(f"Topic {name} not found")
                 await self._check_creation(name)
             log = await self.logs.open(name, policy, owner, birth=cursors if is_new else None)
-            topic = await PersistentTopic.open(self._host, name, policy, log)
+            topic = await PersistentTopic.open(
+                self._host, name, policy, log, listeners=self.listeners, guards=self.guards
+            )
+            log.record.fenced.append(partial(self._on_fenced, topic))
             if properties:
                 await topic.set_properties(properties)
             topic.successor = await self.find_successor(name)
@@ -166,6 +172,11 @@ class TopicCatalog:
         if is_new:
             self._notify_watchers(name, exists=True)
         return topic
+
+    def _on_fenced(self, topic: AnyTopic) -> None:
+        """Another owner has the log: the clients must look for it."""
+        if not topic.closed:
+            self._host.tasks.start(self.unload_topic(topic.name), name="unload")
 
     async def require_owner(self, name: TopicName) -> Owner:
         """This broker, with the term under which it may write; others are asked by lookup."""

@@ -7,33 +7,55 @@ from __future__ import annotations
 import asyncio
 import struct
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Mapping
+from typing import Final, Protocol
 
+from magnetar.broker.dispatch.backlog import Source
+from magnetar.broker.dispatch.driver import Driver
 from magnetar.broker.entry import count_safely
+from magnetar.broker.topic_host import TopicHost
 from magnetar.errors import BrokerError, Conflict, LedgerNotFound, ProtocolViolation
 from magnetar.ledger.belonging import check_belongs
 from magnetar.ledger.cursor import Cursor
+from magnetar.ledger.log import Log
 from magnetar.ledger.run import EntryRun
 from magnetar.ledger.store import LedgerWriter
+from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, EntryId, LedgerId, Position
 from magnetar.model.subscription import COMPACTION_CURSOR
 from magnetar.rules.compaction import Retained, plan_retained
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Log as Logger
 from magnetar.wire.batch import BatchMessage, decode_batch, encode_batch
 from magnetar.wire.command import MessageMetadata, SingleMessageMetadata
 from magnetar.wire.compression import compress, decompress
 from magnetar.wire.entry import decode_entry, decode_metadata, encode_entry
 
-if TYPE_CHECKING:
-    from magnetar.broker.persistent import PersistentTopic
-
-_log = Log(__name__)
+_log = Logger(__name__)
 
 LEDGER_PROPERTY: Final = "CompactedTopicLedger"
 _HEAD: Final = struct.Struct(">QQ")
 _READ_ENTRIES: Final = 500
 _READ_BYTES: Final = 4 << 20
 _PAYLOAD_BYTES_MAX: Final = 64 << 20
+
+
+class CompactedSubscription(Protocol):
+    @property
+    def dispatcher(self) -> Driver | None: ...
+
+
+class CompactedTopic(Protocol):
+    @property
+    def name(self) -> TopicName: ...
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def host(self) -> TopicHost: ...
+
+    @property
+    def subscriptions(self) -> Mapping[str, CompactedSubscription]: ...
 
 
 class CompactedView:
@@ -43,7 +65,7 @@ class CompactedView:
 
     def __init__(
         self,
-        topic: PersistentTopic,
+        topic: CompactedTopic,
         ledger_id: LedgerId,
         positions: list[Position],
         horizon: Position,
@@ -71,7 +93,7 @@ class CompactedView:
         index, after = self._locate(start)
         if index == len(self.positions):
             return await self._topic.log.reader.read(after, entries_max, bytes_max)
-        entries = await self._topic.service.ledgers.read(
+        entries = await self._topic.host.ledgers.read(
             self.ledger_id, EntryId(index), entries_max=_READ_ENTRIES, bytes_max=_READ_BYTES
         )
         self._ahead = {index + offset: entry[_HEAD.size :] for offset, entry in enumerate(entries)}
@@ -95,7 +117,7 @@ class CompactedView:
     async def last_message_id(self) -> tuple[Position, int]:
         """The last compacted entry, and the index of the last message in it."""
         last = EntryId(len(self.positions) - 1)
-        entries = await self._topic.service.ledgers.read(
+        entries = await self._topic.host.ledgers.read(
             self.ledger_id, last, entries_max=1, bytes_max=1
         )
         metadata = decode_metadata(entries[0][_HEAD.size :])
@@ -108,7 +130,7 @@ class CompactedView:
 
 
 class Compactor:
-    def __init__(self, topic: PersistentTopic) -> None:
+    def __init__(self, topic: CompactedTopic) -> None:
         self._topic = topic
         self._view: CompactedView | None = None
         self._task: asyncio.Task[None] | None = None
@@ -128,9 +150,9 @@ class Compactor:
         positions: list[Position] = []
         size = 0
         try:
-            info = await self._topic.service.ledgers.describe(ledger_id)
+            info = await self._topic.host.ledgers.describe(ledger_id)
             check_belongs(info, topic=self._topic.name.full)
-            while entries := await self._topic.service.ledgers.read(
+            while entries := await self._topic.host.ledgers.read(
                 ledger_id, EntryId(len(positions)), entries_max=_READ_ENTRIES, bytes_max=_READ_BYTES
             ):
                 positions += [Position(*_HEAD.unpack_from(entry)) for entry in entries]
@@ -140,7 +162,7 @@ class Compactor:
             return
         self._view = CompactedView(self._topic, ledger_id, positions, cursor.mark_delete, size)
 
-    def view(self) -> Any:
+    def view(self) -> Source:
         """Where a consumer that asks for the compacted topic reads from."""
         return self._topic.log.reader if self._view is None else self._view
 
@@ -155,9 +177,9 @@ class Compactor:
             raise Conflict("Compaction already in progress")
         self._last_error = None
         self._ran = True
-        self._task = self._topic.service.tasks.start(self._run(), name="compaction")
+        self._task = self._topic.host.tasks.start(self._run(), name="compaction")
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> dict[str, str]:
         if self._task is not None and not self._task.done():
             return {"status": "RUNNING", "lastError": ""}
         if self._last_error is not None:
@@ -165,7 +187,7 @@ class Compactor:
         return {"status": "SUCCESS" if self._ran else "NOT_RUN", "lastError": ""}
 
     async def _run(self) -> None:
-        clock = self._topic.service.clock
+        clock = self._topic.host.clock
         started_ms = clock.now_ms()
         try:
             await self._compact()
@@ -187,7 +209,7 @@ class Compactor:
         retained = Retained()
         async for position, metadata, messages in self._scan(horizon):
             plan_retained(retained, position, [_key_of(metadata, each) for each in messages])
-        writer = await self._topic.service.ledgers.create(
+        writer = await self._topic.host.ledgers.create(
             term=log.term,
             properties={"kind": "compacted", "topic": self._topic.name.full},
             deletion_intended=True,
@@ -201,7 +223,9 @@ class Compactor:
         view = CompactedView(self._topic, writer.id, positions, horizon, sealed.length)
         await self._publish(cursor, view)
 
-    async def _scan(self, horizon: Position) -> Any:
+    async def _scan(
+        self, horizon: Position
+    ) -> AsyncIterator[tuple[Position, MessageMetadata, list[BatchMessage]]]:
         """Every entry up to the horizon with the messages inside it."""
         source, position = self.view(), EARLIEST
         while (run := await source.read(position, _READ_ENTRIES, _READ_BYTES)) is not None:
@@ -244,11 +268,11 @@ class Compactor:
         """
         previous = self._view
         if previous is not None:
-            await self._topic.service.ledgers.intend_deletion([previous.ledger_id])
+            await self._topic.host.ledgers.intend_deletion([previous.ledger_id])
         await cursor.set_properties({LEDGER_PROPERTY: view.ledger_id})
         cursor.acknowledge_through(view.horizon)
         await cursor.flush()
-        self._topic.service.ledgers.cancel_deletion([view.ledger_id])
+        self._topic.host.ledgers.cancel_deletion([view.ledger_id])
         self._view = view
         for subscription in self._topic.subscriptions.values():
             if subscription.dispatcher is not None:
@@ -264,7 +288,7 @@ class Compactor:
 
     async def _discard(self, ledger_id: LedgerId) -> None:
         try:
-            await self._topic.service.ledgers.delete(ledger_id)
+            await self._topic.host.ledgers.delete(ledger_id)
         except BrokerError as failure:  # a sweep for ledgers that nothing names finds it later
             _log.warning("compacted ledger not deleted", ledger=ledger_id, reason=failure.sentence)
 
@@ -275,7 +299,7 @@ class Compactor:
 
     async def delete(self) -> None:
         if self._view is not None:
-            await self._topic.service.ledgers.intend_deletion([self._view.ledger_id])
+            await self._topic.host.ledgers.intend_deletion([self._view.ledger_id])
             await self._discard(self._view.ledger_id)
 
 

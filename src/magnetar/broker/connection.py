@@ -319,14 +319,16 @@ class Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------------ back-pressure
 
-    def hold(self, reason: str) -> None:
-        """Stop reading from the peer until every reason to hold it is gone."""
+    def hold(self, reason: str) -> bool:
+        """Stop reading from the peer until every reason to hold it is gone; return whether this
+        one is new.
+        """
+        if reason in self._holds:
+            return False
         if not self._holds and self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
         self._holds.add(reason)
-
-    def is_held(self, reason: str) -> bool:
-        return reason in self._holds
+        return True
 
     def release(self, reason: str) -> None:
         if reason not in self._holds:
@@ -460,21 +462,35 @@ class Connection(asyncio.Protocol):
         creation = self.consumers_coming[consumer_id] = object()
         return creation
 
-    def close_producer(self, producer_id: int) -> None:
-        """Tell the client to reconnect its producer; SENDs still on their way are dropped."""
-        self.producers.pop(producer_id, None)
+    def close_producer(self, producer: Producer) -> None:
+        """Tell the client to reconnect its producer, unless it has left; SENDs still on their way
+        are dropped.
+        """
+        if self.producers.get(producer.id) is not producer:  # the id may be used again
+            return
+        del self.producers[producer.id]
         now = self.service.clock.monotonic()
         for known, at in list(self.closed_producers.items()):
             if now - at >= _CLOSED_PRODUCER_GRACE_S:
                 del self.closed_producers[known]
-        self.closed_producers[producer_id] = now
+        self.closed_producers[producer.id] = now
         if self.protocol_version >= 5:
-            self.send_command(close_producer(producer_id))
+            self.send_command(close_producer(producer.id))
         else:
             self.close()
 
-    def close_consumer(self, consumer_id: int) -> None:
-        self.consumers.pop(consumer_id, None)
+    def close_consumer(self, consumer: Consumer, *, returns: bool = False) -> None:
+        """Tell the client to subscribe again, unless the consumer has left; one that `returns` may
+        still be asked for by its id.
+        """
+        if returns:
+            self.consumers_away.add(consumer, now=self.service.clock.monotonic())
+        if self.consumers.get(consumer.id) is consumer:
+            del self.consumers[consumer.id]
+            self.recall_consumer(consumer.id)
+
+    def recall_consumer(self, consumer_id: int) -> None:
+        """Tell the client to subscribe again."""
         if self.protocol_version >= 5:
             self.send_command(close_consumer(consumer_id))
         else:

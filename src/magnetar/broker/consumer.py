@@ -3,20 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from magnetar.broker.peer import Peer
+from magnetar.model.name import TopicName
 from magnetar.rules.dispatch.member import Member, Sharing
 from magnetar.runtime.rate import Rate
-
-if TYPE_CHECKING:
-    from magnetar.broker.connection import Connection
-    from magnetar.broker.consumer_group import ConsumerGroup
-
+from magnetar.wire.command import (
+    BaseCommand,
+    CommandAck,
+    CommandRedeliverUnacknowledgedMessages,
+    FeatureFlags,
+)
 
 _AWAY_S: Final = 10.0
 """How long a client may take to notice that a seek sent its consumer away."""
 _CHECKSUM_VERSION: Final = 11
 """Of the protocol: older clients take a checksum for a part of the message."""
+
+
+class ConsumerConnection(Peer, Protocol):
+    """The connection that a consumer came over."""
+
+    @property
+    def protocol_version(self) -> int: ...
+
+    @property
+    def features(self) -> FeatureFlags: ...
+
+    def send_many(self, parts: list[bytes], size: int) -> None: ...
+    def send_command(self, command: BaseCommand) -> None: ...
+
+    def close_consumer(self, consumer: Consumer, *, returns: bool = False) -> None:
+        """Tell the client to subscribe again, unless it has left; one that `returns` may still be
+        asked for by its id.
+        """
+
+
+class ConsumedTopic(Protocol):
+    @property
+    def name(self) -> TopicName: ...
+
+
+class ConsumerPlace(Protocol):
+    """The subscription that a consumer is attached to."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topic(self) -> ConsumedTopic: ...
+
+    def on_flow(self, consumer: Consumer, permits: int) -> None: ...
+    def on_writable(self, consumer: Consumer, writable: bool) -> None: ...
+    def on_ack(self, consumer: Consumer, ack: CommandAck) -> None: ...
+    def on_redeliver(
+        self, consumer: Consumer, command: CommandRedeliverUnacknowledgedMessages
+    ) -> None: ...
+    def remove_consumer(self, consumer: Consumer) -> None: ...
 
 
 class Consumer:
@@ -47,7 +91,7 @@ class Consumer:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ConsumerConnection,
         consumer_id: int,
         name: str,
         sharing: Sharing,
@@ -76,7 +120,7 @@ class Consumer:
         if epoch is not None:
             self.raise_epoch(epoch)
         self.read_compacted = read_compacted
-        self.subscription: ConsumerGroup | None = None
+        self.subscription: ConsumerPlace | None = None
         self.knows_checksums = connection.protocol_version >= _CHECKSUM_VERSION
         self.closed = False
         self.rate = Rate(now)
@@ -104,12 +148,11 @@ class Consumer:
         if self.subscription is not None and not self.closed:
             self.subscription.on_writable(self, writable)
 
-    def disconnect(self) -> None:
+    def disconnect(self, *, returns: bool = False) -> None:
         """The broker's wish: the client is told and subscribes again."""
         if not self.closed:
             self.closed = True
-            if self.connection.consumers.get(self.id) is self:
-                self.connection.close_consumer(self.id)
+            self.connection.close_consumer(self, returns=returns)
             if self.subscription is not None:
                 self.subscription.remove_consumer(self)
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.dispatch.backlog import Backlog
 from magnetar.broker.dispatch.driver import Driver
+from magnetar.broker.topic_host import TopicHost
 from magnetar.errors import ConsumerBusy
+from magnetar.model.name import TopicName
 from magnetar.model.subscription import SubscriptionType
 from magnetar.rules.dispatch.keyshared import KeyShared
 from magnetar.rules.dispatch.machine import Limits, Machine
 from magnetar.rules.dispatch.member import Sharing, check_agreement
 from magnetar.rules.dispatch.shared import Shared
 from magnetar.rules.dispatch.single import SingleActive
+from magnetar.rules.policy import EffectivePolicy
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import (
     CommandAck,
@@ -23,18 +26,41 @@ from magnetar.wire.command import (
     signed64,
 )
 
-if TYPE_CHECKING:
-    from magnetar.broker.topic import Topic
+
+class GroupSet(Protocol):
+    """The subscriptions of a topic."""
+
+    def get(self, name: str, /) -> ConsumerGroup | None: ...
+    async def delete(self, name: str, *, force: bool = False) -> None: ...
+
+
+class GroupTopic(Protocol):
+    """The topic that a subscription belongs to."""
+
+    @property
+    def name(self) -> TopicName: ...
+
+    @property
+    def policy(self) -> EffectivePolicy: ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    @property
+    def host(self) -> TopicHost: ...
+
+    @property
+    def subscriptions(self) -> GroupSet: ...
 
 
 class ConsumerGroup(ABC):
-    def __init__(self, topic: Topic, name: str) -> None:
+    def __init__(self, topic: GroupTopic, name: str) -> None:
         self.topic = topic
         self.name = name
         self.kind: SubscriptionType | None = None
         """As of the consumers that are attached, or were last."""
         self.dispatcher: Driver | None = None
-        self.rate = Rate(topic.service.clock.monotonic())
+        self.rate = Rate(topic.host.clock.monotonic())
         self.last_consumed_ms = 0
         self._joining = 0
 
@@ -113,7 +139,7 @@ class ConsumerGroup(ABC):
         return Driver(self, sharing, machine, backlog)
 
     def _make_machine(self, sharing: Sharing, *, is_tracked: bool) -> Machine[Consumer]:
-        config, name = self.topic.service.config, self.topic.name
+        config, name = self.topic.host.config, self.topic.name
         match sharing.kind:
             case SubscriptionType.EXCLUSIVE | SubscriptionType.FAILOVER:
                 delay_ms = config.activeConsumerFailoverDelayTimeMillis if is_tracked else 0
@@ -158,7 +184,7 @@ class ConsumerGroup(ABC):
     def on_delivered(self, consumer: Consumer, messages: int, size: int) -> None:
         consumer.rate.add(messages, size)
         self.rate.add(messages, size)
-        now_ms = self.topic.service.clock.now_ms()
+        now_ms = self.topic.host.clock.now_ms()
         consumer.last_consumed_ms = self.last_consumed_ms = now_ms
         if not consumer.first_consumed_ms:
             consumer.first_consumed_ms = now_ms

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from magnetar.broker.access import ProducerSet
+from magnetar.broker.topic_host import TopicHost
 from magnetar.errors import BrokerError, ProtocolViolation
 from magnetar.ledger.cursor import Cursor
+from magnetar.ledger.log import Log
+from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, Position
 from magnetar.model.subscription import DEDUP_CURSOR
-from magnetar.runtime.log import Log
+from magnetar.rules.policy import EffectivePolicy
+from magnetar.runtime.log import Log as Logger
 from magnetar.wire.command import signed64
 from magnetar.wire.entry import decode_metadata
 from magnetar.wire.run import SendRun
 
-if TYPE_CHECKING:
-    from magnetar.broker.persistent import PersistentTopic
-
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _LONG_END: Final = 2**63
 _BEFORE_ALL: Final = -_LONG_END - 1
@@ -32,6 +34,26 @@ class Verdict(Enum):
     UNKNOWN = "unknown"
 
 
+class DeduplicatedTopic(Protocol):
+    @property
+    def name(self) -> TopicName: ...
+
+    @property
+    def policy(self) -> EffectivePolicy: ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    @property
+    def host(self) -> TopicHost: ...
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def producers(self) -> ProducerSet: ...
+
+
 class Deduplicator:
     """Two numbers a name: the highest sequence id handed to the disk, and the highest that is
     durable.
@@ -40,7 +62,7 @@ class Deduplicator:
     only what came after it.
     """
 
-    def __init__(self, topic: PersistentTopic, cursor: Cursor) -> None:
+    def __init__(self, topic: DeduplicatedTopic, cursor: Cursor) -> None:
         self._topic = topic
         self._cursor = cursor
         self._pushed: dict[str, int] = {}
@@ -49,15 +71,15 @@ class Deduplicator:
         self._since_snapshot = 0
         self._snapshotting = False
         self._last = cursor.mark_delete
-        self._snapshot_at = topic.service.clock.monotonic()
+        self._snapshot_at = topic.host.clock.monotonic()
 
     @classmethod
-    async def open(cls, topic: PersistentTopic) -> Deduplicator:
+    async def open(cls, topic: DeduplicatedTopic) -> Deduplicator:
         cursor = await topic.log.cursors.open(
             DEDUP_CURSOR, start=EARLIEST, properties={}, cursor_properties={}
         )
         dedup = cls(topic, cursor)
-        now_ms = topic.service.clock.now_ms()
+        now_ms = topic.host.clock.now_ms()
         for name, sequence in cursor.properties.items():
             dedup._pushed[name] = dedup._persisted[name] = sequence
             dedup._seen_ms[name] = now_ms
@@ -67,7 +89,7 @@ class Deduplicator:
     async def _replay(self) -> None:
         log = self._topic.log
         position = log.sequence.next_position(self._cursor.mark_delete)
-        now_ms = self._topic.service.clock.now_ms()
+        now_ms = self._topic.host.clock.now_ms()
         while (run := await log.reader.read(position, 1000, 4 << 20)) is not None:
             for entry in run.data:
                 try:
@@ -130,14 +152,14 @@ class Deduplicator:
             highest = max(sequence, signed64(run.highests[-1]) or sequence)
             if highest > self._persisted.get(producer_name, _BEFORE_ALL):
                 self._persisted[producer_name] = highest
-            self._seen_ms[producer_name] = self._topic.service.clock.now_ms()
+            self._seen_ms[producer_name] = self._topic.host.clock.now_ms()
         if (
             self._since_snapshot >= self._topic.policy.dedup_snapshot_interval
             and not self._snapshotting
             and not self._topic.closed
         ):
             self._snapshotting = True
-            self._topic.service.tasks.start(self._snapshot(), name="dedup snapshot")
+            self._topic.host.tasks.start(self._snapshot(), name="dedup snapshot")
 
     async def snapshot_if_due(self, now: float) -> None:
         """By time, beside by number: what a quiet topic has had accepted is stored too."""
@@ -153,13 +175,13 @@ class Deduplicator:
     async def _snapshot(self) -> None:
         """Store what is durable up to the last entry that was counted."""
         self._snapshotting = True
-        self._snapshot_at = self._topic.service.clock.monotonic()
+        self._snapshot_at = self._topic.host.clock.monotonic()
         position = self._last
         try:
             self._since_snapshot = 0
             self._forget_inactive()
             newest = sorted(self._persisted.items(), key=lambda item: self._seen_ms.get(item[0], 0))
-            limit = self._topic.service.config.brokerDeduplicationMaxNumberOfProducers
+            limit = self._topic.host.config.brokerDeduplicationMaxNumberOfProducers
             await self._cursor.set_properties(dict(newest[-limit:]))
             self._cursor.acknowledge_through(position)
             await self._cursor.flush()
@@ -173,8 +195,8 @@ class Deduplicator:
             self._snapshotting = False
 
     def _forget_inactive(self) -> None:
-        minutes = self._topic.service.config.brokerDeduplicationProducerInactivityTimeoutMinutes
-        limit_ms = self._topic.service.clock.now_ms() - minutes * 60_000
+        minutes = self._topic.host.config.brokerDeduplicationProducerInactivityTimeoutMinutes
+        limit_ms = self._topic.host.clock.now_ms() - minutes * 60_000
         connected = {producer.name for producer in self._topic.producers}
         for name, seen_ms in list(self._seen_ms.items()):
             if seen_ms < limit_ms and name not in connected:

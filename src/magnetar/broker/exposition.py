@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from magnetar.broker.metric_meaning import MEANINGS
 from magnetar.broker.scalable.migration import Outcome
+from magnetar.broker.stats import topic_stats
 from magnetar.runtime.metric import MetricKind, MetricText, format_labels
 from magnetar.runtime.task import yield_to_loop
 
@@ -105,7 +106,7 @@ async def render_metrics(service: Service) -> str:
     for number, topic in enumerate(list(service.catalog.topics.values())):
         if number % _TOPICS_A_TURN == 0:
             await yield_to_loop()
-        stats = topic.stats()
+        stats = topic_stats(topic)
         samples = dict(topic_samples(stats))
         namespace = str(topic.name.namespace)
         total = sums.setdefault(namespace, defaultdict(float))

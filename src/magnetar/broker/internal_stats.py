@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from magnetar.broker.nonpersistent import NonPersistentTopic
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.subscription import Subscription
 from magnetar.broker.subscription_stats import Stats, format_instant
 from magnetar.ledger.cursor import Cursor
 from magnetar.model.position import Position
 from magnetar.rules.dispatch.shared import Shared
-
-if TYPE_CHECKING:
-    from magnetar.broker.nonpersistent import NonPersistentTopic
-    from magnetar.broker.persistent import PersistentTopic
-    from magnetar.broker.subscription import Subscription
 
 
 def persistent_internal_stats(topic: PersistentTopic) -> Stats:

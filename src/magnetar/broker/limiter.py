@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from magnetar.model.policy import RateLimit
+
 _NO_LIMIT = 1 << 60
 
 
@@ -47,3 +49,7 @@ class RateLimiter:
         missing_count = max(0.0, 1 - self._count_left) / self._count
         missing_bytes = max(0.0, 1 - self._bytes_left) / self._bytes
         return max(missing_count, missing_bytes, 0.001) * self._period_s
+
+
+def make_limiter(rate: RateLimit | None, *, now: float) -> RateLimiter | None:
+    return None if rate is None else RateLimiter(rate.messages, rate.bytes, rate.period_s, now)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Final
 
 from magnetar.broker.access import ProducerSet
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.consumer_group import ConsumerGroup
 from magnetar.broker.dispatch.view import EntryView
+from magnetar.broker.limiter import make_limiter
 from magnetar.broker.producer import Producer
-from magnetar.broker.stats import transient_internal_stats, transient_stats
 from magnetar.broker.topic import Topic
+from magnetar.broker.topic_host import TopicHost
 from magnetar.errors import (
-    Conflict,
-    MethodNotAllowed,
     NotAcceptable,
     NotAllowed,
     ResourceBusy,
@@ -27,9 +26,6 @@ from magnetar.runtime.rate import Rate
 from magnetar.wire.command import CommandAck, CommandAckResponse, CommandSubscribe, make_command
 from magnetar.wire.run import SendRun
 
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
-
 
 class TransientSubscription(ConsumerGroup):
     """Consumers of one name on a non-persistent topic; there is no cursor."""
@@ -38,7 +34,7 @@ class TransientSubscription(ConsumerGroup):
 
     def __init__(self, topic: NonPersistentTopic, name: str) -> None:
         super().__init__(topic, name)
-        self.drop_rate = Rate(topic.service.clock.monotonic())
+        self.drop_rate = Rate(topic.host.clock.monotonic())
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -53,7 +49,7 @@ class TransientSubscription(ConsumerGroup):
 
     def _leave_if_unused(self) -> None:
         if not self.consumers and not self._joining:
-            self.topic.forget(self)
+            self.topic.subscriptions.forget(self)
 
     def apply_policy(self) -> None:
         """Dispatch rates and limits of what is unacknowledged are for topics that keep entries."""
@@ -80,26 +76,56 @@ class TransientSubscription(ConsumerGroup):
     async def close(self) -> None:
         self.disconnect_all()
 
-    async def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise MethodNotAllowed("This operation needs a persistent topic")
-
-    reset_to_time = reset_to_position = skip = skip_all = expire = expire_to = peek = _refuse
-    set_properties = seek = _refuse
-
     def tick(self, now: float) -> None:
         super().tick(now)
         self.drop_rate.tick(now)
 
 
+class TransientSubscriptions(dict[str, TransientSubscription]):
+    """The subscriptions of a non-persistent topic, by name."""
+
+    def __init__(self, topic: NonPersistentTopic) -> None:
+        super().__init__()
+        self._topic = topic
+        self.removed_rate_out: Final = Rate(topic.host.clock.monotonic())
+
+    def open(self, name: str) -> TransientSubscription:
+        """The one that a client attaches to."""
+        if name not in self:
+            limit = self._topic.policy.max_subscriptions
+            if limit and len(self) >= limit:
+                raise NotAllowed(
+                    f"Exceed the maximum number of subscriptions of the topic: {self._topic.name}"
+                )
+            self[name] = TransientSubscription(self._topic, name)
+        return self[name]
+
+    def forget(self, subscription: TransientSubscription) -> None:
+        if self.get(subscription.name) is subscription:
+            del self[subscription.name]
+            self.removed_rate_out.add(subscription.rate.count, subscription.rate.bytes)
+        self._topic.touch()
+
+    async def delete(self, name: str, *, force: bool = False) -> None:
+        subscription = self.get(name)
+        if subscription is None:
+            raise SubscriptionNotFound(
+                f"Subscription {name} not found for topic {self._topic.name}"
+            )
+        if subscription.consumers and not force:
+            raise ResourceBusy("Subscription has active connected consumers")
+        await subscription.close()
+        self.forget(subscription)
+
+
 class NonPersistentTopic(Topic):
-    def __init__(self, service: Service, name: TopicName, policy: EffectivePolicy) -> None:
-        super().__init__(service, name, policy)
-        self.subscriptions: dict[str, TransientSubscription] = {}
+    def __init__(self, host: TopicHost, name: TopicName, policy: EffectivePolicy) -> None:
+        super().__init__(host, name, policy)
+        self.subscriptions: Final = TransientSubscriptions(self)
         self.producers = ProducerSet(None, self._keep_epoch)
-        self.dropped = Rate(service.clock.monotonic())
-        self.removed_rate_out = Rate(service.clock.monotonic())
+        self.dropped: Final = Rate(host.clock.monotonic())
         self._next_entry = 0
-        self.publish_limiter = self.make_limiter(policy.publish_rate)
+        self.throttle.limiter = make_limiter(policy.publish_rate, now=host.clock.monotonic())
 
     async def _keep_epoch(self, epoch: int) -> None:
         """Nothing of a non-persistent topic outlives the broker, its epoch neither."""
@@ -115,9 +141,8 @@ class NonPersistentTopic(Topic):
         size, messages = sum(map(len, run.entries)), sum(run.counts)
         self.rate_in.add(messages, size)
         producer.rate.add(messages, size)
-        self.last_publish_ms = self.service.clock.now_ms()
-        if self.publish_limiter is not None:
-            self.throttle(producer, messages, size)
+        self.last_publish_ms = self.host.clock.now_ms()
+        self.throttle.spend(producer.connection, messages, size)
         view = EntryView(0, self._next_entry, run.entries, run.counts)
         self._next_entry += len(run.entries)
         for subscription in list(self.subscriptions.values()):
@@ -130,36 +155,7 @@ class NonPersistentTopic(Topic):
 
     async def subscribe(self, consumer: Consumer, request: CommandSubscribe) -> None:
         self._check_consumers(sum(len(s.consumers) for s in self.subscriptions.values()))
-        subscription = self.subscriptions.get(request.subscription)
-        if subscription is None:
-            limit = self.policy.max_subscriptions
-            if limit and len(self.subscriptions) >= limit:
-                raise NotAllowed(
-                    f"Exceed the maximum number of subscriptions of the topic: {self.name}"
-                )
-            subscription = TransientSubscription(self, request.subscription)
-            self.subscriptions[request.subscription] = subscription
-        await subscription.add_consumer(consumer)
-
-    def forget(self, subscription: TransientSubscription) -> None:
-        if self.subscriptions.get(subscription.name) is subscription:
-            del self.subscriptions[subscription.name]
-            self.removed_rate_out.add(subscription.rate.count, subscription.rate.bytes)
-        self.last_active_ms = self.service.clock.now_ms()
-
-    async def create_subscription(self, name: str, **_: Any) -> Any:
-        raise Conflict(
-            "Create subscription on non-persistent topic can only be done through client"
-        )
-
-    async def delete_subscription(self, name: str, *, force: bool = False) -> None:
-        subscription = self.subscriptions.get(name)
-        if subscription is None:
-            raise SubscriptionNotFound(f"Subscription {name} not found for topic {self.name}")
-        if subscription.consumers and not force:
-            raise ResourceBusy("Subscription has active connected consumers")
-        await subscription.close()
-        self.forget(subscription)
+        await self.subscriptions.open(request.subscription).add_consumer(consumer)
 
     @property
     def entries_added(self) -> int:
@@ -169,12 +165,6 @@ class NonPersistentTopic(Topic):
     def has_clients(self) -> bool:
         return bool(len(self.producers)) or bool(self.subscriptions)
 
-    def stats(self, **options: bool) -> dict[str, Any]:
-        return transient_stats(self, **options)
-
-    def internal_stats(self) -> dict[str, Any]:
-        return transient_internal_stats(self)
-
     @property
     def properties(self) -> Mapping[str, str]:
         return {}
@@ -183,22 +173,13 @@ class NonPersistentTopic(Topic):
         if properties:
             raise NotAcceptable("Need to provide a persistent topic name")
 
-    async def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise MethodNotAllowed("This operation needs a persistent topic")
-
-    terminate = start_compaction = trim = truncate = last_message_id = position_at = read_entry = (
-        _refuse
-    )
-
-    def compaction_status(self) -> dict[str, Any]:
-        raise MethodNotAllowed("A non-persistent topic is not compacted")
-
     def on_policies_changed(self, policy: EffectivePolicy) -> None:
         self.policy = policy
-        self.publish_limiter = self.make_limiter(self.policy.publish_rate)
+        self.throttle.limiter = make_limiter(policy.publish_rate, now=self.host.clock.monotonic())
 
     async def close(self, *, tell_clients: bool = True) -> None:
         self.closed = True
+        self.throttle.close()
         self.producers.close(TopicFenced(f"Topic {self.name} is closing"))
         for producer in self.producers:
             producer.disconnect() if tell_clients else producer.detach()
@@ -209,7 +190,12 @@ class NonPersistentTopic(Topic):
         await self.close()
 
     def tick(self, now: float) -> None:
-        for rate in (self.rate_in, self.chunks_in, self.dropped, self.removed_rate_out):
+        for rate in (
+            self.rate_in,
+            self.chunks_in,
+            self.dropped,
+            self.subscriptions.removed_rate_out,
+        ):
             rate.tick(now)
         for producer in self.producers:
             producer.rate.tick(now)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
 
 from magnetar.broker.access import ProducerSet
 from magnetar.broker.compaction import Compactor
@@ -12,91 +12,110 @@ from magnetar.broker.consumer import Consumer
 from magnetar.broker.dedup import Deduplicator, Verdict
 from magnetar.broker.default import plan_log
 from magnetar.broker.dispatch.backlog import Source
-from magnetar.broker.entry import delay_ms, metadata_or_none, published_ms
-from magnetar.broker.limiter import RateLimiter
+from magnetar.broker.entry import delay_ms
+from magnetar.broker.limiter import RateLimiter, make_limiter
 from magnetar.broker.producer import Producer
-from magnetar.broker.scalable.guard import check_readable, check_writable
-from magnetar.broker.start import find_start
-from magnetar.broker.stats import persistent_internal_stats, persistent_stats
-from magnetar.broker.subscription import Subscription
+from magnetar.broker.subscription import SubscriptionListener
+from magnetar.broker.subscription_set import SubscriptionSet
 from magnetar.broker.termination import Termination
 from magnetar.broker.topic import Topic
+from magnetar.broker.topic_host import TopicHost
 from magnetar.errors import (
     BrokerError,
-    Conflict,
-    EntryNotFound,
     NotAllowed,
     QuotaExceeded,
     QuotaHold,
-    ResourceBusy,
     ServiceNotReady,
     StorageFailed,
-    SubscriptionNotFound,
     TopicFenced,
     TopicTerminated,
     TransactionsNotSupported,
 )
 from magnetar.ledger.log import Log
 from magnetar.model.name import TopicDomain, TopicName
-from magnetar.model.position import EARLIEST, LATEST, Position
-from magnetar.model.subscription import DEDUP_CURSOR, INTERNAL_CURSORS, check_subscription_name
+from magnetar.model.subscription import DEDUP_CURSOR
 from magnetar.rules.policy import EffectivePolicy
-from magnetar.runtime.rate import Rate
 from magnetar.wire.command import CommandSubscribe
 from magnetar.wire.run import SendRun
 
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
-
 _NOWHERE: Final = 2**64 - 1
 EPOCH_PROPERTY: Final = "pulsar.topic.epoch"
+
+
+class TopicListener(SubscriptionListener, Protocol):
+    """Follows what happens to persistent topics."""
+
+    async def on_subscribed(self, topic: TopicName, request: CommandSubscribe) -> None:
+        """A client attaches to a durable subscription on a part of a scalable topic; it is told so
+        when this returns.
+        """
+
+
+class TopicGuard(Protocol):
+    """Refuses clients that cannot follow a topic to the scalable topic that it became part of."""
+
+    def check_writable(self, topic: TopicName, successor: TopicName) -> None: ...
+
+    def check_readable(
+        self,
+        topic: TopicName,
+        successor: TopicName,
+        consumer: Consumer,
+        request: CommandSubscribe,
+    ) -> None: ...
 
 
 class PersistentTopic(Topic):
     log: Log
 
     def __init__(
-        self, service: Service, name: TopicName, policy: EffectivePolicy, log: Log
+        self,
+        host: TopicHost,
+        name: TopicName,
+        policy: EffectivePolicy,
+        log: Log,
+        *,
+        listeners: Sequence[TopicListener] = (),
+        guards: Sequence[TopicGuard] = (),
     ) -> None:
-        super().__init__(service, name, policy)
+        """`listeners` follow what happens to the topic; `guards` are asked when clients attach to a
+        topic that has a successor.
+        """
+        super().__init__(host, name, policy)
         self.log = log
-        self.subscriptions: dict[str, Subscription] = {}
-        self.compactor = Compactor(self)
-        self.termination = Termination(self)
+        self.listeners: Final = listeners
+        self._guards = guards
+        self.subscriptions: Final = SubscriptionSet(self)
+        self.compactor: Final = Compactor(self)
+        self.termination: Final = Termination(self)
         self.successor: TopicName | None = None
         """The scalable topic that this one has become a part of."""
         self.dispatch_limiter: RateLimiter | None = None
         self.quota_refusal: BrokerError | None = None
-        self._batch_max = service.limits.batch_messages
-        self.is_choosy = True
+        self._batch_max = host.limits.batch_messages
+        self._is_choosy = True
         """Whether messages themselves must be looked at before they are taken."""
         self._is_switching = False
         epoch = log.record.properties.get(EPOCH_PROPERTY)
         self.producers = ProducerSet(None if epoch is None else int(epoch), self._store_epoch)
-        self.removed_rate_out = Rate(service.clock.monotonic())
-        """What subscriptions that are gone have delivered, so that the topic's counters never go
-        back.
-        """
 
     @classmethod
     async def open(
-        cls, service: Service, name: TopicName, policy: EffectivePolicy, log: Log
+        cls,
+        host: TopicHost,
+        name: TopicName,
+        policy: EffectivePolicy,
+        log: Log,
+        *,
+        listeners: Sequence[TopicListener] = (),
+        guards: Sequence[TopicGuard] = (),
     ) -> PersistentTopic:
-        topic = cls(service, name, policy, log)
-        for cursor_name, cursor in log.cursors.items():
-            if cursor_name not in INTERNAL_CURSORS:
-                topic.subscriptions[cursor_name] = Subscription(
-                    topic,
-                    cursor_name,
-                    cursor,
-                    durable=True,
-                    from_start=cursor.mark_delete.entry_id < 0,
-                )
+        topic = cls(host, name, policy, log, listeners=listeners, guards=guards)
+        topic.subscriptions.restore()
         if policy.dedup_enabled:
             topic.dedup = await Deduplicator.open(topic)
         await topic.compactor.open()
         log.appended.append(topic._on_appended)
-        log.record.fenced.append(topic._on_fenced)
         return topic
 
     # ------------------------------------------------------------------ producers
@@ -104,11 +123,15 @@ class PersistentTopic(Topic):
     async def add_producer(self, producer: Producer) -> asyncio.Future[None] | None:
         """Let a producer in; a future means it waits for its turn."""
         await self.termination.wait()
-        check_writable(self)
+        if self.successor is not None:
+            for guard in self._guards:
+                guard.check_writable(self.name, self.successor)
+        if self.log.record.terminated is not None:
+            raise TopicTerminated(f"Topic {self.name} was terminated")
         if self.quota_refusal is not None:
             raise self.quota_refusal
         if self.policy.dedup_enabled and self.dedup is None:
-            self.service.tasks.start(self._switch_dedup(), name="deduplication")
+            self.host.tasks.start(self._switch_dedup(), name="deduplication")
             raise ServiceNotReady(f"The deduplication of {self.name} is being opened; try again")
         return await super().add_producer(producer)
 
@@ -132,7 +155,7 @@ class PersistentTopic(Topic):
     def publish(self, producer: Producer, run: SendRun) -> None:
         if self.termination.is_under_way:
             return  # its client is about to hear that it must send this elsewhere
-        is_plain = not (producer.failed or run.corrupt or self.is_choosy or self.closed)
+        is_plain = not (producer.failed or run.corrupt or self._is_choosy or self.closed)
         is_usual = run.command is None and run.most <= self._batch_max
         if not is_plain or not is_usual or self.termination.is_over:
             refusal = self.refusal_of(run)
@@ -183,12 +206,12 @@ class PersistentTopic(Topic):
         if run.command is not None and run.command.is_chunk:
             self.chunks_in.add(1, size)
             producer.chunk_rate.add(1, size)
-        if self.publish_limiter is not None:
-            self.throttle(producer, messages, size)
+        if self.throttle.limiter is not None:
+            self.throttle.spend(producer.connection, messages, size)
         producer.append(run, self.log)
 
     def _on_appended(self) -> None:
-        self.last_publish_ms = self.service.clock.now_ms()
+        self.last_publish_ms = self.host.clock.now_ms()
         for subscription in self.subscriptions.values():
             if subscription.dispatcher is not None:
                 subscription.dispatcher.wake()
@@ -198,148 +221,23 @@ class PersistentTopic(Topic):
     async def subscribe(self, consumer: Consumer, request: CommandSubscribe) -> None:
         """Attach a consumer; `request` is the SUBSCRIBE command, already checked for form."""
         await self.termination.wait()
-        check_readable(self, consumer, request)
+        if self.successor is not None:
+            for guard in self._guards:
+                guard.check_readable(self.name, self.successor, consumer, request)
         self._check_consumers(sum(len(s.consumers) for s in self.subscriptions.values()))
-        subscription = self.subscriptions.get(request.subscription)
-        if subscription is None:
-            subscription = await self._open_subscription(request)
+        subscription = await self.subscriptions.open(request)
         if subscription.durable != request.durable:
             kind = "durable" if subscription.durable else "not durable"
             raise NotAllowed(f"Subscription {request.subscription} is {kind}")
         if request.durable and (self.successor or self.name.domain is TopicDomain.SEGMENT):
-            await self.service.scalable.on_subscribed(self.name, request)
+            for listener in self.listeners:
+                await listener.on_subscribed(self.name, request)
         await subscription.add_consumer(consumer)
-
-    async def _open_subscription(self, request: CommandSubscribe) -> Subscription:
-        name = request.subscription
-        self._check_subscription_limit()
-        if request.durable and not self.policy.auto_subscription_creation:
-            raise SubscriptionNotFound(
-                f"Subscription {name} does not exist and may not be created by attaching"
-            )
-        start = await find_start(self, request)
-        if name in self.subscriptions:  # somebody else attached meanwhile
-            return self.subscriptions[name]
-        if not request.durable:
-            return self._open_reader(name, start)
-        return await self.create_subscription(
-            name,
-            position=start,
-            properties={each.key: each.value for each in request.subscription_properties},
-            replicated=request.replicate_subscription_state,
-        )
-
-    def _open_reader(self, name: str, start: Position) -> Subscription:
-        if self.closed:
-            raise TopicFenced(f"Topic {self.name} is closing")
-        cursor = self.log.cursors.open_transient(name, start)
-        from_start = start == EARLIEST
-        subscription = Subscription(self, name, cursor, durable=False, from_start=from_start)
-        self.subscriptions[name] = subscription
-        return subscription
-
-    def _check_subscription_limit(self) -> None:
-        limit = self.policy.max_subscriptions
-        if limit and len(self.subscriptions) >= limit:
-            raise NotAllowed(
-                f"Exceed the maximum number of subscriptions of the topic: {self.name}"
-            )
-
-    async def create_subscription(
-        self,
-        name: str,
-        *,
-        position: Position = LATEST,
-        properties: Mapping[str, str] | None = None,
-        replicated: bool = False,
-        is_limited: bool = True,
-    ) -> Subscription:
-        """`position` is the first entry to read."""
-        check_subscription_name(name)
-        await self.termination.wait()
-        if name in self.subscriptions:
-            raise Conflict("Subscription already exists for topic")
-        if is_limited:
-            self._check_subscription_limit()
-        if position not in (EARLIEST, LATEST):
-            position = max(position, self.log.sequence.first_position)
-        cursor = await self.log.cursors.open(
-            name, start=position, properties={}, cursor_properties=dict(properties or {})
-        )
-        if self.closed:
-            raise TopicFenced(f"Topic {self.name} is closing")
-        if name in self.subscriptions:  # somebody else attached while the cursor was being made
-            return self.subscriptions[name]
-        subscription = Subscription(
-            self, name, cursor, durable=True, from_start=position == EARLIEST
-        )
-        subscription.replicated = replicated
-        self.subscriptions[name] = subscription
-        return subscription
-
-    async def delete_subscription(self, name: str, *, force: bool = False) -> None:
-        check_subscription_name(name)
-        subscription = self.subscriptions.get(name)
-        if subscription is None:
-            raise SubscriptionNotFound(f"Subscription {name} not found for topic {self.name}")
-        if subscription.is_closed or (subscription.consumers and not force):
-            raise ResourceBusy("Subscription has active connected consumers")
-        await subscription.close()
-        if not subscription.durable:
-            self.remove_transient(subscription)
-            return
-        try:
-            # The subscription stays in its place meanwhile: whoever attaches now must not be given
-            # the cursor that goes.
-            await self.log.cursors.delete(name)
-        except BrokerError:
-            subscription.reopen()
-            raise
-        self._forget(subscription)
-
-    def remove_transient(self, subscription: Subscription) -> None:
-        """A reader left: its cursor lived in memory only."""
-        if self.subscriptions.get(subscription.name) is subscription:
-            if subscription.dispatcher is not None:
-                subscription.dispatcher.close()
-            self._forget(subscription)
-            if not self.closed:  # closing takes the cursors along
-                self.service.tasks.start(subscription.cursor.close(), name="close reader")
-
-    def _forget(self, subscription: Subscription) -> None:
-        self.subscriptions.pop(subscription.name, None)
-        self.removed_rate_out.add(subscription.rate.count, subscription.rate.bytes)
-        self.last_active_ms = self.service.clock.now_ms()
 
     def source(self, *, read_compacted: bool) -> Source:
         return self.compactor.view() if read_compacted else self.log.reader
 
-    # ------------------------------------------------------------------ reading and asking
-
-    async def last_message_id(self) -> tuple[Position, int]:
-        """The last entry a consumer could see, and the index of the last message in its batch."""
-        position = self.log.sequence.last_position
-        if not self.log.sequence.total_entries or position.entry_id < 0:
-            return EARLIEST, -1
-        run = await self.log.reader.read(position, 1, 1)
-        if run is None:
-            return position, -1
-        metadata = metadata_or_none(run.data[0])
-        is_batch = metadata is not None and metadata.HasField("num_messages_in_batch")
-        return position, run.counts[0] - 1 if is_batch else -1
-
-    async def position_at(self, timestamp_ms: int) -> Position:
-        """The first entry published at or after a time; the end when there is none."""
-        found = await self.log.reader.find_first(lambda entry: published_ms(entry) >= timestamp_ms)
-        return self.log.sequence.end_position if found is None else found
-
-    async def read_entry(self, position: Position) -> bytes:
-        run = None
-        if self.log.sequence.first_position <= position <= self.log.sequence.last_position:
-            run = await self.log.reader.read(position, 1, 1)
-        if run is None or (run.ledger_id, run.first) != position:
-            raise EntryNotFound(f"Message not found: {position}")
-        return run.data[0]
+    # ------------------------------------------------------------------ properties
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -349,29 +247,8 @@ class PersistentTopic(Topic):
         kept = {k: v for k, v in self.log.record.properties.items() if k.startswith("pulsar.")}
         await self.log.record.set_properties({**kept, **properties})
 
-    def stats(self, **options: bool) -> dict[str, Any]:
-        return persistent_stats(self, **options)
-
-    def internal_stats(self) -> dict[str, Any]:
-        return persistent_internal_stats(self)
-
     def has_clients(self) -> bool:
         return bool(len(self.producers)) or any(s.consumers for s in self.subscriptions.values())
-
-    # ------------------------------------------------------------------ administration
-
-    async def terminate(self) -> Position:
-        """Take no more messages, for ever; return the last one."""
-        return await self.termination.run()
-
-    async def start_compaction(self) -> None:
-        await self.compactor.start()
-
-    def compaction_status(self) -> dict[str, Any]:
-        return self.compactor.status()
-
-    async def trim(self) -> None:
-        await self.log.trim()
 
     async def truncate(self) -> None:
         """Acknowledge everything everywhere, then let go of every ledger but the current one."""
@@ -384,17 +261,15 @@ class PersistentTopic(Topic):
 
     def on_policies_changed(self, policy: EffectivePolicy) -> None:
         self.policy = policy
-        self._apply_limits()
-        if self.policy.dedup_enabled != (self.dedup is not None) and not self.closed:
-            self.service.tasks.start(self._switch_dedup(), name="deduplication")
-
-    def _apply_limits(self) -> None:
-        self.is_choosy = self.policy.is_choosy(self.service.config.maxMessageSize)
-        self.log.policy = plan_log(self.policy)
-        self.publish_limiter = self.make_limiter(self.policy.publish_rate)
-        self.dispatch_limiter = self.make_limiter(self.policy.dispatch_rate)
+        self._is_choosy = policy.is_choosy(self.host.config.maxMessageSize)
+        self.log.policy = plan_log(policy)
+        now = self.host.clock.monotonic()
+        self.throttle.limiter = make_limiter(policy.publish_rate, now=now)
+        self.dispatch_limiter = make_limiter(policy.dispatch_rate, now=now)
         for subscription in self.subscriptions.values():
             subscription.apply_policy()
+        if policy.dedup_enabled != (self.dedup is not None) and not self.closed:
+            self.host.tasks.start(self._switch_dedup(), name="deduplication")
 
     async def _switch_dedup(self) -> None:
         if self._is_switching:
@@ -439,19 +314,15 @@ class PersistentTopic(Topic):
 
     async def _send_clients_away(self, *, tell: bool = True) -> None:
         self.closed = True
+        self.throttle.close()
         self.producers.close(TopicFenced(f"Topic {self.name} is closing"))
         for producer in self.producers:
             producer.disconnect() if tell else producer.detach()
         for subscription in list(self.subscriptions.values()):
             await subscription.close()
 
-    def _on_fenced(self) -> None:
-        """Another owner has the log: the clients must look for it."""
-        if not self.closed:
-            self.service.tasks.start(self.service.catalog.unload_topic(self.name), name="unload")
-
     def tick(self, now: float) -> None:
-        for rate in (self.rate_in, self.chunks_in, self.removed_rate_out):
+        for rate in (self.rate_in, self.chunks_in, self.subscriptions.removed_rate_out):
             rate.tick(now)
         for producer in self.producers:
             producer.rate.tick(now)

@@ -6,21 +6,18 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from magnetar.broker.peer import Peer
 from magnetar.errors import BrokerError, TopicTerminated, fault_of
 from magnetar.ledger.log import Log
+from magnetar.model.name import TopicName
 from magnetar.model.position import Position
 from magnetar.runtime.log import Log as Logger
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import encode_command, send_error
 from magnetar.wire.receipt import ReceiptWriter
 from magnetar.wire.run import SendRun
-
-if TYPE_CHECKING:
-    from magnetar.broker.connection import Connection
-    from magnetar.broker.topic import Topic
-
 
 _log = Logger(__name__)
 
@@ -35,6 +32,51 @@ class AccessMode(IntEnum):
     def label(self) -> str:
         """The spelling of the stats."""
         return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+class ProducerConnection(Peer, Protocol):
+    """The connection that a producer came over."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def send(self, data: bytes) -> None: ...
+
+    def count_unsynced(self, size: int) -> None:
+        """More (or less) is on its way to the disk."""
+
+    def hold(self, reason: str) -> bool:
+        """Stop reading from the client until it is released; return whether the reason is new."""
+
+    def release(self, reason: str) -> None: ...
+
+    def close_producer(self, producer: Producer) -> None:
+        """Tell the client to reconnect, unless the producer has left."""
+
+
+class SequenceRecord(Protocol):
+    """Keeps which messages of each producer name are durable."""
+
+    def on_persisted(self, producer_name: str, run: SendRun, last: Position) -> None: ...
+    def on_failed(self, producer_name: str) -> None: ...
+
+
+class PublishedTopic(Protocol):
+    """The topic that a producer is attached to."""
+
+    @property
+    def name(self) -> TopicName: ...
+
+    @property
+    def log(self) -> Log | None: ...
+
+    @property
+    def dedup(self) -> SequenceRecord | None: ...
+
+    def publish(self, producer: Producer, run: SendRun) -> None: ...
+    def last_sequence(self, producer_name: str) -> int: ...
+    def on_producer_idle(self, producer: Producer) -> None: ...
+    def remove_producer(self, producer: Producer) -> None: ...
 
 
 class _Reply:
@@ -58,8 +100,8 @@ class _Reply:
 
 @dataclass(eq=False, slots=True)
 class Producer:
-    topic: Topic
-    connection: Connection
+    topic: PublishedTopic
+    connection: ProducerConnection
     id: int
     name: str
     epoch: int
@@ -162,8 +204,7 @@ class Producer:
         """The broker's wish: the client is told and reconnects."""
         if not self.closed:
             self.closed = True
-            if self.connection.producers.get(self.id) is self:  # not left, and the id used again
-                self.connection.close_producer(self.id)
+            self.connection.close_producer(self)
             self.topic.remove_producer(self)
 
     def detach(self) -> None:

@@ -110,6 +110,8 @@ class Service:
             cluster=self.cluster,
             watchers=self.topic_lists,
         )
+        self.catalog.listeners.append(self.scalable)
+        self.catalog.guards.append(self.scalable.guard)
         self.revocation = Revocation(self)
         self.stored_configuration = StoredConfiguration(
             config, store, self.tasks, clock=clock, settle=self.revocation.settle

@@ -5,10 +5,12 @@ Nothing here waits: what could only be known by reading the log is what the upke
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from magnetar.broker.compaction import Compactor
 from magnetar.broker.internal_stats import persistent_internal_stats, transient_internal_stats
+from magnetar.broker.nonpersistent import NonPersistentTopic
+from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.producer import Producer
+from magnetar.broker.subscription import Subscription
 from magnetar.broker.subscription_stats import (
     Stats,
     backlog_bytes,
@@ -17,25 +19,11 @@ from magnetar.broker.subscription_stats import (
     subscription_stats,
     transient_subscription_stats,
 )
-
-if TYPE_CHECKING:
-    from magnetar.broker.compaction import Compactor
-    from magnetar.broker.nonpersistent import NonPersistentTopic
-    from magnetar.broker.persistent import PersistentTopic
-    from magnetar.broker.subscription import Subscription
-    from magnetar.broker.topic import Topic
-
-__all__ = [
-    "largest_backlog_bytes",
-    "persistent_internal_stats",
-    "persistent_stats",
-    "transient_internal_stats",
-    "transient_stats",
-]
+from magnetar.broker.topic import Topic
 
 
-def persistent_stats(
-    topic: PersistentTopic,
+def topic_stats(
+    topic: PersistentTopic | NonPersistentTopic,
     *,
     precise_backlog: bool = False,
     backlog_size: bool = True,
@@ -43,20 +31,52 @@ def persistent_stats(
     exclude_publishers: bool = False,
     exclude_consumers: bool = False,
 ) -> Stats:
-    """`precise_backlog` makes no difference: a cursor always knows how many entries are left."""
-    live = list(topic.subscriptions.values())
+    """`precise_backlog` makes no difference: a cursor always knows how many entries are left. A
+    topic that keeps nothing has no backlog, so the options about it change nothing there.
+    """
+    if isinstance(topic, NonPersistentTopic):
+        return _transient_stats(
+            topic, exclude_publishers=exclude_publishers, exclude_consumers=exclude_consumers
+        )
+    return _persistent_stats(
+        topic,
+        backlog_size=backlog_size,
+        earliest_time=earliest_time,
+        exclude_publishers=exclude_publishers,
+        exclude_consumers=exclude_consumers,
+    )
+
+
+def topic_internal_stats(topic: PersistentTopic | NonPersistentTopic) -> Stats:
+    if isinstance(topic, NonPersistentTopic):
+        return transient_internal_stats(topic)
+    return persistent_internal_stats(topic)
+
+
+def _persistent_stats(
+    topic: PersistentTopic,
+    *,
+    backlog_size: bool,
+    earliest_time: bool,
+    exclude_publishers: bool,
+    exclude_consumers: bool,
+) -> Stats:
+    live, entries = list(topic.subscriptions.values()), topic.log.entries_added
+    messages_per_entry = round(topic.rate_in.count / entries) if entries else 1
     subscriptions = {
         each.name: subscription_stats(
             each,
+            messages_per_entry=messages_per_entry,
             backlog_size=backlog_size,
             earliest_time=earliest_time,
             exclude_consumers=exclude_consumers,
         )
         for each in live
     }
+    removed = topic.subscriptions.removed_rate_out
     stats = _common_stats(topic, subscriptions, exclude_publishers=exclude_publishers)
-    stats["bytesOutCounter"] += topic.removed_rate_out.bytes
-    stats["msgOutCounter"] += topic.removed_rate_out.count
+    stats["bytesOutCounter"] += removed.bytes
+    stats["msgOutCounter"] += removed.count
     stats |= {
         "storageSize": topic.log.sequence.total_bytes,
         "backlogSize": largest_backlog_bytes(topic),
@@ -74,23 +94,17 @@ def persistent_stats(
     return stats
 
 
-def transient_stats(
-    topic: NonPersistentTopic,
-    *,
-    precise_backlog: bool = False,
-    backlog_size: bool = True,
-    earliest_time: bool = False,
-    exclude_publishers: bool = False,
-    exclude_consumers: bool = False,
+def _transient_stats(
+    topic: NonPersistentTopic, *, exclude_publishers: bool, exclude_consumers: bool
 ) -> Stats:
-    """A topic that keeps nothing has no backlog, so the options about it change nothing."""
     subscriptions = {
         each.name: transient_subscription_stats(each, exclude_consumers=exclude_consumers)
         for each in topic.subscriptions.values()
     }
+    removed = topic.subscriptions.removed_rate_out
     stats = _common_stats(topic, subscriptions, exclude_publishers=exclude_publishers)
-    stats["bytesOutCounter"] += topic.removed_rate_out.bytes
-    stats["msgOutCounter"] += topic.removed_rate_out.count
+    stats["bytesOutCounter"] += removed.bytes
+    stats["msgOutCounter"] += removed.count
     for publisher in stats["publishers"]:
         publisher["msgDropRate"] = 0.0
     return stats | {"msgDropRate": topic.dropped.count_per_s}
@@ -124,7 +138,7 @@ def _common_stats(
         "backlogQuotaLimitSize": 0,
         "backlogQuotaLimitTime": 0,
         "oldestBacklogMessageAgeSeconds": 0,
-        "publishRateLimitedTimes": topic.publish_limited_times,
+        "publishRateLimitedTimes": topic.throttle.limited_times,
         "earliestMsgPublishTimeInBacklogs": 0,
         "offloadedStorageSize": 0,
         "lastOffloadLedgerId": 0,
@@ -143,7 +157,7 @@ def _common_stats(
         "nonContiguousDeletedMessagesRangesSerializedSize": 0,
         "delayedMessageIndexSizeInBytes": 0,
         "compaction": _compaction_stats(None),
-        "ownerBroker": topic.service.broker_id,
+        "ownerBroker": topic.host.broker_id,
         "topicCreationTimeStamp": topic.created_ms,
         "lastPublishTimeStamp": topic.last_publish_ms,
     }
@@ -185,6 +199,6 @@ def _add_oldest(stats: Stats, topic: PersistentTopic, live: list[Subscription]) 
     stats["oldestBacklogMessageAgeSeconds"] = -1
     if noted:
         published_ms, name = min(noted)
-        age_ms = max(0, topic.service.clock.now_ms() - published_ms)
+        age_ms = max(0, topic.host.clock.now_ms() - published_ms)
         stats["oldestBacklogMessageAgeSeconds"] = age_ms // 1000
         stats["oldestBacklogMessageSubscriptionName"] = name

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
 
 from magnetar.broker.abandoned_chunk import read_abandoned
 from magnetar.broker.acknowledgement import apply_ack
 from magnetar.broker.consumer import Consumer
-from magnetar.broker.consumer_group import ConsumerGroup
-from magnetar.broker.dispatch.backlog import Backlog
+from magnetar.broker.consumer_group import ConsumerGroup, GroupSet, GroupTopic
+from magnetar.broker.dispatch.backlog import Backlog, Source
 from magnetar.broker.entry import published_ms
+from magnetar.broker.limiter import RateLimiter, make_limiter
+from magnetar.broker.log_search import position_at
 from magnetar.errors import (
     BrokerError,
     NotAllowed,
@@ -22,9 +24,10 @@ from magnetar.errors import (
     fault_of,
 )
 from magnetar.ledger.cursor import Cursor
+from magnetar.ledger.log import Log
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.rules.dispatch.machine import NO_LIMIT, Limits
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Log as Logger
 from magnetar.runtime.rate import Rate
 from magnetar.wire.ackset import full_ack_set
 from magnetar.wire.command import (
@@ -35,21 +38,51 @@ from magnetar.wire.command import (
     make_command,
 )
 
-if TYPE_CHECKING:
-    from magnetar.broker.persistent import PersistentTopic
-
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _READER_RETURN_MS: Final = 300_000
 
 
+class SubscriptionListener(Protocol):
+    """Follows what happens to subscriptions, beside the topic."""
+
+    def on_drained(self, subscription: Subscription) -> None:
+        """Nothing is left to acknowledge on a topic that takes no more messages."""
+
+    def on_cursor_moved(self, subscription: Subscription) -> None:
+        """A seek is over."""
+
+
+class TransientSet(GroupSet, Protocol):
+    def remove_transient(self, subscription: Subscription) -> None:
+        """A reader left: its cursor lived in memory only."""
+
+
+class SubscribedTopic(GroupTopic, Protocol):
+    """A topic that keeps its messages."""
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def dispatch_limiter(self) -> RateLimiter | None: ...
+
+    @property
+    def subscriptions(self) -> TransientSet: ...
+
+    @property
+    def listeners(self) -> Sequence[SubscriptionListener]: ...
+
+    def source(self, *, read_compacted: bool) -> Source: ...
+
+
 class Subscription(ConsumerGroup):
-    topic: PersistentTopic
+    topic: SubscribedTopic
     cursor: Cursor
 
     def __init__(
         self,
-        topic: PersistentTopic,
+        topic: SubscribedTopic,
         name: str,
         cursor: Cursor,
         *,
@@ -61,14 +94,14 @@ class Subscription(ConsumerGroup):
         self.cursor = cursor
         self.durable = durable
         self.replicated = False
-        self.expire_rate = Rate(topic.service.clock.monotonic())
+        self.expire_rate = Rate(topic.host.clock.monotonic())
         self.last_acked_ms = 0
         self.last_flow_ms = 0
         self.last_expire_ms = 0
         self.last_mark_delete_ms = 0
         self.oldest: tuple[Position, int] | None = None
         """The first unacknowledged entry when the upkeep last looked, and its publish time."""
-        self.last_active_ms = topic.service.clock.now_ms()
+        self.last_active_ms = topic.host.clock.now_ms()
         self._mark_seen = cursor.mark_delete
         self.beginning = cursor.mark_delete if from_start else None
         """The mark for as long as nothing of the topic is acknowledged."""
@@ -100,11 +133,11 @@ class Subscription(ConsumerGroup):
 
     async def add_consumer(self, consumer: Consumer) -> None:
         await super().add_consumer(consumer)
-        self.last_active_ms = self.topic.service.clock.now_ms()
+        self.last_active_ms = self.topic.host.clock.now_ms()
 
     def remove_consumer(self, consumer: Consumer) -> None:
         self._end_told.discard(consumer)
-        self.last_active_ms = self.topic.service.clock.now_ms()
+        self.last_active_ms = self.topic.host.clock.now_ms()
         super().remove_consumer(consumer)
         if not self.consumers and self._vacancy is not None:
             self._vacancy.set()
@@ -118,7 +151,7 @@ class Subscription(ConsumerGroup):
     def _leave_if_unused(self) -> None:
         """A reader's subscription goes with it, but not while a seek sends it away to come back."""
         if not (self.durable or self.consumers or self._joining or self._moving):
-            self.topic.remove_transient(self)
+            self.topic.subscriptions.remove_transient(self)
 
     def _make_backlog(self) -> Backlog:
         return Backlog(self.topic, self.cursor, self.beginning)
@@ -135,7 +168,9 @@ class Subscription(ConsumerGroup):
                 unacked_per_consumer=policy.max_unacked_per_consumer or NO_LIMIT,
                 unacked_in_all=policy.max_unacked_per_subscription or NO_LIMIT,
             )
-        own = self.topic.make_limiter(policy.dispatch_rate_of(self.name))
+        own = make_limiter(
+            policy.dispatch_rate_of(self.name), now=self.topic.host.clock.monotonic()
+        )
         limiters = (own, self.topic.dispatch_limiter)
         self.dispatcher.set_policy(limits, [each for each in limiters if each is not None])
 
@@ -150,12 +185,19 @@ class Subscription(ConsumerGroup):
         if ack.HasField("txnid_most_bits") and ack.HasField("txnid_least_bits"):
             refusal = TransactionsNotSupported("transactions are not supported by this broker")
         else:
-            apply_ack(self, consumer, ack)
+            apply_ack(
+                ack,
+                consumer,
+                self.cursor,
+                self.topic.log.sequence,
+                self.dispatcher,
+                by_index=self.topic.host.config.acknowledgmentAtBatchIndexLevelEnabled,
+            )
         if refusal is None:
-            now_ms = self.topic.service.clock.now_ms()
+            now_ms = self.topic.host.clock.now_ms()
             consumer.last_acked_ms = self.last_acked_ms = now_ms
         if ack.HasField("request_id"):
-            self.topic.service.tasks.start(
+            self.topic.host.tasks.start(
                 self._confirm(consumer, ack.request_id, refusal), name="ack"
             )
         self.on_end_reached()
@@ -187,9 +229,10 @@ class Subscription(ConsumerGroup):
             )
             if is_delivered and not self._has_sought_abandoned:
                 self._has_sought_abandoned = True
-                self.topic.service.tasks.start(self._acknowledge_abandoned(), name="abandoned")
+                self.topic.host.tasks.start(self._acknowledge_abandoned(), name="abandoned")
             return
-        self.topic.service.scalable.on_drained(self)
+        for listener in self.topic.listeners:
+            listener.on_drained(self)
         for consumer in self.consumers:
             if consumer not in self._end_told:
                 self._end_told.add(consumer)
@@ -224,11 +267,9 @@ class Subscription(ConsumerGroup):
         if self._closed or self.topic.closed:
             raise TopicFenced("Subscription is fenced")
         self._moving = asyncio.Event()
-        now = self.topic.service.clock.monotonic()
         try:
             for consumer in self.consumers:
-                consumer.connection.consumers_away.add(consumer, now=now)
-                consumer.disconnect()
+                consumer.disconnect(returns=True)
             if self.dispatcher is not None:
                 self.dispatcher.close()
                 self.dispatcher = None
@@ -241,7 +282,8 @@ class Subscription(ConsumerGroup):
         finally:
             self._moving.set()
             self._moving = None
-            self.topic.service.scalable.on_cursor_moved(self)
+            for listener in self.topic.listeners:
+                listener.on_cursor_moved(self)
 
     def _valid(self, target: Position) -> Position:
         log = self.topic.log
@@ -253,7 +295,7 @@ class Subscription(ConsumerGroup):
         )
 
     async def reset_to_time(self, timestamp_ms: int) -> None:
-        await self.seek(await self.topic.position_at(timestamp_ms))
+        await self.seek(await position_at(self.topic.log, timestamp_ms))
 
     async def reset_to_position(
         self, position: Position, *, excluded: bool = False, batch_index: int = -1
@@ -288,7 +330,7 @@ class Subscription(ConsumerGroup):
 
     async def expire(self, seconds: int) -> int:
         """Acknowledge what is older than `seconds`; return how many entries that was."""
-        self.last_expire_ms = self.topic.service.clock.now_ms()
+        self.last_expire_ms = self.topic.host.clock.now_ms()
         limit_ms = self.last_expire_ms - seconds * 1000
         return await self._expire_before(limit_ms)
 
@@ -314,7 +356,7 @@ class Subscription(ConsumerGroup):
         target = self.topic.log.sequence.previous_position(position) if excluded else position
         if target > self.topic.log.sequence.last_position:
             raise NotAllowed(f"Invalid position {position}: it is past the end of the topic")
-        self.last_expire_ms = self.topic.service.clock.now_ms()
+        self.last_expire_ms = self.topic.host.clock.now_ms()
         self.expire_rate.add(await self._acknowledge_through(target), 0)
 
     async def peek(self, number: int) -> tuple[Position, bytes]:
@@ -358,7 +400,7 @@ class Subscription(ConsumerGroup):
         super().tick(now)
         self.note_mark()
         self.expire_rate.tick(now)
-        if self.topic.service.clock.now_ms() > self.last_active_ms + _READER_RETURN_MS:
+        if self.topic.host.clock.now_ms() > self.last_active_ms + _READER_RETURN_MS:
             self._leave_if_unused()  # sent away by a seek, and it never came back
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from magnetar.broker.consumer import Consumer
+from magnetar.broker.nonpersistent import TransientSubscription
+from magnetar.broker.subscription import Subscription
 from magnetar.errors import ProtocolViolation
 from magnetar.model.position import LATEST
 from magnetar.rules.dispatch.keyshared import KeyShared
 from magnetar.rules.dispatch.shared import Shared
 from magnetar.runtime.rate import Rate
 from magnetar.wire.entry import publish_time_of
-
-if TYPE_CHECKING:
-    from magnetar.broker.nonpersistent import TransientSubscription
-    from magnetar.broker.subscription import Subscription
 
 Stats: TypeAlias = dict[str, Any]
 
@@ -47,11 +45,14 @@ def format_instant(time_ms: int) -> str:
 def subscription_stats(
     subscription: Subscription,
     *,
+    messages_per_entry: int,
     backlog_size: bool,
     earliest_time: bool,
     exclude_consumers: bool,
 ) -> Stats:
-    """A subscription of a persistent topic."""
+    """A subscription of a persistent topic; `messages_per_entry` counts what was published to it
+    since it was loaded.
+    """
     subscription.note_mark()
     machine = None if subscription.dispatcher is None else subscription.dispatcher.machine
     stats = _common_stats(subscription.rate, subscription.consumers)
@@ -78,7 +79,6 @@ def subscription_stats(
         "durable": subscription.durable,
         "replicated": subscription.replicated,
     }
-    messages_per_entry = _published_per_entry(subscription)
     consumers = [_consumer_stats(each, messages_per_entry) for each in subscription.consumers]
     if machine is not None and machine.active is not None:
         stats["activeConsumerName"] = machine.active.name
@@ -133,12 +133,6 @@ def earliest_publish_ms(subscription: Subscription) -> int:
         except ProtocolViolation:
             return _UNKNOWN_TIME
     return _UNKNOWN_TIME if subscription.oldest is None else subscription.oldest[1]
-
-
-def _published_per_entry(subscription: Subscription) -> int:
-    """Messages to an entry, over what was published since the topic was loaded."""
-    entries = subscription.topic.log.entries_added
-    return round(subscription.topic.rate_in.count / entries) if entries else 1
 
 
 def _common_stats(rate: Rate, consumers: Iterable[Consumer]) -> Stats:

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Protocol
 
+from magnetar.broker.access import ProducerSet
 from magnetar.errors import TopicTerminated
+from magnetar.ledger.log import Log
+from magnetar.model.name import TopicName
 from magnetar.model.position import Position
 
-if TYPE_CHECKING:
-    from magnetar.broker.persistent import PersistentTopic
+
+class Ending(Protocol):
+    def on_end_reached(self) -> None: ...
+
+
+class TerminatedTopic(Protocol):
+    @property
+    def name(self) -> TopicName: ...
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def producers(self) -> ProducerSet: ...
+
+    @property
+    def subscriptions(self) -> Mapping[str, Ending]: ...
 
 
 class Termination:
@@ -19,7 +38,7 @@ class Termination:
     reason when they come back: an error for a message on its way would leave some clients waiting.
     """
 
-    def __init__(self, topic: PersistentTopic) -> None:
+    def __init__(self, topic: TerminatedTopic) -> None:
         self._topic = topic
         self._over: asyncio.Event | None = None
         self._quiet = asyncio.Event()

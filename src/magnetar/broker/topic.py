@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import Final
 
 from magnetar.broker.access import ProducerSet
 from magnetar.broker.admission import Admission
 from magnetar.broker.consumer import Consumer
+from magnetar.broker.dedup import Deduplicator
 from magnetar.broker.entry import is_encrypted
-from magnetar.broker.limiter import RateLimiter
 from magnetar.broker.producer import Producer
+from magnetar.broker.throttle import PublishThrottle
+from magnetar.broker.topic_host import TopicHost
 from magnetar.errors import (
     BrokerError,
     ChecksumMismatch,
@@ -23,33 +25,26 @@ from magnetar.errors import (
 )
 from magnetar.ledger.log import Log
 from magnetar.model.name import TopicName
-from magnetar.model.policy import RateLimit
 from magnetar.rules.policy import EffectivePolicy
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import CommandSubscribe
 from magnetar.wire.run import SendRun
 
-if TYPE_CHECKING:
-    from magnetar.broker.connection import Connection
-    from magnetar.broker.dedup import Deduplicator
-    from magnetar.broker.service import Service
-
 
 class Topic(ABC):
-    def __init__(self, service: Service, name: TopicName, policy: EffectivePolicy) -> None:
-        now = service.clock.monotonic()
-        self.service = service
-        self.name = name
+    def __init__(self, host: TopicHost, name: TopicName, policy: EffectivePolicy) -> None:
+        now = host.clock.monotonic()
+        self.host: Final = host
+        self.name: Final = name
         self.policy = policy
-        self.created_ms = service.clock.now_ms()
+        self.created_ms: Final = host.clock.now_ms()
         self.last_active_ms = self.created_ms
         self.last_publish_ms = 0
         self.closed = False
-        self.rate_in = Rate(now)
-        self.chunks_in = Rate(now)
-        self.publish_limiter: RateLimiter | None = None
-        self.publish_limited_times = 0
-        self.admission = Admission()
+        self.rate_in: Final = Rate(now)
+        self.chunks_in: Final = Rate(now)
+        self.throttle: Final = PublishThrottle(host.clock, f"rate {name.full}")
+        self.admission: Final = Admission()
 
     producers: ProducerSet
     log: Log | None = None
@@ -86,13 +81,13 @@ class Topic(ABC):
         if self.closed:
             return TopicFenced(f"Topic {self.name} is closing")
         limit = self.policy.max_message_size  # the broker's own limit bounds the frame already
-        if 0 < limit < self.service.config.maxMessageSize and max(map(len, run.entries)) > limit:
+        if 0 < limit < self.host.config.maxMessageSize and max(map(len, run.entries)) > limit:
             return NotAllowed(
                 f"Exceed maximum message size: the limit of the topic is {limit} bytes"
             )
         if self.policy.encryption_required and not all(map(is_encrypted, run.entries)):
             return NotAllowed(f"Messages must be encrypted in {self.name}")
-        batch_max = self.service.limits.batch_messages
+        batch_max = self.host.limits.batch_messages
         if run.most > batch_max:
             return NotAllowed(
                 f"A batch of {run.most} messages; at most {batch_max} are allowed"
@@ -121,36 +116,12 @@ class Topic(ABC):
         """Called when everything the producer sent is answered."""
         return
 
+    def touch(self) -> None:
+        """The topic was in use until now."""
+        self.last_active_ms = self.host.clock.now_ms()
+
     def remove_producer(self, producer: Producer) -> None:
         self.producers.remove(producer)
-        self.last_active_ms = self.service.clock.now_ms()
+        self.touch()
         if self.producers.waiting_count and not self.closed:
-            self.service.tasks.start(self.producers.promote(), name="promote producer")
-
-    def throttle(self, producer: Producer, messages: int, size: int) -> None:
-        """Stop reading from the producer's connection until the publish rate allows more."""
-        limiter = self.publish_limiter
-        if limiter is None:
-            return
-        now = self.service.clock.monotonic()
-        limiter.spend(messages, size, now)
-        connection, reason = producer.connection, f"rate {self.name.full}"
-        if limiter.available(now) <= 0 and not connection.is_held(reason):
-            self.publish_limited_times += 1
-            connection.hold(reason)
-            self._release_when_due(connection, reason)
-
-    def _release_when_due(self, connection: Connection, reason: str) -> None:
-        """More may have been published since the connection was held: look again each time."""
-        limiter, now = self.publish_limiter, self.service.clock.monotonic()
-        if limiter is None or limiter.available(now) > 0 or self.closed or connection.closed:
-            connection.release(reason)
-            return
-        self.service.clock.call_later(
-            limiter.wait_s(now), self._release_when_due, connection, reason
-        )
-
-    def make_limiter(self, rate: RateLimit | None) -> RateLimiter | None:
-        if rate is None:
-            return None
-        return RateLimiter(rate.messages, rate.bytes, rate.period_s, self.service.clock.monotonic())
+            self.host.tasks.start(self.producers.promote(), name="promote producer")

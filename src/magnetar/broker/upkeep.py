@@ -213,11 +213,11 @@ class Upkeep:
     async def _compact(self, topic: PersistentTopic) -> None:
         """Compact a topic with enough new in it; a cursor keeps what is not compacted yet."""
         threshold = topic.policy.compaction_threshold
-        if threshold <= 0 or topic.compaction_status()["status"] == "RUNNING":
+        if threshold <= 0 or topic.compactor.status()["status"] == "RUNNING":
             return
         cursor = await topic.log.cursors.open(COMPACTION_CURSOR, start=EARLIEST)
         if topic.log.sequence.bytes_between(cursor.first_unacked(), LATEST) > threshold:
-            await topic.start_compaction()
+            await topic.compactor.start()
 
     # ------------------------------------------------------------------ what is not used
 
@@ -237,7 +237,7 @@ class Upkeep:
             )
             if use is Use.UNUSED:
                 name = subscription.name
-                await topic.delete_subscription(name)
+                await topic.subscriptions.delete(name)
                 _log.info("unused subscription deleted", topic=topic.name.full, subscription=name)
 
     async def _delete_inactive_when_due(self) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from magnetar.broker.stats import topic_stats
 from magnetar.model.name import parse_topic
 from tests.unit.admin.assembly import V2, Admin, run
 
@@ -233,7 +234,7 @@ def test_backlogs_are_cleared_and_subscriptions_removed_in_a_whole_namespace() -
 
         def backlog(name: str) -> int:
             topic = admin.service.catalog.topics[parse_topic(name).full]
-            return int(topic.stats()["subscriptions"]["s"]["msgBacklog"])
+            return int(topic_stats(topic)["subscriptions"]["s"]["msgBacklog"])
 
         assert (backlog("a"), backlog("b")) == (1, 1)
         assert (await admin.post(f"{base}/clearBacklog/other")).status == 204

@@ -260,7 +260,7 @@ def test_those_that_wait_hear_of_a_quota_and_of_a_termination() -> None:
         topic.refuse_producers(None)
         await attach(one, MODE.Exclusive, producer_id=2)
         await wait_in_line(two, producer_id=2)
-        await topic.terminate()
+        await topic.termination.run()
         await until(lambda: two.count(BaseCommand.ERROR) == 2)
         codes = [each.error.error for each in two.received(BaseCommand.ERROR)]
         assert codes == [

@@ -28,9 +28,9 @@ async def publish(client: Client, *pairs: str) -> None:
 
 async def compact(place: Place) -> None:
     topic = await place.topic(TOPIC)
-    await topic.start_compaction()
-    await until(lambda: topic.compaction_status()["status"] != "RUNNING")
-    assert topic.compaction_status()["status"] == "SUCCESS"
+    await topic.compactor.start()
+    await until(lambda: topic.compactor.status()["status"] != "RUNNING")
+    assert topic.compactor.status()["status"] == "SUCCESS"
 
 
 async def read_compacted(
@@ -223,14 +223,14 @@ def test_one_compaction_at_a_time_and_a_failed_one_leaves_no_ledger() -> None:
         await fill(place, "a=1", "a=2")
         topic = await place.topic(TOPIC)
         before = await place.ledgers.ledgers()
-        await topic.start_compaction()
+        await topic.compactor.start()
         with pytest.raises(Conflict):
-            await topic.start_compaction()
+            await topic.compactor.start()
         place.ledgers.fail_next_create(StorageFailed("full"))
-        await until(lambda: topic.compaction_status()["status"] == "ERROR")
-        await topic.start_compaction()
+        await until(lambda: topic.compactor.status()["status"] == "ERROR")
+        await topic.compactor.start()
         place.ledgers.fail_next(StorageFailed("full"))
-        await until(lambda: topic.compaction_status()["status"] == "ERROR")
+        await until(lambda: topic.compactor.status()["status"] == "ERROR")
         left = set(await place.ledgers.ledgers()) - set(before)
         cursor = topic.log.cursors["__compaction"]
         assert left <= {cursor.ledger_id}
@@ -243,10 +243,10 @@ def test_closing_a_topic_ends_its_compaction() -> None:
     async def body(place: Place) -> None:
         await fill(place, *(f"k{index}=1" for index in range(50)))
         topic = await place.topic(TOPIC)
-        await topic.start_compaction()
+        await topic.compactor.start()
         await settle()
         await place.service.catalog.unload_topic(topic.name)
-        assert topic.compaction_status()["status"] != "RUNNING"
+        assert topic.compactor.status()["status"] != "RUNNING"
         await compact(place)
 
     run(body, cache_bytes=1)

@@ -127,12 +127,12 @@ def test_chunks_of_a_message_that_was_cut_off_by_the_end_do_not_hold_it(
         await send_chunks(client, ("b", 0, 3), ("b", 1, 3), *whole, ("c", 0, 2))
         topic = await place.topic(TOPIC)
         if is_sealed_first:
-            await topic.terminate()
+            await topic.termination.run()
             client.flow(1, 100)
             await until(lambda: len(client.texts(1)) == 6)
         else:
             await until(lambda: len(client.texts(1)) == 6)
-            await topic.terminate()
+            await topic.termination.run()
         await until(lambda: topic.subscriptions["s"].backlog == 3)  # the first message, and a
         assert client.count(BaseCommand.REACHED_END_OF_TOPIC) == 0
         delivered = zip(client.deliveries(1), client.texts(1), strict=True)
@@ -150,7 +150,7 @@ def test_chunks_that_were_sent_again_do_not_hold_the_end_either() -> None:
         await send_chunks(client, ("a", 0, 3), ("a", 1, 3), ("a", 0, 3), ("a", 1, 3), ("a", 2, 3))
         topic = await place.topic(TOPIC)
         await until(lambda: len(client.texts(1)) == 5)
-        await topic.terminate()
+        await topic.termination.run()
         await until(lambda: topic.subscriptions["s"].backlog == 3)
         client.ack(1, *(each.position for each in client.deliveries(1)[2:]))
         await until(lambda: client.count(BaseCommand.REACHED_END_OF_TOPIC) == 1)

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from magnetar.broker.consumer import Consumer
+from magnetar.broker.log_search import last_message_id, position_at
 from magnetar.model.policy import DispatchRate, Policies
 from magnetar.model.position import LedgerId
 from magnetar.rules.dispatch.shared import Shared
@@ -314,7 +315,7 @@ def test_an_unreadable_entry_holds_the_subscription_unless_it_may_be_skipped() -
     async def body(place: Place) -> None:
         client = await fill(place, 3)
         topic = await place.topic(TOPIC)
-        await topic.create_subscription("s", position=topic.log.sequence.first_position)
+        await topic.subscriptions.create("s", position=topic.log.sequence.first_position)
         await topic.log.roll()
         await place.ledgers.delete(LedgerId(topic.log.sequence.describe()[0].ledger_id))
         await client.publish("after")
@@ -337,9 +338,9 @@ def test_an_entry_of_any_bytes_is_delivered_as_it_is() -> None:
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
         client.send_bytes(b"\xff\xff\xff\xff nonsense")
         await until(lambda: len(client.messages(1)) == 1)
-        assert await topic.position_at(1) == topic.log.sequence.end_position
+        assert await position_at(topic.log, 1) == topic.log.sequence.end_position
         place.clock.pass_s(10)
         assert await topic.subscriptions["s"].expire(5) == 1
-        await topic.last_message_id()
+        await last_message_id(topic.log)
 
     run(body)

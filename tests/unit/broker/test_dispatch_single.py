@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from magnetar.broker.stats import topic_stats
 from magnetar.model.position import EARLIEST, LATEST
 from magnetar.wire.command import BaseCommand, CommandSubscribe, ServerError
 from tests.unit.broker.broker_place import Place, run, until
@@ -166,7 +167,7 @@ def test_a_consumer_that_waits_keeps_the_epoch_it_asked_for() -> None:
             await client.subscribe(TOPIC, "s", FAILOVER, consumer_id=consumer_id, consumer_epoch=0)
         dispatcher = (await place.topic(TOPIC)).subscriptions["s"].dispatcher
         assert dispatcher is not None
-        active = (await place.topic(TOPIC)).stats()["subscriptions"]["s"]["activeConsumerName"]
+        active = topic_stats(await place.topic(TOPIC))["subscriptions"]["s"]["activeConsumerName"]
         first, second = (1, 2) if active == "s-1" else (2, 1)
         await client.get(first, 3)
         client.redeliver(second, epoch=5)
@@ -311,7 +312,7 @@ def test_partitions_are_dealt_out_anew_when_a_consumer_that_waits_leaves() -> No
         topic = await place.topic(partition)
 
         def active() -> str:
-            name: str = topic.stats()["subscriptions"]["s"]["activeConsumerName"]
+            name: str = topic_stats(topic)["subscriptions"]["s"]["activeConsumerName"]
             return name
 
         assert active() == "s-2"
@@ -333,7 +334,7 @@ def test_everybody_hears_once_that_a_terminated_topic_is_read_through(kind: int)
             await client.subscribe(TOPIC, "s", kind, consumer_id=consumer_id)
         topic = await place.topic(TOPIC)
         await until(lambda: sum(len(client.texts(each)) for each in ids) == 2)
-        await topic.terminate()
+        await topic.termination.run()
         await settle()
         assert client.count(BaseCommand.REACHED_END_OF_TOPIC) == 0
         positions = [each.position for consumer in ids for each in client.deliveries(consumer)]
@@ -353,7 +354,7 @@ def test_a_terminated_topic_still_delivers_its_backlog() -> None:
     async def body(place: Place) -> None:
         client = await fill(place, 3)
         topic = await place.topic(TOPIC)
-        await topic.terminate()
+        await topic.termination.run()
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
         await client.get(1, 3)
         refused = await client.produce(TOPIC, producer_id=9)

@@ -101,7 +101,7 @@ def test_a_connection_that_publishes_too_fast_is_not_read_until_its_debt_is_paid
         await until(lambda: not client.is_held)
         await until(lambda: client.count(BaseCommand.SEND_RECEIPT) == 110)
         topic = await place.topic(TOPIC)
-        assert topic.publish_limited_times == 1
+        assert topic.throttle.limited_times == 1
 
     run(body)
 

@@ -122,7 +122,7 @@ def test_a_terminated_topic_refuses_what_is_still_sent_to_it() -> None:
         client = await attach(place)
         await client.publish("last")
         topic = await place.topic(TOPIC)
-        await topic.terminate()
+        await topic.termination.run()
         await until(lambda: client.count(BaseCommand.CLOSE_PRODUCER) == 1)
         client.send_entry(metadata(), b"late")  # on its way before the client heard
         await settle()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from magnetar.broker.nonpersistent import NonPersistentTopic
+from magnetar.broker.stats import topic_internal_stats, topic_stats
 from magnetar.broker.subscription_stats import format_instant
 from magnetar.model.name import parse_topic
 from magnetar.model.position import EARLIEST, Position
@@ -117,7 +118,7 @@ async def fill(place: Place) -> Peer:
 def test_a_persistent_topic_tells_every_field_in_its_kind() -> None:
     async def body(place: Place) -> None:
         await fill(place)
-        stats = (await place.topic(TOPIC)).stats()
+        stats = topic_stats(await place.topic(TOPIC))
         assert kinds_of(stats) == kinds(TOPIC_FIELDS, deduplicationStatus=str)
         assert kinds_of(stats["compaction"]) == kinds(COMPACTION_FIELDS)
         [publisher] = stats["publishers"]
@@ -146,7 +147,7 @@ def test_the_numbers_are_those_of_what_was_published_delivered_and_acknowledged(
         place.clock.pass_s(3)
         for entry_id in (0, 1, 4):
             peer.ack(1, (ledger_id, entry_id))
-        stats = topic.stats()
+        stats = topic_stats(topic)
         size = stats["storageSize"]
         assert (stats["msgInCounter"], stats["bytesInCounter"]) == (10, size)
         assert (stats["msgOutCounter"], stats["bytesOutCounter"]) == (40, 4 * size)
@@ -170,7 +171,7 @@ def test_the_numbers_are_those_of_what_was_published_delivered_and_acknowledged(
 def test_publishers_and_consumers_say_who_they_are() -> None:
     async def body(place: Place) -> None:
         await fill(place)
-        stats = (await place.topic(TOPIC)).stats()
+        stats = topic_stats(await place.topic(TOPIC))
         since = format_instant(place.clock.now_ms())
         [publisher] = stats["publishers"]
         consumer = stats["subscriptions"]["ex"]["consumers"][0]
@@ -194,7 +195,7 @@ def test_rates_are_those_of_the_last_window() -> None:
         topic = await place.topic(TOPIC)
         place.clock.pass_s(5)
         topic.tick(place.clock.monotonic())
-        stats = topic.stats()
+        stats = topic_stats(topic)
         assert stats["msgRateIn"] == stats["publishers"][0]["msgRateIn"] == 2.0
         assert stats["averageMsgSize"] == pytest.approx(stats["storageSize"] / 10)
         assert stats["msgRateOut"] == 8.0
@@ -211,13 +212,13 @@ def test_key_shared_consumers_tell_their_ranges_and_what_drains() -> None:
         await peer.send(20, keys=lambda index: f"key-{index}")
         await until(lambda: len(peer.messages(1)) == 20)
         topic = await place.topic(TOPIC)
-        alone = topic.stats()["subscriptions"]["ks"]
+        alone = topic_stats(topic)["subscriptions"]["ks"]
         assert alone["drainingHashesCount"] == 0
         [only] = alone["consumers"]
         assert only["keyHashRangeArrays"] == [[1, 65535]]
 
         await peer.subscribe(TOPIC, "ks", KEY_SHARED, consumer_id=2)
-        shared = topic.stats()["subscriptions"]["ks"]
+        shared = topic_stats(topic)["subscriptions"]["ks"]
         assert shared["keySharedMode"] == "AUTO_SPLIT"
         first, second = shared["consumers"]
         owned = sorted(first["keyHashRangeArrays"] + second["keyHashRangeArrays"])
@@ -240,7 +241,7 @@ def test_ranges_that_consumers_ask_for_are_told_as_sticky() -> None:
         request.keySharedMeta.hashRanges.add(start=0, end=99)
         meta = request.keySharedMeta
         await peer.subscribe(TOPIC, "ks", KEY_SHARED, consumer_id=1, keySharedMeta=meta)
-        stats = (await place.topic(TOPIC)).stats()["subscriptions"]["ks"]
+        stats = topic_stats(await place.topic(TOPIC))["subscriptions"]["ks"]
         assert stats["keySharedMode"] == "STICKY"
         assert stats["consumers"][0]["keyHashRangeArrays"] == [[0, 99]]
 
@@ -251,10 +252,10 @@ def test_counters_never_go_back_when_a_subscription_goes() -> None:
     async def body(place: Place) -> None:
         peer = await fill(place)
         topic = await place.topic(TOPIC)
-        before = topic.stats()
+        before = topic_stats(topic)
         await peer.close_consumer(0)
-        await topic.delete_subscription("ex")
-        after = topic.stats()
+        await topic.subscriptions.delete("ex")
+        after = topic_stats(topic)
         assert "ex" not in after["subscriptions"]
         for name in ("msgOutCounter", "bytesOutCounter"):
             assert after[name] == before[name]
@@ -272,10 +273,10 @@ def test_what_a_consumer_gives_back_waits_in_replay_while_there_is_a_consumer() 
         await peer.subscribe(TOPIC, "sh", SHARED, consumer_id=2, permits=0)
         await peer.close_consumer(1)
         topic = await place.topic(TOPIC)
-        assert topic.stats()["subscriptions"]["sh"]["msgInReplay"] == 5
-        assert topic.stats()["subscriptions"]["sh"]["unackedMessages"] == 0
+        assert topic_stats(topic)["subscriptions"]["sh"]["msgInReplay"] == 5
+        assert topic_stats(topic)["subscriptions"]["sh"]["unackedMessages"] == 0
         await peer.close_consumer(2)
-        assert topic.stats()["subscriptions"]["sh"]["msgInReplay"] == 0
+        assert topic_stats(topic)["subscriptions"]["sh"]["msgInReplay"] == 0
 
     run(body)
 
@@ -283,8 +284,8 @@ def test_what_a_consumer_gives_back_waits_in_replay_while_there_is_a_consumer() 
 def test_a_subscription_nobody_ever_used_has_no_type() -> None:
     async def body(place: Place) -> None:
         topic = await place.topic(TOPIC)
-        await topic.create_subscription("idle", position=EARLIEST, properties={"owner": "me"})
-        stats = topic.stats(earliest_time=True)["subscriptions"]["idle"]
+        await topic.subscriptions.create("idle", position=EARLIEST, properties={"owner": "me"})
+        stats = topic_stats(topic, earliest_time=True)["subscriptions"]["idle"]
         assert stats["type"] == "None"
         assert stats["consumers"] == []
         assert stats["earliestMsgPublishTimeInBacklog"] == -1
@@ -298,14 +299,14 @@ def test_options_leave_out_or_add_what_they_name() -> None:
     async def body(place: Place) -> None:
         await fill(place)
         topic = await place.topic(TOPIC)
-        plain = topic.stats()
+        plain = topic_stats(topic)
         assert plain["earliestMsgPublishTimeInBacklogs"] == 0
         assert plain["subscriptions"]["ex"]["earliestMsgPublishTimeInBacklog"] == 0
-        asked = topic.stats(earliest_time=True, backlog_size=False)
+        asked = topic_stats(topic, earliest_time=True, backlog_size=False)
         assert asked["earliestMsgPublishTimeInBacklogs"] == 123
         assert asked["subscriptions"]["ex"]["earliestMsgPublishTimeInBacklog"] == 123
         assert asked["subscriptions"]["ex"]["backlogSize"] == -1
-        bare = topic.stats(exclude_publishers=True, exclude_consumers=True)
+        bare = topic_stats(topic, exclude_publishers=True, exclude_consumers=True)
         assert bare["publishers"] == []
         assert [each["consumers"] for each in bare["subscriptions"].values()] == [[], [], [], []]
         assert bare["subscriptions"]["sh"]["unackedMessages"] == 10
@@ -319,7 +320,7 @@ def test_the_epoch_is_told_once_a_producer_was_alone() -> None:
         await peer.produce(TOPIC, producer_access_mode=1)
         waiting = place.connect()
         await waiting.produce(TOPIC, producer_access_mode=2)
-        stats = (await place.topic(TOPIC)).stats()
+        stats = topic_stats(await place.topic(TOPIC))
         assert stats["topicEpoch"] == 0
         assert stats["publishers"][0]["accessMode"] == "Exclusive"
         assert stats["waitingPublishers"] == 1
@@ -333,12 +334,12 @@ def test_compaction_is_told_when_it_ran() -> None:
         await peer.produce(TOPIC)
         await peer.send(10, keys=lambda index: f"key-{index % 2}")
         topic = await place.topic(TOPIC)
-        await topic.start_compaction()
-        await until(lambda: topic.compaction_status()["status"] == "SUCCESS")
-        compaction = topic.stats()["compaction"]
+        await topic.compactor.start()
+        await until(lambda: topic.compactor.status()["status"] == "SUCCESS")
+        compaction = topic_stats(topic)["compaction"]
         assert compaction["lastCompactionRemovedEventCount"] == 8
         assert compaction["lastCompactionSucceedTimestamp"] == place.clock.now_ms()
-        compacted = topic.internal_stats()["compactedLedger"]
+        compacted = topic_internal_stats(topic)["compactedLedger"]
         assert compacted["ledgerId"] >= 0
         assert compacted["entries"] == 2
         assert compacted["size"] > 0
@@ -350,14 +351,14 @@ def test_internal_stats_tell_every_field_in_its_kind() -> None:
     async def body(place: Place) -> None:
         await fill(place)
         topic = await place.topic(TOPIC)
-        stats = topic.internal_stats()
+        stats = topic_internal_stats(topic)
         assert kinds_of(stats) == kinds(INTERNAL_FIELDS)
         for cursor in stats["cursors"].values():
             assert kinds_of(cursor) == kinds(CURSOR_FIELDS)
         ledger = {"entries": 10, "offloaded": False, "underReplicated": False}
         assert stats["ledgers"][0].items() >= ledger.items()
         await topic.set_properties({"team": "a"})
-        assert topic.internal_stats()["properties"] == {"team": "a"}
+        assert topic_internal_stats(topic)["properties"] == {"team": "a"}
 
     run(body)
 
@@ -369,7 +370,7 @@ def test_internal_stats_tell_positions_as_the_cursor_has_them() -> None:
         ledger_id = topic.log.sequence.last_position.ledger_id
         for entry_id in (0, 1, 4, 6, 7):
             peer.ack(1, (ledger_id, entry_id))
-        stats = topic.internal_stats()
+        stats = topic_internal_stats(topic)
         assert stats["lastConfirmedEntry"] == f"{ledger_id}:9"
         assert (stats["state"], stats["waitingCursorsCount"]) == ("LedgerOpened", 4)
         cursor = stats["cursors"]["sh"]
@@ -395,7 +396,7 @@ def test_a_transient_topic_tells_every_field_in_its_kind() -> None:
         assert isinstance(topic, NonPersistentTopic)
         place.clock.pass_s(1)
         topic.tick(place.clock.monotonic())
-        stats = topic.stats(earliest_time=True)
+        stats = topic_stats(topic, earliest_time=True)
         assert kinds_of(stats) == kinds(TOPIC_FIELDS, msgDropRate=float)
         assert kinds_of(stats["publishers"][0]) == kinds(PUBLISHER_FIELDS, msgDropRate=float)
         subscription = stats["subscriptions"]["ex"]
@@ -403,12 +404,12 @@ def test_a_transient_topic_tells_every_field_in_its_kind() -> None:
         assert kinds_of(subscription["consumers"][0]) == kinds(CONSUMER_FIELDS)
         assert (stats["msgInCounter"], stats["msgOutCounter"]) == (5, 3)
         assert stats["msgDropRate"] == subscription["msgDropRate"] == 2.0
-        internal = topic.internal_stats()
+        internal = topic_internal_stats(topic)
         assert internal["entriesAddedCounter"] == 5
         assert list(internal["cursors"]) == ["ex"]
 
         await peer.close_consumer(1)
-        gone = topic.stats()
+        gone = topic_stats(topic)
         assert gone["subscriptions"] == {}
         assert (gone["msgOutCounter"], gone["bytesOutCounter"]) == (
             stats["msgOutCounter"],
@@ -423,17 +424,17 @@ def test_a_backlog_over_several_ledgers_is_sized_ledger_by_ledger() -> None:
         peer = place.connect()
         await peer.produce(TOPIC)
         topic = await place.topic(TOPIC)
-        await topic.create_subscription("slow", position=EARLIEST)
+        await topic.subscriptions.create("slow", position=EARLIEST)
         await peer.send(4, size=10)
         await topic.log.roll()
         await peer.send(4, size=1_000)
         small, large = topic.log.sequence.describe()
         slow = topic.subscriptions["slow"]
-        assert topic.stats()["subscriptions"]["slow"]["backlogSize"] == small.size + large.size
+        assert topic_stats(topic)["subscriptions"]["slow"]["backlogSize"] == small.size + large.size
         slow.cursor.acknowledge_through(Position(small.ledger_id, 1))
-        assert topic.stats()["backlogSize"] == small.size // 2 + large.size
+        assert topic_stats(topic)["backlogSize"] == small.size // 2 + large.size
         slow.cursor.acknowledge_through(Position(large.ledger_id, 0))
-        assert topic.stats()["backlogSize"] == large.size * 3 // 4
+        assert topic_stats(topic)["backlogSize"] == large.size * 3 // 4
 
     run(body)
 

@@ -16,7 +16,7 @@ def test_what_was_taken_is_answered_before_the_producer_is_sent_away() -> None:
         await peer.produce(TOPIC)
         place.ledgers.hold_creates()
         sending = asyncio.ensure_future(peer.send(3))
-        ending = asyncio.ensure_future(topic.terminate())
+        ending = asyncio.ensure_future(topic.termination.run())
         await until(lambda: topic.termination.is_under_way)
         assert peer.count(BaseCommand.CLOSE_PRODUCER) == 0
         place.ledgers.release_creates()
@@ -35,7 +35,7 @@ def test_what_comes_while_a_topic_ends_is_neither_stored_nor_answered() -> None:
         place.ledgers.hold_creates()
         early = asyncio.ensure_future(peer.send(1))
         await until(lambda: topic.log.flights.runs > 0)
-        ending = asyncio.ensure_future(topic.terminate())
+        ending = asyncio.ensure_future(topic.termination.run())
         await until(lambda: topic.termination.is_under_way)
         late = asyncio.ensure_future(peer.send(2))
         await asyncio.sleep(0)
@@ -58,7 +58,7 @@ def test_a_producer_that_comes_while_a_topic_ends_hears_the_outcome() -> None:
         place.ledgers.hold_creates()
         sending = asyncio.ensure_future(first.send(1))
         await until(lambda: topic.log.flights.runs > 0)
-        ending = asyncio.ensure_future(topic.terminate())
+        ending = asyncio.ensure_future(topic.termination.run())
         await until(lambda: topic.termination.is_under_way)
         coming = asyncio.ensure_future(second.produce(TOPIC))
         for _ in range(20):
@@ -80,7 +80,7 @@ def test_a_producer_that_leaves_without_its_answers_does_not_hold_the_end_up() -
         place.ledgers.hold_creates()
         sending = asyncio.ensure_future(peer.send(1))
         await until(lambda: topic.log.flights.runs > 0)
-        ending = asyncio.ensure_future(topic.terminate())
+        ending = asyncio.ensure_future(topic.termination.run())
         await until(lambda: topic.termination.is_under_way)
         peer.leave()
         sending.cancel()
@@ -95,7 +95,7 @@ def test_a_producer_that_leaves_without_its_answers_does_not_hold_the_end_up() -
 def test_ending_a_topic_twice_is_the_same_as_once() -> None:
     async def body(place: Place) -> None:
         topic = await place.topic(TOPIC)
-        first, second = await asyncio.gather(topic.terminate(), topic.terminate())
-        assert first == second == await topic.terminate()
+        first, second = await asyncio.gather(topic.termination.run(), topic.termination.run())
+        assert first == second == await topic.termination.run()
 
     run(body)

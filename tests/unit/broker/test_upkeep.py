@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.stats import topic_stats
 from magnetar.errors import StorageFailed
 from magnetar.model.choice import BacklogAction, BacklogQuotaType, InactiveTopicDeleteMode
 from magnetar.model.name import parse_topic
@@ -35,7 +36,7 @@ def quota(kind: BacklogQuotaType, action: BacklogAction, limit: int) -> dict[str
 async def fill(place: Place, entries: int = 10) -> tuple[PersistentTopic, Peer]:
     """A topic with a subscription that has read nothing of what was just published."""
     topic = await place.topic(TOPIC)
-    await topic.create_subscription("slow", position=EARLIEST)
+    await topic.subscriptions.create("slow", position=EARLIEST)
     peer = place.connect()
     await peer.produce(TOPIC)
     await peer.send(entries, size=100, publish_time=place.clock.now_ms())
@@ -50,7 +51,7 @@ def test_rates_are_measured_between_two_ticks() -> None:
         topic, _ = await fill(place)
         place.clock.pass_s(5)
         await place.service.upkeep.tick()
-        assert topic.stats()["msgRateIn"] == 2.0
+        assert topic_stats(topic)["msgRateIn"] == 2.0
 
     run(body)
 
@@ -107,7 +108,7 @@ def test_a_backlog_below_its_quota_bothers_nobody() -> None:
 def test_eviction_by_size_moves_slow_subscriptions_to_nine_tenths_of_the_limit() -> None:
     async def body(place: Place) -> None:
         topic, peer = await fill(place)
-        fast = await topic.create_subscription("fast", position=EARLIEST)
+        fast = await topic.subscriptions.create("fast", position=EARLIEST)
         await fast.skip(8)
         size = topic.log.sequence.total_bytes
         action = BacklogAction.CONSUMER_BACKLOG_EVICTION
@@ -115,7 +116,7 @@ def test_eviction_by_size_moves_slow_subscriptions_to_nine_tenths_of_the_limit()
         await place.service.upkeep.check_backlog_quotas()
         assert topic.subscriptions["slow"].backlog == 4
         assert fast.backlog == 2
-        assert topic.stats()["backlogSize"] <= size * 45 // 100
+        assert topic_stats(topic)["backlogSize"] <= size * 45 // 100
         assert peer.count(BaseCommand.CLOSE_PRODUCER) == 0
 
     run(body)
@@ -141,17 +142,17 @@ def test_eviction_by_age_moves_past_messages_that_are_too_old() -> None:
 def test_the_age_of_the_oldest_message_is_noted_for_the_stats() -> None:
     async def body(place: Place) -> None:
         topic, _ = await fill(place)
-        assert topic.stats()["oldestBacklogMessageAgeSeconds"] == -1
+        assert topic_stats(topic)["oldestBacklogMessageAgeSeconds"] == -1
         place.clock.pass_s(7)
         upkeep = place.service.upkeep
         await upkeep.check_backlog_quotas()
         place.clock.pass_s(2)
-        stats = topic.stats()
+        stats = topic_stats(topic)
         assert stats["oldestBacklogMessageAgeSeconds"] == 9
         assert stats["oldestBacklogMessageSubscriptionName"] == "slow"
         await topic.subscriptions["slow"].skip_all()
         await upkeep.check_backlog_quotas()
-        assert topic.stats()["oldestBacklogMessageAgeSeconds"] == -1
+        assert topic_stats(topic)["oldestBacklogMessageAgeSeconds"] == -1
 
     run(body)
 
@@ -175,7 +176,7 @@ def test_messages_past_their_time_to_live_expire() -> None:
         place.clock.pass_s(1)
         await upkeep.expire_messages()
         assert topic.subscriptions["slow"].backlog == 2
-        stats = topic.stats()["subscriptions"]["slow"]
+        stats = topic_stats(topic)["subscriptions"]["slow"]
         assert stats["totalMsgExpired"] == 10
         assert stats["lastExpireTimestamp"] == place.clock.now_ms()
 
@@ -236,15 +237,15 @@ def test_a_topic_is_compacted_once_it_has_grown_past_its_threshold() -> None:
         upkeep = place.service.upkeep
         await peer.send(5, keys=lambda index: "key", size=100)
         await upkeep.compact()
-        assert topic.compaction_status()["status"] == "NOT_RUN"
+        assert topic.compactor.status()["status"] == "NOT_RUN"
         await peer.send(5, keys=lambda index: "key", size=100)
         await upkeep.compact()
-        await until(lambda: topic.compaction_status()["status"] == "SUCCESS")
+        await until(lambda: topic.compactor.status()["status"] == "SUCCESS")
         succeeded_ms = place.clock.now_ms()
         place.clock.pass_s(60)
         await upkeep.compact()
         await asyncio.sleep(0)
-        assert topic.stats()["compaction"]["lastCompactionSucceedTimestamp"] == succeeded_ms
+        assert topic_stats(topic)["compaction"]["lastCompactionSucceedTimestamp"] == succeeded_ms
 
     run(body, brokerServiceCompactionThresholdInBytes=900)
 
@@ -294,7 +295,7 @@ def test_a_topic_nobody_uses_is_deleted_after_its_time() -> None:
 def test_a_topic_with_a_subscription_stays() -> None:
     async def body(place: Place) -> None:
         topic = await place.topic(TOPIC)
-        await topic.create_subscription("s")
+        await topic.subscriptions.create("s")
         place.clock.pass_s(10_000)
         await place.service.upkeep.delete_inactive_topics()
         assert not topic.closed
@@ -365,7 +366,7 @@ def test_a_partitioned_topic_goes_with_its_last_partition_if_that_is_wanted(enab
 def test_a_subscription_nobody_uses_is_deleted_after_its_time() -> None:
     async def body(place: Place) -> None:
         topic = await place.topic(TOPIC)
-        await topic.create_subscription("idle")
+        await topic.subscriptions.create("idle")
         peer = place.connect()
         await peer.subscribe(TOPIC, "used", SHARED, consumer_id=1)
         upkeep = place.service.upkeep
@@ -396,7 +397,7 @@ def test_one_topic_that_fails_does_not_stop_the_round(failure: Exception) -> Non
         assert next(iter(place.service.catalog.topics.values())) is broken
         place.clock.pass_s(5)
         await place.service.upkeep.tick()
-        assert topic.stats()["msgRateIn"] == 2.0
+        assert topic_stats(topic)["msgRateIn"] == 2.0
 
     run(body)
 
@@ -428,7 +429,7 @@ def test_rounds_run_at_their_intervals_once_started() -> None:
         place.service.upkeep.start(place.service.tasks)
         place.clock.pass_s(5)
         async with asyncio.timeout(20):
-            while not topic.stats()["msgRateIn"]:
+            while not topic_stats(topic)["msgRateIn"]:
                 await asyncio.sleep(0.02)
 
     run(body, statsUpdateFrequencyInSecs=1)

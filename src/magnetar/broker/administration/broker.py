@@ -13,6 +13,7 @@ from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.exposition import topic_samples
 from magnetar.broker.heartbeat import check_health
 from magnetar.broker.service import Service
+from magnetar.broker.stats import topic_stats
 from magnetar.errors import NotFound, PreconditionFailed, RecordUnreadable, ServiceNotReady
 from magnetar.model.document import decode_json
 from magnetar.rules.bundle import bundle_of
@@ -159,7 +160,7 @@ async def get_topic_stats(service: Service) -> Document:
     told: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
     for topic, bundle in await _loaded(service):
         domains = told.setdefault(str(topic.name.namespace), {}).setdefault(bundle, {})
-        domains.setdefault(topic.name.domain.value, {})[topic.name.full] = topic.stats()
+        domains.setdefault(topic.name.domain.value, {})[topic.name.full] = topic_stats(topic)
     return told
 
 
@@ -178,7 +179,7 @@ async def _loaded(service: Service) -> Sequence[tuple[AnyTopic, str]]:
 async def get_metrics(service: Service) -> Sequence[Document]:
     sums: dict[str, dict[str, float]] = {}
     for topic in list(service.catalog.topics.values()):
-        samples = dict(topic_samples(topic.stats()))
+        samples = dict(topic_samples(topic_stats(topic)))
         total = sums.setdefault(str(topic.name.namespace), dict.fromkeys(_SUMMED, 0.0))
         for name, sample in _SUMMED.items():
             total[name] += samples[sample]

@@ -160,7 +160,7 @@ async def unsubscribe(
         topic = await service.catalog.load_topic(name)
         if subscription in topic.subscriptions:
             with suppress(SubscriptionNotFound):
-                await topic.delete_subscription(subscription)
+                await topic.subscriptions.delete(subscription)
     for controller in await find_controllers(service, namespace, bundle):
         if subscription in controller.subscriptions.registry.records:
             await controller.subscriptions.delete(subscription)

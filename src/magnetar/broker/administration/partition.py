@@ -24,6 +24,7 @@ from magnetar.broker.administration.topic import (
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import Service
+from magnetar.broker.stats import topic_internal_stats, topic_stats
 from magnetar.errors import (
     BadRequest,
     BrokerError,
@@ -158,7 +159,7 @@ async def _make_new(
         assert isinstance(partition, PersistentTopic)
         for subscription, properties in copied.items():
             if subscription not in partition.subscriptions:
-                await partition.create_subscription(
+                await partition.subscriptions.create(
                     subscription, position=EARLIEST, properties=properties
                 )
 
@@ -212,7 +213,8 @@ async def get_partitioned_stats(
     if not names and topic.is_persistent:
         raise NotFound("Internal topics have not been generated yet")
     each = {
-        name.full: (await find_topic(service, name)).stats(**options._asdict()) for name in names
+        name.full: topic_stats(await find_topic(service, name), **options._asdict())
+        for name in names
     }
     merged = merge_topic_stats(list(each.values()))
     return {**merged, "metadata": metadata, "partitions": each if per_partition else {}}
@@ -222,7 +224,7 @@ async def get_partitioned_stats(
 async def get_partitioned_internal_stats(service: Service, topic: TopicName) -> Document:
     metadata = await _require(service, topic, TopicNotFound(f"Partitioned Topic {topic} not found"))
     names = await existing_parts(service, topic)
-    each = {name.full: (await find_topic(service, name)).internal_stats() for name in names}
+    each = {name.full: topic_internal_stats(await find_topic(service, name)) for name in names}
     return {"metadata": metadata, "partitions": each}
 
 
@@ -239,7 +241,9 @@ async def terminate_partitioned(service: Service, topic: TopicName) -> Document:
     names = await existing_parts(service, topic)
 
     async def terminate_one(name: TopicName) -> Document:
-        return describe_position(await (await service.catalog.load_topic(name)).terminate())
+        live = await service.catalog.load_topic(name)
+        assert isinstance(live, PersistentTopic), "the domain says so"
+        return describe_position(await live.termination.run())
 
     last = await together(map(terminate_one, names))
     return {str(name.partition_index): each for name, each in zip(names, last, strict=True)}

@@ -13,6 +13,7 @@ from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import Service
+from magnetar.broker.stats import topic_internal_stats, topic_stats
 from magnetar.errors import PreconditionFailed, ServiceNotReady
 from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName
@@ -112,13 +113,13 @@ async def _load(service: Service, topic: TopicName, segment: Segment) -> Persist
 
 @carries_out("scalable_topics.segment_stats")
 async def get_segment_stats(service: Service, topic: TopicName, segment: Segment) -> Document:
-    stats = (await _load(service, topic, segment)).stats()
+    stats = topic_stats(await _load(service, topic, segment))
     return {**await _describe_segment(service, topic, segment), **stats}
 
 
 @carries_out("scalable_topics.segment_internal_stats")
 async def get_segment_log(service: Service, topic: TopicName, segment: Segment) -> Document:
-    return (await _load(service, topic, segment)).internal_stats()
+    return topic_internal_stats(await _load(service, topic, segment))
 
 
 @carries_out("scalable_topics.last_sequence_id")

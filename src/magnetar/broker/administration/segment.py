@@ -95,7 +95,7 @@ async def terminate_segment(service: Service, segment: SegmentName, live: Segmen
         controller = await service.scalable.controller(segment.topic)
         await controller.changes.split(segment.id, reason="terminate")
         return
-    await live.terminate()
+    await live.termination.run()
 
 
 @carries_out("segments.delete")
@@ -137,7 +137,7 @@ async def delete_subscription(service: Service, segment: SegmentName, subscripti
     """Also when it, or the segment, is gone already."""
     with suppress(SegmentNotFound, SubscriptionNotFound):
         live = await find_segment(service, segment)
-        await live.delete_subscription(subscription, force=True)
+        await live.subscriptions.delete(subscription, force=True)
 
 
 @carries_out("segments.backlog")
@@ -159,4 +159,4 @@ async def _subscribe(live: PersistentTopic, name: str) -> None:
     if not name.strip():
         raise PreconditionFailed("Subscription name is not valid")
     with suppress(Conflict):
-        await live.create_subscription(name, position=EARLIEST)
+        await live.subscriptions.create(name, position=EARLIEST)

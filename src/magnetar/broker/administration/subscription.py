@@ -126,7 +126,7 @@ async def _create_on(
 ) -> None:
     position = start.position
     is_end = position in (EARLIEST, LATEST)
-    made = await topic.create_subscription(
+    made = await topic.subscriptions.create(
         name,
         position=position if is_end else LATEST,
         properties=start.properties or {},
@@ -155,7 +155,7 @@ async def delete_subscription(
     """From every partition that has it."""
     await service.scalable.migrations.check_regular(topic)
     parts = [each for each in await find_live(service, topic) if subscription in each.subscriptions]
-    await together(each.delete_subscription(subscription, force=force) for each in parts)
+    await together(each.subscriptions.delete(subscription, force=force) for each in parts)
     if not parts:
         raise _missing(topic, subscription)
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
+from magnetar.broker import log_search
 from magnetar.broker.administration.log_info import describe_log
 from magnetar.broker.administration.permission import forget_permissions
 from magnetar.broker.administration.record import without
@@ -16,6 +17,7 @@ from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.guard import was_regular
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import Service
+from magnetar.broker.stats import topic_internal_stats, topic_stats
 from magnetar.errors import (
     Conflict,
     EntryNotFound,
@@ -187,12 +189,12 @@ finds(StatsOptions)(StatsOptions)
 
 @carries_out("topics.stats")
 async def get_stats(live: AnyTopic, options: StatsOptions) -> Document:
-    return live.stats(**options._asdict())
+    return topic_stats(live, **options._asdict())
 
 
 @carries_out("topics.internal_stats")
 async def get_internal_stats(live: AnyTopic) -> Document:
-    return live.internal_stats()
+    return topic_internal_stats(live)
 
 
 @carries_out("topics.internal_info")
@@ -221,17 +223,18 @@ async def terminate_topic(service: Service, topic: TopicName) -> Document:
     if is_system_topic(topic):
         raise MethodNotAllowed("Termination of a system topic is not allowed")
     await service.scalable.migrations.check_regular(topic)
-    return describe_position(await (await find_persistent(service, topic, "Terminate")).terminate())
+    live = await find_persistent(service, topic, "Terminate")
+    return describe_position(await live.termination.run())
 
 
 @carries_out("topics.compact", what="Compaction")
 async def start_compaction(parts: Parts) -> None:
-    await together(part.start_compaction() for part in parts)
+    await together(part.compactor.start() for part in parts)
 
 
 @carries_out("topics.compaction_status", what="Compaction")
 async def get_compaction(live: PersistentTopic) -> Document:
-    return live.compaction_status()
+    return live.compactor.status()
 
 
 @carries_out("topics.offload", what="Offload")
@@ -246,7 +249,7 @@ async def get_offload(live: PersistentTopic) -> Document:
 
 @carries_out("topics.trim", what="Trim")
 async def trim_topic(parts: Parts) -> None:
-    await together(part.trim() for part in parts)
+    await together(part.log.trim() for part in parts)
 
 
 @carries_out("topics.truncate")
@@ -312,7 +315,7 @@ async def get_backlog_size(live: PersistentTopic, position: MessageId) -> int:
 
 @carries_out("topics.last_message_id", what="GetLastMessageId")
 async def get_last_message_id(live: PersistentTopic) -> Document:
-    position, batch_index = await live.last_message_id()
+    position, batch_index = await log_search.last_message_id(live.log)
     if position == EARLIEST:
         position = live.log.sequence.last_position
     partition = live.name.partition_index
@@ -324,7 +327,9 @@ async def get_message_id_at(service: Service, topic: TopicName, timestamp_ms: in
     what = "Get message ID by timestamp"
     check_stored(topic, what)
     live = await find_persistent(service, topic, what, NOT_PARTITIONED)
-    position = await live.position_at(timestamp_ms) if live.log.sequence.total_entries else EARLIEST
+    position = EARLIEST
+    if live.log.sequence.total_entries:
+        position = await log_search.position_at(live.log, timestamp_ms)
     return describe_position(position, partition_index=topic.partition_index)
 
 
@@ -338,7 +343,7 @@ async def read_entry(
 ) -> tuple[Position, bytes]:
     position = Position(ledger_id, entry_id)
     try:
-        return position, await live.read_entry(position)
+        return position, await log_search.read_entry(live.log, position)
     except EntryNotFound:
         raise NotFound("Message id not found") from None
 
@@ -362,4 +367,4 @@ async def examine(
 async def read_nth(live: PersistentTopic, number: int) -> tuple[Position, bytes]:
     """From the start of the topic, from 1."""
     position = live.log.sequence.position_after(live.log.sequence.first_position, number - 1)
-    return position, await live.read_entry(position)
+    return position, await log_search.read_entry(live.log, position)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from magnetar.broker.consumer import Consumer
 from magnetar.broker.dispatch.view import EntryView
 from magnetar.errors import BrokerError, LedgerNotFound, ProtocolViolation
 from magnetar.ledger.cursor import Cursor
@@ -12,9 +13,6 @@ from magnetar.ledger.run import EntryRun
 from magnetar.model.hash import murmur31
 from magnetar.model.position import EARLIEST, Position
 from magnetar.wire.entry import decode_metadata, sticky_key
-
-if TYPE_CHECKING:
-    from magnetar.broker.consumer import Consumer
 
 
 class Source(Protocol):
@@ -26,7 +24,8 @@ class Source(Protocol):
 
 
 class ReadTopic(Protocol):
-    log: Log
+    @property
+    def log(self) -> Log: ...
 
     def source(self, *, read_compacted: bool) -> Source: ...
 

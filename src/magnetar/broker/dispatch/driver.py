@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
+from magnetar.broker.consumer import Consumer
 from magnetar.broker.dispatch.backlog import Backlog
 from magnetar.broker.dispatch.view import EntryView
 from magnetar.broker.limiter import RateLimiter
+from magnetar.broker.topic_host import TopicHost
 from magnetar.errors import BrokerError, EntryNotFound, LedgerCorrupt, LedgerNotFound
+from magnetar.model.name import TopicName
 from magnetar.model.position import Position
 from magnetar.rules.dispatch.action import Action, Announce, Deliver, Moment, Read, Rewind, Sleep
 from magnetar.rules.dispatch.machine import Limits, Machine
@@ -17,10 +20,6 @@ from magnetar.rules.dispatch.member import Sharing
 from magnetar.runtime.clock import Timer
 from magnetar.runtime.log import Log
 from magnetar.wire.command import CommandActiveConsumerChange, make_command
-
-if TYPE_CHECKING:
-    from magnetar.broker.consumer import Consumer
-    from magnetar.broker.topic import Topic
 
 _log = Log(__name__)
 
@@ -32,13 +31,23 @@ _TURN_READS_MAX: Final = 100
 _UNLIMITED: Final = 1_000_000
 
 
-class Host(Protocol):
+class DispatchedTopic(Protocol):
+    @property
+    def name(self) -> TopicName: ...
+
+    @property
+    def host(self) -> TopicHost: ...
+
+
+class DispatchedSubscription(Protocol):
     """The subscription that a driver serves."""
 
     @property
     def name(self) -> str: ...
+
     @property
-    def topic(self) -> Topic: ...
+    def topic(self) -> DispatchedTopic: ...
+
     def on_delivered(self, consumer: Consumer, messages: int, size: int) -> None: ...
 
     def on_end_reached(self) -> None:
@@ -52,7 +61,7 @@ class Driver:
 
     def __init__(
         self,
-        host: Host,
+        subscription: DispatchedSubscription,
         sharing: Sharing,
         machine: Machine[Consumer],
         backlog: Backlog | None = None,
@@ -60,10 +69,11 @@ class Driver:
         """Without a backlog entries come from producers by `offer`, and nothing is read."""
         self.sharing = sharing
         self.machine = machine
-        self._host = host
-        self._topic = topic = host.topic
-        self._partition = topic.name.partition_index
-        self._clock = topic.service.clock
+        self._subscription = subscription
+        self._topic = subscription.topic.name
+        self._partition = self._topic.partition_index
+        self._host = subscription.topic.host
+        self._clock = self._host.clock
         self._backlog = backlog
         self._limiters: Sequence[RateLimiter] = ()
         self._loop = asyncio.get_running_loop()
@@ -207,11 +217,11 @@ class Driver:
         if run is not None:
             self._deliver(read, self._backlog.view(run))
         elif source.is_readable(read.position):
-            self._topic.service.tasks.start(self._fetch(self._backlog, read), name="read")
+            self._host.tasks.start(self._fetch(self._backlog, read), name="read")
         else:
             self.machine.on_nothing(read)
             if not read.is_replay:
-                self._host.on_end_reached()
+                self._subscription.on_end_reached()
 
     async def _fetch(self, backlog: Backlog, read: Read) -> None:
         entries_max = min(read.entries_max, _READ_ENTRIES_MAX)
@@ -238,15 +248,15 @@ class Driver:
         is_damage = isinstance(failure, LedgerCorrupt | LedgerNotFound | EntryNotFound)
         (_log.error if is_damage else _log.warning)(
             "entry unreadable" if is_damage else "read failed",
-            topic=self._topic.name.full,
-            subscription=self._host.name,
+            topic=self._topic.full,
+            subscription=self._subscription.name,
             at=str(read.position),
             reason=failure.sentence,
         )
         if not is_damage:
             self._clock.call_later(_READ_RETRY_S, self._read_again, read)
             return
-        if not self._topic.service.config.autoSkipNonRecoverableData:
+        if not self._host.config.autoSkipNonRecoverableData:
             self._clock.call_later(_DAMAGE_RETRY_S, self._read_again, read)
             return
         self.machine.on_failed(read)
@@ -285,7 +295,7 @@ class Driver:
         consumer.connection.send_many(frames, size)
         for limiter in self._limiters:
             limiter.spend(messages, size, self._clock.monotonic())
-        self._host.on_delivered(consumer, messages, size)
+        self._subscription.on_delivered(consumer, messages, size)
         return size
 
     def _allowance(self) -> int:

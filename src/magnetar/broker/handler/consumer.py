@@ -10,6 +10,7 @@ from magnetar.broker.connection import Connection
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.handler.permission import authorize
 from magnetar.broker.handler.schema import check_consumer_schema
+from magnetar.broker.log_search import last_message_id
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import (
@@ -72,7 +73,7 @@ async def _subscribe(connection: Connection, request: CommandSubscribe, creation
         _check_policy(topic, kind)
         _check_rate(connection, topic, request)
         await _authorize(connection, name, request)  # loading may have taken long
-        await check_consumer_schema(topic, request)
+        await check_consumer_schema(connection.service.schemas, topic, request)
         consumer = _make_consumer(connection, request, kind)
         await connection.service.scalable.readers.attach(topic, consumer, request)
         try:
@@ -204,9 +205,9 @@ async def _unsubscribe(connection: Connection, request: CommandUnsubscribe) -> N
     topic = subscription.topic
     if topic.subscriptions.get(subscription.name) is subscription:
         try:
-            await topic.delete_subscription(subscription.name, force=request.force)
+            await topic.subscriptions.delete(subscription.name, force=request.force)
         except BrokerError:
-            connection.close_consumer(request.consumer_id)  # it is still wanted: come back
+            connection.recall_consumer(request.consumer_id)  # it is still wanted: come back
             raise
     connection.send_command(success(request.request_id))
 
@@ -281,7 +282,7 @@ async def _last_visible(topic: PersistentTopic, *, read_compacted: bool) -> tupl
     while True:
         view = topic.compactor.compacted
         if not read_compacted or view is None or topic.log.sequence.last_position > view.horizon:
-            return await topic.last_message_id()
+            return await last_message_id(topic.log)
         if not view.positions:
             return EARLIEST, -1
         try:

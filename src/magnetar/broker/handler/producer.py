@@ -10,6 +10,7 @@ from magnetar.broker.connection import Connection
 from magnetar.broker.handler.permission import authorize
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.producer import AccessMode, Producer
+from magnetar.broker.schema import SchemaRegistry
 from magnetar.errors import IncompatibleSchema, NotAllowed, ServiceNotReady
 from magnetar.model.name import TopicDomain, TopicName, parse_topic
 from magnetar.model.position import EARLIEST
@@ -52,8 +53,8 @@ async def _create(connection: Connection, request: CommandProducer, creation: ob
         topic = await service.attach_topic(name)
         check_policies_known(topic.policy, name)
         await _authorize(connection, name, request)  # loading may have taken long
-        await _add_initial_subscription(topic, request)
-        schema_version = await _check_schema(topic, request)
+        await _add_initial_subscription(connection, topic, request)
+        schema_version = await _check_schema(service.schemas, topic, request)
         producer = _make_producer(connection, topic, request, schema_version)
         turn = await topic.add_producer(producer)
         try:
@@ -134,7 +135,9 @@ def _welcome(
     connection.send_command(make_command(response))
 
 
-async def _add_initial_subscription(topic: AnyTopic, request: CommandProducer) -> None:
+async def _add_initial_subscription(
+    connection: Connection, topic: AnyTopic, request: CommandProducer
+) -> None:
     name = request.initial_subscription_name
     if not name or not isinstance(topic, PersistentTopic) or name in topic.subscriptions:
         return
@@ -143,14 +146,15 @@ async def _add_initial_subscription(topic: AnyTopic, request: CommandProducer) -
             f"The initial subscription {name} cannot be made:"
             f" automatic creation is off for {topic.name}"
         )
-    await topic.create_subscription(name, position=EARLIEST)
+    await topic.subscriptions.create(name, position=EARLIEST)
     if topic.name.domain is TopicDomain.SEGMENT:
-        await topic.service.scalable.adopt_subscription(topic.name, name, EARLIEST)
+        await connection.service.scalable.adopt_subscription(topic.name, name, EARLIEST)
 
 
-async def _check_schema(topic: AnyTopic, request: CommandProducer) -> bytes:
+async def _check_schema(
+    registry: SchemaRegistry, topic: AnyTopic, request: CommandProducer
+) -> bytes:
     schema = decode_schema(request.schema) if request.HasField("schema") else None
-    registry = topic.service.schemas
     if schema is None:
         if (
             topic.policy.schema_validation_enforced

@@ -8,7 +8,7 @@ from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler.permission import authorize
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.schema import schema_id
+from magnetar.broker.schema import SchemaRegistry, schema_id
 from magnetar.errors import (
     IncompatibleSchema,
     InvalidSchema,
@@ -30,7 +30,9 @@ from magnetar.wire.command import (
 from magnetar.wire.schema import decode_schema, encode_schema
 
 
-async def check_consumer_schema(topic: AnyTopic, request: CommandSubscribe) -> None:
+async def check_consumer_schema(
+    registry: SchemaRegistry, topic: AnyTopic, request: CommandSubscribe
+) -> None:
     """A topic in use must fit the consumer; one that is idle and empty takes the consumer's schema
     for its own.
     """
@@ -39,7 +41,7 @@ async def check_consumer_schema(topic: AnyTopic, request: CommandSubscribe) -> N
     schema = decode_schema(request.schema)
     if schema.type is SchemaType.AUTO_CONSUME:
         return
-    registry, policy = topic.service.schemas, topic.policy
+    policy = topic.policy
     has_schema = await registry.get_latest(topic.name) is not None
     has_data = isinstance(topic, PersistentTopic) and topic.log.sequence.total_entries > 0
     if has_schema or has_data or topic.has_clients():
@@ -90,7 +92,7 @@ async def _get_or_create_schema(connection: Connection, request: CommandGetOrCre
     check_policies_known(topic.policy, topic.name)
     version = None
     if schema.type is not SchemaType.NONE:  # which means bytes here
-        version = await topic.service.schemas.put_if_absent(
+        version = await connection.service.schemas.put_if_absent(
             topic.name,
             schema,
             topic.policy.schema_compatibility,

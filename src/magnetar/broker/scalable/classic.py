@@ -24,10 +24,10 @@ def find_classic_clients(guard: Guard, topic: PersistentTopic) -> Iterable[Class
                 ClientKind.PRODUCER, each.name, name, where.address, where.client_version
             )
     for subscription, one in classic_consumers(guard, topic):
-        where = one.connection
+        via = one.connection
         kind = ClientKind.CONSUMER if subscription.durable else ClientKind.READER
         yield ClassicClient(
-            kind, one.name, name, where.address, where.client_version, subscription.name
+            kind, one.name, name, via.address, via.client_version, subscription.name
         )
 
 

@@ -17,12 +17,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from magnetar.broker.consumer import Consumer
+from magnetar.broker.peer import ScalableState
 from magnetar.broker.producer import Producer
 from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.refusal import Door, LegacyRefusals
 from magnetar.errors import BrokerError, TopicMigrated, TopicNotFound, TopicTerminated
-from magnetar.ledger.log import Log
 from magnetar.model.caller import Caller
 from magnetar.model.migration import MANAGED, is_reader_name
 from magnetar.model.name import TopicDomain, TopicName, parse_topic
@@ -37,7 +37,17 @@ def is_classic_producer(producer: Producer) -> bool:
     return producer.metadata.get(MANAGED) != "true"
 
 
-class ClientConnection(Protocol):
+class AttachedConnection(Protocol):
+    """The connection of a client that attaches to a topic."""
+
+    @property
+    def scalable(self) -> ScalableState: ...
+
+    @property
+    def features(self) -> FeatureFlags: ...
+
+
+class ClientConnection(AttachedConnection, Protocol):
     """The connection of a client that asks for a topic."""
 
     @property
@@ -48,9 +58,6 @@ class ClientConnection(Protocol):
 
     @property
     def client_version(self) -> str: ...
-
-    @property
-    def features(self) -> FeatureFlags: ...
 
     @property
     def caller(self) -> Caller: ...
@@ -74,7 +81,7 @@ class Guard:
 
     def is_classic_consumer(
         self,
-        connection: ClientConnection,
+        connection: AttachedConnection,
         topic: TopicName,
         metadata: Mapping[str, str],
         *,
@@ -148,6 +155,29 @@ class Guard:
         if record is not None:
             raise _claimed(name, record)
 
+    def check_writable(self, topic: TopicName, successor: TopicName) -> None:
+        raise _terminated(topic, successor)
+
+    def check_readable(
+        self,
+        topic: TopicName,
+        successor: TopicName,
+        consumer: Consumer,
+        request: CommandSubscribe,
+    ) -> None:
+        """Clients of regular topics do not know the names of segments."""
+        if parse_topic(request.topic).domain is TopicDomain.SEGMENT:
+            return
+        if self.is_classic_consumer(
+            consumer.connection,
+            successor,
+            consumer.metadata,
+            name=consumer.name,
+            subscription=request.subscription,
+            durable=request.durable,
+        ):
+            raise _migrated(topic, successor)
+
     async def _find_record(self, name: TopicName) -> ScalableTopicMetadata | None:
         if name.domain is not TopicDomain.PERSISTENT:
             return None
@@ -165,58 +195,6 @@ class Guard:
             caller=connection.caller,
         )
         return refusal
-
-
-# What a regular topic asks of the plane
-
-
-class GuardOwner(Protocol):
-    @property
-    def guard(self) -> Guard: ...
-
-
-class PlaneOwner(Protocol):
-    @property
-    def scalable(self) -> GuardOwner: ...
-
-
-class GuardedTopic(Protocol):
-    """A topic that may have become a part of a scalable one."""
-
-    @property
-    def name(self) -> TopicName: ...
-
-    @property
-    def service(self) -> PlaneOwner: ...
-
-    @property
-    def successor(self) -> TopicName | None: ...
-
-    @property
-    def log(self) -> Log: ...
-
-
-def check_writable(topic: GuardedTopic) -> None:
-    if topic.successor is not None:
-        raise _terminated(topic.name, topic.successor)
-    if topic.log.record.terminated is not None:
-        raise TopicTerminated(f"Topic {topic.name} was terminated")
-
-
-def check_readable(topic: GuardedTopic, consumer: Consumer, request: CommandSubscribe) -> None:
-    """Clients of regular topics do not know the names of segments."""
-    successor = topic.successor
-    if successor is None or parse_topic(request.topic).domain is TopicDomain.SEGMENT:
-        return
-    if topic.service.scalable.guard.is_classic_consumer(
-        consumer.connection,
-        successor,
-        consumer.metadata,
-        name=consumer.name,
-        subscription=request.subscription,
-        durable=request.durable,
-    ):
-        raise _migrated(topic.name, successor)
 
 
 def _claimed(name: TopicName, record: ScalableTopicMetadata) -> TopicMigrated:
@@ -262,10 +240,10 @@ def _may_follow(connection: ClientConnection) -> bool:
     )
 
 
-def _announces(connection: ClientConnection) -> bool:
+def _announces(connection: AttachedConnection) -> bool:
     """Clients that announce scalable topics mark all that they attach to a regular one."""
     return connection.features.supports_scalable_topics
 
 
-def _watches(connection: ClientConnection, topic: TopicName) -> bool:
+def _watches(connection: AttachedConnection, topic: TopicName) -> bool:
     return any(session.subject == topic for session in connection.scalable.layouts.values())

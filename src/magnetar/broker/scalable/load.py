@@ -75,7 +75,9 @@ def _rates(before: Count, now: Count) -> tuple[float, ...]:
 
 
 def count_of(topic: PersistentTopic, now_s: float) -> Count:
-    rates = [each.rate for each in topic.subscriptions.values()] + [topic.removed_rate_out]
+    rates = [each.rate for each in topic.subscriptions.values()] + [
+        topic.subscriptions.removed_rate_out
+    ]
     return Count(
         now_s,
         topic.rate_in.count,

@@ -49,7 +49,7 @@ class SegmentReaders:
                 raise
             try:
                 async with self._clock.timeout(_HAND_OVER_S):
-                    await self._take_over(consumer, request, subscription)
+                    await self._take_over(topic, consumer, request, subscription)
             except TimeoutError:
                 raise refusal from None
         if isinstance(consumer.subscription, Subscription):
@@ -57,7 +57,11 @@ class SegmentReaders:
                 group.on_reader_attached(segment, consumer)
 
     async def _take_over(
-        self, consumer: Consumer, request: CommandSubscribe, subscription: Subscription
+        self,
+        topic: AnyTopic,
+        consumer: Consumer,
+        request: CommandSubscribe,
+        subscription: Subscription,
     ) -> None:
         while True:
             try:
@@ -67,7 +71,7 @@ class SegmentReaders:
                 self._remind(subscription)
                 continue
             try:
-                return await subscription.topic.subscribe(consumer, request)
+                return await topic.subscribe(consumer, request)
             except ConsumerBusy:
                 if not self._is_sent(consumer, subscription):
                     raise

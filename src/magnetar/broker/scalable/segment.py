@@ -88,7 +88,7 @@ class LocalSegments:
             await together(_create_subscription(topic, name, EARLIEST) for name in missing)
 
     async def seal(self, segment: SegmentRef) -> None:
-        await (await self._load(segment, create=True)).terminate()
+        await (await self._load(segment, create=True)).termination.run()
 
     async def delete(self, segment: SegmentRef) -> None:
         name = segment.name_in(self._topic)
@@ -118,7 +118,7 @@ class LocalSegments:
 
     async def delete_subscription(self, segment: SegmentRef, name: str) -> None:
         try:
-            await (await self._load(segment)).delete_subscription(name, force=True)
+            await (await self._load(segment)).subscriptions.delete(name, force=True)
         except (SubscriptionNotFound, TopicNotFound):
             pass
 
@@ -293,7 +293,7 @@ async def _create_subscription(topic: PersistentTopic, name: str, start: Positio
     """A reader of the same name is in nobody's way: durable names win."""
     present = topic.subscriptions.get(name)
     if present is None:
-        await topic.create_subscription(name, position=start, is_limited=False)
+        await topic.subscriptions.create(name, position=start, is_limited=False)
 
 
 END: Final = LATEST

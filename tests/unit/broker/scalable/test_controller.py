@@ -260,7 +260,7 @@ def test_an_active_segment_that_is_terminated_is_replaced_when_a_controller_star
         scalable = place.service.scalable
         await scalable.create_topic(TOPIC, segments=2)
         layout = (await scalable.metadata(TOPIC)).layout
-        await (await place.topic(layout.active[0].name_in(TOPIC).full)).terminate()
+        await (await place.topic(layout.active[0].name_in(TOPIC).full)).termination.run()
         controller = await scalable.controller(TOPIC)
         assert active(controller) == [2, 3, 1]
         assert controller.state.record.history[-1].reason == "repair"
@@ -331,7 +331,7 @@ def test_children_have_every_cursor_of_their_parents_before_the_first_write() ->
         controller = await make(place)
         await controller.subscriptions.create("admin", SubscriptionKind.STREAM)
         parent = await place.topic(name_of(controller, 0))
-        await parent.create_subscription("unregistered")
+        await parent.subscriptions.create("unregistered")
         peer = place.connect()
         await peer.subscribe(name_of(controller, 0), "q", SHARED, consumer_id=1)
         await controller.changes.split(SegmentId(0))
@@ -453,7 +453,7 @@ def test_a_sealed_segment_stays_until_every_durable_subscription_has_drained_it(
         peer = place.connect()
         await peer.subscribe(name_of(controller, 0), "q", SHARED, consumer_id=1)
         parent = await place.topic(name_of(controller, 0))
-        await parent.create_subscription("unregistered")
+        await parent.subscriptions.create("unregistered")
         await publish(peer, controller, 0, 3)
         await place.service.scalable.records.store_load(TOPIC, SegmentId(0), SegmentLoad())
         await controller.changes.split(SegmentId(0))

@@ -254,7 +254,7 @@ def test_what_was_a_regular_topic_is_read_under_its_old_name_and_before_all_else
         client = Client(place)
         await client.produce(old)
         await client.send(2)
-        await (await place.topic(old)).terminate()
+        await (await place.topic(old)).termination.run()
         layout = Layout.migrated([old], now_ms=place.clock.now_ms())
         scalable, name = place.service.scalable, parse_topic(TOPIC)
         await scalable.records.create(name, ScalableTopicMetadata(layout))

@@ -8,6 +8,7 @@ import pytest
 from magnetar.broker.administration import lookup, partition, topic
 from magnetar.broker.administration.subscription import delete_subscription
 from magnetar.broker.exposition import render_metrics
+from magnetar.broker.stats import topic_internal_stats
 from magnetar.errors import Conflict, TopicMigrated, TopicNotFound, fault_of
 from magnetar.model.name import parse_topic
 from magnetar.wire.command import (
@@ -342,7 +343,7 @@ def test_administrators_cannot_bring_the_old_names_back_or_take_them_away() -> N
             with pytest.raises(TopicMigrated, match=re.escape(str(TOPIC))) as refused:
                 await call
             assert (what, fault_of(refused.value).status) == (what, 410)
-        stats = (await topic.find_topic(service, part)).internal_stats()
+        stats = topic_internal_stats(await topic.find_topic(service, part))
         assert stats["state"] == "Terminated"
 
     run(body)

@@ -110,9 +110,9 @@ def test_what_goes_out_counts_also_of_subscriptions_that_are_gone() -> None:
     async def body(place: Place) -> None:
         controller = await make_topic(place)
         topic = await place.topic(controller.layout.get(ZERO).name_in(NAME).full)
-        subscription = await topic.create_subscription("s")
+        subscription = await topic.subscriptions.create("s")
         subscription.rate.add(500, 5_000)
-        await topic.delete_subscription("s", force=True)
+        await topic.subscriptions.delete("s", force=True)
         await carry(place, 0)
         found = await stored(place.service.scalable.records)
         assert found is not None

@@ -114,9 +114,9 @@ def test_every_subscription_is_on_the_children_and_parents_keep_their_cursors() 
             peer.ack(1, peer.messages(1)[-4])
             await peer.close_consumer(1)
             peer._wire.received.clear()
-        await first.create_subscription("nobody", position=EARLIEST)
-        await second.create_subscription("nobody", position=EARLIEST)
-        await second.create_subscription("second only", position=EARLIEST)
+        await first.subscriptions.create("nobody", position=EARLIEST)
+        await second.subscriptions.create("nobody", position=EARLIEST)
+        await second.subscriptions.create("second only", position=EARLIEST)
         marks = {name: each.cursor.backlog for name, each in first.subscriptions.items()}
         await migrate(place)
         controller = await place.service.scalable.controller(TOPIC)
@@ -139,7 +139,7 @@ def test_a_subscription_without_a_cursor_on_a_parent_does_not_wait_for_it() -> N
         await peer.produce(first.name.full)
         await peer.send(3)
         await peer.close_producer()
-        await second.create_subscription("s", position=EARLIEST)
+        await second.subscriptions.create("s", position=EARLIEST)
         await migrate(place)
         client = Follower(place)
         response = await client.register("a", consumer_id=1)
@@ -274,7 +274,7 @@ def test_a_v4_client_that_comes_between_the_look_and_the_write_stops_it() -> Non
         peer = place.connect()
         name = parts(REGULAR, 2)[0]
         for number in range(200):  # so that making the segments takes a while
-            await (await live(place, name)).create_subscription(f"s{number}", position=EARLIEST)
+            await (await live(place, name)).subscriptions.create(f"s{number}", position=EARLIEST)
         request = CommandProducer(topic=name, producer_id=7, request_id=99)
         when_prepared(place, lambda: peer.say(request))
         with pytest.raises(Conflict, match="1 legacy v4 client"):
@@ -412,7 +412,7 @@ def test_seek_skip_and_delete_of_a_subscription_reach_the_parents() -> None:
         await peer.produce(REGULAR)
         await peer.send(4, publish_time=place.clock.now_ms())
         await peer.close_producer()
-        await old.create_subscription("s", position=EARLIEST)
+        await old.subscriptions.create("s", position=EARLIEST)
         place.clock.pass_s(10)
         await migrate(place)
         controller = await place.service.scalable.controller(TOPIC)
@@ -435,7 +435,7 @@ def test_parents_are_pruned_when_all_have_read_them_and_their_names_never_come_b
     async def body(place: Place) -> None:
         await make_regular(place, 2)
         for part in parts(REGULAR, 2):
-            await (await live(place, part)).create_subscription("s", position=EARLIEST)
+            await (await live(place, part)).subscriptions.create("s", position=EARLIEST)
         peer = place.connect()
         await peer.produce(parts(REGULAR, 2)[0])
         await peer.send(3)
@@ -465,8 +465,8 @@ def test_a_topic_with_readers_only_and_a_compacted_one_are_migrated() -> None:
         await peer.produce(REGULAR)
         await peer.send(6, keys=lambda index: f"k{index % 2}")
         await peer.close_producer()
-        await old.start_compaction()
-        await until(lambda: old.compaction_status()["status"] == "SUCCESS")
+        await old.compactor.start()
+        await until(lambda: old.compactor.status()["status"] == "SUCCESS")
         client = Follower(place)
         client.look_up(1, REGULAR)
         await until(lambda: bool(client.layouts(1)))
@@ -534,7 +534,7 @@ def test_a_rehearsal_tells_what_is_in_the_way_and_what_is_to_be_read() -> None:
     async def body(place: Place) -> None:
         await make_regular(place, 2)
         first = await live(place, parts(REGULAR, 2)[0])
-        await first.create_subscription("s", position=EARLIEST)
+        await first.subscriptions.create("s", position=EARLIEST)
         peer = place.connect()
         await peer.produce(first.name.full, producer_name="till-7")
         await peer.send(3)
@@ -552,7 +552,7 @@ def test_a_rehearsal_tells_what_is_in_the_way_and_what_is_to_be_read() -> None:
 def test_inactive_topics_are_not_removed_once_they_are_part_of_a_scalable_one() -> None:
     async def body(place: Place) -> None:
         await make_regular(place)
-        await (await live(place, REGULAR)).create_subscription("s", position=EARLIEST)
+        await (await live(place, REGULAR)).subscriptions.create("s", position=EARLIEST)
         await migrate(place)
         upkeep = place.service.upkeep
         place.clock.pass_s(1_000_000)

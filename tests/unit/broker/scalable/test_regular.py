@@ -131,7 +131,7 @@ def test_stream_consumers_go_through_a_migration_with_what_they_have() -> None:
         await client.register("a", consumer_id=1, topic=REGULAR)
         await other.register("b", consumer_id=1, topic=REGULAR)
         for part in (first, second):
-            await (await live(place, part)).create_subscription("s", position=EARLIEST)
+            await (await live(place, part)).subscriptions.create("s", position=EARLIEST)
         await migrate(place)
         controller = await place.service.scalable.controller(TOPIC)
         assert controller.groups.coordinators["s"].consumers == ("a", "b")
@@ -153,7 +153,7 @@ def test_children_wait_for_all_parents_even_when_a_split_follows_at_once() -> No
         for part, producer_id in ((first, 1), (second, 2)):
             await producer.attach_producer(part, producer_id=producer_id)
             await producer.send(1, producer_id=producer_id)
-            await (await live(place, part)).create_subscription("s", position=EARLIEST)
+            await (await live(place, part)).subscriptions.create("s", position=EARLIEST)
         await migrate(place)
         controller = await place.service.scalable.controller(TOPIC)
         await controller.changes.split(SegmentId(2))

@@ -140,7 +140,7 @@ def test_what_was_a_regular_topic_keeps_its_name_and_is_never_made_again() -> No
         with pytest.raises(TopicNotFound):
             await segments.seal(ref)
         topic = await place.topic(old)
-        await topic.create_subscription("s", position=EARLIEST)
+        await topic.subscriptions.create("s", position=EARLIEST)
         await segments.seal(ref)
         assert topic.log.record.terminated is not None
         assert await segments.see(ref) == SegmentSeen(True, frozenset("s"))

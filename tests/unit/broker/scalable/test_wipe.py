@@ -56,7 +56,7 @@ def test_nobody_is_let_in_while_subscriptions_of_a_missing_segment_are_being_mad
     async def body(place: Place) -> None:
         controller = await make_topic(place, 2)
         await controller.subscriptions.create("s", SubscriptionKind.STREAM)
-        await (await place.topic(LOWER)).delete_subscription("s")
+        await (await place.topic(LOWER)).subscriptions.delete("s")
         ref = controller.layout.get(ZERO).ref
         await place.service.scalable.records.update(
             NAME, lambda record: replace(record, intent=HealIntent((ref,), 5))

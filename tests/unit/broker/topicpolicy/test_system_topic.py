@@ -147,8 +147,8 @@ def test_what_was_compacted_says_the_same_in_fewer_words(tmp_path: Path) -> None
             await shop.set(topic=OTHER, messageTTLInSeconds=number)
         await shop.backend.delete(OTHER)
         live = await log_of(shop)
-        await live.start_compaction()
-        await eventually(lambda: live.compaction_status()["status"] == "SUCCESS")
+        await live.compactor.start()
+        await eventually(lambda: live.compactor.status()["status"] == "SUCCESS")
         assert len(await entries_of(shop, compacted=True)) == 2
         await shop.set(topic=OTHER, messageTTLInSeconds=7)
         await shop.restart()
@@ -163,7 +163,7 @@ def test_the_log_is_kept_until_it_is_compacted(tmp_path: Path) -> None:
         await shop.set(messageTTLInSeconds=1)
         live = await log_of(shop)
         await live.log.roll()
-        await live.trim()
+        await live.log.trim()
         assert live.policy.compaction_threshold > 0
         assert not live.policy.inactive_topic.deleteWhileInactive
         await shop.restart()
@@ -367,8 +367,8 @@ def test_a_subscription_called_like_the_system_topic_is_not_taken_for_it(tmp_pat
         assert await shop.ttl() == 7
         readers = shop.system.logs.copy()
         for name in (CHANGE_EVENTS, f"{CHANGE_EVENTS}-partition-0"):
-            await topic.create_subscription(name)
-            await topic.delete_subscription(name)
+            await topic.subscriptions.create(name)
+            await topic.subscriptions.delete(name)
         await asyncio.sleep(0)
         assert shop.system.logs == readers, "the reader of the namespace was not restarted"
         assert await shop.ttl() == 7

@@ -1,0 +1,36 @@
+"""Entries of a log by time and by position."""
+
+from __future__ import annotations
+
+from magnetar.broker.entry import metadata_or_none, published_ms
+from magnetar.errors import EntryNotFound
+from magnetar.ledger.log import Log
+from magnetar.model.position import EARLIEST, Position
+
+
+async def position_at(log: Log, timestamp_ms: int) -> Position:
+    """The first entry published at or after a time; the end when there is none."""
+    found = await log.reader.find_first(lambda entry: published_ms(entry) >= timestamp_ms)
+    return log.sequence.end_position if found is None else found
+
+
+async def read_entry(log: Log, position: Position) -> bytes:
+    run = None
+    if log.sequence.first_position <= position <= log.sequence.last_position:
+        run = await log.reader.read(position, 1, 1)
+    if run is None or (run.ledger_id, run.first) != position:
+        raise EntryNotFound(f"Message not found: {position}")
+    return run.data[0]
+
+
+async def last_message_id(log: Log) -> tuple[Position, int]:
+    """The last entry a consumer could see, and the index of the last message in its batch."""
+    position = log.sequence.last_position
+    if not log.sequence.total_entries or position.entry_id < 0:
+        return EARLIEST, -1
+    run = await log.reader.read(position, 1, 1)
+    if run is None:
+        return position, -1
+    metadata = metadata_or_none(run.data[0])
+    is_batch = metadata is not None and metadata.HasField("num_messages_in_batch")
+    return position, run.counts[0] - 1 if is_batch else -1
