@@ -33,7 +33,6 @@ from magnetar.errors import (
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.segment import policy_name, scalable_name
 from magnetar.rules.system import SYSTEM_TENANT, is_system_topic
-from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
 
 AnyTopic: TypeAlias = PersistentTopic | NonPersistentTopic
@@ -58,7 +57,6 @@ class TopicWatchers(Protocol):
 class TopicCatalog:
     def __init__(
         self,
-        config: Configuration,
         host: TopicHost,
         *,
         resources: Resources,
@@ -68,25 +66,25 @@ class TopicCatalog:
         scalable: ScalableNames,
         watchers: TopicWatchers,
     ) -> None:
-        self._config = config
         self._host = host
+        self._config = config = host.config
         self._resources = resources
-        self.logs = logs
+        self.logs: Final = logs
         self._tree = logs.tree
         self._policies = policies
         self._ownership = ownership
         self._scalable = scalable
         self._watchers = watchers
-        self.topics: dict[str, AnyTopic] = {}
+        self.topics: Final[dict[str, AnyTopic]] = {}
         """Those that are loaded, by their full names."""
-        self.listeners: list[TopicListener] = []
+        self.listeners: Final[list[TopicListener]] = []
         """Follow what happens to persistent topics."""
-        self.guards: list[TopicGuard] = []
+        self.guards: Final[list[TopicGuard]] = []
         """Asked when clients attach to a topic that has become a part of a scalable one."""
         self.closing = False
         """Whether the broker is; nothing is loaded any more."""
-        self.limit = TopicLimit(config, resources, logs.tree)
-        self.loading = RequestLimit(
+        self.limit: Final = TopicLimit(config, resources, logs.tree)
+        self.loading: Final = RequestLimit(
             lambda: config.maxConcurrentTopicLoadRequest,
             ServiceNotReady,
             "Too many topics are being loaded",

@@ -110,7 +110,7 @@ class EffectivePolicies:
         self._clock = clock
         self.defaults = plan_defaults(config)
         """What the broker's configuration says."""
-        self.own = LastKnownPolicies(backend, config, clock)
+        self.own: Final = LastKnownPolicies(backend, config, clock)
         """What was set for topics themselves."""
         self._namespaces: dict[NamespaceName, Policies | None] = {}
         self._topics: dict[TopicName, _Loaded] = {}
@@ -287,8 +287,8 @@ class PolicyService:
         """Raise InvalidConfiguration when the backend that is asked for cannot be made."""
         self._resources = resources
         self._config = config
-        self.backend = choose_topic_policies(config, resources, clock=clock)
-        self.in_force = EffectivePolicies(resources, config, self.backend, clock=clock)
+        self.backend: Final = choose_topic_policies(config, resources, clock=clock)
+        self.in_force: Final = EffectivePolicies(resources, config, self.backend, clock=clock)
 
     def start(self, host: PolicyHost) -> None:
         """Start the backend. Raise InvalidConfiguration when it does not start."""

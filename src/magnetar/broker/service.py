@@ -18,6 +18,7 @@ from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.stored_configuration import StoredConfiguration
+from magnetar.broker.topic_host import TopicHost
 from magnetar.broker.topic_log import TopicLogs
 from magnetar.broker.topic_tree import TopicTree
 from magnetar.broker.topiclist import TopicLists
@@ -85,8 +86,7 @@ class Service:
         self._names = count()
         self._name_prefix = f"{self.cluster}-{owner.term}"
         self.catalog = TopicCatalog(
-            config,
-            self,
+            TopicHost(clock, self.tasks, config, self.limits, ledgers, owner.broker_id),
             resources=resources,
             logs=TopicLogs(clock, ledgers, self.tree, cache, CursorPace(clock)),
             policies=policies,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
 
 from magnetar.ledger.store import LedgerStore
 from magnetar.model.limit import Limits
@@ -11,21 +11,11 @@ from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.task import TaskScope
 
 
-class TopicHost(Protocol):
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def tasks(self) -> TaskScope: ...
-
-    @property
-    def config(self) -> Configuration: ...
-
-    @property
-    def limits(self) -> Limits: ...
-
-    @property
-    def ledgers(self) -> LedgerStore: ...
-
-    @property
-    def broker_id(self) -> str: ...
+@dataclass(frozen=True, slots=True)
+class TopicHost:
+    clock: Clock
+    tasks: TaskScope
+    config: Configuration
+    limits: Limits
+    ledgers: LedgerStore
+    broker_id: str
