@@ -353,6 +353,10 @@ class TopicConsumer:
             if isinstance(error, PulsarTimeoutError | asyncio.CancelledError):
                 self._detach(connection)  # it may succeed after all, with nobody waiting
             raise
+        if self._last_taken is not None and not self._settings.is_durable:
+            # A reader's cursor begins anew at the entry that was taken last. Unless the broker is
+            # told again that it was read, it never says that a sealed topic has ended.
+            self._acknowledger.group.add_cumulative(self._last_taken.id)
         self._acknowledger.send_all(connection)
         if self._is_paused:
             self._permits = self._settings.receiver_queue_size

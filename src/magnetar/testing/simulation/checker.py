@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from magnetar.testing.simulation.history import (
 )
 
 RING: Final = 65_536
+_UNDER_WAY_S: Final = 1.0
+"""How long a delivery may still arrive that was made before a rewind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,9 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
     stored: dict[tuple[str, int], str] = {}
     seen: set[str] = set()
     has_fault = has_change = False
-    rewinding = 0
+    rewinding, rewound_s = 0, -math.inf
+    fresh: set[str] = set()
+    """Received since the last rewind: an acknowledgement of an earlier delivery says nothing."""
     for entry in entries:
         match entry.event:
             case Fault():
@@ -96,10 +101,12 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
                 seen.discard(message_id)
             case Rewound(t, s, is_done) if t == topic and s == subscription:
                 acknowledged.clear()
+                fresh.clear()
                 rewinding += -1 if is_done else 1
+                rewound_s = entry.at_s
                 has_change = True
             case Acknowledged(t, s, _, _, message_id) if t == topic and s == subscription:
-                if not rewinding:
+                if message_id in fresh:
                     acknowledged.add(message_id)
             case Received(t, s, consumer, key, number, message_id) if (
                 t == topic and s == subscription
@@ -115,6 +122,8 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
                 elif message_id in seen and not (has_fault or has_change):
                     yield f"repeated: {where} at {entry.at_s:.3f}, without a cause"
                 seen.add(message_id)
+                if not rewinding and entry.at_s > rewound_s + _UNDER_WAY_S:
+                    fresh.add(message_id)
 
 
 def find_disorder(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:

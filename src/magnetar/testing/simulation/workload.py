@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.error import PulsarError
-from magnetar.client.policy import BackoffPolicy, ConnectionPolicy
+from magnetar.client.policy import BackoffPolicy, BatchingPolicy, ConnectionPolicy
 from magnetar.client.scalable.checkpoint import Checkpoint
 from magnetar.client.scalable.message_id import EARLIEST_ID
 from magnetar.testing.simulation.history import (
@@ -104,7 +104,8 @@ class Application:
             producer = await make(
                 topic.name,
                 name=plan.name,
-                batching=plan.is_batching,
+                # A batch has one key, or the consumer of its first key would get the others too.
+                batching=BatchingPolicy(by_key=True) if plan.is_batching else False,
                 send_timeout=0.0 if topic.has_deduplication else _SEND_TIMEOUT_S,
             )
             while left:
