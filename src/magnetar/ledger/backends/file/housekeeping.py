@@ -177,8 +177,7 @@ class Housekeeping:
                 for ledger, outcome in zip(batch, outcomes, strict=True)
                 if not self._is_refused(ledger, outcome)
             ]
-            for answer in noted:
-                await answer
+            await asyncio.gather(*noted)
 
     def _batches(self, ledgers: Sequence[FileLedger]) -> Iterator[list[FileLedger]]:
         """Ledgers that may still be settled, a few at a time: one directory sync serves a batch."""
