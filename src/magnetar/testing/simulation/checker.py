@@ -27,8 +27,10 @@ from magnetar.testing.simulation.history import (
 )
 
 RING: Final = 65_536
+_AGAIN_S: Final = 3.0
+"""How soon a refused message comes again."""
 _UNDER_WAY_S: Final = 1.0
-"""How long a delivery may still arrive that was made before a rewind."""
+"""How long a delivery may still arrive that was made before a rewind or an acknowledgement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,13 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
     broke and the layout stayed, nothing comes twice that was not asked for again.
     """
     topic, subscription = promise.topic, promise.subscription
-    acknowledged: set[str] = set()
+    acknowledged: dict[str, float] = {}
     stored: dict[tuple[str, int], str] = {}
     seen: set[str] = set()
     has_fault = has_change = False
     rewinding, rewound_s = 0, -math.inf
+    refused_s: dict[str, float] = {}
+    """An entry comes again whole for each refusal of one of its messages, perhaps twice at once."""
     fresh: set[str] = set()
     """Received since the last rewind: an acknowledgement of an earlier delivery says nothing."""
     for entry in entries:
@@ -99,6 +103,7 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
                 has_change = True
             case Refused(t, s, message_id) if t == topic and s == subscription:
                 seen.discard(message_id)
+                refused_s[_entry_of(message_id)] = entry.at_s
             case Rewound(t, s, is_done) if t == topic and s == subscription:
                 acknowledged.clear()
                 fresh.clear()
@@ -107,7 +112,7 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
                 has_change = True
             case Acknowledged(t, s, _, _, message_id) if t == topic and s == subscription:
                 if message_id in fresh:
-                    acknowledged.add(message_id)
+                    acknowledged.setdefault(message_id, entry.at_s)
             case Received(t, s, consumer, key, number, message_id) if (
                 t == topic and s == subscription
             ):
@@ -117,13 +122,20 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
                 is_deduplicated = promise.has_deduplication and is_same_place
                 if first != message_id and (is_deduplicated or not has_fault):
                     yield f"stored twice: {where}, as {first} and as {message_id}"
-                if message_id in acknowledged:
+                is_refused = entry.at_s < refused_s.get(_entry_of(message_id), -math.inf) + _AGAIN_S
+                is_late = entry.at_s > acknowledged.get(message_id, math.inf) + _UNDER_WAY_S
+                if is_late and not is_refused:
                     yield f"repeated: {where} at {entry.at_s:.3f}, although acknowledged"
                 elif message_id in seen and not (has_fault or has_change):
                     yield f"repeated: {where} at {entry.at_s:.3f}, without a cause"
                 seen.add(message_id)
                 if not rewinding and entry.at_s > rewound_s + _UNDER_WAY_S:
                     fresh.add(message_id)
+
+
+def _entry_of(message_id: str) -> str:
+    """Without the index in a batch."""
+    return message_id.rsplit(":", 2)[0]
 
 
 def find_disorder(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:

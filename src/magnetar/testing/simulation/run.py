@@ -105,6 +105,7 @@ class Scenario:
             loop, random, history, brokers=plan.brokers, settings=(*_SETTINGS, auto_scale)
         )
         self._applications: list[Application] = []
+        self._chaos = Process("chaos")
         self._late: list[str] = []
         self._busy_until_s = 0.0
         self.traffic = Traffic()
@@ -121,8 +122,8 @@ class Scenario:
         self._busy_until_s = self._loop.time() + self._plan.busy_s
         producing = [task for topic in self._plan.topics for task in self._begin(topic)]
         if self._plan.has_faults:
-            for number in range(_FAULTS_AT_ONCE):
-                self._loop.spawn(Process(f"chaos{number}"), self._break_things(), "chaos")
+            for _ in range(_FAULTS_AT_ONCE):
+                self._loop.spawn(self._chaos, self._break_things(), "chaos")
         while self._is_busy:
             await asyncio.sleep(self._random.uniform(0.2, 3))
             await self._operate()
@@ -194,9 +195,10 @@ class Scenario:
         """Let go of everything, where it can harm nothing any more."""
         for broker in self._cluster.brokers:
             broker.kill(power=False)
-        for application in self._applications:
-            self._loop.kill(application.process)
-        for process in (*self._cluster.graves, *(each.process for each in self._applications)):
+        others = [self._chaos, *(each.process for each in self._applications)]
+        for process in others:
+            self._loop.kill(process)
+        for process in (*self._cluster.graves, *others):
             self._loop.bury(process)
 
     # ------------------------------------------------------------------ operators
