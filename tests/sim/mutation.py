@@ -78,4 +78,28 @@ MUTATIONS = (
         "        for send in self._pending:\n",
         "        for send in ():\n",
     ),
+    Mutation(
+        "a consumer whose unacknowledged messages are forgotten when it leaves",
+        "rules/dispatch/shared.py",
+        "        for position in member.pending:\n            self._enqueue(position)\n",
+        "",
+    ),
+    Mutation(
+        "a write that failed and is answered as stored",
+        "ledger/backends/file/journal.py",
+        "        self._answer([*group.done, *behind.done], refusal)\n",
+        "        self._answer([*group.done, *behind.done], None)\n",
+    ),
+    Mutation(
+        "a negative acknowledgement after which the message does not come again",
+        "rules/dispatch/shared.py",
+        "            self._on_released(member, position)\n            self._enqueue(position)\n",
+        "            self._on_released(member, position)\n",
+    ),
+    Mutation(
+        "a key that goes to a second consumer while the first has messages of it",
+        "rules/dispatch/keyshared.py",
+        "        return owner if holder is owner else None\n",
+        "        return owner if holder else None\n",
+    ),
 )

@@ -16,6 +16,7 @@ from tests.sim.mutation import MUTATIONS, Mutation
 SEEDS = 200
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)
 def test_a_deliberate_bug_is_found(mutation: Mutation, tmp_path: Path) -> None:
     package = tmp_path / "magnetar"

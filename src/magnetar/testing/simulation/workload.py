@@ -38,10 +38,13 @@ class Traffic:
 
     confirmed: set[tuple[str, str, int]] = field(default_factory=set)
     received: dict[tuple[str, str], set[tuple[str, int]]] = field(default_factory=dict)
+    refused: set[tuple[str, str, str, int]] = field(default_factory=set)
+    """Not acknowledged since: they are to come again."""
 
     def missing(self, topic: str, subscription: str) -> int:
         has = self.received.get((topic, subscription), set())
-        return sum(t == topic and (key, number) not in has for t, key, number in self.confirmed)
+        absent = sum(t == topic and (key, number) not in has for t, key, number in self.confirmed)
+        return absent + sum(each[:2] == (topic, subscription) for each in self.refused)
 
 
 class Application:
@@ -195,6 +198,7 @@ class Application:
             chance = self._random.random()
             if chance < 0.05:
                 self._history.add(Refused(topic, Reading.QUEUE, _id_of(message)))
+                self._traffic.refused.add((topic, Reading.QUEUE, *_parse(message)))
                 consumer.negative_acknowledge(message)
                 continue
             await consumer.acknowledge(message)
@@ -245,6 +249,7 @@ class Application:
 
     def _note_acknowledged(self, topic: str, subscription: str, message: Any) -> None:
         key, number = _parse(message)
+        self._traffic.refused.discard((topic, subscription, key, number))
         self._history.add(Acknowledged(topic, subscription, key, number, _id_of(message)))
 
 
