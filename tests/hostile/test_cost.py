@@ -23,7 +23,7 @@ import pytest
 
 from magnetar.admin.route import Route
 from magnetar.admin.table import all_routes
-from magnetar.broker.handler import HANDLERS
+from magnetar.broker.handler.permission import NEEDS
 from magnetar.wire import command as wire
 from magnetar.wire.command import BaseCommand, MessageMetadata, encode_command, make_command
 from magnetar.wire.entry import encode_entry
@@ -46,7 +46,8 @@ EXPLORE_S = float(os.environ.get("MAGNETAR_EXPLORE", "0"))
 SIZES = ladder(4 << 10, 256 << 10)
 LARGE = ladder(64 << 10, 4 << 20)
 SMALL = ladder(8 << 10, 64 << 10)
-KINDS = [kind for kind in HANDLERS if kind != BaseCommand.AUTH_RESPONSE]
+PLAIN = (BaseCommand.CONNECT, BaseCommand.PING, BaseCommand.PONG, BaseCommand.SEND)
+KINDS = [kind for kind in NEEDS if kind not in (*PLAIN, BaseCommand.AUTH_RESPONSE)]
 ROUTES = [route for route in all_routes() if route.body is not None]
 BY_OPERATION = {route.row.name: route for route in ROUTES}
 _PARTS = {"tenant": "public", "namespace": "default", "topic": "x", "subscription": "s"}

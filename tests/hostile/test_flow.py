@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from magnetar.broker.connection import Connection
-from magnetar.broker.handler import HANDLERS
+from magnetar.broker.handler import make_handlers
+from magnetar.broker.scalable.connection_registry import ConnectionRegistry
+from magnetar.broker.topiclist import TopicListWatchers
 from magnetar.model.name import parse_topic
 from magnetar.wire import command as wire
 from magnetar.wire.command import BaseCommand
@@ -74,12 +76,12 @@ class Client:
     def __init__(
         self,
         admin: Admin,
-        handlers: Any = HANDLERS,
+        handlers: Any = None,
         *,
         connect: wire.CommandConnect = CONNECT,
         make_wire: type[SlowWire] = SlowWire,
     ) -> None:
-        self.connection = Connection(admin.service, handlers)
+        self.connection = Connection(admin.service, handlers or make_handlers(admin.service))
         self.wire = make_wire(self.connection)
         self.connection.connection_made(self.wire)
         self.say(connect)
@@ -119,7 +121,7 @@ def test_the_limit_of_requests_under_way_holds_within_one_read() -> None:
         return wait(command.lookupTopic.request_id)
 
     async def body(admin: Admin) -> None:
-        client = Client(admin, {**HANDLERS, BaseCommand.LOOKUP: on_lookup})
+        client = Client(admin, {**make_handlers(admin.service), BaseCommand.LOOKUP: on_lookup})
         client.say(*(wire.CommandLookupTopic(topic="x", request_id=n) for n in range(1500)))
         await settle()
         assert started == [-1] * 1000 and client.wire.is_held
@@ -187,7 +189,7 @@ def test_commands_wait_unstarted_while_the_peer_does_not_read() -> None:
         connection.send(bytes(MIB // 4))
 
     async def body(admin: Admin) -> None:
-        client = Client(admin, {**HANDLERS, BaseCommand.LOOKUP: on_lookup})
+        client = Client(admin, {**make_handlers(admin.service), BaseCommand.LOOKUP: on_lookup})
         await settle()
         client.wire.is_reading = False
         client.say(*(wire.CommandLookupTopic(topic="x", request_id=n) for n in range(100)))
@@ -264,7 +266,7 @@ def test_watchers_of_one_pattern_share_one_list() -> None:
         client = Client(admin)
         client.say(*(watch_list(number) for number in range(50)), watch_list(99, "public/x/.*"))
         await until(lambda: len(client.heard(BaseCommand.WATCH_TOPIC_LIST_SUCCESS)) == 51)
-        lists = {id(each._list) for each in client.connection.watchers.values()}
+        lists = {id(each._list) for each in client.connection.attached(TopicListWatchers)}
         assert len(lists) == 2
         await make_topics(admin, "a")
         await until(lambda: len(client.heard(BaseCommand.WATCH_TOPIC_UPDATE)) == 50)
@@ -289,7 +291,7 @@ def test_what_a_watcher_of_scalable_topics_does_not_read_is_merged(updates: int)
         for number in range(updates):
             path = f"{V2}/scalable/public/default/s{number}"
             assert (await admin.put(path, {})).status == 204
-        [watcher] = client.connection.scalable.namespaces.values()
+        [watcher] = client.connection.attached(ConnectionRegistry).namespaces.values()
         await until(lambda: watcher._watch.untold_count == updates)
         await settle()
         assert client.wire.unread_bytes == waiting

@@ -14,7 +14,7 @@ from magnetar.admin.response import Response
 from magnetar.admin.table import all_routes
 from magnetar.broker.administration.web import Administration
 from magnetar.broker.connection import Connection
-from magnetar.broker.handler import HANDLERS
+from magnetar.broker.handler import make_handlers
 from magnetar.runtime.watchdog import Watchdog
 from magnetar.wire import command as wire
 from magnetar.wire.command import BaseCommand
@@ -41,7 +41,7 @@ def test_a_command_that_holds_the_loop_is_named(
 
     async def main() -> None:
         async with admin_of_new_broker() as admin:
-            client = Client(admin, {**HANDLERS, BaseCommand.LOOKUP: on_lookup})
+            client = Client(admin, {**make_handlers(admin.service), BaseCommand.LOOKUP: on_lookup})
             with watchdog.running():
                 client.say(wire.CommandLookupTopic(topic="x", request_id=1))
                 await warned(caplog, lambda fields: fields["work"] == "LOOKUP")

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from magnetar.admin.server import open_socket, serving
+from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.errors import NotAllowed
 from magnetar.testing.broker import MagnetarBroker
 from magnetar.wire import command as wire
@@ -118,7 +119,7 @@ def test_one_connection_watches_so_much_and_no_more() -> None:
             peer.say(wire.CommandScalableTopicLookup(session_id=session, topic=TOPIC))
         told = await peer.ask(wire.CommandScalableTopicLookup(session_id=WATCHES, topic=TOPIC))
         assert "TooManyRequests" in {code_of(each) for each in told}
-        assert len(peer.connection.scalable.layouts) == WATCHES
+        assert len(peer.connection.attached(ConnectionRegistry).layouts) == WATCHES
         watch = wire.CommandWatchScalableTopics(watch_id=1, namespace="public/default")
         assert "TooManyRequests" in {code_of(each) for each in await peer.ask(watch)}
         peer.say(wire.CommandScalableTopicClose(session_id=0))

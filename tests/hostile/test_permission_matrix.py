@@ -19,9 +19,10 @@ from magnetar.admin.route import Route
 from magnetar.admin.table import all_routes
 from magnetar.broker.administration.web import Administration
 from magnetar.broker.connection import Connection
-from magnetar.broker.handler import HANDLERS
+from magnetar.broker.handler import make_handlers
 from magnetar.broker.handler.permission import NEEDS
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.store import Record
 from magnetar.model.name import parse_topic
@@ -139,7 +140,7 @@ def test_every_route_lets_in_whom_the_table_says_and_nobody_else() -> None:
 
 class Peer:
     def __init__(self, admin: Admin, token: str | None) -> None:
-        self.connection = Connection(admin.service, HANDLERS)
+        self.connection = Connection(admin.service, make_handlers(admin.service))
         self.wire = Wire(self.connection)
         self.connection.connection_made(self.wire)
         connect = wire.CommandConnect(client_version="Test", protocol_version=21)
@@ -410,7 +411,7 @@ async def is_let_do_after(admin: Admin, name: str, who: Who, *, first: Any = Non
         await asyncio.sleep(0)
         connection = peer.connection
         assert not connection.producers and not connection.consumers, f"{name}: still attached"
-        assert not list(connection.consumers_away), f"{name}: about to come back"
+        assert not list(connection.consumers.away), f"{name}: about to come back"
         assert await state_of(admin) == state, f"{name} changed something"
         if COMMANDS[name] is ANYBODY_KNOWN:
             return not is_refused(replies) and not peer.wire.closed
@@ -502,7 +503,11 @@ def test_what_is_still_being_attached_is_refused_when_the_grant_goes(name: str, 
                     await asyncio.sleep(0)
             assert is_refused(peer.wire.received), peer.wire.received
             held = peer.connection
-            assert not held.producers and not held.consumers and not held.scalable.groups
+            assert (
+                not held.producers
+                and not held.consumers
+                and not held.attached(ConnectionRegistry).groups
+            )
             _, marks, producers = await state_of(admin)  # type: ignore[misc]
             assert not marks and not producers, "nothing is made for a caller without grant"
             peer.wire.close()
@@ -515,7 +520,12 @@ def test_what_is_still_being_attached_is_refused_when_the_grant_goes(name: str, 
 
 
 def test_every_command_that_a_client_may_send_has_a_row() -> None:
-    handled = {*HANDLERS, BaseCommand.CONNECT, BaseCommand.PING, BaseCommand.PONG, BaseCommand.SEND}
+    async def kinds() -> set[int]:
+        async with admin_of_new_broker() as admin:
+            return set(make_handlers(admin.service))
+
+    plain = {BaseCommand.CONNECT, BaseCommand.PING, BaseCommand.PONG, BaseCommand.SEND}
+    handled = asyncio.run(kinds()) | plain
     assert set(NEEDS) == handled
     assert set(COMMANDS) == {BaseCommand.Type.Name(kind) for kind in handled}
     assert set(bodies(None)) == set(COMMANDS) == set(AFTER_REVOCATION)

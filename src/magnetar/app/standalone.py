@@ -28,7 +28,7 @@ from magnetar.app.storage import open_ledgers
 from magnetar.app.tls import check_tls, open_broker_tls, open_web_tls
 from magnetar.broker.administration.web import Administration
 from magnetar.broker.door import BinaryDoor
-from magnetar.broker.handler import HANDLERS
+from magnetar.broker.handler import make_handlers
 from magnetar.broker.node import open_node
 from magnetar.broker.ownership import Owner, parse_listeners
 from magnetar.broker.service import Service
@@ -109,9 +109,10 @@ async def serving(
         stack.enter_context(service.watchdog.running())
         service.tasks.start(_watch_disk(reserve, ledgers), name="watch the disk")
         api = Administration(service)
+        handlers = make_handlers(service)
         for listener, tls in ((doors.plain, None), (doors.secure, doors.secure_tls)):
             if listener is not None:
-                door = BinaryDoor(service, HANDLERS, tls)
+                door = BinaryDoor(service, handlers, tls)
                 await stack.enter_async_context(accepting(listener, door.serve))
         # The web ports open last: whoever polls one may use everything from the first answer on.
         application = make_application(api)

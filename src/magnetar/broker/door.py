@@ -6,17 +6,16 @@ import socket
 import ssl
 from collections.abc import Mapping
 
-from magnetar.broker.connection import Connection, Handler
-from magnetar.broker.service import Service
+from magnetar.broker.connection import Connection, ConnectionHost, Handler
 from magnetar.errors import NotAllowed
 from magnetar.runtime.accept import attach
 
 
 class BinaryDoor:
     def __init__(
-        self, service: Service, handlers: Mapping[int, Handler], tls: ssl.SSLContext | None
+        self, host: ConnectionHost, handlers: Mapping[int, Handler], tls: ssl.SSLContext | None
     ) -> None:
-        self._service = service
+        self._host = host
         self._handlers = handlers
         self._tls = tls
 
@@ -24,7 +23,7 @@ class BinaryDoor:
         """A TLS handshake counts as a connection from the beginning; there are no words yet to
         refuse it with. Others are refused by the protocol.
         """
-        limit, is_counted = self._service.connection_limit, self._tls is not None
+        limit, is_counted = self._host.connection_limit, self._tls is not None
         if is_counted:
             try:
                 limit.enter(host)
@@ -32,13 +31,13 @@ class BinaryDoor:
                 accepted.close()
                 limit.on_refused(host, refusal)
                 return
-        connection = Connection(self._service, self._handlers, is_counted=is_counted)
+        connection = Connection(self._host, self._handlers, is_counted=is_counted)
         try:
             await attach(
                 accepted,
                 connection,
                 self._tls,
-                handshake_s_max=self._service.limits.handshake_s,
+                handshake_s_max=self._host.limits.handshake_s,
             )
         finally:
             if is_counted and not connection.is_made:

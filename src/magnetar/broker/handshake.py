@@ -5,9 +5,11 @@ checks in between.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, assert_never
 
-from magnetar.broker.authentication import Credential
+from magnetar import __version__
+from magnetar.broker.authentication import Authenticator, Credential
+from magnetar.broker.client_socket import ClientSocket
 from magnetar.errors import TooManyRequests, Unauthenticated, Unauthorized
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.rules.handshake import (
@@ -28,8 +30,10 @@ from magnetar.rules.handshake import (
     check_original,
     choose_judge,
 )
-from magnetar.runtime.clock import Timer
+from magnetar.runtime.clock import Clock, Timer
+from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
+from magnetar.runtime.task import TaskScope
 from magnetar.wire.command import (
     NO_REQUEST,
     PROTOCOL_VERSION,
@@ -44,10 +48,7 @@ from magnetar.wire.command import (
     error,
     make_command,
 )
-
-if TYPE_CHECKING:
-    from magnetar.broker.connection import Connection
-    from magnetar.broker.service import Service
+from magnetar.wire.frame import FRAME_PADDING_BYTES, FrameDecoder
 
 _log = Log(__name__)
 
@@ -58,13 +59,36 @@ _JUDGING: Final = "credentials"
 
 
 class Handshake:
-    """Owns the credentials of one connection. What it decides stands in `rules/handshake.py`."""
+    """Owns what a client says of itself, and its credentials. What it decides stands in
+    `rules/handshake.py`.
+    """
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(
+        self,
+        socket: ClientSocket,
+        decoder: FrameDecoder,
+        authentication: Authenticator,
+        *,
+        config: Configuration,
+        clock: Clock,
+        tasks: TaskScope,
+    ) -> None:
+        self.client_version = ""
+        self.protocol_version = 0
+        self.features = FeatureFlags()
+        self._socket = socket
+        self._decoder = decoder
+        self._authentication = authentication
+        self._config = config
+        self._clock = clock
+        self._tasks = tasks
         self._credentials = Credentials()
         self._check: Timer | None = None
         self._judging: asyncio.Task[None] | None = None
+
+    @property
+    def caller(self) -> Caller:
+        return self._credentials.caller
 
     @property
     def is_done(self) -> bool:
@@ -80,13 +104,12 @@ class Handshake:
             self._check.cancel()
 
     def on_connect(self, connect: CommandConnect) -> None:
-        connection = self._connection
-        connection.client_version = connect.client_version
-        connection.protocol_version = min(connect.protocol_version, PROTOCOL_VERSION)
-        connection.features = connect.feature_flags
-        if connection.service.authentication.is_enabled:
-            connection.hold(_JUDGING)  # a password takes a while: what follows waits for it
-            self._judging = connection.service.tasks.start(self._connect(connect), "connect")
+        self.client_version = connect.client_version
+        self.protocol_version = min(connect.protocol_version, PROTOCOL_VERSION)
+        self.features = connect.feature_flags
+        if self._authentication.is_enabled:
+            self._socket.hold(_JUDGING)  # a password takes a while: what follows waits for it
+            self._judging = self._tasks.start(self._connect(connect), "connect")
         else:
             self._take(apply_admission(self._credentials, NOBODY))
 
@@ -97,18 +120,18 @@ class Handshake:
         except (Unauthenticated, Unauthorized, TooManyRequests) as refusal:
             turn = self._refused(refusal)
         self._take(turn)
-        self._connection.release(_JUDGING)
+        self._socket.release(_JUDGING)
 
     async def on_response(self, response: CommandAuthResponse) -> None:
         """Fresh credentials; from somebody who never brought any they prove nothing."""
-        if not self._connection.service.authentication.is_enabled:
+        if not self._authentication.is_enabled:
             return
         try:
             if not self._credentials.method:
                 raise Unauthenticated("fresh credentials from a client that brought none before")
             credential = self._credential(response.response.auth_data)
-            fresh = await self._connection.service.authentication.prove(
-                self._credentials.method, credential, self._connection.host
+            fresh = await self._authentication.prove(
+                self._credentials.method, credential, self._socket.host
             )
             turn = apply_response(self._credentials, fresh)
         except (Unauthenticated, TooManyRequests) as refusal:
@@ -118,7 +141,7 @@ class Handshake:
     # ------------------------------------------------------------------ judging
 
     async def _judge(self, connect: CommandConnect) -> Turn:
-        authentication = self._connection.service.authentication
+        authentication = self._authentication
         judge = choose_judge(
             _method_of(connect), authentication.methods, authentication.anonymous_role
         )
@@ -129,8 +152,8 @@ class Handshake:
                 return apply_admission(self._credentials, caller)
             case Prove(method):
                 credential = self._credential(connect.auth_data)
-                own = await authentication.prove(method, credential, self._connection.host)
-                if original is not None and self._proves_originals:
+                own = await authentication.prove(method, credential, self._socket.host)
+                if original is not None and self._config.authenticateOriginalAuthData:
                     return await self._judge_original(connect, own.role)
                 return apply_admission(
                     self._credentials,
@@ -142,13 +165,9 @@ class Handshake:
             case _:
                 assert_never(judge)
 
-    @property
-    def _proves_originals(self) -> bool:
-        return self._connection.service.config.authenticateOriginalAuthData
-
     async def _judge_original(self, connect: CommandConnect, proxy_role: str) -> Turn:
         """The proxy hands on what its client brought: its word alone is not enough."""
-        authentication = self._connection.service.authentication
+        authentication = self._authentication
         method = connect.original_auth_method or _NO_METHOD
         judge = choose_judge(method, authentication.methods, authentication.anonymous_role)
         match judge:
@@ -157,9 +176,7 @@ class Handshake:
                 return apply_admission(self._credentials, caller)
             case Prove(method):
                 data = connect.original_auth_data.encode()
-                found = await authentication.prove(
-                    method, Credential(data=data), self._connection.host
-                )
+                found = await authentication.prove(method, Credential(data=data), self._socket.host)
                 return apply_admission(
                     self._credentials,
                     Caller(proxy_role, found.role),
@@ -172,7 +189,7 @@ class Handshake:
                 assert_never(judge)
 
     def _check_roles(self, caller: Caller, *, is_proxy: bool) -> None:
-        proxy_roles = self._connection.service.authentication.proxy_roles
+        proxy_roles = self._authentication.proxy_roles
         if proxy_roles is None:
             return
         check_original(caller, proxy_roles, may_repeat=False)
@@ -180,37 +197,36 @@ class Handshake:
             raise Unauthorized("Only a proxy may give the version of a proxy")
 
     def _credential(self, data: bytes) -> Credential:
-        return Credential(data=data, certificate_name=self._connection.certificate_name)
+        return Credential(data=data, certificate_name=self._socket.certificate_name)
 
     def _refused(self, refusal: Unauthenticated | Unauthorized | TooManyRequests) -> Turn:
-        _log.warning(
-            "authentication failed", address=self._connection.address, reason=refusal.sentence
-        )
+        _log.warning("authentication failed", address=self._socket.address, reason=refusal.sentence)
         return apply_refusal(self._credentials, refusal)
 
     # ------------------------------------------------------------------ acting
 
     def _take(self, turn: Turn) -> None:
-        connection = self._connection
+        socket = self._socket
         self._credentials, step = turn
         match step:
             case Admit():
-                connection.admit(self._credentials.caller)
-                connection.send_command(_connected(connection.service, connection.protocol_version))
+                # Its credentials are good: more than those may be sent.
+                message_bytes_max = self._config.maxMessageSize
+                self._decoder.frame_bytes_max = message_bytes_max + FRAME_PADDING_BYTES
+                socket.send_command(_connected(self._config, self.protocol_version))
                 self._schedule()
             case Challenge():
-                connection.send_command(
-                    _challenge(self._credentials.method, connection.protocol_version)
-                )
+                method, version = self._credentials.method, self.protocol_version
+                socket.send_command(_challenge(method, version))
                 self._schedule()
             case Stay():
                 self._schedule()
             case Refuse(code, sentence):
-                connection.send_command(error(NO_REQUEST, code, sentence))
-                connection.close()
+                socket.send_command(error(NO_REQUEST, code, sentence))
+                socket.close()
             case Close(reason):
-                _log.info("connection closed", address=connection.address, reason=reason)
-                connection.close()
+                _log.info("connection closed", address=socket.address, reason=reason)
+                socket.close()
             case _:
                 assert_never(step)
 
@@ -219,13 +235,12 @@ class Handshake:
         self._stop_checks()
         if self._credentials.expires_ms is None:
             return
-        interval = self._connection.service.config.authenticationRefreshCheckSeconds
-        clock = self._connection.service.clock
-        self._check = clock.call_later(interval, self._on_check)
+        interval = self._config.authenticationRefreshCheckSeconds
+        self._check = self._clock.call_later(interval, self._on_check)
 
     def _on_check(self) -> None:
-        if not self._connection.closed:
-            now_ms = self._connection.service.clock.now_ms()
+        if not self._socket.closed:
+            now_ms = self._clock.now_ms()
             self._take(apply_check(self._credentials, now_ms=now_ms))
 
 
@@ -246,13 +261,13 @@ def _challenge(method: str, protocol_version: int) -> BaseCommand:
     )
 
 
-def _connected(service: Service, protocol_version: int) -> BaseCommand:
-    watchers = service.config.enableBrokerSideSubscriptionPatternEvaluation
+def _connected(config: Configuration, protocol_version: int) -> BaseCommand:
+    watchers = config.enableBrokerSideSubscriptionPatternEvaluation
     return make_command(
         CommandConnected(
-            server_version=f"Magnetar {service.version}",
+            server_version=f"Magnetar {__version__}",
             protocol_version=protocol_version,
-            max_message_size=service.config.maxMessageSize,
+            max_message_size=config.maxMessageSize,
             feature_flags=FeatureFlags(
                 supports_auth_refresh=True,
                 supports_broker_entry_metadata=True,
@@ -260,7 +275,7 @@ def _connected(service: Service, protocol_version: int) -> BaseCommand:
                 supports_topic_watchers=watchers,
                 supports_get_partitioned_metadata_without_auto_creation=True,
                 supports_topic_watcher_reconcile=watchers,
-                supports_scalable_topics=service.config.scalableTopicsEnabled,
+                supports_scalable_topics=config.scalableTopicsEnabled,
             ),
         )
     )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from magnetar.runtime.clock import Timer
+from magnetar.broker.client_socket import ClientSocket
+from magnetar.broker.handshake import Handshake
+from magnetar.runtime.clock import Clock, Timer
+from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
 from magnetar.wire.command import encode_command, ping
-
-if TYPE_CHECKING:
-    from magnetar.broker.connection import Connection
 
 _log = Log(__name__)
 
@@ -18,19 +18,23 @@ _PING: Final = encode_command(ping())
 
 
 class Liveness:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(
+        self, socket: ClientSocket, handshake: Handshake, *, config: Configuration, clock: Clock
+    ) -> None:
         self.is_heard = False
         """Whether anything came since the peer was asked last."""
-        self._connection = connection
+        self._socket = socket
+        self._handshake = handshake
+        self._config = config
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._is_asked = False
         self._timer: Timer | None = None
         self._waiters: list[asyncio.Future[bool]] = []
 
     def start(self) -> None:
-        service = self._connection.service
-        interval = service.config.keepAliveIntervalSeconds
-        self._timer = service.clock.call_later(interval, self._on_interval)
+        interval = self._config.keepAliveIntervalSeconds
+        self._timer = self._clock.call_later(interval, self._on_interval)
 
     def close(self) -> None:
         if self._timer is not None:
@@ -38,16 +42,16 @@ class Liveness:
         self._tell(is_alive=False)
 
     def _on_interval(self) -> None:
-        connection = self._connection
-        if connection.closed:
+        socket = self._socket
+        if socket.closed:
             return
-        if not connection.handshake.is_done or (self._is_asked and not self.is_heard):
-            _log.info("connection closed", address=connection.address, reason="the peer is silent")
-            connection.abort()
+        if not self._handshake.is_done or (self._is_asked and not self.is_heard):
+            _log.info("connection closed", address=socket.address, reason="the peer is silent")
+            socket.abort()
             return
         self.is_heard = False
         self._is_asked = True
-        connection.send(_PING)
+        socket.send(_PING)
         self.start()
 
     def on_pong(self) -> None:
@@ -61,16 +65,16 @@ class Liveness:
 
     async def ask(self) -> bool:
         """Ask the peer for a sign of life; a dead connection is closed."""
-        connection = self._connection
-        if connection.closed:
+        socket = self._socket
+        if socket.closed:
             return False
         waiter: asyncio.Future[bool] = self._loop.create_future()
         self._waiters.append(waiter)
-        connection.send(_PING)
-        timeout = connection.service.config.connectionLivenessCheckTimeoutMillis / 1000
+        socket.send(_PING)
+        timeout = self._config.connectionLivenessCheckTimeoutMillis / 1000
         try:
-            async with connection.service.clock.timeout(timeout):
+            async with self._clock.timeout(timeout):
                 return await waiter
         except TimeoutError:
-            connection.abort()
+            socket.abort()
             return False

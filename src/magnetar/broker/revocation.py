@@ -7,26 +7,20 @@ seen here: whoever attaches it asks again when it is about to be held (`handler/
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from magnetar.broker.resource import POLICIES
+from magnetar.broker.authorization import Authorization
+from magnetar.broker.connection import Connection, Connections
+from magnetar.broker.resource import POLICIES, Resources
 from magnetar.errors import RecordUnreadable, StoreUnavailable
 from magnetar.metadata.store import Cancel, Change, ChangeKind, SessionEvent
-from magnetar.model.name import NamespaceName, TopicName
-from magnetar.model.permission import (
-    NAMESPACE_READ,
-    TOPIC_CONSUME,
-    TOPIC_PRODUCE,
-    TOPIC_READ,
-    Need,
-    Target,
-)
+from magnetar.model.name import NamespaceName
+from magnetar.model.permission import TOPIC_CONSUME, TOPIC_PRODUCE, Need, Target
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
 from magnetar.runtime.reconciler import Reconciler
-
-if TYPE_CHECKING:
-    from magnetar.broker.connection import Connection
-    from magnetar.broker.service import Service
+from magnetar.runtime.task import TaskScope
 
 _log = Log(__name__)
 
@@ -41,20 +35,27 @@ class Revocation:
     The writer of a change waits until all that this broker serves was looked at.
     """
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(
+        self,
+        connections: Connections,
+        authorization: Authorization,
+        resources: Resources,
+        config: Configuration,
+        tasks: TaskScope,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._connections = connections
+        self._authorization = authorization
         self._changed: set[str] = set()
         """Tenants and namespaces by their names."""
-        self._reconciler = Reconciler(
-            service.tasks, "check permissions", self._check, clock=service.clock
-        )
+        self._reconciler = Reconciler(tasks, "check permissions", self._check, clock=clock)
         self._cancels: tuple[Cancel, ...] = ()
-        if service.authorization.is_enabled:
-            resources = service.resources
+        if authorization.is_enabled:
             self._cancels = (
                 resources.configuration.watch(POLICIES, self._on_record),
                 resources.configuration.watch_session(self._on_session),
-                service.config.listen(("superUserRoles",), lambda: self._mark(_EVERYWHERE)),
+                config.listen(("superUserRoles",), lambda: self._mark(_EVERYWHERE)),
             )
             resources.namespaces.on_written(self.settle)
             resources.tenants.on_written(self.settle)
@@ -85,7 +86,7 @@ class Revocation:
     async def _check(self) -> None:
         changed, self._changed = self._changed, set()
         try:
-            for connection in list(self._service.connections):
+            for connection in self._connections:
                 await self._check_connection(connection, changed)
         except StoreUnavailable:  # which is asked again
             self._changed |= changed
@@ -95,60 +96,46 @@ class Revocation:
         if connection.closed:
             return
         try:
-            await _check_clients(connection, changed)
-            await _check_watches(connection, changed)
+            await self._check_clients(connection, changed)
+            await self._check_watches(connection, changed)
         except RecordUnreadable as error:
             _log.error("permissions cannot be read", error=error, address=connection.address)
+
+    async def _check_clients(self, connection: Connection, changed: set[str]) -> None:
+        for producer in connection.producers:
+            target = Target(topic=producer.topic.name)
+            if await self._is_revoked(connection, changed, TOPIC_PRODUCE, target):
+                producer.disconnect()
+        for consumer in (*connection.consumers, *connection.consumers.away):
+            subscription = consumer.subscription
+            if subscription is None:
+                continue
+            target = Target(topic=subscription.topic.name, subscription=subscription.name)
+            if await self._is_revoked(connection, changed, TOPIC_CONSUME, target):
+                consumer.disconnect()
+                connection.consumers.away.pop(consumer.id)
+
+    async def _check_watches(self, connection: Connection, changed: set[str]) -> None:
+        """There are no words for the end of these: the connection ends."""
+        for need, target in list(_watched(connection)):
+            if await self._is_revoked(connection, changed, need, target):
+                connection.close()
+                return
+
+    async def _is_revoked(
+        self, connection: Connection, changed: set[str], need: Need, target: Target
+    ) -> bool:
+        namespace = target.namespace_name
+        assert namespace is not None
+        if not _is_about(changed, namespace):
+            return False
+        return await self._authorization.decide(connection.caller, need, target) is not None
 
 
 def _is_about(changed: set[str], namespace: NamespaceName) -> bool:
     return not changed.isdisjoint((_EVERYWHERE, namespace.tenant, str(namespace)))
 
 
-async def _check_clients(connection: Connection, changed: set[str]) -> None:
-    for producer in list(connection.producers.values()):
-        topic = producer.topic.name
-        if _is_about(changed, topic.namespace) and not await _may(connection, TOPIC_PRODUCE, topic):
-            producer.disconnect()
-    for consumer in (*connection.consumers.values(), *connection.consumers_away):
-        subscription = consumer.subscription
-        if subscription is None or not _is_about(changed, subscription.topic.name.namespace):
-            continue
-        topic = subscription.topic.name
-        if not await _may(connection, TOPIC_CONSUME, topic, subscription.name):
-            consumer.disconnect()
-            connection.consumers_away.pop(consumer.id)
-
-
-async def _check_watches(connection: Connection, changed: set[str]) -> None:
-    """There are no words for the end of these: the connection ends."""
-    for need, target in list(_watched(connection)):
-        namespace = target.namespace_name
-        assert namespace is not None
-        access = connection.service.authorization
-        is_stale = _is_about(changed, namespace)
-        if is_stale and await access.decide(connection.caller, need, target) is not None:
-            connection.close()
-            return
-
-
 def _watched(connection: Connection) -> Iterator[tuple[Need, Target]]:
-    held = connection.scalable
-    for session in held.layouts.values():
-        yield TOPIC_READ, Target(topic=session.subject)
-    for group in held.groups.values():
-        yield TOPIC_CONSUME, Target(topic=group.topic, subscription=group.subscription)
-    watched = {
-        *(watcher.namespace for watcher in held.namespaces.values()),
-        *(watcher.namespace for watcher in connection.watchers.values()),
-    }
-    for namespace in watched:
-        yield NAMESPACE_READ, Target(namespace=namespace)
-
-
-async def _may(
-    connection: Connection, need: Need, topic: TopicName, subscription: str | None = None
-) -> bool:
-    target = Target(topic=topic, subscription=subscription)
-    access = connection.service.authorization
-    return await access.decide(connection.caller, need, target) is None
+    for attachment in connection.attachments:
+        yield from attachment.needs()

@@ -9,7 +9,7 @@ from magnetar.broker.authentication import make_authenticator
 from magnetar.broker.authorization import Authorization
 from magnetar.broker.catalog import AnyTopic, TopicCatalog
 from magnetar.broker.client_limit import ConnectionLimit, RequestLimit
-from magnetar.broker.connection import Connection
+from magnetar.broker.connection import Connections
 from magnetar.broker.ownership import Owner, Ownership
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
@@ -78,9 +78,7 @@ class Service:
         self.version = __version__
         self.started_ms = clock.now_ms()
         self.tasks = TaskScope("broker")
-        self.connections: set[Connection] = set()
-        self.unsynced_bytes = 0
-        """What all connections have on its way to the disk."""
+        self.connections = Connections()
         scalable = ScalableRecords(store, clock=clock)
         self.topic_lists = TopicLists(self.tasks, clock)
         self._names = count()
@@ -112,7 +110,9 @@ class Service:
         )
         self.catalog.listeners.append(self.scalable)
         self.catalog.guards.append(self.scalable.guard)
-        self.revocation = Revocation(self)
+        self.revocation = Revocation(
+            self.connections, self.authorization, resources, config, self.tasks, clock=clock
+        )
         self.stored_configuration = StoredConfiguration(
             config, store, self.tasks, clock=clock, settle=self.revocation.settle
         )
@@ -160,7 +160,7 @@ class Service:
         self.revocation.close()
         await self.scalable.close()
         await self.catalog.close_topics()
-        for connection in list(self.connections):
+        for connection in self.connections:
             connection.close()
         await self.tasks.close()
         self.authentication.close()

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import re2
 
-from magnetar.errors import BrokerError, InvalidName, NotAllowed
+from magnetar.broker.attachment import Link
+from magnetar.errors import BrokerError, InvalidName, NotAllowed, TooManyRequests
+from magnetar.model.limit import Limits, check_size
 from magnetar.model.name import NamespaceName, TopicName, parse_stored_topic
+from magnetar.model.permission import NAMESPACE_READ, Need, Target
 from magnetar.rules.system import is_system_topic
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.task import TaskScope, yield_to_loop
 from magnetar.wire.command import CommandWatchTopicUpdate, make_command
 from magnetar.wire.topiclist import TopicSet
-
-if TYPE_CHECKING:
-    from magnetar.broker.connection import Connection
 
 _SCHEME: Final = re.compile(r"\A(?:persistent|non-persistent|topic|segment)://")
 _PATTERN_BYTES_MAX: Final = 1 << 20
@@ -198,14 +198,14 @@ class TopicListWatcher:
 
     def __init__(
         self,
-        connection: Connection,
+        link: Link,
         watcher_id: int,
         watched: TopicList,
         unregister: Callable[[TopicList], None],
     ) -> None:
         self.namespace = watched.namespace
-        self._connection = connection
-        self._watcher_id = watcher_id
+        self.id = watcher_id
+        self._link = link
         self._list = watched
         self._is_started = False
         self._waiting: dict[str, bool] = {}
@@ -218,13 +218,13 @@ class TopicListWatcher:
         return self._list.topics
 
     def on_changes(self, changes: Mapping[str, bool]) -> None:
-        if self._connection.writable and self._is_started and not self._waiting:
+        if self._link.writable and self._is_started and not self._waiting:
             self._send(changes)
         elif self._is_started:
             _merge(self._waiting, changes)
 
     def on_writable(self) -> None:
-        if self._waiting and self._connection.writable:
+        if self._waiting and self._link.writable:
             changes, self._waiting = self._waiting, {}
             self._send(changes)
 
@@ -233,15 +233,57 @@ class TopicListWatcher:
         for number, names in enumerate(parts, start=1):
             # Only who has heard all of it has the list that the hash is of.
             hashed = self._list.topics.hash if number == len(parts) else ""
-            update = CommandWatchTopicUpdate(watcher_id=self._watcher_id, topics_hash=hashed)
+            update = CommandWatchTopicUpdate(watcher_id=self.id, topics_hash=hashed)
             update.new_topics.extend(full for full in names if changes[full])
             update.deleted_topics.extend(full for full in names if not changes[full])
-            self._connection.send_command(make_command(update))
+            self._link.send_command(make_command(update))
 
     def close(self) -> None:
         self._list.watchers.pop(self, None)
         if not self._list.watchers:
             self._unregister(self._list)
+
+
+class TopicListWatchers:
+    """The watchers of one connection, by the ids that its client gave them."""
+
+    def __init__(self, link: Link, limits: Limits) -> None:
+        self._limits = limits
+        self._watchers: dict[int, TopicListWatcher] = {}
+
+    def __iter__(self) -> Iterator[TopicListWatcher]:
+        return iter(list(self._watchers.values()))
+
+    def __contains__(self, watcher: TopicListWatcher) -> bool:
+        return self._watchers.get(watcher.id) is watcher
+
+    def add(self, watcher: TopicListWatcher) -> None:
+        """Take the place of one with the same id. Raise TooManyRequests when there are too many."""
+        self.remove(watcher.id)
+        try:
+            check_size(self._limits, "topic_list_watchers", len(self._watchers) + 1)
+        except TooManyRequests:
+            watcher.close()
+            raise
+        self._watchers[watcher.id] = watcher
+
+    def remove(self, watcher_id: int) -> None:
+        watcher = self._watchers.pop(watcher_id, None)
+        if watcher is not None:
+            watcher.close()
+
+    def needs(self) -> Iterator[tuple[Need, Target]]:
+        for namespace in {watcher.namespace for watcher in self}:
+            yield NAMESPACE_READ, Target(namespace=namespace)
+
+    def on_writable(self) -> None:
+        for watcher in self:
+            watcher.on_writable()
+
+    def close(self) -> None:
+        for watcher in self:
+            watcher.close()
+        self._watchers.clear()
 
 
 def _cut(names: Iterable[str], bytes_max: int) -> Iterator[list[str]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from magnetar.broker.connection import Connection
-from magnetar.broker.handler import HANDLERS
+from magnetar.broker.handler import make_handlers
 from magnetar.broker.ownership import Owner, Ownership, SoleOwnership
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import PolicyService
@@ -126,7 +126,7 @@ class Peer:
     """A client: says commands and waits for what the broker answers."""
 
     def __init__(self, service: Service) -> None:
-        self._connection = Connection(service, HANDLERS)
+        self._connection = Connection(service, make_handlers(service))
         self._wire = Wire(self._connection)
         self._requests = 0
         self._connection.connection_made(self._wire)

@@ -15,7 +15,7 @@ LIVE = "non-persistent://shop/eu/live"
 
 def old(place: Place, version: int) -> Client:
     client = Client(place.service)
-    client._connection.protocol_version = version
+    client._connection.handshake.protocol_version = version
     return client
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
+from magnetar.broker.catalog import TopicCatalog
+from magnetar.broker.client_limit import RequestLimit
 from magnetar.broker.connection import Connection
-from magnetar.broker.handler.permission import authorize
-from magnetar.model.name import parse_topic
+from magnetar.broker.handler.permission import CommandAccess
+from magnetar.broker.ownership import Ownership
+from magnetar.model.name import TopicName, parse_topic
 from magnetar.wire.command import (
     BaseCommand,
     CommandLookupTopic,
@@ -17,49 +21,58 @@ from magnetar.wire.command import (
 )
 
 
-def on_lookup(connection: Connection, command: BaseCommand) -> Awaitable[None]:
-    return _lookup(connection, command.lookupTopic)
+@dataclass(frozen=True)
+class LookupCommands:
+    access: CommandAccess
+    limit: RequestLimit
+    ownership: Ownership
+    catalog: TopicCatalog
+    check_lookup: Callable[[Connection, TopicName], Awaitable[None]]
+    check_partitions: Callable[[Connection, TopicName], Awaitable[None]]
+    """Both refuse names that belong to scalable topics to clients that cannot use these."""
 
+    def on_lookup(self, connection: Connection, command: BaseCommand) -> Awaitable[None]:
+        return self._lookup(connection, command.lookupTopic)
 
-async def _lookup(connection: Connection, request: CommandLookupTopic) -> None:
-    name = parse_topic(request.topic)
-    with connection.service.lookup_limit.counted():
-        await authorize(connection, BaseCommand.LOOKUP, topic=name)
-        owner = await connection.service.ownership.owner_of(name)
-        if owner.is_self:  # the owner knows which clients a migration sent away
-            await connection.service.scalable.guard.check_lookup(connection, name)
-    address = owner.address_of(request.advertised_listener_name)
-    kinds = CommandLookupTopicResponse
-    response = CommandLookupTopicResponse(
-        request_id=request.request_id,
-        response=kinds.Connect if owner.is_self else kinds.Redirect,
-        authoritative=True,
-        proxy_through_service_url=False,
-    )
-    if address.url:
-        response.brokerServiceUrl = address.url
-    if address.url_tls:
-        response.brokerServiceUrlTls = address.url_tls
-    connection.send_command(make_command(response))
-
-
-def on_partitioned_metadata(connection: Connection, command: BaseCommand) -> Awaitable[None]:
-    return _partitioned_metadata(connection, command.partitionMetadata)
-
-
-async def _partitioned_metadata(
-    connection: Connection, request: CommandPartitionedTopicMetadata
-) -> None:
-    name = parse_topic(request.topic)
-    with connection.service.lookup_limit.counted():
-        await authorize(connection, BaseCommand.PARTITIONED_METADATA, topic=name)
-        await connection.service.scalable.guard.check_partitions(connection, name)
-        partitions = await connection.service.catalog.partitions_of(
-            name, may_create=request.metadata_auto_creation_enabled
+    async def _lookup(self, connection: Connection, request: CommandLookupTopic) -> None:
+        name = parse_topic(request.topic)
+        with self.limit.counted():
+            await self.access.check(connection, BaseCommand.LOOKUP, topic=name)
+            owner = await self.ownership.owner_of(name)
+            if owner.is_self:  # the owner knows which clients a migration sent away
+                await self.check_lookup(connection, name)
+        address = owner.address_of(request.advertised_listener_name)
+        kinds = CommandLookupTopicResponse
+        response = CommandLookupTopicResponse(
+            request_id=request.request_id,
+            response=kinds.Connect if owner.is_self else kinds.Redirect,
+            authoritative=True,
+            proxy_through_service_url=False,
         )
-    response = CommandPartitionedTopicMetadataResponse(
-        request_id=request.request_id,
-        response=CommandPartitionedTopicMetadataResponse.Success,
-        partitions=partitions,
-    )
-    connection.send_command(make_command(response))
+        if address.url:
+            response.brokerServiceUrl = address.url
+        if address.url_tls:
+            response.brokerServiceUrlTls = address.url_tls
+        connection.send_command(make_command(response))
+
+    def on_partitioned_metadata(
+        self, connection: Connection, command: BaseCommand
+    ) -> Awaitable[None]:
+        return self._partitioned_metadata(connection, command.partitionMetadata)
+
+    async def _partitioned_metadata(
+        self, connection: Connection, request: CommandPartitionedTopicMetadata
+    ) -> None:
+        name = parse_topic(request.topic)
+        with self.limit.counted():
+            await self.access.check(connection, BaseCommand.PARTITIONED_METADATA, topic=name)
+            await self.check_partitions(connection, name)
+            partitions = await self.catalog.partitions_of(
+                name, may_create=request.metadata_auto_creation_enabled
+            )
+        response = CommandPartitionedTopicMetadataResponse(
+            request_id=request.request_id,
+            response=CommandPartitionedTopicMetadataResponse.Success,
+            partitions=partitions,
+        )
+        connection.send_command(make_command(response))

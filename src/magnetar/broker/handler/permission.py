@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from magnetar.broker.authorization import Authorization
 from magnetar.broker.connection import Connection
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.permission import (
@@ -63,16 +64,22 @@ NEEDS: Final[Mapping[int, Need]] = {
 """A connection that has not said who it is may send nothing but what is open."""
 
 
-async def authorize(
-    connection: Connection,
-    kind: int,
-    *,
-    topic: TopicName | None = None,
-    namespace: NamespaceName | None = None,
-    subscription: str | None = None,
-) -> None:
-    """Raise Unauthorized or Forbidden unless the connection's caller may send such a command."""
-    access = connection.service.authorization
-    if access.is_enabled:
-        target = Target(topic=topic, namespace=namespace, subscription=subscription or None)
-        await access.check(connection.caller, NEEDS[kind], target)
+class CommandAccess:
+    """Decides which commands a connection's caller may send."""
+
+    def __init__(self, authorization: Authorization) -> None:
+        self._authorization = authorization
+
+    async def check(
+        self,
+        connection: Connection,
+        kind: int,
+        *,
+        topic: TopicName | None = None,
+        namespace: NamespaceName | None = None,
+        subscription: str | None = None,
+    ) -> None:
+        """Raise Unauthorized or Forbidden unless the caller may send such a command."""
+        if self._authorization.is_enabled:
+            target = Target(topic=topic, namespace=namespace, subscription=subscription or None)
+            await self._authorization.check(connection.caller, NEEDS[kind], target)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from dataclasses import dataclass
 
 from magnetar.broker.connection import Connection
-from magnetar.broker.handler.permission import authorize
+from magnetar.broker.handler.permission import CommandAccess
+from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.broker.scalable.coordinator import Coordinator
+from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.scalable.session import LayoutSession, encode_refusal
 from magnetar.broker.scalable.watch import NamespaceWatcher
 from magnetar.errors import (
@@ -28,6 +31,7 @@ from magnetar.model.name import TopicDomain, TopicName, parse_namespace, parse_t
 from magnetar.model.scalable import ConsumerKind
 from magnetar.model.segment import scalable_name
 from magnetar.model.subscription import check_subscription_name
+from magnetar.runtime.configuration import Configuration
 from magnetar.wire.command import (
     BaseCommand,
     CommandScalableTopicLookup,
@@ -59,161 +63,179 @@ def _code_of(refusal: BrokerError) -> str:
     return ServerError.Name(code)
 
 
-def _check_enabled(connection: Connection) -> None:
-    if not connection.service.config.scalableTopicsEnabled:
-        raise NotAllowed("Scalable topics are switched off on this broker")
+@dataclass(frozen=True)
+class ScalableCommands:
+    access: CommandAccess
+    config: Configuration
+    plane: ScalableService
 
+    def _check_enabled(self) -> None:
+        if not self.config.scalableTopicsEnabled:
+            raise NotAllowed("Scalable topics are switched off on this broker")
 
-# ---------------------------------------------------------------------- layouts
+    # ------------------------------------------------------------------ layouts
 
+    def on_lookup(self, connection: Connection, command: BaseCommand) -> Awaitable[None] | None:
+        request = command.scalableTopicLookup
+        try:
+            return self._open_layout(connection, request)
+        except BrokerError as refusal:
+            connection.send_command(make_command(encode_refusal(request.session_id, refusal)))
+            return None
 
-def on_lookup(connection: Connection, command: BaseCommand) -> Awaitable[None] | None:
-    request = command.scalableTopicLookup
-    try:
-        return _open_layout(connection, request)
-    except BrokerError as refusal:
-        connection.send_command(make_command(encode_refusal(request.session_id, refusal)))
-        return None
+    def _open_layout(
+        self, connection: Connection, request: CommandScalableTopicLookup
+    ) -> Awaitable[None] | None:
+        self._check_enabled()
+        name = parse_topic(request.topic)
+        if name.domain is TopicDomain.NON_PERSISTENT:
+            raise NotAllowed(f"{name} keeps nothing and has no layout")
+        previous = connection.attached(ConnectionRegistry).layouts.pop(request.session_id, None)
+        if previous is not None:
+            previous.close()
+        connection.attached(ConnectionRegistry).check_room()
+        session = self.plane.open_layout(connection, request.session_id, name)
+        connection.attached(ConnectionRegistry).layouts[session.id] = session
+        wants_creation = request.create_if_missing
+        if not request.HasField("create_if_missing"):
+            # The first release does not know the field, and looks up again what was deleted
+            # under it.
+            deletions = self.plane.deletions
+            wants_creation = not deletions.is_recent(scalable_name(name))
+        return self._start_layout(connection, session, name, wants_creation=wants_creation)
 
+    async def _start_layout(
+        self,
+        connection: Connection,
+        session: LayoutSession,
+        name: TopicName,
+        *,
+        wants_creation: bool,
+    ) -> None:
+        try:
+            await self.access.check(connection, BaseCommand.SCALABLE_TOPIC_LOOKUP, topic=name)
+        except BrokerError as refusal:
+            session.refuse(refusal)
+        else:
+            await session.start(create_if_missing=wants_creation)
 
-def _open_layout(
-    connection: Connection, request: CommandScalableTopicLookup
-) -> Awaitable[None] | None:
-    _check_enabled(connection)
-    name = parse_topic(request.topic)
-    if name.domain is TopicDomain.NON_PERSISTENT:
-        raise NotAllowed(f"{name} keeps nothing and has no layout")
-    previous = connection.scalable.layouts.pop(request.session_id, None)
-    if previous is not None:
-        previous.close()
-    connection.scalable.check_room()
-    session = connection.service.scalable.open_layout(connection, request.session_id, name)
-    connection.scalable.layouts[session.id] = session
-    wants_creation = request.create_if_missing
-    if not request.HasField("create_if_missing"):
-        # The first release does not know the field, and looks up again what was deleted under it.
-        deletions = connection.service.scalable.deletions
-        wants_creation = not deletions.is_recent(scalable_name(name))
-    return _start_layout(connection, session, name, wants_creation=wants_creation)
+    # ------------------------------------------------------------------ consumers
 
+    def on_subscribe(self, connection: Connection, command: BaseCommand) -> Awaitable[None]:
+        return self._subscribe(connection, command.scalableTopicSubscribe)
 
-async def _start_layout(
-    connection: Connection, session: LayoutSession, name: TopicName, *, wants_creation: bool
-) -> None:
-    try:
-        await authorize(connection, BaseCommand.SCALABLE_TOPIC_LOOKUP, topic=name)
-    except BrokerError as refusal:
-        session.refuse(refusal)
-    else:
-        await session.start(create_if_missing=wants_creation)
+    async def _subscribe(
+        self, connection: Connection, request: CommandScalableTopicSubscribe
+    ) -> None:
+        response = CommandScalableTopicSubscribeResponse(request_id=request.request_id)
+        try:
+            self._check_enabled()
+            name = parse_topic(request.topic)
+            if not request.subscription or not request.consumer_name:
+                raise BadRequest(
+                    "A consumer registers with its own name and that of a subscription"
+                )
+            check_subscription_name(request.subscription)
+            kind = decode_consumer_kind(request.consumer_type)
+            await self._authorize(connection, name, request)
+            connection.attached(ConnectionRegistry).check_room()
+            coordinator = await self._find_coordinator(name, request.subscription, kind)
+            await self._authorize(connection, name, request)  # finding it may have taken long
+            connection.attached(ConnectionRegistry).groups[request.consumer_id] = coordinator
+            assignment = await coordinator.register(
+                request.consumer_name,
+                kind,
+                request.consumer_id,
+                connection,
+            )
+            response.assignment.CopyFrom(encode_assignment(assignment))
+        except BrokerError as refusal:
+            connection.attached(ConnectionRegistry).groups.pop(request.consumer_id, None)
+            response.error = _code_of(refusal)  # type: ignore[assignment]
+            response.message = refusal.sentence
+        connection.send_command(make_command(response))
+
+    async def _authorize(
+        self, connection: Connection, name: TopicName, request: CommandScalableTopicSubscribe
+    ) -> None:
+        kind, subscription = BaseCommand.SCALABLE_TOPIC_SUBSCRIBE, request.subscription
+        await self.access.check(connection, kind, topic=name, subscription=subscription)
+
+    async def _find_coordinator(
+        self, name: TopicName, subscription: str, kind: ConsumerKind
+    ) -> Coordinator:
+        """One that is idle may be dropped just when it is found. Streams may share a regular
+        topic.
+        """
+        scalable, topic = self.plane, scalable_name(name)
+        while True:
+            try:
+                controller = await scalable.controller(topic)
+            except TopicNotFound:
+                if kind is not ConsumerKind.STREAM:
+                    await scalable.regular.check_scalable(topic, "checkpoints")
+                if name.domain is not TopicDomain.PERSISTENT or kind is not ConsumerKind.STREAM:
+                    raise
+                coordinator = await scalable.regular.coordinator(name, subscription)
+            else:
+                coordinator = await controller.subscriptions.coordinator(subscription)
+            if not coordinator.is_closed:
+                return coordinator
+
+    # ------------------------------------------------------------------ namespaces
+
+    def on_watch(self, connection: Connection, command: BaseCommand) -> Awaitable[None]:
+        return self._watch(connection, command.watchScalableTopics)
+
+    async def _watch(self, connection: Connection, request: CommandWatchScalableTopics) -> None:
+        if connection.closed:
+            return
+        previous = connection.attached(ConnectionRegistry).namespaces.pop(request.watch_id, None)
+        if previous is not None:
+            previous.close()
+        watcher: NamespaceWatcher | None = None
+        try:
+            self._check_enabled()
+            filters = {each.key: each.value for each in request.property_filters}
+            namespace = parse_namespace(request.namespace)
+            await self.access.check(
+                connection, BaseCommand.WATCH_SCALABLE_TOPICS, namespace=namespace
+            )
+            connection.attached(ConnectionRegistry).check_room()
+            watcher = self.plane.watch_namespace(connection, request.watch_id, namespace, filters)
+            connection.attached(ConnectionRegistry).namespaces[watcher.id] = watcher
+            async with connection.answering():
+                await watcher.start(
+                    request.current_hash if request.HasField("current_hash") else None
+                )
+        except BrokerError as refusal:
+            if watcher is not None:
+                watcher.close()
+                connection.attached(ConnectionRegistry).namespaces.pop(request.watch_id, None)
+            update = CommandWatchScalableTopicsUpdate(
+                watch_id=request.watch_id, error=_code_of(refusal), message=refusal.sentence
+            )
+            connection.send_command(make_command(update))
 
 
 def on_close(connection: Connection, command: BaseCommand) -> None:
     """Closing what is not open is no error."""
-    session = connection.scalable.layouts.pop(command.scalableTopicClose.session_id, None)
+    session = connection.attached(ConnectionRegistry).layouts.pop(
+        command.scalableTopicClose.session_id, None
+    )
     if session is not None:
         session.close()
 
 
-# ---------------------------------------------------------------------- consumers
-
-
-def on_subscribe(connection: Connection, command: BaseCommand) -> Awaitable[None]:
-    return _subscribe(connection, command.scalableTopicSubscribe)
-
-
-async def _subscribe(connection: Connection, request: CommandScalableTopicSubscribe) -> None:
-    response = CommandScalableTopicSubscribeResponse(request_id=request.request_id)
-    try:
-        _check_enabled(connection)
-        name = parse_topic(request.topic)
-        if not request.subscription or not request.consumer_name:
-            raise BadRequest("A consumer registers with its own name and that of a subscription")
-        check_subscription_name(request.subscription)
-        kind = decode_consumer_kind(request.consumer_type)
-        await _authorize(connection, name, request)
-        connection.scalable.check_room()
-        coordinator = await _find_coordinator(connection, name, request.subscription, kind)
-        await _authorize(connection, name, request)  # finding it may have taken long
-        connection.scalable.groups[request.consumer_id] = coordinator
-        assignment = await coordinator.register(
-            request.consumer_name,
-            kind,
-            request.consumer_id,
-            connection,
-        )
-        response.assignment.CopyFrom(encode_assignment(assignment))
-    except BrokerError as refusal:
-        connection.scalable.groups.pop(request.consumer_id, None)
-        response.error = _code_of(refusal)  # type: ignore[assignment]
-        response.message = refusal.sentence
-    connection.send_command(make_command(response))
-
-
-async def _authorize(
-    connection: Connection, name: TopicName, request: CommandScalableTopicSubscribe
-) -> None:
-    kind, subscription = BaseCommand.SCALABLE_TOPIC_SUBSCRIBE, request.subscription
-    await authorize(connection, kind, topic=name, subscription=subscription)
-
-
-async def _find_coordinator(
-    connection: Connection, name: TopicName, subscription: str, kind: ConsumerKind
-) -> Coordinator:
-    """One that is idle may be dropped just when it is found. Streams may share a regular topic."""
-    scalable, topic = connection.service.scalable, scalable_name(name)
-    while True:
-        try:
-            controller = await scalable.controller(topic)
-        except TopicNotFound:
-            if kind is not ConsumerKind.STREAM:
-                await scalable.regular.check_scalable(topic, "checkpoints")
-            if name.domain is not TopicDomain.PERSISTENT or kind is not ConsumerKind.STREAM:
-                raise
-            coordinator = await scalable.regular.coordinator(name, subscription)
-        else:
-            coordinator = await controller.subscriptions.coordinator(subscription)
-        if not coordinator.is_closed:
-            return coordinator
-
-
-# ---------------------------------------------------------------------- namespaces
-
-
-def on_watch(connection: Connection, command: BaseCommand) -> Awaitable[None]:
-    return _watch(connection, command.watchScalableTopics)
-
-
-async def _watch(connection: Connection, request: CommandWatchScalableTopics) -> None:
-    if connection.closed:
-        return
-    previous = connection.scalable.namespaces.pop(request.watch_id, None)
-    if previous is not None:
-        previous.close()
-    watcher: NamespaceWatcher | None = None
-    try:
-        _check_enabled(connection)
-        filters = {each.key: each.value for each in request.property_filters}
-        namespace = parse_namespace(request.namespace)
-        await authorize(connection, BaseCommand.WATCH_SCALABLE_TOPICS, namespace=namespace)
-        connection.scalable.check_room()
-        watcher = connection.service.scalable.watch_namespace(
-            connection, request.watch_id, namespace, filters
-        )
-        connection.scalable.namespaces[watcher.id] = watcher
-        async with connection.answering():
-            await watcher.start(request.current_hash if request.HasField("current_hash") else None)
-    except BrokerError as refusal:
-        if watcher is not None:
-            watcher.close()
-            connection.scalable.namespaces.pop(request.watch_id, None)
-        update = CommandWatchScalableTopicsUpdate(
-            watch_id=request.watch_id, error=_code_of(refusal), message=refusal.sentence
-        )
-        connection.send_command(make_command(update))
-
-
 def on_watch_close(connection: Connection, command: BaseCommand) -> None:
-    watcher = connection.scalable.namespaces.pop(command.watchScalableTopicsClose.watch_id, None)
+    watcher = connection.attached(ConnectionRegistry).namespaces.pop(
+        command.watchScalableTopicsClose.watch_id, None
+    )
     if watcher is not None:
         watcher.close()
+
+
+def leave_group(connection: Connection, consumer_id: int) -> Awaitable[None] | None:
+    """End the registration of a consumer, if there is one of that id."""
+    registry = connection.attached(ConnectionRegistry)
+    return registry.leave(consumer_id) if consumer_id in registry.groups else None

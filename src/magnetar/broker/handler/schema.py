@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from dataclasses import dataclass
 
-from magnetar.broker.catalog import AnyTopic
+from magnetar.broker.catalog import AnyTopic, TopicCatalog
 from magnetar.broker.connection import Connection
-from magnetar.broker.handler.permission import authorize
+from magnetar.broker.handler.permission import CommandAccess
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.schema import SchemaRegistry, schema_id
 from magnetar.errors import (
@@ -51,54 +52,61 @@ async def check_consumer_schema(
         await registry.put_if_absent(topic.name, schema, policy.schema_compatibility)
 
 
-def on_get_schema(connection: Connection, command: BaseCommand) -> Awaitable[None]:
-    return _get_schema(connection, command.getSchema)
+@dataclass(frozen=True)
+class SchemaCommands:
+    access: CommandAccess
+    schemas: SchemaRegistry
+    catalog: TopicCatalog
 
+    def on_get_schema(self, connection: Connection, command: BaseCommand) -> Awaitable[None]:
+        return self._get_schema(connection, command.getSchema)
 
-async def _get_schema(connection: Connection, request: CommandGetSchema) -> None:
-    topic = parse_topic(request.topic)
-    await authorize(connection, BaseCommand.GET_SCHEMA, topic=topic)
-    async with connection.answering():
-        registry = connection.service.schemas
-        if request.HasField("schema_version"):
-            if not request.schema_version:
-                raise IncompatibleSchema("Empty schema version")
-            stored = await registry.get(topic, decode_version(request.schema_version))
-        else:
-            stored = await registry.get_latest(topic)
-        if stored is None:
-            raise SchemaNotFound(f"Topic {topic} has no such schema")
-        response = CommandGetSchemaResponse(
-            request_id=request.request_id,
-            schema=encode_schema(stored.schema, schema_id(topic)),
-            schema_version=encode_version(stored.version),
+    async def _get_schema(self, connection: Connection, request: CommandGetSchema) -> None:
+        topic = parse_topic(request.topic)
+        await self.access.check(connection, BaseCommand.GET_SCHEMA, topic=topic)
+        async with connection.answering():
+            registry = self.schemas
+            if request.HasField("schema_version"):
+                if not request.schema_version:
+                    raise IncompatibleSchema("Empty schema version")
+                stored = await registry.get(topic, decode_version(request.schema_version))
+            else:
+                stored = await registry.get_latest(topic)
+            if stored is None:
+                raise SchemaNotFound(f"Topic {topic} has no such schema")
+            response = CommandGetSchemaResponse(
+                request_id=request.request_id,
+                schema=encode_schema(stored.schema, schema_id(topic)),
+                schema_version=encode_version(stored.version),
+            )
+            connection.send_command(make_command(response))
+
+    def on_get_or_create_schema(
+        self, connection: Connection, command: BaseCommand
+    ) -> Awaitable[None]:
+        return self._get_or_create_schema(connection, command.getOrCreateSchema)
+
+    async def _get_or_create_schema(
+        self, connection: Connection, request: CommandGetOrCreateSchema
+    ) -> None:
+        name = parse_topic(request.topic)
+        await self.access.check(connection, BaseCommand.GET_OR_CREATE_SCHEMA, topic=name)
+        topic = self.catalog.topics.get(name.full)
+        if topic is None:
+            raise TopicNotFound(f"Topic {request.topic} not found")
+        schema = decode_schema(request.schema)
+        if schema.type is SchemaType.AUTO_CONSUME:
+            raise InvalidSchema("AUTO_CONSUME is not a schema that can be stored")
+        check_policies_known(topic.policy, topic.name)
+        version = None
+        if schema.type is not SchemaType.NONE:  # which means bytes here
+            version = await self.schemas.put_if_absent(
+                topic.name,
+                schema,
+                topic.policy.schema_compatibility,
+                allow_auto_update=topic.policy.allow_auto_update_schema,
+            )
+        response = CommandGetOrCreateSchemaResponse(
+            request_id=request.request_id, schema_version=encode_version(version)
         )
         connection.send_command(make_command(response))
-
-
-def on_get_or_create_schema(connection: Connection, command: BaseCommand) -> Awaitable[None]:
-    return _get_or_create_schema(connection, command.getOrCreateSchema)
-
-
-async def _get_or_create_schema(connection: Connection, request: CommandGetOrCreateSchema) -> None:
-    name = parse_topic(request.topic)
-    await authorize(connection, BaseCommand.GET_OR_CREATE_SCHEMA, topic=name)
-    topic = connection.service.catalog.topics.get(name.full)
-    if topic is None:
-        raise TopicNotFound(f"Topic {request.topic} not found")
-    schema = decode_schema(request.schema)
-    if schema.type is SchemaType.AUTO_CONSUME:
-        raise InvalidSchema("AUTO_CONSUME is not a schema that can be stored")
-    check_policies_known(topic.policy, topic.name)
-    version = None
-    if schema.type is not SchemaType.NONE:  # which means bytes here
-        version = await connection.service.schemas.put_if_absent(
-            topic.name,
-            schema,
-            topic.policy.schema_compatibility,
-            allow_auto_update=topic.policy.allow_auto_update_schema,
-        )
-    response = CommandGetOrCreateSchemaResponse(
-        request_id=request.request_id, schema_version=encode_version(version)
-    )
-    connection.send_command(make_command(response))

@@ -4,27 +4,16 @@ registered with, and the assignments it could not be sent yet. All of it ends wi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
+from magnetar.broker.attachment import Link
 from magnetar.model.limit import Limits, check_size
 from magnetar.model.name import NamespaceName, TopicName
+from magnetar.model.permission import NAMESPACE_READ, TOPIC_CONSUME, TOPIC_READ, Need, Target
 from magnetar.model.scalable import ConsumerAssignment
-from magnetar.wire.command import (
-    BaseCommand,
-    CommandScalableTopicAssignmentUpdate,
-    make_command,
-)
+from magnetar.wire.command import CommandScalableTopicAssignmentUpdate, make_command
 from magnetar.wire.layout import encode_assignment
-
-
-class Link(Protocol):
-    """A connection, as far as something is sent over it."""
-
-    @property
-    def writable(self) -> bool:
-        """Whether the client reads what it is sent."""
-
-    def send_command(self, command: BaseCommand) -> None: ...
 
 
 class Watch(Protocol):
@@ -54,9 +43,10 @@ class ConsumerGroup(Protocol):
 
 
 class ConnectionRegistry:
-    __slots__ = ("_limits", "_unsent", "groups", "layouts", "migrated", "namespaces")
+    __slots__ = ("_limits", "_link", "_unsent", "groups", "layouts", "migrated", "namespaces")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, link: Link, limits: Limits) -> None:
+        self._link = link
         self._limits = limits
         self.layouts: dict[int, LayoutWatch] = {}
         self.namespaces: dict[int, NamespaceWatch] = {}
@@ -72,11 +62,20 @@ class ConnectionRegistry:
         watched = len(self.layouts) + len(self.namespaces) + len(self.groups)
         check_size(self._limits, "scalable_watches", watched + 1)
 
-    def send_assignment(self, link: Link, consumer_id: int, assignment: ConsumerAssignment) -> None:
+    def needs(self) -> Iterator[tuple[Need, Target]]:
+        """The permissions without which the client may not keep what it has here."""
+        for session in self.layouts.values():
+            yield TOPIC_READ, Target(topic=session.subject)
+        for group in self.groups.values():
+            yield TOPIC_CONSUME, Target(topic=group.topic, subscription=group.subscription)
+        for namespace in {watcher.namespace for watcher in self.namespaces.values()}:
+            yield NAMESPACE_READ, Target(namespace=namespace)
+
+    def send_assignment(self, consumer_id: int, assignment: ConsumerAssignment) -> None:
         """Send a consumer what it is to read; while the client does not read, only the newest."""
-        if link.writable:
+        if self._link.writable:
             self._unsent.pop(consumer_id, None)
-            link.send_command(
+            self._link.send_command(
                 make_command(
                     CommandScalableTopicAssignmentUpdate(
                         consumer_id=consumer_id, assignment=encode_assignment(assignment)
@@ -89,22 +88,22 @@ class ConnectionRegistry:
     def _watches(self) -> list[Watch]:
         return [*self.layouts.values(), *self.namespaces.values()]
 
-    def on_writable(self, link: Link) -> None:
+    def on_writable(self) -> None:
         for consumer_id, assignment in list(self._unsent.items()):
-            self.send_assignment(link, consumer_id, assignment)
+            self.send_assignment(consumer_id, assignment)
         for watch in self._watches():
             watch.on_writable()
 
-    async def leave(self, link: Link, consumer_id: int) -> None:
+    async def leave(self, consumer_id: int) -> None:
         group = self.groups.pop(consumer_id)
         self._unsent.pop(consumer_id, None)
-        await group.unregister(link, consumer_id)
+        await group.unregister(self._link, consumer_id)
 
-    def close(self, link: Link) -> None:
+    def close(self) -> None:
         for watch in self._watches():
             watch.close()
         for group in self.groups.values():
-            group.on_connection_closed(link)
+            group.on_connection_closed(self._link)
         self.layouts.clear()
         self.namespaces.clear()
         self.groups.clear()

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from magnetar.broker.attachment import Link
 from magnetar.broker.consumer import Consumer
-from magnetar.broker.scalable.connection_registry import Link
 from magnetar.broker.scalable.host import Host
 from magnetar.broker.scalable.redelivery import StallWatch
 from magnetar.broker.scalable.registration import ClientLink, Registration, reader_name

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
+from magnetar.broker.attachment import Carrier
 from magnetar.broker.consumer import Consumer
-from magnetar.broker.peer import ScalableState
 from magnetar.broker.producer import Producer
 from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.broker.scalable.record import ScalableRecords
@@ -37,11 +37,8 @@ def is_classic_producer(producer: Producer) -> bool:
     return producer.metadata.get(MANAGED) != "true"
 
 
-class AttachedConnection(Protocol):
+class AttachedConnection(Carrier, Protocol):
     """The connection of a client that attaches to a topic."""
-
-    @property
-    def scalable(self) -> ScalableState: ...
 
     @property
     def features(self) -> FeatureFlags: ...
@@ -49,9 +46,6 @@ class AttachedConnection(Protocol):
 
 class ClientConnection(AttachedConnection, Protocol):
     """The connection of a client that asks for a topic."""
-
-    @property
-    def scalable(self) -> ConnectionRegistry: ...
 
     @property
     def address(self) -> str: ...
@@ -143,7 +137,7 @@ class Guard:
         Clients whose producers and consumers a migration closed begin with it too: they are refused
         when they attach. Official C++ and Python clients repeat a lookup that failed for ever.
         """
-        if name in connection.scalable.migrated:
+        if name in connection.attached(ConnectionRegistry).migrated:
             return
         record = await self._find_record(name)
         if record is not None and not _may_follow(connection):
@@ -235,7 +229,7 @@ def was_regular(record: ScalableTopicMetadata) -> bool:
 
 def _may_follow(connection: ClientConnection) -> bool:
     """Whether the client may be one of scalable topics, by what it said over this connection."""
-    return bool(connection.scalable.layouts) or may_be_scalable(
+    return bool(connection.attached(ConnectionRegistry).layouts) or may_be_scalable(
         connection.client_version, announces=_announces(connection)
     )
 
@@ -246,4 +240,5 @@ def _announces(connection: AttachedConnection) -> bool:
 
 
 def _watches(connection: AttachedConnection, topic: TopicName) -> bool:
-    return any(session.subject == topic for session in connection.scalable.layouts.values())
+    layouts = connection.attached(ConnectionRegistry).layouts
+    return any(session.subject == topic for session in layouts.values())

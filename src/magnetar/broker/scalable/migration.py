@@ -23,6 +23,7 @@ from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import PartitionedTopics
 from magnetar.broker.scalable.classic import classic_consumers
+from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.broker.scalable.guard import Guard
 from magnetar.broker.scalable.key_hash import KEY_HASH_PROPERTIES
 from magnetar.broker.scalable.migration_plan import MigrationPlanner, changed_meanwhile
@@ -334,11 +335,11 @@ class Migrations:
     def _let_go(self, topic: PersistentTopic, successor: TopicName | None) -> None:
         topic.successor = successor
         for producer in topic.producers:
-            producer.connection.scalable.migrated.add(topic.name)
+            producer.connection.attached(ConnectionRegistry).migrated.add(topic.name)
             producer.disconnect()
         if successor is not None:
             for _, consumer in list(classic_consumers(self._guard, topic)):
-                consumer.connection.scalable.migrated.add(topic.name)
+                consumer.connection.attached(ConnectionRegistry).migrated.add(topic.name)
                 consumer.disconnect()  # it would keep the place of those who follow
         topic.termination.release()
 

@@ -6,19 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from magnetar.broker.attachment import Carrier, Link
 from magnetar.broker.consumer import Consumer
-from magnetar.broker.scalable.connection_registry import ConnectionRegistry, Link
+from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.model.migration import READER_INFIX
 from magnetar.model.scalable import ConsumerAssignment, ConsumerRecord
 from magnetar.model.segment import SegmentId
 from magnetar.runtime.clock import Timer
 
 
-class ClientLink(Link, Protocol):
+class ClientLink(Link, Carrier, Protocol):
     """The connection of a registered consumer."""
-
-    @property
-    def scalable(self) -> ConnectionRegistry: ...
 
     @property
     def client_version(self) -> str: ...
@@ -77,7 +75,8 @@ class Registration:
 
     def send(self, assignment: ConsumerAssignment) -> None:
         if self.connection is not None:
-            self.connection.scalable.send_assignment(self.connection, self.consumer_id, assignment)
+            registry = self.connection.attached(ConnectionRegistry)
+            registry.send_assignment(self.consumer_id, assignment)
 
     def stop_grace(self) -> None:
         if self.grace is not None:

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
+from magnetar.broker.attachment import Link
 from magnetar.broker.catalog import AnyTopic, TopicCatalog, TopicWatchers
 from magnetar.broker.ownership import Owner, Ownership
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
 from magnetar.broker.scalable.autoscale import ScalePolicies
-from magnetar.broker.scalable.connection_registry import Link
 from magnetar.broker.scalable.controller import Controller, ControllerNeeds
 from magnetar.broker.scalable.controller_directory import ControllerDirectory
 from magnetar.broker.scalable.coordinator import Coordinator

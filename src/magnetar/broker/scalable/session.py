@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from magnetar.broker.scalable.connection_registry import ConnectionRegistry, Link
+from magnetar.broker.attachment import Carrier, Link
+from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.errors import (
     BrokerError,
     LayoutTooLarge,
@@ -41,11 +42,8 @@ _MISSING: Final = (TopicNotFound, NamespaceNotFound, TenantNotFound)
 _TOLD_AS_THEY_ARE: Final = (LayoutTooLarge, NotAllowed, Unauthorized, TooManyRequests)
 
 
-class WatchingLink(Link, Protocol):
+class WatchingLink(Link, Carrier, Protocol):
     """The connection of a client that watches layouts."""
-
-    @property
-    def scalable(self) -> ConnectionRegistry: ...
 
     def send(self, frame: bytes) -> None: ...
 
@@ -164,7 +162,7 @@ class LayoutSession:
         if self._closed:
             return
         self._connection.send_command(make_command(encode_refusal(self.id, refusal)))
-        self._connection.scalable.layouts.pop(self.id, None)
+        self._connection.attached(ConnectionRegistry).layouts.pop(self.id, None)
         self.close()
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from magnetar.broker.scalable.connection_registry import Link
+from magnetar.broker.attachment import Link
 from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.errors import BrokerError
 from magnetar.metadata.store import Cancel

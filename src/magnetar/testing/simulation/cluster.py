@@ -10,7 +10,7 @@ from random import Random
 from typing import Final, TypeVar
 
 from magnetar.broker.connection import Connection
-from magnetar.broker.handler import HANDLERS
+from magnetar.broker.handler import make_handlers
 from magnetar.broker.membership import Home
 from magnetar.broker.node import open_node
 from magnetar.broker.ownership import Owner
@@ -129,7 +129,8 @@ class SimulatedBroker:
                 make_owner=self._make_owner,
                 workers=workers,
             )
-            cluster.network.listen(Address(self.name, PORT), lambda: Connection(service, HANDLERS))
+            handlers = make_handlers(service)
+            cluster.network.listen(Address(self.name, PORT), lambda: Connection(service, handlers))
             self.service = service
             await self._loop.create_future()
 

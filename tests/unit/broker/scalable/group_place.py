@@ -30,7 +30,7 @@ class Client(Peer):
     def __init__(self, place: Place, version: str = "Pulsar-Java-v5.0.0-M1") -> None:
         super().__init__(place.service)
         self.place = place
-        self._connection.client_version = version
+        self._connection.handshake.client_version = version
 
     @property
     def connection(self) -> Any:

@@ -132,7 +132,7 @@ def test_a_client_that_announces_scalable_topics_is_believed_and_marks_its_reade
         assert (await ask_owner(client)).response == FAILED
         features = FeatureFlags(supports_scalable_topics=True)
         client = stranger(place, "Another-1.0")
-        client.connection.features = features
+        client.connection.handshake.features = features
         assert (await ask_owner(client)).response == CONNECT
         client.look_up(1, REGULAR)
         await until(lambda: bool(client.layouts(1)))

@@ -64,7 +64,7 @@ def test_a_reader_whose_client_gives_up_waiting_does_not_come_after_all() -> Non
         first.leave_group(1)
         await second.register("b", consumer_id=2)
         coming = asyncio.ensure_future(second.read(WHOLE, "b", reader_id=20))
-        await soon(lambda: 20 in second.connection.consumers_coming)
+        await soon(lambda: second.connection.consumers.is_coming(20))
         second.leave()
         await first.close_consumer(10)
         topic = await place.topic(segment(WHOLE))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import SegmentId
 from magnetar.wire.command import CommandScalableTopicUpdate
@@ -130,7 +131,7 @@ def test_a_layout_that_cannot_be_seen_is_refused_and_the_connection_lives(
         update = await first_layout(client, name, create_if_missing=True)
         assert error_of(update) == error and update.message
         assert not client.connection.closed
-        assert not client.connection.scalable.layouts
+        assert not client.connection.attached(ConnectionRegistry).layouts
 
     run(body, **settings)
 

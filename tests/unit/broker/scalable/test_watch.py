@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.model.name import parse_topic
 from magnetar.wire.command import (
     BaseCommand,
@@ -105,7 +106,7 @@ def test_a_topic_that_comes_and_goes_at_once_is_not_spoken_of() -> None:
         await create(place, A)
         await delete(place, A)
         await create(place, B)
-        [watcher] = client.connection.scalable.namespaces.values()
+        [watcher] = client.connection.attached(ConnectionRegistry).namespaces.values()
         await until(lambda: not (watcher._changed or watcher._is_reading or watcher._timer))
         client.connection.resume_writing()
         _, change = await until_heard(client, 2)
@@ -119,7 +120,7 @@ def test_a_watcher_that_knows_the_list_is_told_changes_only() -> None:
         await create(place, A)
         client = Client(place)
         watch(client, current_hash=hash_topics([A]))
-        await soon(lambda: 1 in client.connection.scalable.namespaces)
+        await soon(lambda: 1 in client.connection.attached(ConnectionRegistry).namespaces)
         await create(place, B)
         (change,) = await until_heard(client, 1)
         assert list(change.diff.added) == [B]
@@ -160,6 +161,6 @@ def test_a_watch_that_cannot_be_is_refused(
         field = CommandWatchScalableTopicsUpdate.DESCRIPTOR.fields_by_name["error"]
         assert field.enum_type is not None
         assert field.enum_type.values_by_number[refusal.error].name == error
-        assert refusal.message and not client.connection.scalable.namespaces
+        assert refusal.message and not client.connection.attached(ConnectionRegistry).namespaces
 
     run(body, **settings)
