@@ -43,7 +43,7 @@ def apply_ack(
         released = _apply_each(ack, cursor, by_index=by_index)
         if dispatcher is not None:
             messages = dispatcher.release(consumer, released)
-    consumer.ack_rate.add(messages, 0)
+    consumer.stats.ack_rate.add(messages, 0)
 
 
 def _apply_cumulative(

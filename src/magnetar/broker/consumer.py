@@ -63,29 +63,52 @@ class ConsumerPlace(Protocol):
     def remove_consumer(self, consumer: Consumer) -> None: ...
 
 
+class ConsumerStats:
+    """What a consumer was sent and what it said, in numbers."""
+
+    __slots__ = (
+        "ack_rate",
+        "first_consumed_ms",
+        "first_flow_ms",
+        "last_acked_ms",
+        "last_consumed_ms",
+        "last_flow_ms",
+        "rate",
+        "redeliver_rate",
+    )
+
+    def __init__(self, now: float) -> None:
+        self.rate: Final = Rate(now)
+        self.redeliver_rate: Final = Rate(now)
+        self.ack_rate: Final = Rate(now)
+        self.last_acked_ms = 0
+        self.first_consumed_ms = 0
+        self.last_consumed_ms = 0
+        self.first_flow_ms = 0
+        self.last_flow_ms = 0
+
+    def tick(self, now: float) -> None:
+        self.rate.tick(now)
+        self.redeliver_rate.tick(now)
+        self.ack_rate.tick(now)
+
+
 class Consumer:
     """What dispatch decides by (permits, what is unacknowledged) is in `member`."""
 
     __slots__ = (
-        "ack_rate",
         "closed",
         "connected_since_ms",
         "connection",
         "epoch",
-        "first_consumed_ms",
-        "first_flow_ms",
         "id",
         "knows_checksums",
-        "last_acked_ms",
-        "last_consumed_ms",
-        "last_flow_ms",
         "member",
         "metadata",
         "name",
-        "rate",
         "read_compacted",
-        "redeliver_rate",
         "sharing",
+        "stats",
         "subscription",
     )
 
@@ -104,42 +127,35 @@ class Consumer:
         read_compacted: bool = False,
         hash_ranges: Sequence[tuple[int, int]] = (),
     ) -> None:
-        self.connection = connection
-        self.id = consumer_id
-        self.name = name
-        self.sharing = sharing
-        self.member = Member(
+        self.connection: Final = connection
+        self.id: Final = consumer_id
+        self.name: Final = name
+        self.sharing: Final = sharing
+        self.member: Final = Member(
             self, name=name, number=consumer_id, priority=priority, ranges=hash_ranges
         )
-        self.metadata = metadata
-        self.connected_since_ms = connected_since_ms
+        self.metadata: Final = metadata
+        self.connected_since_ms: Final = connected_since_ms
         self.epoch: int | None = None
         """Carried by messages where they come in one order: the client drops those of an older
         epoch.
         """
         if epoch is not None:
             self.raise_epoch(epoch)
-        self.read_compacted = read_compacted
+        self.read_compacted: Final = read_compacted
         self.subscription: ConsumerPlace | None = None
-        self.knows_checksums = connection.protocol_version >= _CHECKSUM_VERSION
+        self.knows_checksums: Final = connection.protocol_version >= _CHECKSUM_VERSION
         self.closed = False
-        self.rate = Rate(now)
-        self.redeliver_rate = Rate(now)
-        self.ack_rate = Rate(now)
-        self.last_acked_ms = 0
-        self.first_consumed_ms = 0
-        self.last_consumed_ms = 0
-        self.first_flow_ms = 0
-        self.last_flow_ms = 0
+        self.stats: Final = ConsumerStats(now)
 
     def raise_epoch(self, epoch: int) -> None:
         if not self.sharing.kind.is_individual and (self.epoch is None or epoch > self.epoch):
             self.epoch = epoch
 
     def on_flow(self, permits: int, now_ms: int) -> None:
-        self.last_flow_ms = now_ms
-        if not self.first_flow_ms:
-            self.first_flow_ms = now_ms
+        self.stats.last_flow_ms = now_ms
+        if not self.stats.first_flow_ms:
+            self.stats.first_flow_ms = now_ms
         if self.subscription is not None:
             self.subscription.on_flow(self, permits)
 
@@ -162,11 +178,6 @@ class Consumer:
             self.closed = True
             if self.subscription is not None:
                 self.subscription.remove_consumer(self)
-
-    def tick(self, now: float) -> None:
-        self.rate.tick(now)
-        self.redeliver_rate.tick(now)
-        self.ack_rate.tick(now)
 
 
 class ConsumersAway:

@@ -182,12 +182,13 @@ class ConsumerGroup(ABC):
             self.dispatcher.redeliver(consumer, positions)
 
     def on_delivered(self, consumer: Consumer, messages: int, size: int) -> None:
-        consumer.rate.add(messages, size)
+        stats = consumer.stats
+        stats.rate.add(messages, size)
         self.rate.add(messages, size)
         now_ms = self.topic.host.clock.now_ms()
-        consumer.last_consumed_ms = self.last_consumed_ms = now_ms
-        if not consumer.first_consumed_ms:
-            consumer.first_consumed_ms = now_ms
+        stats.last_consumed_ms = self.last_consumed_ms = now_ms
+        if not stats.first_consumed_ms:
+            stats.first_consumed_ms = now_ms
 
     def disconnect_all(self) -> None:
         """Clients are told to come back."""
@@ -197,4 +198,4 @@ class ConsumerGroup(ABC):
     def tick(self, now: float) -> None:
         self.rate.tick(now)
         for consumer in self.consumers:
-            consumer.tick(now)
+            consumer.stats.tick(now)

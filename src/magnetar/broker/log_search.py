@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from magnetar.broker.entry import metadata_or_none, published_ms
-from magnetar.errors import EntryNotFound
+from magnetar.errors import EntryNotFound, NotFound
+from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.log import Log
 from magnetar.model.position import EARLIEST, Position
 
@@ -34,3 +35,16 @@ async def last_message_id(log: Log) -> tuple[Position, int]:
     metadata = metadata_or_none(run.data[0])
     is_batch = metadata is not None and metadata.HasField("num_messages_in_batch")
     return position, run.counts[0] - 1 if is_batch else -1
+
+
+async def peek(log: Log, cursor: Cursor, number: int) -> tuple[Position, bytes]:
+    """The nth unacknowledged entry, counted from 1."""
+    position, seen = cursor.first_unacked(), 0
+    while (run := await log.reader.read(position, 100, 1 << 20)) is not None:
+        for index, entry in enumerate(run.data):
+            if not cursor.is_acknowledged(run.ledger_id, run.first + index):
+                seen += 1
+                if seen == number:
+                    return Position(run.ledger_id, run.first + index), entry
+        position = Position(run.ledger_id, run.first + len(run))
+    raise NotFound("Message not found")

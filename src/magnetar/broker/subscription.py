@@ -11,13 +11,11 @@ from magnetar.broker.acknowledgement import apply_ack
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.consumer_group import ConsumerGroup, GroupSet, GroupTopic
 from magnetar.broker.dispatch.backlog import Backlog, Source
-from magnetar.broker.entry import published_ms
+from magnetar.broker.expiry import Expiry
 from magnetar.broker.limiter import RateLimiter, make_limiter
 from magnetar.broker.log_search import position_at
 from magnetar.errors import (
     BrokerError,
-    NotAllowed,
-    NotFound,
     ResourceBusy,
     TopicFenced,
     TransactionsNotSupported,
@@ -25,10 +23,10 @@ from magnetar.errors import (
 )
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.log import Log
+from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.rules.dispatch.machine import NO_LIMIT, Limits
 from magnetar.runtime.log import Log as Logger
-from magnetar.runtime.rate import Rate
 from magnetar.wire.ackset import full_ack_set
 from magnetar.wire.command import (
     CommandAck,
@@ -78,7 +76,6 @@ class SubscribedTopic(GroupTopic, Protocol):
 
 class Subscription(ConsumerGroup):
     topic: SubscribedTopic
-    cursor: Cursor
 
     def __init__(
         self,
@@ -88,16 +85,16 @@ class Subscription(ConsumerGroup):
         *,
         durable: bool,
         from_start: bool,
+        replicated: bool = False,
     ) -> None:
         """`from_start` says that nothing of the topic is acknowledged at all."""
         super().__init__(topic, name)
-        self.cursor = cursor
-        self.durable = durable
-        self.replicated = False
-        self.expire_rate = Rate(topic.host.clock.monotonic())
+        self.cursor: Final = cursor
+        self.durable: Final = durable
+        self.replicated: Final = replicated
+        self.expiry: Final = Expiry(self, topic.log, topic.host.clock)
         self.last_acked_ms = 0
         self.last_flow_ms = 0
-        self.last_expire_ms = 0
         self.last_mark_delete_ms = 0
         self.oldest: tuple[Position, int] | None = None
         """The first unacknowledged entry when the upkeep last looked, and its publish time."""
@@ -107,7 +104,7 @@ class Subscription(ConsumerGroup):
         """The mark for as long as nothing of the topic is acknowledged."""
         self._vacancy: asyncio.Event | None = None
         self._moving: asyncio.Event | None = None
-        self._closed = False
+        self.closed = False
         self._end_told: set[Consumer] = set()
         self._has_sought_abandoned = False
         """Whether chunks that no message comes out of were looked for at the end of the topic."""
@@ -128,7 +125,7 @@ class Subscription(ConsumerGroup):
     async def _await_turn(self) -> None:
         while self._moving is not None:  # a seek is under way
             await self._moving.wait()
-        if self._closed or self.topic.closed:
+        if self.closed or self.topic.closed:
             raise TopicFenced("Subscription is fenced")
 
     async def add_consumer(self, consumer: Consumer) -> None:
@@ -177,7 +174,7 @@ class Subscription(ConsumerGroup):
     # ------------------------------------------------------------------ what consumers say
 
     def on_flow(self, consumer: Consumer, permits: int) -> None:
-        self.last_flow_ms = consumer.last_flow_ms
+        self.last_flow_ms = consumer.stats.last_flow_ms
         super().on_flow(consumer, permits)
 
     def on_ack(self, consumer: Consumer, ack: CommandAck) -> None:
@@ -195,26 +192,12 @@ class Subscription(ConsumerGroup):
             )
         if refusal is None:
             now_ms = self.topic.host.clock.now_ms()
-            consumer.last_acked_ms = self.last_acked_ms = now_ms
+            consumer.stats.last_acked_ms = self.last_acked_ms = now_ms
         if ack.HasField("request_id"):
             self.topic.host.tasks.start(
-                self._confirm(consumer, ack.request_id, refusal), name="ack"
+                _confirm(self.cursor, consumer, ack.request_id, refusal), name="ack"
             )
         self.on_end_reached()
-
-    async def _confirm(
-        self, consumer: Consumer, request_id: int, refusal: BrokerError | None
-    ) -> None:
-        response = CommandAckResponse(consumer_id=consumer.id, request_id=request_id)
-        if refusal is None:
-            try:
-                await self.cursor.flush()
-            except BrokerError as failure:
-                refusal = failure
-        if refusal is not None:
-            response.error = ServerError.Name(fault_of(refusal).code)  # type: ignore[assignment]
-            response.message = refusal.sentence
-        consumer.connection.send_command(make_command(response))
 
     # ------------------------------------------------------------------ what the dispatcher says
 
@@ -225,7 +208,8 @@ class Subscription(ConsumerGroup):
             return
         if self.cursor.backlog:
             is_delivered = (
-                dispatcher is not None and dispatcher.read_position > log.sequence.last_position
+                dispatcher is not None
+                and dispatcher.machine.read_position > log.sequence.last_position
             )
             if is_delivered and not self._has_sought_abandoned:
                 self._has_sought_abandoned = True
@@ -264,7 +248,7 @@ class Subscription(ConsumerGroup):
         """
         if self._moving is not None:
             raise ResourceBusy("Failed for Subscription Busy: another seek is under way")
-        if self._closed or self.topic.closed:
+        if self.closed or self.topic.closed:
             raise TopicFenced("Subscription is fenced")
         self._moving = asyncio.Event()
         try:
@@ -273,7 +257,7 @@ class Subscription(ConsumerGroup):
             if self.dispatcher is not None:
                 self.dispatcher.close()
                 self.dispatcher = None
-            await self.cursor.reset(self._valid(target))
+            await self.cursor.reset(_within(target, self.topic.log.sequence))
             self._has_sought_abandoned = False
             self.beginning = self.cursor.mark_delete if target.ledger_id < 0 else None
             if remaining is not None:
@@ -284,15 +268,6 @@ class Subscription(ConsumerGroup):
             self._moving = None
             for listener in self.topic.listeners:
                 listener.on_cursor_moved(self)
-
-    def _valid(self, target: Position) -> Position:
-        log = self.topic.log
-        if target.ledger_id >= LATEST.ledger_id:
-            return log.sequence.end_position
-        return min(
-            max(target, log.sequence.first_position),
-            log.sequence.end_position,
-        )
 
     async def reset_to_time(self, timestamp_ms: int) -> None:
         await self.seek(await position_at(self.topic.log, timestamp_ms))
@@ -312,12 +287,13 @@ class Subscription(ConsumerGroup):
     async def skip(self, count: int) -> None:
         """Acknowledge the next `count` entries of the backlog."""
         target = self.cursor.position_after(min(count, self.backlog))
-        await self._acknowledge_through(self.topic.log.sequence.previous_position(target))
+        await self.acknowledge_through(self.topic.log.sequence.previous_position(target))
 
     async def skip_all(self) -> None:
-        await self._acknowledge_through(self.topic.log.sequence.last_position)
+        await self.acknowledge_through(self.topic.log.sequence.last_position)
 
-    async def _acknowledge_through(self, position: Position) -> int:
+    async def acknowledge_through(self, position: Position) -> int:
+        """On behalf of its consumers; return how many entries that was."""
         before = self.cursor.backlog
         self.cursor.acknowledge_through(position)
         if self.dispatcher is not None:
@@ -328,54 +304,11 @@ class Subscription(ConsumerGroup):
         self.on_end_reached()
         return before - self.cursor.backlog
 
-    async def expire(self, seconds: int) -> int:
-        """Acknowledge what is older than `seconds`; return how many entries that was."""
-        self.last_expire_ms = self.topic.host.clock.now_ms()
-        limit_ms = self.last_expire_ms - seconds * 1000
-        return await self._expire_before(limit_ms)
-
-    async def _expire_before(self, limit_ms: int) -> int:
-        if not self.backlog:
-            return 0
-        first_young = await self.topic.log.reader.find_first(
-            lambda entry: published_ms(entry) > limit_ms
-        )
-        log = self.topic.log
-        last_old = (
-            log.sequence.last_position
-            if first_young is None
-            else log.sequence.previous_position(first_young)
-        )
-        if last_old <= self.cursor.mark_delete:
-            return 0
-        expired = await self._acknowledge_through(last_old)
-        self.expire_rate.add(expired, 0)
-        return expired
-
-    async def expire_to(self, position: Position, *, excluded: bool = False) -> None:
-        target = self.topic.log.sequence.previous_position(position) if excluded else position
-        if target > self.topic.log.sequence.last_position:
-            raise NotAllowed(f"Invalid position {position}: it is past the end of the topic")
-        self.last_expire_ms = self.topic.host.clock.now_ms()
-        self.expire_rate.add(await self._acknowledge_through(target), 0)
-
-    async def peek(self, number: int) -> tuple[Position, bytes]:
-        """The nth unacknowledged entry, counted from 1."""
-        position, seen = self.cursor.first_unacked(), 0
-        while (run := await self.topic.log.reader.read(position, 100, 1 << 20)) is not None:
-            for index, entry in enumerate(run.data):
-                if not self.cursor.is_acknowledged(run.ledger_id, run.first + index):
-                    seen += 1
-                    if seen == number:
-                        return Position(run.ledger_id, run.first + index), entry
-            position = Position(run.ledger_id, run.first + len(run))
-        raise NotFound("Message not found")
-
     # ------------------------------------------------------------------ the end
 
     async def close(self) -> None:
         """Clients are told to come back; everything acknowledged is durable."""
-        self._closed = True
+        self.closed = True
         self.disconnect_all()
         if self.dispatcher is not None:
             self.dispatcher.close()
@@ -383,23 +316,19 @@ class Subscription(ConsumerGroup):
 
     def reopen(self) -> None:
         """It could not be deleted after all."""
-        self._closed = False
-
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
+        self.closed = False
 
     def note_mark(self) -> None:
         """See when the mark moved; called now and then, so that acknowledging need not look."""
         mark = self.cursor.mark_delete
         if mark != self._mark_seen:
             self._mark_seen = mark
-            self.last_mark_delete_ms = max(self.last_acked_ms, self.last_expire_ms)
+            self.last_mark_delete_ms = max(self.last_acked_ms, self.expiry.last_ms)
 
     def tick(self, now: float) -> None:
         super().tick(now)
         self.note_mark()
-        self.expire_rate.tick(now)
+        self.expiry.rate.tick(now)
         if self.topic.host.clock.now_ms() > self.last_active_ms + _READER_RETURN_MS:
             self._leave_if_unused()  # sent away by a seek, and it never came back
 
@@ -409,3 +338,24 @@ def _tell_end(consumer: Consumer) -> None:
     # The C++ client takes this command for an error and reconnects for ever.
     if connection.protocol_version >= 9 and not connection.client_version.startswith("Pulsar-CPP"):
         connection.send_command(make_command(CommandReachedEndOfTopic(consumer_id=consumer.id)))
+
+
+async def _confirm(
+    cursor: Cursor, consumer: Consumer, request_id: int, refusal: BrokerError | None
+) -> None:
+    response = CommandAckResponse(consumer_id=consumer.id, request_id=request_id)
+    if refusal is None:
+        try:
+            await cursor.flush()
+        except BrokerError as failure:
+            refusal = failure
+    if refusal is not None:
+        response.error = ServerError.Name(fault_of(refusal).code)  # type: ignore[assignment]
+        response.message = refusal.sentence
+    consumer.connection.send_command(make_command(response))
+
+
+def _within(target: Position, sequence: LedgerSequence) -> Position:
+    if target.ledger_id >= LATEST.ledger_id:
+        return sequence.end_position
+    return min(max(target, sequence.first_position), sequence.end_position)

@@ -117,9 +117,13 @@ class SubscriptionSet(dict[str, Subscription]):
         if name in self:  # another client attached while the cursor was being made
             return self[name]
         subscription = self[name] = Subscription(
-            self._topic, name, cursor, durable=True, from_start=position == EARLIEST
+            self._topic,
+            name,
+            cursor,
+            durable=True,
+            from_start=position == EARLIEST,
+            replicated=replicated,
         )
-        subscription.replicated = replicated
         return subscription
 
     async def delete(self, name: str, *, force: bool = False) -> None:
@@ -129,7 +133,7 @@ class SubscriptionSet(dict[str, Subscription]):
             raise SubscriptionNotFound(
                 f"Subscription {name} not found for topic {self._topic.name}"
             )
-        if subscription.is_closed or (subscription.consumers and not force):
+        if subscription.closed or (subscription.consumers and not force):
             raise ResourceBusy("Subscription has active connected consumers")
         await subscription.close()
         if not subscription.durable:

@@ -64,10 +64,10 @@ def subscription_stats(
         "earliestMsgPublishTimeInBacklog": (
             earliest_publish_ms(subscription) if earliest_time else 0
         ),
-        "msgRateExpired": subscription.expire_rate.count_per_s,
-        "msgExpired": subscription.expire_rate.count,
-        "totalMsgExpired": subscription.expire_rate.count,
-        "lastExpireTimestamp": subscription.last_expire_ms,
+        "msgRateExpired": subscription.expiry.rate.count_per_s,
+        "msgExpired": subscription.expiry.rate.count,
+        "totalMsgExpired": subscription.expiry.rate.count,
+        "lastExpireTimestamp": subscription.expiry.last_ms,
         "lastConsumedFlowTimestamp": subscription.last_flow_ms,
         "lastConsumedTimestamp": subscription.last_consumed_ms,
         "lastAckedTimestamp": subscription.last_acked_ms,
@@ -143,8 +143,8 @@ def _common_stats(rate: Rate, consumers: Iterable[Consumer]) -> Stats:
         "msgThroughputOut": rate.bytes_per_s,
         "bytesOutCounter": rate.bytes,
         "msgOutCounter": rate.count,
-        "msgRateRedeliver": sum((each.redeliver_rate.count_per_s for each in attached), 0.0),
-        "messageAckRate": sum((each.ack_rate.count_per_s for each in attached), 0.0),
+        "msgRateRedeliver": sum((each.stats.redeliver_rate.count_per_s for each in attached), 0.0),
+        "messageAckRate": sum((each.stats.ack_rate.count_per_s for each in attached), 0.0),
         "chunkedMessageRate": 0.0,
         "msgBacklog": 0,
         "backlogSize": 0,
@@ -159,7 +159,7 @@ def _common_stats(rate: Rate, consumers: Iterable[Consumer]) -> Stats:
         "msgExpired": 0,
         "totalMsgExpired": 0,
         "lastExpireTimestamp": 0,
-        "lastConsumedFlowTimestamp": max((each.last_flow_ms for each in attached), default=0),
+        "lastConsumedFlowTimestamp": max((each.stats.last_flow_ms for each in attached), default=0),
         "lastConsumedTimestamp": 0,
         "lastAckedTimestamp": 0,
         "lastMarkDeleteAdvancedTimestamp": 0,
@@ -185,15 +185,15 @@ def _consumer_stats(consumer: Consumer, messages_per_entry: int) -> Stats:
     member = consumer.member
     held = len(member.pending)
     held_per_entry = round(member.unacked / held if held else messages_per_entry)
-    if not consumer.rate.count:
+    if not consumer.stats.rate.count:
         held_per_entry = 0
     return {
-        "msgRateOut": consumer.rate.count_per_s,
-        "msgThroughputOut": consumer.rate.bytes_per_s,
-        "bytesOutCounter": consumer.rate.bytes,
-        "msgOutCounter": consumer.rate.count,
-        "msgRateRedeliver": consumer.redeliver_rate.count_per_s,
-        "messageAckRate": consumer.ack_rate.count_per_s,
+        "msgRateOut": consumer.stats.rate.count_per_s,
+        "msgThroughputOut": consumer.stats.rate.bytes_per_s,
+        "bytesOutCounter": consumer.stats.rate.bytes,
+        "msgOutCounter": consumer.stats.rate.count,
+        "msgRateRedeliver": consumer.stats.redeliver_rate.count_per_s,
+        "messageAckRate": consumer.stats.ack_rate.count_per_s,
         "chunkedMessageRate": 0.0,
         "consumerName": consumer.name,
         "availablePermits": member.permits,
@@ -206,14 +206,14 @@ def _consumer_stats(consumer: Consumer, messages_per_entry: int) -> Stats:
         "address": consumer.connection.address,
         "connectedSince": format_instant(consumer.connected_since_ms),
         "clientVersion": consumer.connection.client_version,
-        "lastAckedTimestamp": consumer.last_acked_ms,
-        "lastConsumedTimestamp": consumer.last_consumed_ms,
-        "firstMessagesSentTimestamp": consumer.first_consumed_ms,
-        "lastConsumedFlowTimestamp": consumer.last_flow_ms,
-        "firstConsumedFlowTimestamp": consumer.first_flow_ms,
+        "lastAckedTimestamp": consumer.stats.last_acked_ms,
+        "lastConsumedTimestamp": consumer.stats.last_consumed_ms,
+        "firstMessagesSentTimestamp": consumer.stats.first_consumed_ms,
+        "lastConsumedFlowTimestamp": consumer.stats.last_flow_ms,
+        "firstConsumedFlowTimestamp": consumer.stats.first_flow_ms,
         "metadata": dict(consumer.metadata),
-        "lastAckedTime": format_instant(consumer.last_acked_ms),
-        "lastConsumedTime": format_instant(consumer.last_consumed_ms),
+        "lastAckedTime": format_instant(consumer.stats.last_acked_ms),
+        "lastConsumedTime": format_instant(consumer.stats.last_consumed_ms),
     }
 
 

@@ -151,7 +151,7 @@ class Upkeep:
             case EvictByAge(age_s):
                 topic.refuse_producers(None)
                 for subscription in _durable(topic):
-                    await subscription.expire(age_s)
+                    await subscription.expiry.expire(age_s)
             case _:
                 assert_never(decision)
 
@@ -162,7 +162,7 @@ class Upkeep:
             return
         for subscription in _durable(topic):
             if subscription.cursor.first_unacked() < kept:
-                await subscription.expire_to(kept, excluded=True)
+                await subscription.expiry.expire_to(kept, excluded=True)
                 name = subscription.name
                 _log.info("backlog evicted", topic=topic.name.full, subscription=name, to=str(kept))
 
@@ -194,7 +194,7 @@ class Upkeep:
         oldest_age_ms = await self._oldest_age_ms(topic)
         if oldest_age_ms is not None and oldest_age_ms > limit_s * 1000:
             for subscription in _durable(topic):
-                await subscription.expire(limit_s)
+                await subscription.expiry.expire(limit_s)
 
     async def trim(self) -> None:
         """Seal ledgers that are due and delete those that are not needed."""

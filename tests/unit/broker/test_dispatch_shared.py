@@ -340,7 +340,7 @@ def test_an_entry_of_any_bytes_is_delivered_as_it_is() -> None:
         await until(lambda: len(client.messages(1)) == 1)
         assert await position_at(topic.log, 1) == topic.log.sequence.end_position
         place.clock.pass_s(10)
-        assert await topic.subscriptions["s"].expire(5) == 1
+        assert await topic.subscriptions["s"].expiry.expire(5) == 1
         await last_message_id(topic.log)
 
     run(body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NewType, TypeAlias
 
+from magnetar.broker import log_search
 from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.administration.topic import (
     NOT_PARTITIONED,
@@ -192,7 +193,7 @@ async def reset_to_id(subscription: Subscription, target: MessageId) -> None:
 
 @carries_out("subscriptions.expire", what="Expire messages")
 async def expire(seconds: Age, everywhere: Everywhere) -> None:
-    await together(each.expire(seconds) for each in everywhere)
+    await together(each.expiry.expire(seconds) for each in everywhere)
 
 
 @carries_out(
@@ -201,7 +202,7 @@ async def expire(seconds: Age, everywhere: Everywhere) -> None:
     partitioned="Expire message at position is not supported for partitioned-topic",
 )
 async def expire_to(subscription: Subscription, target: MessageId) -> None:
-    await subscription.expire_to(target.position, excluded=target.excluded)
+    await subscription.expiry.expire_to(target.position, excluded=target.excluded)
 
 
 @carries_out("subscriptions.expire_all")
@@ -209,7 +210,9 @@ async def expire_all(service: Service, topic: TopicName, seconds: Age) -> None:
     check_stored(topic, "Expire messages")
     parts = await find_live(service, topic)
     kept = [part for part in parts if isinstance(part, PersistentTopic)]
-    await together(each.expire(seconds) for part in kept for each in part.subscriptions.values())
+    await together(
+        each.expiry.expire(seconds) for part in kept for each in part.subscriptions.values()
+    )
 
 
 # Looking
@@ -222,7 +225,7 @@ async def peek(
     live = await find_persistent(service, topic, "Peek messages", NOT_PARTITIONED)
     found = live.subscriptions.get(subscription)
     if found is not None:
-        return await found.peek(place)
+        return await log_search.peek(live.log, found.cursor, place)
     # Tools peek before anybody subscribed: they see the topic from its start.
     if place > live.log.sequence.total_entries:
         raise NotFound("Message not found")

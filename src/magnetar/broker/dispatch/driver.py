@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from magnetar.broker.consumer import Consumer
@@ -17,7 +17,7 @@ from magnetar.model.position import Position
 from magnetar.rules.dispatch.action import Action, Announce, Deliver, Moment, Read, Rewind, Sleep
 from magnetar.rules.dispatch.machine import Limits, Machine
 from magnetar.rules.dispatch.member import Sharing
-from magnetar.runtime.clock import Timer
+from magnetar.runtime.clock import Clock, Timer
 from magnetar.runtime.log import Log
 from magnetar.wire.command import CommandActiveConsumerChange, make_command
 
@@ -54,6 +54,37 @@ class DispatchedSubscription(Protocol):
         """Nothing is left to read."""
 
 
+class Alarm:
+    """Calls once, at the earliest of the times it was set to."""
+
+    def __init__(self, clock: Clock, call: Callable[[], None]) -> None:
+        self._clock = clock
+        self._call = call
+        self._timer: Timer | None = None
+        self._at_s = 0.0
+
+    def set(self, seconds: float) -> None:
+        """Call after a while, unless an earlier call is due."""
+        when_s = self._clock.monotonic() + seconds
+        if self._timer is not None:
+            if self._at_s <= when_s:
+                return
+            self._timer.cancel()
+        self._at_s = when_s
+        self._timer = self._clock.call_later(seconds, self._on_timer)
+
+    def _on_timer(self) -> None:
+        # Forgotten first: a timer may fire a little before its time, and the next call must not
+        # take it for one that is still to come.
+        self._timer = None
+        self._call()
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
 class Driver:
     """Runs only on the loop. `wake` is cheap and may be called for any change that could let an
     entry go out.
@@ -79,16 +110,11 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._closed = False
         self._scheduled = False
-        self._timer: Timer | None = None
-        self._timer_at_s = 0.0
+        self._alarm = Alarm(self._clock, self.wake)
         if backlog is not None:
             machine.on_rewound(backlog.rewind(None))
 
     # ------------------------------------------------------------------ events
-
-    @property
-    def read_position(self) -> Position:
-        return self.machine.read_position
 
     def rival_of(self, consumer: Consumer) -> Consumer | None:
         """A consumer that keeps a newcomer out. It may be gone without a word: ask it."""
@@ -129,7 +155,7 @@ class Driver:
     def redeliver(self, consumer: Consumer, positions: Sequence[Position]) -> None:
         held = consumer.member.unacked
         self._carry_out(self.machine.redeliver(consumer.member, positions))
-        consumer.redeliver_rate.add(held - consumer.member.unacked, 0)
+        consumer.stats.redeliver_rate.add(held - consumer.member.unacked, 0)
 
     def set_policy(self, limits: Limits, limiters: Sequence[RateLimiter]) -> None:
         self._limiters = limiters
@@ -144,9 +170,7 @@ class Driver:
 
     def close(self) -> None:
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.cancel()
 
     # ------------------------------------------------------------------ turns
 
@@ -178,32 +202,10 @@ class Driver:
                     if self._backlog is not None:
                         self.machine.on_rewound(self._backlog.rewind(reader))
                 case Announce(consumer, is_active):
-                    self._announce(consumer, is_active)
+                    self._loop.call_soon(_announce, consumer, is_active)
                 case Sleep(seconds):
-                    self._wake_in(seconds)
+                    self._alarm.set(seconds)
         self._wake_if_due()
-
-    def _announce(self, consumer: Consumer, is_active: bool) -> None:
-        """Tell a consumer after the answer to its SUBSCRIBE: some drop what comes before."""
-        if consumer.connection.protocol_version >= 12:
-            change = CommandActiveConsumerChange(consumer_id=consumer.id, is_active=is_active)
-            self._loop.call_soon(consumer.connection.send_command, make_command(change))
-
-    def _wake_in(self, seconds: float) -> None:
-        """Wake once after a while; an earlier appointment stays."""
-        when_s = self._clock.monotonic() + seconds
-        if self._timer is not None:
-            if self._timer_at_s <= when_s:
-                return
-            self._timer.cancel()
-        self._timer_at_s = when_s
-        self._timer = self._clock.call_later(seconds, self._on_timer)
-
-    def _on_timer(self) -> None:
-        # Forgotten first: a timer may fire a little before its time, and the next appointment
-        # must not take it for one that is still to come.
-        self._timer = None
-        self.wake()
 
     def _now(self) -> Moment:
         return Moment(self._clock.now_ms(), self._clock.monotonic())
@@ -305,6 +307,13 @@ class Driver:
             now = self._clock.monotonic()
             allowed = min(allowed, limiter.available(now))
             if allowed <= 0:
-                self._wake_in(limiter.wait_s(now))
+                self._alarm.set(limiter.wait_s(now))
                 return 0
         return allowed
+
+
+def _announce(consumer: Consumer, is_active: bool) -> None:
+    """Called after the answer to its SUBSCRIBE: some clients drop what comes before."""
+    if consumer.connection.protocol_version >= 12:
+        change = CommandActiveConsumerChange(consumer_id=consumer.id, is_active=is_active)
+        consumer.connection.send_command(make_command(change))

@@ -301,10 +301,10 @@ def on_consumer_stats(connection: Connection, command: BaseCommand) -> None:
     since = datetime.fromtimestamp(consumer.connected_since_ms / 1000, UTC)
     response = CommandConsumerStatsResponse(
         request_id=request.request_id,
-        msgRateOut=consumer.rate.count_per_s,
-        msgThroughputOut=consumer.rate.bytes_per_s,
-        msgRateRedeliver=consumer.redeliver_rate.count_per_s,
-        messageAckRate=consumer.ack_rate.count_per_s,
+        msgRateOut=consumer.stats.rate.count_per_s,
+        msgThroughputOut=consumer.stats.rate.bytes_per_s,
+        msgRateRedeliver=consumer.stats.redeliver_rate.count_per_s,
+        messageAckRate=consumer.stats.ack_rate.count_per_s,
         consumerName=consumer.name,
         availablePermits=max(0, consumer.member.permits),
         unackedMessages=consumer.member.unacked,
@@ -314,7 +314,7 @@ def on_consumer_stats(connection: Connection, command: BaseCommand) -> None:
         connectedSince=since.isoformat(timespec="milliseconds"),
     )
     if isinstance(consumer.subscription, Subscription):
-        response.msgRateExpired = consumer.subscription.expire_rate.count_per_s
+        response.msgRateExpired = consumer.subscription.expiry.rate.count_per_s
         response.msgBacklog = consumer.subscription.backlog
     connection.send_command(make_command(response))
 

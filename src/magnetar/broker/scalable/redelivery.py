@@ -59,7 +59,7 @@ class StallWatch:
         """Watch the readers whose segments are sealed by now; forget those that left."""
         sealed = {segment.id for segment in layout.sealed}
         for reader, (session, segment) in list(self._unwatched.items()):
-            if reader.closed or reader.last_acked_ms:
+            if reader.closed or reader.stats.last_acked_ms:
                 del self._unwatched[reader]
             elif segment in sealed:
                 del self._unwatched[reader]
@@ -113,8 +113,9 @@ def _look_at(subscription: Subscription, reader: Consumer) -> SegmentRead:
         is_attached=not reader.closed,
         is_sealed=log.record.terminated is not None,
         backlog=subscription.backlog,
-        is_at_end=dispatcher is not None and dispatcher.read_position > log.sequence.last_position,
+        is_at_end=dispatcher is not None
+        and dispatcher.machine.read_position > log.sequence.last_position,
         permits=reader.member.permits,
-        has_acked=reader.last_acked_ms > 0,
-        quiet_since_ms=max(reader.connected_since_ms, reader.last_consumed_ms),
+        has_acked=reader.stats.last_acked_ms > 0,
+        quiet_since_ms=max(reader.connected_since_ms, reader.stats.last_consumed_ms),
     )

@@ -164,7 +164,7 @@ class LocalSegments:
         subscription = await self._find(segment, name)
         if subscription is None:
             return False
-        await subscription.expire(seconds)
+        await subscription.expiry.expire(seconds)
         return True
 
     async def idle_since(self, segment: SegmentRef, name: str) -> int | None:
