@@ -67,6 +67,7 @@ lint: setup
 	$(BIN)/python tools/generate_configuration.py --check
 	$(BIN)/python tools/generate_unsupported.py --check
 	$(BIN)/python tools/generate_limits.py --check
+	$(BIN)/python tools/generate_architecture.py --check
 
 format: setup
 	$(BIN)/ruff check --fix .
