@@ -90,7 +90,7 @@ async def explain(controller: Controller) -> Document:
     coordinators = sorted(controller.groups.coordinators.items())
     return {
         "scaling": await controller.scaler.explain(),
-        "subscriptions": {name: each.explain() for name, each in coordinators},
+        "subscriptions": {name: each.assigner.explain() for name, each in coordinators},
     }
 
 

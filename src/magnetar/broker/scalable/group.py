@@ -53,12 +53,12 @@ class Groups:
     async def drop_idle(self) -> None:
         """Those that everyone has left."""
         for name, coordinator in list(self.coordinators.items()):
-            if coordinator.is_idle:
+            if coordinator.members.is_empty:
                 await self.drop(name)
 
     def count_consumers(self) -> dict[str, int]:
         """Registered ones, with or without a connection."""
-        return {name: len(each.consumers) for name, each in self.coordinators.items()}
+        return {name: len(each.members.names) for name, each in self.coordinators.items()}
 
     def on_layout_changed(self) -> None:
         for coordinator in list(self.coordinators.values()):
@@ -67,13 +67,13 @@ class Groups:
     def on_drained(self, segment: SegmentId, name: str) -> None:
         coordinator = self.coordinators.get(name)
         if coordinator is not None:
-            coordinator.on_drained(segment)
+            coordinator.assigner.on_drained(segment)
 
     def on_cursor_moved(self, name: str) -> None:
         """What was drained may have work again, and the other way round."""
         coordinator = self.coordinators.get(name)
         if coordinator is not None:
-            coordinator.on_cursor_moved()
+            coordinator.assigner.on_cursor_moved()
 
 
 class GroupOwner(Protocol):

@@ -88,7 +88,7 @@ class SegmentReaders:
         return any(
             reader_name(each, segment) == consumer.name
             for group, segment in self._find_groups(subscription)
-            for each in group.owners_of(segment)
+            for each in group.assigner.owners_of(segment)
         )
 
     def on_closed(self, consumer: Consumer) -> None:
@@ -110,7 +110,7 @@ class SegmentReaders:
             for owner in self._owners_of(topic)
             for key, coordinator in owner.groups.coordinators.items()
             if group is None or key == group
-            for each in coordinator.consumers
+            for each in coordinator.members.names
         )
 
     def _find_groups(self, subscription: Subscription) -> list[tuple[Coordinator, SegmentId]]:
@@ -132,5 +132,5 @@ class SegmentReaders:
             (group, segment)
             for group in owner.groups.coordinators.values()
             if group.subscription == subscription.name
-            or (group.kind is ConsumerKind.CHECKPOINT and not subscription.durable)
+            or (group.members.kind is ConsumerKind.CHECKPOINT and not subscription.durable)
         ]

@@ -96,7 +96,7 @@ def test_groups_that_everyone_has_left_are_forgotten() -> None:
         client.leave_group(1)
         host = regular.find(TOPIC)
         assert host is not None
-        await until(lambda: host.groups.coordinators["s"].is_idle)
+        await until(lambda: host.groups.coordinators["s"].members.is_empty)
         await regular.drop_idle()
         assert regular.find(TOPIC) is None
 
@@ -134,7 +134,7 @@ def test_stream_consumers_go_through_a_migration_with_what_they_have() -> None:
             await (await live(place, part)).subscriptions.create("s", position=EARLIEST)
         await migrate(place)
         controller = await place.service.scalable.controller(TOPIC)
-        assert controller.groups.coordinators["s"].consumers == ("a", "b")
+        assert controller.groups.coordinators["s"].members.names == ("a", "b")
         await soon(lambda: sorted(client.assigned(1)[-1] + other.assigned(1)[-1]) == [0])
         await (await live(place, first)).subscriptions["s"].skip_all()
         await soon(lambda: sorted(client.assigned(1)[-1] + other.assigned(1)[-1]) == [2, 3])

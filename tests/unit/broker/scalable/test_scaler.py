@@ -399,7 +399,7 @@ def test_two_hundred_consumers_at_once_are_a_few_questions() -> None:
         assert controller.scaler.tally.splits == 7
         assert len(list(controller.scaler.decisions)) <= ENTRIES_MAX
         coordinator = controller.groups.coordinators["s"]
-        assert len(coordinator.consumers) == 200
+        assert len(coordinator.members.names) == 200
 
     play(body, scalableTopicMaxSegments=8)
 

@@ -82,7 +82,7 @@ def test_a_consumer_goes_on_to_the_children_of_a_segment_whose_data_was_wiped() 
         assert client.assigned(1)[-1] == [0]
         await controller.changes.wipe(ZERO, reason="forced")
         await until(lambda: client.assigned(1)[-1] == [1, 2])
-        assert controller.groups.coordinators["s"].explain() == []
+        assert controller.groups.coordinators["s"].assigner.explain() == []
         late = await Client(place).register("b", consumer_id=3)
         assert len(segments_of(late.assignment)) == 1
         assert await controller.changes.prune() == (ZERO,)
