@@ -79,7 +79,7 @@ async def check(world: World, promise: Promise) -> bool:
     if not await world.service.scalable.exists(TOPIC):
         await check_regular(world)
         return False
-    record = await world.service.scalable.metadata(TOPIC)
+    record = await world.service.scalable.records.require(TOPIC)
     assert record.intent is None
     for index in range(2):
         assert (await partition(world, index)).log.record.terminated is not None

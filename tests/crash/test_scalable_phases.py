@@ -52,7 +52,7 @@ async def furnish() -> tuple[World, Promise]:
 
 async def fill(world: World, promise: Promise) -> None:
     """Three messages to every active segment."""
-    layout = (await world.service.scalable.metadata(TOPIC)).layout
+    layout = (await world.service.scalable.records.require(TOPIC)).layout
     for segment in layout.active:
         for _ in range(3):
             payload = f"{segment.id}/{promise.count}"
@@ -63,7 +63,7 @@ async def fill(world: World, promise: Promise) -> None:
 
 
 async def drain_first(world: World, promise: Promise) -> None:
-    first = (await world.service.scalable.metadata(TOPIC)).layout.get(SegmentId(0))
+    first = (await world.service.scalable.records.require(TOPIC)).layout.get(SegmentId(0))
     for name, unread in promise.unread.items():
         await world.acknowledge(TOPIC, first, name, 3)
         promise.unread[name] = {each for each in unread if not each.startswith("0/")}
@@ -95,7 +95,7 @@ async def wipe(world: World) -> None:
 
 
 async def heal(world: World) -> None:
-    layout = (await world.service.scalable.metadata(TOPIC)).layout
+    layout = (await world.service.scalable.records.require(TOPIC)).layout
     await world.service.scalable.attach_segment(layout.get(SegmentId(1)).name_in(TOPIC))
 
 
@@ -130,7 +130,7 @@ Prepare = Callable[[World, Promise], Awaitable[None]]
 
 async def check(world: World, promise: Promise, allowed: set[int]) -> None:
     """`allowed` are the numbers of active segments that there may be."""
-    record = await world.service.scalable.metadata(TOPIC)
+    record = await world.service.scalable.records.require(TOPIC)
     layout = record.layout
     assert record.intent is None
     assert len(layout.active) in allowed

@@ -258,7 +258,7 @@ class World:
 
     async def unread(self, topic: TopicName, subscription: str) -> list[str]:
         """What a subscription has not acknowledged, segment by segment, oldest first."""
-        record = await self.service.scalable.metadata(topic)
+        record = await self.service.scalable.records.require(topic)
         found: list[str] = []
         for segment in record.layout.segments:
             live = await self.segment(topic, segment)

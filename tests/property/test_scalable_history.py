@@ -144,10 +144,10 @@ class History:
                 await self.crash()
 
     async def segments(self) -> tuple[Segment, ...]:
-        return (await self.world.service.scalable.metadata(TOPIC)).layout.segments
+        return (await self.world.service.scalable.records.require(TOPIC)).layout.segments
 
     async def produce(self, key: str) -> None:
-        layout = (await self.world.service.scalable.metadata(TOPIC)).layout
+        layout = (await self.world.service.scalable.records.require(TOPIC)).layout
         segment = layout.find_active(zlib.crc32(key.encode()) & 0xFFFF)
         payload = f"{key}/{self.written[key]}"
         await self.world.write(TOPIC, segment, payload)
@@ -262,7 +262,7 @@ class History:
     # What holds
 
     async def check(self) -> None:
-        record = await self.world.service.scalable.metadata(TOPIC)
+        record = await self.world.service.scalable.records.require(TOPIC)
         assert record.intent is None
         for name, unread in self.unread.items():
             assert sorted(await self.world.unread(TOPIC, name)) == sorted(unread), name

@@ -110,7 +110,7 @@ def test_a_topic_tells_its_decisions_and_why_it_stays() -> None:
         name = parse_topic("topic://public/default/a")
         controller = await admin.service.scalable.controller(name)
         load = SegmentLoad(rate_in_per_s=20_000)
-        await controller.records.store_load(name, SegmentId(1), load)
+        await controller.state.records.scaling.store_load(name, SegmentId(1), load)
         await controller.scaler.evaluate()
         split = (await admin.get(f"{TOPIC}/decisions")).json[0]
         assert (split["decision"], split["segments"], split["reason"]) == (

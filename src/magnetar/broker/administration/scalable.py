@@ -51,7 +51,7 @@ _LAYOUT: Final = "segments to split and merge"
 # Finding
 @finds(ScalableTopicMetadata)
 async def find_metadata(service: Service, topic: TopicName) -> ScalableTopicMetadata:
-    return await service.scalable.metadata(topic)
+    return await service.scalable.records.require(topic)
 
 
 @finds(Controller)
@@ -283,7 +283,7 @@ async def remove_scaling_of_topic(service: Service, topic: TopicName) -> None:
 
 async def describe_auto_scale(service: Service, topic: TopicName) -> Document:
     """Every value that is in force, and where it was set."""
-    record = await service.scalable.metadata(topic)
+    record = await service.scalable.records.require(topic)
     policies = service.scalable.scale_policies
     policy = await policies.load(topic.namespace, record)
     layers = await policies.load_override(topic.namespace), record.auto_scale_policy

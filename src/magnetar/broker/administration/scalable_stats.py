@@ -102,7 +102,7 @@ async def get_decisions(controller: Controller) -> Sequence[Document]:
 # One segment
 @finds(Segment)
 async def find_segment(service: Service, topic: TopicName, segment: SegmentId) -> Segment:
-    return (await service.scalable.metadata(topic)).layout.get(segment)
+    return (await service.scalable.records.require(topic)).layout.get(segment)
 
 
 async def _load(service: Service, topic: TopicName, segment: Segment) -> PersistentTopic:
@@ -194,7 +194,7 @@ def _count_consumers(service: Service, controller: Controller, name: str) -> int
 
 
 async def _reported(service: Service, topic: TopicName, segment: Segment) -> Document | None:
-    found = await service.scalable.records.get_load(topic, segment.id)
+    found = await service.scalable.records.scaling.get_load(topic, segment.id)
     return None if found is None else {**format_load(found[0]), "atMs": found[1]}
 
 

@@ -61,7 +61,7 @@ async def find_cursor(
 
 async def _record_of(service: Service, segment: SegmentName) -> ScalableTopicMetadata | None:
     try:
-        return await service.scalable.metadata(segment.topic)
+        return await service.scalable.records.require(segment.topic)
     except TopicNotFound:
         return None
 
@@ -71,7 +71,7 @@ async def create_segment(
     service: Service, segment: SegmentName, subscriptions: tuple[str, ...] | None
 ) -> None:
     """Make it, or find it made; the subscriptions begin at its first message."""
-    record = await service.scalable.metadata(segment.topic)
+    record = await service.scalable.records.require(segment.topic)
     if not belongs(record, segment):
         raise SegmentNotFound(f"{segment.topic} has no segment {segment.descriptor}")
     known = record.layout.by_id.get(segment.id)

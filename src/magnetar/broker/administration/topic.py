@@ -52,7 +52,7 @@ async def find_topic(service: Service, topic: TopicName) -> AnyTopic:
         successor = await service.catalog.find_successor(topic)
         if successor is None:
             raise
-        if was_regular(await service.scalable.metadata(successor)):
+        if was_regular(await service.scalable.records.require(successor)):
             await service.scalable.guard.check_regular_name(topic)
         raise TopicNotFound(f"{missing.sentence}: it is scalable, {successor}") from None
 
@@ -121,7 +121,7 @@ async def check_new(service: Service, topic: TopicName) -> None:
 
 async def check_exists(service: Service, topic: TopicName) -> None:
     if topic.domain is TopicDomain.TOPIC:
-        await service.scalable.metadata(topic)
+        await service.scalable.records.require(topic)
         return
     if await service.resources.partitioned.get(topic) is not None:
         return

@@ -62,7 +62,7 @@ class Controller:
         self, topic: TopicName, needs: ControllerNeeds, *, on_end: Callable[[Controller], None]
     ) -> None:
         self.topic = topic
-        self.records = needs.records
+        self.records = needs.records.groups
         self.segments = needs.segments_of(topic)
         self._needs = needs
         self._on_end = on_end
@@ -70,7 +70,7 @@ class Controller:
         self.state = TopicState(topic, needs.records)
         self.state.listeners.append(self._on_changed)
         self._registry = SubscriptionRegistry(self.state, self.segments)
-        self.mutation = Mutation(
+        self._mutation = Mutation(
             self.state,
             self.segments,
             self._registry,
@@ -83,7 +83,7 @@ class Controller:
         self.changes = LayoutChanges(
             self.state,
             self.leadership,
-            self.mutation,
+            self._mutation,
             self._registry,
             self.segments,
             policies=policies,
@@ -122,7 +122,7 @@ class Controller:
             return True
         if not self.state.is_loaded:
             return False
-        if not self.mutation.is_settled or self.layout.sealed:
+        if not self._mutation.is_settled or self.layout.sealed:
             return True
         return any(self.segments.is_used(segment.ref) for segment in self.layout.segments)
 
@@ -130,7 +130,7 @@ class Controller:
 
     @property
     def is_settled(self) -> bool:
-        return self.mutation.is_settled
+        return self._mutation.is_settled
 
     @property
     def is_gone(self) -> bool:
@@ -142,10 +142,10 @@ class Controller:
         try:
             await self.state.load()
             await self._registry.load()
-            await self.mutation.settle()
+            await self._mutation.settle()
             if self.state.is_gone:
                 raise TopicNotFound(f"Scalable topic not found: {self.topic}")
-            await self.mutation.repair()
+            await self._mutation.repair()
             await self._registry.settle(self._needs.regular.group_names(self.topic))
         except TopicNotFound:
             self._on_end(self)
@@ -155,9 +155,9 @@ class Controller:
         await self.scaler.start()
 
     async def settle(self) -> None:
-        if not self.mutation.is_settled:
+        if not self._mutation.is_settled:
             await self.state.load()
-            await self.mutation.settle()
+            await self._mutation.settle()
 
     async def resign(self) -> None:
         await self.scaler.stop()
@@ -177,7 +177,7 @@ class Controller:
         self._cancel_watch()
         await self.leadership.retire()
         try:
-            await self.records.delete(self.topic)
+            await self._needs.records.delete(self.topic)
             self.state.forget()
         finally:
             self._on_end(self)

@@ -243,7 +243,7 @@ class LoadReporter:
         try:
             last = watched.reported
             if not watched.is_seeded:
-                stored = await self._records.get_load(topic, segment)
+                stored = await self._records.scaling.get_load(topic, segment)
                 last = None if stored is None else stored[0]
             if decide_report(
                 last,
@@ -262,9 +262,9 @@ class LoadReporter:
         watched.reported, watched.is_seeded = last, True
 
     async def _store(self, topic: TopicName, segment: SegmentId, load: SegmentLoad) -> None:
-        await self._records.store_load(topic, segment, load)
+        await self._records.scaling.store_load(topic, segment, load)
         self.writes += 1
         record = await self._records.get(topic)
         if record is None or segment not in record.layout.by_id:
             # The segment went while its load was on the way: nobody else would remove it.
-            await self._records.delete_load(topic, segment)
+            await self._records.scaling.delete_load(topic, segment)

@@ -56,7 +56,7 @@ class LoadObserver:
 
     def start(self) -> None:
         if self._cancel is None:
-            self._cancel = self._records.watch_loads(self._topic, self._on_load)
+            self._cancel = self._records.scaling.watch_loads(self._topic, self._on_load)
 
     def stop(self) -> None:
         if self._cancel is not None:
@@ -110,7 +110,7 @@ class LoadObserver:
 
     async def _see(self, segment: Segment, policy: AutoScalePolicy | None) -> _Observation | None:
         try:
-            found = await self._records.get_load(self._topic, segment.id)
+            found = await self._records.scaling.get_load(self._topic, segment.id)
         except RecordUnreadable as failure:
             reason, number = failure.sentence, segment.id
             _log.warning("load unreadable", topic=self._topic.full, segment=number, reason=reason)

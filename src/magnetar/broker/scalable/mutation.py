@@ -229,7 +229,7 @@ class Mutation:
             case SealSegment(segment):
                 await self._segments.seal(segment)
             case RemoveSegment(segment):
-                await self._state.records.delete_load(self._state.topic, segment.id)
+                await self._state.records.scaling.delete_load(self._state.topic, segment.id)
                 await self._segments.delete(segment)
             case StoreRecord(record):
                 await self._state.store(record)

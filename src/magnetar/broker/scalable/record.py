@@ -1,15 +1,18 @@
 """The records of scalable topics in the metadata store.
 
-Topic records are remembered until the store tells of a change; everything below them is read when
-it is needed. Every write of a topic's record names the version it read.
+Topic records are cached until the store reports a change. Every write of a topic's record names the
+version it read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
+from magnetar.broker.scalable.group_record import GroupRecords
+from magnetar.broker.scalable.listener import Listeners
+from magnetar.broker.scalable.scale_record import ScaleRecords
 from magnetar.errors import (
     Conflict,
     RecordExists,
@@ -19,8 +22,6 @@ from magnetar.errors import (
 )
 from magnetar.metadata.cache import Held, MetadataCache
 from magnetar.metadata.store import (
-    ABSENT,
-    ANY_VERSION,
     Cancel,
     Change,
     ChangeKind,
@@ -30,45 +31,22 @@ from magnetar.metadata.store import (
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
 from magnetar.model.scalable import (
     TOPICS,
-    ConsumerRecord,
     ScalableTopicMetadata,
-    SegmentLoad,
-    SubscriptionRecord,
-    consumer_path,
-    consumers_path,
     controller_path,
-    load_path,
     namespace_path,
-    parse_load_path,
     parse_topic_path,
-    scaling_path,
-    subscription_path,
-    subscriptions_path,
     topic_path,
-    unescape_component,
 )
-from magnetar.model.scaling import ScaleMemory
-from magnetar.model.segment import SegmentId
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Log
 from magnetar.wire.scalable import (
-    decode_consumer,
-    decode_load,
-    decode_subscription,
     decode_topic_record,
-    encode_consumer,
-    encode_load,
-    encode_subscription,
     encode_topic_record,
 )
-from magnetar.wire.scaling import decode_scaling, encode_scaling
 
 TopicListener: TypeAlias = Callable[[], None]
 NamespaceListener: TypeAlias = Callable[[TopicName], None]
-LoadListener: TypeAlias = Callable[[SegmentId | None], None]
 
-_Key = TypeVar("_Key")
-_Listener = TypeVar("_Listener")
 _INTENT_MARK: Final = b'"magnetarIntent"'
 _SEALED_MARK: Final = b'"SEALED"'
 
@@ -81,10 +59,11 @@ class ScalableRecords:
         self._cache = MetadataCache(
             store, TOPICS, encode=encode_topic_record, decode=decode_topic_record, clock=clock
         )
-        self._topics: dict[str, dict[object, TopicListener]] = {}
-        self._namespaces: dict[NamespaceName, dict[object, NamespaceListener]] = {}
-        self._loads: dict[str, dict[object, LoadListener]] = {}
-        # After the cache's own listeners: whoever is told here reads what is new.
+        self._topics: Listeners[str, TopicListener] = Listeners()
+        self._namespaces: Listeners[NamespaceName, NamespaceListener] = Listeners()
+        self.groups = GroupRecords(store)
+        self.scaling = ScaleRecords(store)
+        # After the cache's own listeners, so that those here read what is new.
         self._cancels = (
             store.watch(TOPICS, self._on_change),
             store.watch_session(self._on_session),
@@ -203,111 +182,15 @@ class ScalableRecords:
         record = await self._store.get(controller_path(topic))
         return None if record is None else record.value
 
-    # ------------------------------------------------------------------ subscriptions
-
-    async def load_subscriptions(self, topic: TopicName) -> dict[str, SubscriptionRecord]:
-        """Those with a record; a group that only has consumers is none."""
-        found = self._store.scan_children(subscriptions_path(topic))
-        return {
-            unescape_component(component): decode_subscription(stored.value)
-            async for component, stored in found
-        }
-
-    async def load_groups(self, topic: TopicName) -> tuple[str, ...]:
-        """Names that have a record of their own or registered consumers."""
-        names = await self._store.children(subscriptions_path(topic))
-        return tuple(unescape_component(name) for name in names)
-
-    async def store_subscription(
-        self, topic: TopicName, name: str, record: SubscriptionRecord
-    ) -> None:
-        # The controller alone writes it: the last write is the right one.
-        path = subscription_path(topic, name)
-        await self._store.put(path, encode_subscription(record), expect=ANY_VERSION)
-
-    async def delete_subscription(self, topic: TopicName, name: str) -> None:
-        """With the records of its consumers."""
-        await self._store.delete_recursive(subscription_path(topic, name))
-
-    # ------------------------------------------------------------------ consumers
-
-    async def load_consumers(
-        self, topic: TopicName, subscription: str
-    ) -> dict[str, ConsumerRecord]:
-        found = self._store.scan_children(consumers_path(topic, subscription))
-        return {
-            unescape_component(component): decode_consumer(stored.value)
-            async for component, stored in found
-        }
-
-    async def store_consumer(
-        self, topic: TopicName, subscription: str, name: str, record: ConsumerRecord
-    ) -> None:
-        path = consumer_path(topic, subscription, name)
-        await self._store.put(path, encode_consumer(record), expect=ANY_VERSION)
-
-    async def delete_consumer(self, topic: TopicName, subscription: str, name: str) -> None:
-        """One that is not there is fine."""
-        try:
-            path = consumer_path(topic, subscription, name)
-            await self._store.delete(path, expect=ANY_VERSION)
-        except RecordNotFound:
-            pass
-
-    # ------------------------------------------------------------------ load
-
-    async def get_load(
-        self, topic: TopicName, segment: SegmentId
-    ) -> tuple[SegmentLoad, int] | None:
-        """The load and when it was reported, in milliseconds."""
-        stored = await self._store.get(load_path(topic, segment))
-        if stored is None:
-            return None
-        return decode_load(stored.value), stored.stat.modified_ms
-
-    async def store_load(self, topic: TopicName, segment: SegmentId, load: SegmentLoad) -> None:
-        # The segment's owner alone writes it.
-        await self._store.put(load_path(topic, segment), encode_load(load), expect=ANY_VERSION)
-
-    async def delete_load(self, topic: TopicName, segment: SegmentId) -> None:
-        try:
-            await self._store.delete(load_path(topic, segment), expect=ANY_VERSION)
-        except RecordNotFound:
-            pass
-
-    # ------------------------------------------------------------------ scaling
-
-    async def load_scaling(self, topic: TopicName) -> tuple[ScaleMemory, int]:
-        """What a topic remembers of scaling itself, and the version of that. It can do without."""
-        stored = await self._store.get(scaling_path(topic))
-        if stored is None:
-            return ScaleMemory(), ABSENT
-        try:
-            return decode_scaling(stored.value), stored.stat.version
-        except RecordUnreadable as failure:
-            _log.error("scaling forgotten", topic=topic.full, reason=failure.sentence)
-            return ScaleMemory(), stored.stat.version
-
-    async def store_scaling(self, topic: TopicName, memory: ScaleMemory, *, expect: int) -> int:
-        """Write over exactly the version that was read; return the new one."""
-        path = scaling_path(topic)
-        return (await self._store.put(path, encode_scaling(memory), expect=expect)).version
-
-    def watch_loads(self, topic: TopicName, listener: LoadListener) -> Cancel:
-        """Call the listener with each segment whose load was reported or removed, and with None
-        when any may have been.
-        """
-        return _add(self._loads, topic_path(topic), listener)
-
     # ------------------------------------------------------------------ changes
 
     def watch(self, topic: TopicName, listener: TopicListener) -> Cancel:
         """Call the listener after each change of the topic's own record."""
-        return _add(self._topics, topic_path(topic), listener)
+        return self._topics.add(topic_path(topic), listener)
 
     def is_watched(self, topic: TopicName) -> bool:
         """Whether anybody beside the topic's controller watches it."""
-        return len(self._topics.get(topic_path(topic), ())) > 1
+        return len(self._topics.of(topic_path(topic))) > 1
 
     def watched(self) -> tuple[TopicName, ...]:
         """Topics that anybody watches, whether there is a record or not."""
@@ -316,57 +199,37 @@ class ScalableRecords:
 
     def watch_namespace(self, namespace: NamespaceName, listener: NamespaceListener) -> Cancel:
         """Call the listener with each topic whose record came, changed or went."""
-        return _add(self._namespaces, namespace, listener)
+        return self._namespaces.add(namespace, listener)
 
     def _on_change(self, change: Change) -> None:
         if change.kind is ChangeKind.CHILDREN_CHANGED:
             return
         topic = parse_topic_path(change.path)
         if topic is None:
-            self._on_below(change.path)
+            self.scaling.on_change(change.path)
             return
-        _tell(self._topics.get(change.path, {}), change.path)
-        for listener in tuple(self._namespaces.get(topic.namespace, {}).values()):
+        self._notify(change.path)
+        for listener in self._namespaces.of(topic.namespace):
             try:
                 listener(topic)
             # Whatever goes wrong with one watcher, the others hear of the change.
             except Exception as fault:
                 _log.error("watcher of a namespace failed", error=fault, path=change.path)
 
-    def _on_below(self, path: str) -> None:
-        found = parse_load_path(path) if self._loads else None
-        if found is not None:
-            for listener in tuple(self._loads.get(found[0], {}).values()):
-                listener(found[1])
+    def _notify(self, path: str) -> None:
+        for listener in self._topics.of(path):
+            try:
+                listener()
+            # Whatever goes wrong with one watcher, the others hear of the change.
+            except Exception as fault:
+                _log.error("watcher of a topic failed", error=fault, path=path)
 
     def _on_session(self, event: SessionEvent) -> None:
         if event is SessionEvent.RECONNECTED:  # what changed meanwhile was not told
-            for path, listeners in list(self._topics.items()):
-                _tell(listeners, path)
-            for each in [one for listeners in self._loads.values() for one in listeners.values()]:
-                each(None)
+            for path in self._topics:
+                self._notify(path)
+            self.scaling.on_reconnected()
 
 
 def has_properties(record: ScalableTopicMetadata, filters: Mapping[str, str]) -> bool:
     return all(record.properties.get(key) == value for key, value in filters.items())
-
-
-def _tell(listeners: Mapping[object, TopicListener], path: str) -> None:
-    for listener in tuple(listeners.values()):
-        try:
-            listener()
-        # Whatever goes wrong with one watcher, the others hear of the change.
-        except Exception as fault:
-            _log.error("watcher of a topic failed", error=fault, path=path)
-
-
-def _add(registry: dict[_Key, dict[object, _Listener]], key: _Key, listener: _Listener) -> Cancel:
-    token = object()
-    registry.setdefault(key, {})[token] = listener
-
-    def cancel() -> None:
-        listeners = registry.get(key)
-        if listeners is not None and listeners.pop(token, None) is not None and not listeners:
-            del registry[key]
-
-    return cancel

@@ -128,7 +128,7 @@ class Scaler:
 
     async def _restore(self) -> None:
         """What an earlier controller knew."""
-        memory, self._version = await self._state.records.load_scaling(self._state.topic)
+        memory, self._version = await self._state.records.scaling.load_memory(self._state.topic)
         self._tally = self._stored = memory.tally
         self.decisions.restore(memory.decisions)
         self._stored_at_s, self._is_new = -math.inf, False
@@ -142,7 +142,7 @@ class Scaler:
             if not self._leadership.is_leading or self._state.is_gone:
                 return  # nothing is to be written below the record
             memory = ScaleMemory(self._tally, tuple(self.decisions.describe()[-_REMEMBERED_MAX:]))
-            self._version = await self._state.records.store_scaling(
+            self._version = await self._state.records.scaling.store_memory(
                 self._state.topic, memory, expect=self._version
             )
             self._stored, self._is_new = memory.tally, False

@@ -264,9 +264,6 @@ class ScalableService:
     async def exists(self, topic: TopicName) -> bool:
         return (record := await self.records.get(topic)) is not None and not record.is_deleting
 
-    async def metadata(self, topic: TopicName) -> ScalableTopicMetadata:
-        return await self.records.require(topic)
-
     async def controller(self, topic: TopicName) -> Controller:
         """The controller of a topic, leading here; raise NoOwner when another broker has it."""
         return await self.controllers.get(topic)

@@ -44,7 +44,7 @@ class SubscriptionRegistry:
         return name in self._complete
 
     async def load(self) -> None:
-        self._records = await self._state.records.load_subscriptions(self._state.topic)
+        self._records = await self._state.records.groups.load_subscriptions(self._state.topic)
         self._complete.clear()
 
     async def settle(self, streams: Collection[str] = ()) -> None:
@@ -131,11 +131,11 @@ class SubscriptionRegistry:
         self._complete.discard(name)
         segments = self._state.layout.segments
         await together(self._segments.delete_subscription(each.ref, name) for each in segments)
-        await self._state.records.delete_subscription(self._state.topic, name)
+        await self._state.records.groups.delete_subscription(self._state.topic, name)
         self._records.pop(name, None)
 
     async def _store(self, name: str, record: SubscriptionRecord) -> None:
-        await self._state.records.store_subscription(self._state.topic, name, record)
+        await self._state.records.groups.store_subscription(self._state.topic, name, record)
         self._records[name] = record
 
     # ------------------------------------------------------------------ moving and asking

@@ -259,7 +259,7 @@ def test_an_active_segment_that_is_terminated_is_replaced_when_a_controller_star
     async def body(place: Place) -> None:
         scalable = place.service.scalable
         await scalable.create_topic(TOPIC, segments=2)
-        layout = (await scalable.metadata(TOPIC)).layout
+        layout = (await scalable.records.require(TOPIC)).layout
         await (await place.topic(layout.active[0].name_in(TOPIC).full)).termination.run()
         controller = await scalable.controller(TOPIC)
         assert active(controller) == [2, 3, 1]
@@ -407,7 +407,7 @@ def test_a_deleted_subscription_is_gone_from_every_segment() -> None:
         await controller.subscriptions.delete("never there")
         assert controller.subscriptions.registry.records == {}
         assert await controller.subscriptions.registry.backlog("q") == {}
-        assert await place.service.scalable.records.load_groups(TOPIC) == ()
+        assert await place.service.scalable.records.groups.load_groups(TOPIC) == ()
 
     run(body)
 
@@ -455,17 +455,17 @@ def test_a_sealed_segment_stays_until_every_durable_subscription_has_drained_it(
         parent = await place.topic(name_of(controller, 0))
         await parent.subscriptions.create("unregistered")
         await publish(peer, controller, 0, 3)
-        await place.service.scalable.records.store_load(TOPIC, SegmentId(0), SegmentLoad())
+        await place.service.scalable.records.scaling.store_load(TOPIC, SegmentId(0), SegmentLoad())
         await controller.changes.split(SegmentId(0))
         assert await controller.changes.prune() == ()
-        assert controller.mutation.kept == {0: "not drained by q, unregistered"}
+        assert controller._mutation.kept == {0: "not drained by q, unregistered"}
         peer.ack(1, *peer.messages(1))
         assert await controller.changes.prune() == ()
-        assert controller.mutation.kept == {0: "not drained by unregistered"}
+        assert controller._mutation.kept == {0: "not drained by unregistered"}
         await parent.subscriptions["unregistered"].skip_all()
         assert await controller.changes.prune() == ids(0)
         assert not await place.service.catalog.topic_exists(parent.name)
-        assert await place.service.scalable.records.get_load(TOPIC, SegmentId(0)) is None
+        assert await place.service.scalable.records.scaling.get_load(TOPIC, SegmentId(0)) is None
         assert [each.id for each in controller.layout.segments] == [1, 2]
         assert await controller.changes.prune() == ()
 
@@ -482,7 +482,7 @@ def test_what_is_retained_for_ever_is_never_pruned_nor_even_looked_at() -> None:
         await place.service.catalog.unload_topic(parse_topic(name_of(controller, 0)))
         place.clock.pass_s(86_400)
         assert await controller.changes.prune() == ()
-        assert controller.mutation.kept == {0: "retained for ever"}
+        assert controller._mutation.kept == {0: "retained for ever"}
         assert name_of(controller, 0) not in place.service.catalog.topics
 
     run(body)
@@ -499,7 +499,7 @@ def test_retention_keeps_a_drained_segment_for_its_time_and_up_to_its_size(level
         await controller.changes.split(SegmentId(0))
         place.clock.pass_s(599)
         assert await controller.changes.prune() == ()
-        assert controller.mutation.kept == {0: "retained"}
+        assert controller._mutation.kept == {0: "retained"}
         place.clock.pass_s(1)
         assert await controller.changes.prune() == ids(0)
         await publish(peer, controller, 1, 3)
@@ -607,7 +607,7 @@ def test_a_delete_that_fails_is_finished_later() -> None:
             await controller.changes.delete(force=True)
         store.reconnect()
         with pytest.raises(TopicNotFound):
-            await place.service.scalable.metadata(TOPIC)
+            await place.service.scalable.records.require(TOPIC)
         await eventually(lambda: place.service.scalable.controllers.find(TOPIC) is None)
         assert await place.service.store.children("/topics/shop/eu") == ()
 

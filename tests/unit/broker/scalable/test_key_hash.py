@@ -122,6 +122,6 @@ def test_a_rehearsal_warns_when_v4_producers_disagree() -> None:
         assert "by java-string" in note and "by murmur3" in note
         second.leave()
         await migrate(place)
-        assert (await place.service.scalable.metadata(TOPIC)).properties == {}
+        assert (await place.service.scalable.records.require(TOPIC)).properties == {}
 
     run(body)

@@ -18,7 +18,7 @@ ZERO = SegmentId(0)
 
 
 async def stored(records: ScalableRecords, segment: int = 0) -> tuple[SegmentLoad, int] | None:
-    return await records.get_load(NAME, SegmentId(segment))
+    return await records.scaling.get_load(NAME, SegmentId(segment))
 
 
 async def carry(place: Place, messages: int, *, seconds: float = 10, segment: int = 0) -> None:
@@ -127,7 +127,7 @@ def test_a_new_owner_goes_on_from_what_the_last_one_reported() -> None:
     async def body(place: Place) -> None:
         await make_topic(place)
         records = place.service.scalable.records
-        await records.store_load(NAME, ZERO, SegmentLoad(1_000, 100_000))
+        await records.scaling.store_load(NAME, ZERO, SegmentLoad(1_000, 100_000))
         at_ms = place.clock.now_ms()
         await carry(place, 11_000)
         assert await stored(records) == (SegmentLoad(1_000, 100_000), at_ms)
@@ -184,7 +184,7 @@ def test_a_hot_record_of_a_segment_that_nobody_serves_any_more_is_put_right() ->
     async def body(place: Place) -> None:
         controller = await make_topic(place, 2)
         records = place.service.scalable.records
-        await records.store_load(NAME, ZERO, SegmentLoad(rate_in_per_s=9_000))
+        await records.scaling.store_load(NAME, ZERO, SegmentLoad(rate_in_per_s=9_000))
         for segment in controller.layout.active:
             await place.service.catalog.unload_topic(segment.name_in(NAME))
         place.clock.pass_s(10)
@@ -225,13 +225,13 @@ def test_listeners_hear_of_the_loads_of_their_topic_only() -> None:
         await make_topic(place)
         records = place.service.scalable.records
         heard: list[SegmentId | None] = []
-        cancel = records.watch_loads(NAME, heard.append)
-        await records.store_load(NAME, SegmentId(7), SegmentLoad())
-        await records.store_load(parse_topic("topic://shop/eu/other"), ZERO, SegmentLoad())
+        cancel = records.scaling.watch_loads(NAME, heard.append)
+        await records.scaling.store_load(NAME, SegmentId(7), SegmentLoad())
+        await records.scaling.store_load(parse_topic("topic://shop/eu/other"), ZERO, SegmentLoad())
         await until(lambda: len(heard) > 0)
         assert set(heard) == {SegmentId(7)}
         cancel()
-        await records.store_load(NAME, SegmentId(8), SegmentLoad())
+        await records.scaling.store_load(NAME, SegmentId(8), SegmentLoad())
         assert set(heard) == {SegmentId(7)}
 
     run(body)

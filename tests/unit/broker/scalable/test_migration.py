@@ -80,7 +80,7 @@ def test_partitions_become_sealed_parents_of_as_many_children(partitions: int) -
     async def body(place: Place) -> None:
         await make_regular(place, partitions)
         await migrate(place)
-        record = await place.service.scalable.metadata(TOPIC)
+        record = await place.service.scalable.records.require(TOPIC)
         count = max(1, partitions)
         assert (record.layout.epoch, record.layout.next_id) == (0, 2 * count)
         assert [each.legacy_topic for each in record.layout.sealed] == parts(REGULAR, partitions)
@@ -353,7 +353,7 @@ def test_a_partition_that_was_never_made_is_no_obstacle() -> None:
         await place.service.resources.partitioned.create(NAME, 3, {"team": "x"})
         await place.topic(f"{REGULAR}-partition-1")
         await migrate(place)
-        record = await place.service.scalable.metadata(TOPIC)
+        record = await place.service.scalable.records.require(TOPIC)
         assert len(record.layout.sealed) == 3 and record.intent is None
         assert record.properties == {"team": "x"}
 
@@ -366,7 +366,7 @@ def test_names_that_need_escaping_are_migrated_too(local: str) -> None:
         full = f"persistent://shop/eu/{local}"
         name = await make_regular(place, 2, full)
         await migrate(place, name)
-        record = await place.service.scalable.metadata(scalable_name(name))
+        record = await place.service.scalable.records.require(scalable_name(name))
         assert [each.legacy_topic for each in record.layout.sealed] == parts(full, 2)
         client = Follower(place)
         answer = await client.attach_producer(f"{full}-partition-0")
@@ -580,7 +580,7 @@ def test_an_operator_waits_while_what_a_crash_left_is_taken_back() -> None:
             preparation_path(TOPIC), encode_preparation(Preparation(left, 1)), expect=ABSENT
         )
         await asyncio.gather(place.service.scalable.migrations.resume(), migrate(place))
-        layout = (await place.service.scalable.metadata(TOPIC)).layout
+        layout = (await place.service.scalable.records.require(TOPIC)).layout
         stored = await store.children("/managed-ledgers/shop/eu/segment/orders")
         assert set(stored) == {f"{each.range}-{each.id}" for each in layout.active}
 

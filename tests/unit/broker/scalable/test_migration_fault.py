@@ -79,7 +79,7 @@ def test_every_error_answers_the_caller_and_a_second_attempt_succeeds(
         for part in parts(REGULAR, 2):
             assert (await live(place, part)).log.record.terminated is None
         await migrate(place)
-        assert (await place.service.scalable.metadata(TOPIC)).intent is None
+        assert (await place.service.scalable.records.require(TOPIC)).intent is None
         assert await store.children(f"{PREPARATIONS}/shop/eu") == ()
         assert await store.children(f"{LOCKS}/shop/eu") == ()
 

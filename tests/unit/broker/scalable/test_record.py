@@ -188,7 +188,7 @@ def test_listeners_hear_of_topics_and_not_of_what_is_below_them() -> None:
         cancel = shelf.others.watch(TOPIC, lambda: told.append("changed"))
         shelf.others.watch_namespace(NAMESPACE, note)
         await shelf.records.create(TOPIC, made())
-        await shelf.records.store_subscription(
+        await shelf.records.groups.store_subscription(
             TOPIC, "s", SubscriptionRecord(SubscriptionKind.QUEUE)
         )
         assert told == ["changed", "orders"]
@@ -218,18 +218,20 @@ def test_subscriptions_and_consumers_have_any_name_and_a_group_is_no_subscriptio
     async def body(shelf: Shelf) -> None:
         records = shelf.records
         name = "50% / more"
-        await records.store_subscription(TOPIC, name, SubscriptionRecord(SubscriptionKind.STREAM))
+        await records.groups.store_subscription(
+            TOPIC, name, SubscriptionRecord(SubscriptionKind.STREAM)
+        )
         stored = await shelf.store.get("/topics/shop/eu/orders/subscriptions/50%25 %2F more")
         assert stored is not None and json.loads(stored.value) == {"type": "STREAM"}
         reader = ConsumerRecord(ConsumerKind.CHECKPOINT, (SegmentId(3),))
-        await records.store_consumer(TOPIC, "group", "c/1", reader)
-        assert await records.load_consumers(TOPIC, "group") == {"c/1": reader}
-        assert set(await records.load_groups(TOPIC)) == {name, "group"}
-        assert set(await records.load_subscriptions(TOPIC)) == {name}
-        await records.delete_consumer(TOPIC, "group", "c/1")
-        await records.delete_consumer(TOPIC, "group", "c/1")
-        await records.delete_subscription(TOPIC, name)
-        assert await records.load_groups(TOPIC) == ()
+        await records.groups.store_consumer(TOPIC, "group", "c/1", reader)
+        assert await records.groups.load_consumers(TOPIC, "group") == {"c/1": reader}
+        assert set(await records.groups.load_groups(TOPIC)) == {name, "group"}
+        assert set(await records.groups.load_subscriptions(TOPIC)) == {name}
+        await records.groups.delete_consumer(TOPIC, "group", "c/1")
+        await records.groups.delete_consumer(TOPIC, "group", "c/1")
+        await records.groups.delete_subscription(TOPIC, name)
+        assert await records.groups.load_groups(TOPIC) == ()
 
     run(body)
 
@@ -237,11 +239,14 @@ def test_subscriptions_and_consumers_have_any_name_and_a_group_is_no_subscriptio
 def test_the_load_of_a_segment_is_dated_by_the_store() -> None:
     async def body(shelf: Shelf) -> None:
         load = SegmentLoad(1.5, 2.0, 3.0, 4.0)
-        assert await shelf.records.get_load(TOPIC, SegmentId(0)) is None
-        await shelf.records.store_load(TOPIC, SegmentId(0), load)
-        assert await shelf.records.get_load(TOPIC, SegmentId(0)) == (load, shelf.clock.now_ms())
-        await shelf.records.delete_load(TOPIC, SegmentId(0))
-        await shelf.records.delete_load(TOPIC, SegmentId(0))
-        assert await shelf.records.get_load(TOPIC, SegmentId(0)) is None
+        assert await shelf.records.scaling.get_load(TOPIC, SegmentId(0)) is None
+        await shelf.records.scaling.store_load(TOPIC, SegmentId(0), load)
+        assert await shelf.records.scaling.get_load(TOPIC, SegmentId(0)) == (
+            load,
+            shelf.clock.now_ms(),
+        )
+        await shelf.records.scaling.delete_load(TOPIC, SegmentId(0))
+        await shelf.records.scaling.delete_load(TOPIC, SegmentId(0))
+        assert await shelf.records.scaling.get_load(TOPIC, SegmentId(0)) is None
 
     run(body)

@@ -139,7 +139,7 @@ def test_stream_consumers_go_through_a_migration_with_what_they_have() -> None:
         await (await live(place, first)).subscriptions["s"].skip_all()
         await soon(lambda: sorted(client.assigned(1)[-1] + other.assigned(1)[-1]) == [2, 3])
         assert controller.subscriptions.registry.records["s"].kind is SubscriptionKind.STREAM
-        records = await place.service.scalable.records.load_consumers(TOPIC, "s")
+        records = await place.service.scalable.records.groups.load_consumers(TOPIC, "s")
         assert set(records) == {"a", "b"}
 
     run(body)

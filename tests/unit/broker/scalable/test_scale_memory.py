@@ -117,7 +117,7 @@ def test_counters_never_go_back_over_a_restart(is_crash: bool) -> None:
         config = service.config
         next_one = assemble(config, place.clock, service.resources, place.ledgers, term=2)
         try:
-            found, _ = await next_one.scalable.records.load_scaling(topic)
+            found, _ = await next_one.scalable.records.scaling.load_memory(topic)
             assert found.tally.splits_capped >= told.splits_capped
             assert found.tally.merges_capped >= told.merges_capped
             if not is_crash:

@@ -38,7 +38,7 @@ def play(body: Callable[[Place], Coroutine[Any, Any, None]], **settings: Any) ->
 
 
 async def report(controller: Controller, segment: int, load: SegmentLoad) -> None:
-    await controller.records.store_load(controller.topic, SegmentId(segment), load)
+    await controller.state.records.scaling.store_load(controller.topic, SegmentId(segment), load)
 
 
 async def report_all(controller: Controller, load: SegmentLoad) -> None:
@@ -56,7 +56,7 @@ def count(controller: Controller) -> int:
 
 
 async def override(controller: Controller, **fields: Any) -> None:
-    await controller.records.update(
+    await controller.state.records.update(
         controller.topic, lambda record: replace(record, auto_scale_policy=fields)
     )
     await until(lambda: controller.state.record.auto_scale_policy == fields)
@@ -580,7 +580,7 @@ def test_segments_asked_for_ahead_of_a_peak_stay_until_it_is_over() -> None:
         controller = await make_topic(place)
         until_ms = place.clock.now_ms() + HOUR * 1000
         await controller.changes.scale_to(4, hold_until_ms=until_ms)
-        stored = await controller.records.load(controller.topic, refresh=True)
+        stored = await controller.state.records.load(controller.topic, refresh=True)
         assert stored is not None and stored.value.scale_hold == ScaleHold(4, until_ms)
         await report_all(controller, COLD)
         await settle(controller)

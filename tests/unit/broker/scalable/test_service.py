@@ -27,7 +27,7 @@ SHARED = 1
 
 
 async def segment_name(place: Place, number: int, topic: TopicName = TOPIC) -> str:
-    record = await place.service.scalable.metadata(topic)
+    record = await place.service.scalable.records.require(topic)
     return record.layout.get(SegmentId(number)).name_in(topic).full
 
 
@@ -38,7 +38,7 @@ def test_a_topic_is_made_with_its_segments_and_properties() -> None:
     async def body(place: Place) -> None:
         scalable = place.service.scalable
         await scalable.create_topic(TOPIC, segments=3, properties={"owner": "alice"})
-        record = await scalable.metadata(TOPIC)
+        record = await scalable.records.require(TOPIC)
         assert [str(each.range) for each in record.layout.active] == [
             "0000-5554",
             "5555-aaa9",
@@ -50,7 +50,7 @@ def test_a_topic_is_made_with_its_segments_and_properties() -> None:
             assert await place.service.catalog.topic_exists(segment.name_in(TOPIC))
         await scalable.records.update_properties(TOPIC, {"owner": "bob"})
         assert await scalable.records.list(NAMESPACE, {"owner": "alice"}) == []
-        assert (await scalable.metadata(TOPIC)).properties == {"owner": "bob"}
+        assert (await scalable.records.require(TOPIC)).properties == {"owner": "bob"}
 
     run(body)
 
@@ -58,7 +58,7 @@ def test_a_topic_is_made_with_its_segments_and_properties() -> None:
 def test_new_segments_share_out_the_entry_buckets_of_the_broker() -> None:
     async def body(place: Place) -> None:
         await place.service.scalable.create_topic(TOPIC, segments=2)
-        active = (await place.service.scalable.metadata(TOPIC)).layout.active
+        active = (await place.service.scalable.records.require(TOPIC)).layout.active
         assert [each.bucket_count for each in active] == [3, 3]
 
     run(body, scalableTopicEntryBucketBudget=7)
@@ -272,7 +272,7 @@ def test_a_missing_topic_is_made_by_looking_it_up_once_however_many_do() -> None
             *(scalable.layouts.resolve(TOPIC, create_if_missing=True) for _ in range(5))
         )
         assert {topic for topic, _ in found} == {TOPIC}
-        assert len((await scalable.metadata(TOPIC)).layout.active) == 1
+        assert len((await scalable.records.require(TOPIC)).layout.active) == 1
 
     run(body)
 
@@ -413,7 +413,7 @@ def test_a_round_prunes_what_is_drained() -> None:
         await scalable.create_topic(TOPIC)
         await (await scalable.controller(TOPIC)).changes.split(SegmentId(0))
         await scalable.look_round()
-        layout = (await scalable.metadata(TOPIC)).layout
+        layout = (await scalable.records.require(TOPIC)).layout
         assert [each.id for each in layout.segments] == [1, 2]
 
     run(body)
@@ -481,7 +481,7 @@ def test_namespaces_do_not_see_each_others_topics() -> None:
         assert await place.service.scalable.records.list(NAMESPACE) == [TOPIC]
         assert await place.service.scalable.records.list(other) == [twin]
         await place.service.scalable.delete_topic(twin)
-        layout = (await place.service.scalable.metadata(TOPIC)).layout
+        layout = (await place.service.scalable.records.require(TOPIC)).layout
         assert layout.active[0].range == HashRange(0, 0xFFFF)
 
     run(body)

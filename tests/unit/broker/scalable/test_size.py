@@ -72,7 +72,7 @@ def test_an_operator_chooses_the_number_of_segments(partitions: int, segments: i
     async def body(place: Place) -> None:
         await make_regular(place, partitions)
         await place.service.scalable.migrations.run(NAME, segments=segments)
-        layout = (await place.service.scalable.metadata(TOPIC)).layout
+        layout = (await place.service.scalable.records.require(TOPIC)).layout
         assert len(layout.active) == segments and len(layout.sealed) == max(1, partitions)
 
     run(body)
@@ -121,7 +121,7 @@ def test_a_split_whose_layout_would_be_too_large_is_refused_before_anything_is_w
         with pytest.raises(LayoutTooLarge, match=f"{most + 2} segments with 4 links"):
             await controller.changes.split(SegmentId(0))
         assert controller.state.record == before and before.intent is None
-        assert await place.service.scalable.metadata(TOPIC) == before
+        assert await place.service.scalable.records.require(TOPIC) == before
 
     run(body, maxMessageSize=20_000, scalableTopicEntryBucketBudget=1)
 
@@ -131,7 +131,7 @@ def test_a_topic_begins_with_no_more_segments_than_every_store_keeps() -> None:
         with pytest.raises(LayoutTooLarge, match=f"metadata stores take {RECORD_BYTES_MAX}"):
             await place.service.scalable.create_topic(TOPIC, segments=10_000)
         await place.service.scalable.create_topic(TOPIC, segments=2000)
-        record = await place.service.scalable.metadata(TOPIC)
+        record = await place.service.scalable.records.require(TOPIC)
         assert len(encode_topic_record(record)) < RECORD_BYTES_MAX
 
     run(body)

@@ -136,9 +136,9 @@ def test_what_was_reported_of_a_segment_goes_with_its_data() -> None:
     async def body(place: Place) -> None:
         controller = await make_topic(place)
         records = place.service.scalable.records
-        await records.store_load(NAME, ZERO, SegmentLoad(1.0, 2.0, 3.0, 4.0))
+        await records.scaling.store_load(NAME, ZERO, SegmentLoad(1.0, 2.0, 3.0, 4.0))
         await controller.changes.wipe(ZERO, reason="forced")
-        assert await records.get_load(NAME, ZERO) is None
+        assert await records.scaling.get_load(NAME, ZERO) is None
 
     run(body)
 
