@@ -140,7 +140,7 @@ def test_an_expired_session_is_taken_up_again_under_a_higher_term_and_nothing_is
         async with running(tmp_path / "data", url) as broker:
             store = broker.service.store
             assert isinstance(store, ZookeeperStore)
-            publisher = await asyncio.to_thread(Publisher, broker.service.service_url)
+            publisher = await asyncio.to_thread(Publisher, broker.service.owner.service_url)
             await asyncio.to_thread(publisher.more)
             before = await load_lease(store)
             await asyncio.to_thread(server.expire, store.session)
@@ -152,7 +152,7 @@ def test_an_expired_session_is_taken_up_again_under_a_higher_term_and_nothing_is
             assert {**lease, "term": 0} == {**before, "term": 0}
             await asyncio.to_thread(publisher.more)
             await asyncio.to_thread(publisher.close)
-            numbers = await asyncio.to_thread(read_all, broker.service.service_url)
+            numbers = await asyncio.to_thread(read_all, broker.service.owner.service_url)
             assert numbers == publisher.acknowledged
             topic = broker.service.catalog.topics[TOPIC]
             ledger = topic.log.sequence.last_position.ledger_id
@@ -213,7 +213,7 @@ def test_an_ensemble_goes_on_when_its_leader_is_killed(tmp_path: Path) -> None:
     async def body(ensemble: ZookeeperEnsemble) -> None:
         async with running(tmp_path / "data", ensemble.url + "/cluster") as broker:
             store = broker.service.store
-            publisher = await asyncio.to_thread(Publisher, broker.service.service_url)
+            publisher = await asyncio.to_thread(Publisher, broker.service.owner.service_url)
             try:
                 await asyncio.to_thread(publisher.more)
                 before = store.session[0], await load_lease(store)
@@ -222,7 +222,7 @@ def test_an_ensemble_goes_on_when_its_leader_is_killed(tmp_path: Path) -> None:
                 await asyncio.to_thread(publisher.more)
             finally:
                 await asyncio.to_thread(publisher.close)
-            numbers = await asyncio.to_thread(read_all, broker.service.service_url)
+            numbers = await asyncio.to_thread(read_all, broker.service.owner.service_url)
             assert numbers == publisher.acknowledged
 
     with ZookeeperEnsemble() as ensemble:
@@ -277,7 +277,7 @@ def test_a_directory_and_metadata_that_do_not_belong_together_are_refused(tmp_pa
 
     async def fill(server: Server) -> None:
         await asyncio.to_thread(
-            lambda: Publisher(server.service.service_url).close()  # at least one message
+            lambda: Publisher(server.service.owner.service_url).close()  # at least one message
         )
 
     async def body() -> None:
@@ -334,7 +334,7 @@ def test_a_home_is_written_once(tmp_path: Path) -> None:
         await store.put(home_path(DEFAULT), b"somewhere else", expect=ABSENT)
         async with running(tmp_path / "data", url) as broker:
             with pytest.raises(pulsar.PulsarException):
-                await asyncio.to_thread(_produce_once, broker.service.service_url)
+                await asyncio.to_thread(_produce_once, broker.service.owner.service_url)
             assert TOPIC not in broker.service.catalog.topics
         await store.close()
 

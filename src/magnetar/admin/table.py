@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
+from magnetar import __version__
 from magnetar.admin.application import Application
 from magnetar.admin.bind import make_routes
 from magnetar.admin.openapi import describe
@@ -50,7 +51,7 @@ def all_routes() -> list[Route]:
     async def get_description(api: Administration, call: Call) -> object:
         """This interface, as OpenAPI."""
         if not document:
-            document.update(describe(routes, version=api.service.version))
+            document.update(describe(routes, version=__version__))
         return document
 
     routes.append(_page("/openapi.json", get_description, JSON))
@@ -64,7 +65,7 @@ def _page(path: str, handler: Handler, produces: str) -> Route:
 
 async def get_landing_page(api: Administration, call: Call) -> object:
     """A page that says what runs here."""
-    version, broker = api.service.version, api.service.broker_id
+    version, broker = __version__, api.service.broker_id
     return text_response(_PAGE.format(version=escape(version), broker=escape(broker)), _HTML)
 
 

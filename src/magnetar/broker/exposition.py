@@ -6,16 +6,15 @@ import os
 import resource
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from magnetar import __version__
 from magnetar.broker.metric_meaning import MEANINGS
 from magnetar.broker.scalable.migration import Outcome
+from magnetar.broker.service import Service
 from magnetar.broker.stats import topic_stats
 from magnetar.runtime.metric import MetricKind, MetricText, format_labels
 from magnetar.runtime.task import yield_to_loop
-
-if TYPE_CHECKING:
-    from magnetar.broker.service import Service
 
 _GAUGES: Final[Mapping[str, str]] = {
     "pulsar_rate_in": "msgRateIn",
@@ -217,7 +216,7 @@ def _write_broker(
     text.add("magnetar_ledger_queued_bytes", labels, queued)
     for name, count in service.ledgers.counters().items():
         text.add(f"magnetar_{name}_total", labels, count, kind=MetricKind.COUNTER)
-    version = {"cluster": service.cluster, "version": service.version}
+    version = {"cluster": service.cluster, "version": __version__}
     text.add("pulsar_version_info", format_labels(version), 1)
     for name in ("active", "committed", "aborted", "timeout", "created"):
         suffix = "_count" if name == "active" else "_total"

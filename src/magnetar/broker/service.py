@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import Final
 
-from magnetar import __version__
 from magnetar.broker.authentication import make_authenticator
 from magnetar.broker.authorization import Authorization
 from magnetar.broker.catalog import AnyTopic, TopicCatalog
@@ -39,6 +39,8 @@ from magnetar.runtime.watchdog import Watchdog
 
 
 class Service:
+    """The owners a broker is made of. Each was given what it needs of the others."""
+
     def __init__(
         self,
         config: Configuration,
@@ -53,37 +55,36 @@ class Service:
         owner: Owner,
         cache: EntryCache,
     ) -> None:
-        self.config = config
-        self.limits = make_limits(config.get)
-        self.clock = clock
-        self.store = store
-        self.ledgers = ledgers
-        self.resources = resources
-        self.tree = TopicTree(store, resources.namespaces)
-        self.policies = policies
-        self.schemas = schemas
-        self.authorization = Authorization(config, resources)
-        self.connection_limit = ConnectionLimit(config)
-        self.lookup_limit = RequestLimit(
+        self.config: Final = config
+        self.limits: Final = make_limits(config.get)
+        self.clock: Final = clock
+        self.store: Final = store
+        self.ledgers: Final = ledgers
+        self.resources: Final = resources
+        self.tree: Final = TopicTree(store, resources.namespaces)
+        self.policies: Final = policies
+        self.schemas: Final = schemas
+        self.authorization: Final = Authorization(config, resources)
+        self.connection_limit: Final = ConnectionLimit(config)
+        self.lookup_limit: Final = RequestLimit(
             lambda: config.maxConcurrentLookupRequest,
             TooManyRequests,
             "Too many lookups are under way",
         )
-        self.unread = UnreadBytes(self.limits)
-        self.watchdog = Watchdog(warn_ms=self.limits.loop_held_ms)
-        self.ownership = ownership
-        self.owner = owner
-        self.authentication = make_authenticator(config, clock)
-        self.cluster = config.clusterName or "standalone"
-        self.version = __version__
-        self.started_ms = clock.now_ms()
-        self.tasks = TaskScope("broker")
-        self.connections = Connections()
+        self.unread: Final = UnreadBytes(self.limits)
+        self.watchdog: Final = Watchdog(warn_ms=self.limits.loop_held_ms)
+        self.ownership: Final = ownership
+        self.owner: Final = owner
+        self.authentication: Final = make_authenticator(config, clock)
+        self.cluster: Final = config.clusterName or "standalone"
+        self.started_ms: Final = clock.now_ms()
+        self.tasks: Final = TaskScope("broker")
+        self.connections: Final = Connections()
         scalable = ScalableRecords(store, clock=clock)
-        self.topic_lists = TopicLists(self.tasks, clock)
+        self.topic_lists: Final = TopicLists(self.tasks, clock)
         self._names = count()
         self._name_prefix = f"{self.cluster}-{owner.term}"
-        self.catalog = TopicCatalog(
+        self.catalog: Final = TopicCatalog(
             TopicHost(clock, self.tasks, config, self.limits, ledgers, owner.broker_id),
             resources=resources,
             logs=TopicLogs(clock, ledgers, self.tree, cache, CursorPace(clock)),
@@ -92,8 +93,8 @@ class Service:
             scalable=scalable,
             watchers=self.topic_lists,
         )
-        self.upkeep = Upkeep(config, clock, self.catalog, policies, resources.partitioned)
-        self.scalable = ScalableService(
+        self.upkeep: Final = Upkeep(config, clock, self.catalog, policies, resources.partitioned)
+        self.scalable: Final = ScalableService(
             self.catalog,
             scalable,
             config=config,
@@ -110,10 +111,10 @@ class Service:
         )
         self.catalog.listeners.append(self.scalable)
         self.catalog.guards.append(self.scalable.guard)
-        self.revocation = Revocation(
+        self.revocation: Final = Revocation(
             self.connections, self.authorization, resources, config, self.tasks, clock=clock
         )
-        self.stored_configuration = StoredConfiguration(
+        self.stored_configuration: Final = StoredConfiguration(
             config, store, self.tasks, clock=clock, settle=self.revocation.settle
         )
         policies.start(
@@ -135,14 +136,6 @@ class Service:
     @property
     def closing(self) -> bool:
         return self.catalog.closing
-
-    @property
-    def service_url(self) -> str:
-        return self.owner.service_url
-
-    @property
-    def web_url(self) -> str:
-        return self.owner.web_url
 
     def next_producer_name(self) -> str:
         return f"{self._name_prefix}-{next(self._names)}"

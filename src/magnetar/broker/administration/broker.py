@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from magnetar import __version__
 from magnetar.broker.administration.bundle import boundaries_of
 from magnetar.broker.administration.registry import Document, Note, carries_out
 from magnetar.broker.catalog import AnyTopic
@@ -48,7 +49,7 @@ async def list_brokers(service: Service, cluster: str = "") -> Sequence[str]:
 async def get_leader(service: Service) -> Mapping[str, str]:
     record = await service.store.get(LEADER)
     if record is None:
-        return {"serviceUrl": service.web_url, "brokerId": service.broker_id}
+        return {"serviceUrl": service.owner.web_url, "brokerId": service.broker_id}
     try:
         return decode_json(record.value, dict[str, str])
     except msgspec.DecodeError as error:
@@ -68,7 +69,7 @@ async def get_ledger_files(service: Service) -> Document:
 
 @carries_out("brokers.version")
 async def get_version(service: Service) -> str:
-    return service.version
+    return __version__
 
 
 @carries_out("brokers.is_ready")
@@ -195,11 +196,11 @@ async def get_load_report(service: Service) -> Document:
 
     return {
         "brokerId": service.broker_id,
-        "webServiceUrl": service.web_url,
+        "webServiceUrl": service.owner.web_url,
         "webServiceUrlTls": service.owner.web_url_tls or None,
-        "pulsarServiceUrl": service.service_url,
+        "pulsarServiceUrl": service.owner.service_url,
         "pulsarServiceUrlTls": service.owner.service_url_tls or None,
-        "brokerVersionString": service.version,
+        "brokerVersionString": __version__,
         "loadReportType": "LocalBrokerData",
         "startTimestamp": service.started_ms,
         "lastUpdate": service.clock.now_ms(),
