@@ -237,3 +237,18 @@ def test_clients_see_the_same_names_in_a_namespace_with_buckets() -> None:
         await until(lambda: len(client.messages(1)) == 2)
 
     run(body)
+
+
+def test_a_client_that_leaves_before_its_watch_begins_leaves_no_list_behind() -> None:
+    async def body(place: Place) -> None:
+        client = Client(place.service)
+        client.say(
+            CommandWatchTopicList(
+                request_id=1, watcher_id=1, namespace="shop/eu", topics_pattern="shop/eu/.*"
+            )
+        )
+        client.leave()
+        await until(lambda: not len(place.service.tasks))
+        assert not len(place.service.topic_lists)
+
+    run(body)
