@@ -1,5 +1,5 @@
-"""Producers and consumers of one connection: those that are attached, those that are coming, and
-those that were sent away a short while ago.
+"""Producers and consumers of one connection: attached, being attached, and disconnected a short
+while ago.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from magnetar.errors import ProtocolViolation
 from magnetar.runtime.clock import Clock
 
 _CLOSED_GRACE_S: Final = 30.0
-"""How long SENDs to a producer that was sent away are dropped."""
+"""How long SENDs to a producer that the broker closed are dropped."""
 
 
 class _Member(Protocol):
@@ -100,7 +100,7 @@ class Producers(_Members[Producer]):
         return True
 
     def send_away(self, producer: Producer) -> bool:
-        """As `discard`, with a client that is told to come back."""
+        """As `discard`, for one that the broker closes: its client reconnects it."""
         if not self.discard(producer):
             return False
         now = self._clock.monotonic()
@@ -112,7 +112,7 @@ class Producers(_Members[Producer]):
 
     def check_stray(self, producer_id: int) -> None:
         """Raise ProtocolViolation for a SEND to a producer that is not ready, unless it was sent
-        before the client heard that its producer was closed: it will send that again.
+        before the client knew that its producer was closed: it will send that again.
         """
         if producer_id in self._attached:
             raise ProtocolViolation(f"a SEND of {producer_id}, which waits for its turn")

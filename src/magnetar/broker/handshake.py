@@ -123,7 +123,7 @@ class Handshake:
         self._socket.release(_JUDGING)
 
     async def on_response(self, response: CommandAuthResponse) -> None:
-        """Fresh credentials; from somebody who never brought any they prove nothing."""
+        """Fresh credentials; from a client that never brought any they prove nothing."""
         if not self._authentication.is_enabled:
             return
         try:

@@ -1,7 +1,7 @@
-"""Takes back what clients hold when the grants that gave it to them are gone.
+"""Revocation: disconnects producers, consumers and watchers whose grants are gone.
 
-A client is told to reconnect, and then hears why it cannot. What is still being attached is not
-seen here: whoever attaches it asks again when it is about to be held (`handler/permission.py`).
+The client reconnects, and its next request is refused with the reason. What is still being attached
+is not seen here: its handler asks again just before the connection holds it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Revocation:
             self._mark(name)
 
     def _on_session(self, event: SessionEvent) -> None:
-        if event is SessionEvent.RECONNECTED:  # what changed meanwhile was not told
+        if event is SessionEvent.RECONNECTED:  # changes meanwhile were not seen
             self._mark(_EVERYWHERE)
 
     def _mark(self, name: str) -> None:

@@ -80,9 +80,9 @@ def _merge(into: dict[str, bool], changes: Mapping[str, bool]) -> None:
 
 
 class TopicList:
-    """The topics of a namespace that match a pattern, for everybody who watches just these.
+    """The topics of a namespace that match a pattern, shared by all watchers of just these.
 
-    What changes is gathered until `tell`: the list is hashed once then, whoever watches it.
+    Changes are gathered until `tell`: the list is hashed once then, for all watchers.
     """
 
     def __init__(self, namespace: NamespaceName, text: str, *, length_max: int) -> None:
@@ -97,7 +97,7 @@ class TopicList:
         self._untold: dict[str, bool] = {}
 
     async def load(self, reading: Awaitable[Iterable[str]]) -> None:
-        """Take what was read, with what changed meanwhile; who watches already hears of it."""
+        """Take what was read, with what changed meanwhile; watchers are sent the difference."""
         mark, early = object(), dict[str, bool]()
         self._early[mark] = early
         try:
@@ -157,7 +157,7 @@ class TopicLists:
         return found
 
     def close(self, watched: TopicList) -> None:
-        """Forget a list that nobody watches any more."""
+        """Forget a list without watchers."""
         lists = self._lists.get(watched.namespace, {})
         if lists.get(watched.text) is watched:
             del lists[watched.text]
@@ -231,7 +231,7 @@ class TopicListWatcher:
     def _send(self, changes: Mapping[str, bool]) -> None:
         parts = list(_cut(changes, _UPDATE_BYTES_MAX))
         for number, names in enumerate(parts, start=1):
-            # Only who has heard all of it has the list that the hash is of.
+            # A client has the list that the hash is of only after the last part.
             hashed = self._list.topics.hash if number == len(parts) else ""
             update = CommandWatchTopicUpdate(watcher_id=self.id, topics_hash=hashed)
             update.new_topics.extend(full for full in names if changes[full])

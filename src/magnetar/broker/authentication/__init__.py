@@ -1,4 +1,4 @@
-"""Who is there: providers that judge credentials, and the one place that asks them."""
+"""Authentication: providers that judge credentials, and the one place that asks them."""
 
 from magnetar.broker.authentication.authenticator import Authenticator as Authenticator
 from magnetar.broker.authentication.authenticator import make_authenticator as make_authenticator

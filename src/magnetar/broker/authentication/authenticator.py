@@ -39,7 +39,7 @@ class Authenticator:
         self.is_enabled = is_enabled
         self.anonymous_role = anonymous_role
         self.proxy_roles = proxy_roles
-        """Who may speak for others; None where nobody asks what anybody may do."""
+        """Roles that may speak for others; None without authorization."""
         self._providers = providers
         self._clock = clock
         self._is_strict = is_strict

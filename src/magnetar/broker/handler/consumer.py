@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.connection import Connection
 from magnetar.broker.consumer import Consumer
+from magnetar.broker.consumer_group import ConsumerGroup
 from magnetar.broker.handler.permission import CommandAccess
 from magnetar.broker.handler.schema import check_consumer_schema
 from magnetar.broker.handler.topic import TopicSource
@@ -202,10 +203,9 @@ class ConsumerCommands:
 
     async def _find(
         self, connection: Connection, consumer_id: int
-    ) -> tuple[Consumer, Subscription]:
-        """A consumer that is there, or about to come back from a seek: a client may well ask for
-        more before it has noticed that it was sent away. That one must still be allowed to come
-        back.
+    ) -> tuple[Consumer, ConsumerGroup]:
+        """A consumer that is attached, or that a seek disconnected: a client may ask for more
+        before it has noticed. That one must still be allowed to subscribe again.
         """
         consumer = connection.consumers.get(consumer_id)
         if consumer is None:
@@ -217,9 +217,9 @@ class ConsumerCommands:
                 await self.access.check(
                     connection, BaseCommand.SUBSCRIBE, topic=topic, subscription=name
                 )
-        if consumer is None or consumer.subscription is None:
+        if consumer is None or not isinstance(consumer.subscription, ConsumerGroup):
             raise NotFound("Consumer not found")
-        return consumer, consumer.subscription  # type: ignore[return-value]
+        return consumer, consumer.subscription
 
     # ------------------------------------------------------------------ moving and asking
 
@@ -252,7 +252,7 @@ class ConsumerCommands:
     ) -> None:
         consumer, subscription = await self._find(connection, request.consumer_id)
         topic = subscription.topic
-        if not isinstance(topic, PersistentTopic):
+        if not isinstance(subscription, Subscription) or not isinstance(topic, PersistentTopic):
             raise NotAllowed("A non-persistent topic has no last message")
         last, batch_index = await _last_visible(topic, read_compacted=consumer.read_compacted)
         response = CommandGetLastMessageIdResponse(

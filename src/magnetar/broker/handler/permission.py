@@ -50,7 +50,7 @@ NEEDS: Final[Mapping[int, Need]] = {
     BaseCommand.SCALABLE_TOPIC_SUBSCRIBE: TOPIC_CONSUME,
     BaseCommand.WATCH_SCALABLE_TOPICS: NAMESPACE_READ,
     BaseCommand.WATCH_SCALABLE_TOPICS_CLOSE: ATTACHED,
-    # Transactions are refused to everybody.
+    # Transactions are refused to every caller.
     BaseCommand.NEW_TXN: AUTHENTICATED,
     BaseCommand.ADD_PARTITION_TO_TXN: AUTHENTICATED,
     BaseCommand.ADD_SUBSCRIPTION_TO_TXN: AUTHENTICATED,

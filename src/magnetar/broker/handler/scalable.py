@@ -1,4 +1,4 @@
-"""Scalable topics: layouts and namespaces to watch, consumers that are told what to read."""
+"""Scalable topics: layouts and namespaces to watch, consumers that are assigned segments."""
 
 from __future__ import annotations
 
@@ -90,12 +90,13 @@ class ScalableCommands:
         name = parse_topic(request.topic)
         if name.domain is TopicDomain.NON_PERSISTENT:
             raise NotAllowed(f"{name} keeps nothing and has no layout")
-        previous = connection.attached(ConnectionRegistry).layouts.pop(request.session_id, None)
+        registry = connection.attached(ConnectionRegistry)
+        previous = registry.layouts.pop(request.session_id, None)
         if previous is not None:
             previous.close()
-        connection.attached(ConnectionRegistry).check_room()
+        registry.check_room()
         session = self.plane.open_layout(connection, request.session_id, name)
-        connection.attached(ConnectionRegistry).layouts[session.id] = session
+        registry.layouts[session.id] = session
         wants_creation = request.create_if_missing
         if not request.HasField("create_if_missing"):
             # The first release does not know the field, and looks up again what was deleted
@@ -127,7 +128,7 @@ class ScalableCommands:
     async def _subscribe(
         self, connection: Connection, request: CommandScalableTopicSubscribe
     ) -> None:
-        response = CommandScalableTopicSubscribeResponse(request_id=request.request_id)
+        registry = connection.attached(ConnectionRegistry)
         try:
             self._check_enabled()
             name = parse_topic(request.topic)
@@ -138,21 +139,24 @@ class ScalableCommands:
             check_subscription_name(request.subscription)
             kind = decode_consumer_kind(request.consumer_type)
             await self._authorize(connection, name, request)
-            connection.attached(ConnectionRegistry).check_room()
+            registry.check_room()
             coordinator = await self._find_coordinator(name, request.subscription, kind)
             await self._authorize(connection, name, request)  # finding it may have taken long
-            connection.attached(ConnectionRegistry).groups[request.consumer_id] = coordinator
+            registry.groups[request.consumer_id] = coordinator
             assignment = await coordinator.register(
                 request.consumer_name,
                 kind,
                 request.consumer_id,
                 connection,
             )
-            response.assignment.CopyFrom(encode_assignment(assignment))
+            response = CommandScalableTopicSubscribeResponse(
+                request_id=request.request_id, assignment=encode_assignment(assignment)
+            )
         except BrokerError as refusal:
-            connection.attached(ConnectionRegistry).groups.pop(request.consumer_id, None)
-            response.error = _code_of(refusal)  # type: ignore[assignment]
-            response.message = refusal.sentence
+            registry.groups.pop(request.consumer_id, None)
+            response = CommandScalableTopicSubscribeResponse(
+                request_id=request.request_id, error=_code_of(refusal), message=refusal.sentence
+            )
         connection.send_command(make_command(response))
 
     async def _authorize(
@@ -190,7 +194,8 @@ class ScalableCommands:
     async def _watch(self, connection: Connection, request: CommandWatchScalableTopics) -> None:
         if connection.closed:
             return
-        previous = connection.attached(ConnectionRegistry).namespaces.pop(request.watch_id, None)
+        registry = connection.attached(ConnectionRegistry)
+        previous = registry.namespaces.pop(request.watch_id, None)
         if previous is not None:
             previous.close()
         watcher: NamespaceWatcher | None = None
@@ -201,9 +206,11 @@ class ScalableCommands:
             await self.access.check(
                 connection, BaseCommand.WATCH_SCALABLE_TOPICS, namespace=namespace
             )
-            connection.attached(ConnectionRegistry).check_room()
+            if connection.closed:
+                return
+            registry.check_room()
             watcher = self.plane.watch_namespace(connection, request.watch_id, namespace, filters)
-            connection.attached(ConnectionRegistry).namespaces[watcher.id] = watcher
+            registry.namespaces[watcher.id] = watcher
             async with connection.answering():
                 await watcher.start(
                     request.current_hash if request.HasField("current_hash") else None
@@ -211,7 +218,7 @@ class ScalableCommands:
         except BrokerError as refusal:
             if watcher is not None:
                 watcher.close()
-                connection.attached(ConnectionRegistry).namespaces.pop(request.watch_id, None)
+                registry.namespaces.pop(request.watch_id, None)
             update = CommandWatchScalableTopicsUpdate(
                 watch_id=request.watch_id, error=_code_of(refusal), message=refusal.sentence
             )

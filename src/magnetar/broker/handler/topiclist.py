@@ -126,7 +126,7 @@ class TopicListCommands:
 
 
 def _filter(text: str, names: list[str], length_max: int) -> tuple[list[str], bool]:
-    """The client filters itself what the broker will not: all names are told then."""
+    """A pattern that the broker refuses is left to the client: it is sent all names."""
     try:
         return TopicPattern(text, length_max=length_max).filter(names), True
     except NotAllowed:
