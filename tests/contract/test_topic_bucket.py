@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from magnetar.broker.sweep import NamedLedgers
+from magnetar.broker.ledger_sweep import NamedLedgers
 from magnetar.errors import BucketsDiffer, RecordUnreadable
 from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.orphan import remove_orphans

@@ -26,8 +26,8 @@ import pytest
 from msgspec.structs import replace
 
 from magnetar.app.doctor import examine_directory
+from magnetar.broker.ledger_sweep import NamedLedgers
 from magnetar.broker.service import Service
-from magnetar.broker.sweep import NamedLedgers
 from magnetar.errors import BrokerError, MagnetarError, TopicNotFound
 from magnetar.ledger.backends.file import FilePolicy
 from magnetar.ledger.flight import PlainRun

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
+from magnetar.broker.ledger_sweep import NamedLedgers
 from magnetar.broker.membership import Home, join
 from magnetar.broker.ownership import Owner, Ownership, SoleOwnership, take_term
 from magnetar.broker.policy import PolicyService
@@ -13,7 +14,6 @@ from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.seed import seed_cluster
 from magnetar.broker.service import Service
-from magnetar.broker.sweep import NamedLedgers
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore

@@ -10,10 +10,10 @@ from magnetar.broker.access import ProducerSet
 from magnetar.broker.compaction import Compactor
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.dedup import Deduplicator, Verdict
-from magnetar.broker.default import plan_log
 from magnetar.broker.dispatch.backlog import Source
 from magnetar.broker.entry import delay_ms
 from magnetar.broker.limiter import RateLimiter, make_limiter
+from magnetar.broker.policy_default import plan_log
 from magnetar.broker.producer import Producer
 from magnetar.broker.subscription import SubscriptionListener
 from magnetar.broker.subscription_set import SubscriptionSet

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from magnetar.broker.default import plan_defaults
+from magnetar.broker.policy_default import plan_defaults
 from magnetar.broker.resource import POLICIES, Resources
 from magnetar.broker.topicpolicy.choice import choose_topic_policies, invalid_backend
 from magnetar.broker.topicpolicy.contract import (

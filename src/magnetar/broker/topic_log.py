@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from magnetar.broker.default import plan_log
 from magnetar.broker.entry import count_safely
 from magnetar.broker.ownership import Owner
+from magnetar.broker.policy_default import plan_log
 from magnetar.broker.topic_tree import TopicTree
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.log import Log

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from magnetar.broker.default import plan_defaults
+from magnetar.broker.policy_default import plan_defaults
 from magnetar.model.choice import BacklogAction, BacklogQuotaType, SubscriptionTypeName
 from magnetar.model.policy import (
     AutoSubscriptionCreationOverride,

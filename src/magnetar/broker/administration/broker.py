@@ -12,7 +12,7 @@ from magnetar.broker.administration.bundle import boundaries_of
 from magnetar.broker.administration.registry import Document, Note, carries_out
 from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.exposition import topic_samples
-from magnetar.broker.heartbeat import check_health
+from magnetar.broker.health_check import check_health
 from magnetar.broker.service import Service
 from magnetar.broker.stats import topic_stats
 from magnetar.errors import NotFound, PreconditionFailed, RecordUnreadable, ServiceNotReady

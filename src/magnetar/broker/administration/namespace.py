@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from magnetar.broker.administration.bundle import regular_topics
 from magnetar.broker.administration.record import Store, check_tenant, load_policies, without
 from magnetar.broker.administration.registry import Document, carries_out, finds
-from magnetar.broker.default import plan_context
+from magnetar.broker.policy_default import plan_context
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import Service
 from magnetar.errors import (

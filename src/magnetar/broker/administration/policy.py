@@ -8,7 +8,7 @@ from typing import Any
 from magnetar.broker.administration.record import check_tenant, load_policies, store_policies
 from magnetar.broker.administration.registry import FUNCTIONS, Function, carries_out
 from magnetar.broker.administration.topic import check_exists
-from magnetar.broker.default import plan_context, read_broker_value
+from magnetar.broker.policy_default import plan_context, read_broker_value
 from magnetar.broker.service import Service
 from magnetar.errors import Forbidden, MethodNotAllowed, PreconditionFailed
 from magnetar.model.name import NamespaceName, TopicName

@@ -1,4 +1,4 @@
-"""Which ledgers the records of topics and schemas name."""
+"""The sweep of orphaned ledgers: those that no record of a topic or schema names are deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the broker can do what it is for: a topic of its own is written and read back."""
+"""The health check: a topic of the broker's own is written and read back."""
 
 from __future__ import annotations
 
