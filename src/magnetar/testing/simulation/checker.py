@@ -25,6 +25,7 @@ from magnetar.testing.simulation.history import (
     Sent,
     Stored,
 )
+from magnetar.testing.simulation.plan import UNKEYED
 
 RING: Final = 65_536
 _AGAIN_S: Final = 3.0
@@ -146,6 +147,8 @@ def find_disorder(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
     for entry in entries:
         match entry.event:
             case Received(t, s, consumer, key, number) if t == topic and s == subscription:
+                if key.endswith(UNKEYED):
+                    continue
                 if (key, number) not in seen and number < highest.get(key, -1):
                     yield (
                         f"out of order: {key}#{number} of {topic} to {consumer} of {subscription}"

@@ -9,6 +9,9 @@ from typing import Final
 
 from magnetar.model.name import TopicName, parse_topic
 
+UNKEYED: Final = ".unkeyed"
+"""How what messages without a key are counted by ends: they go anywhere, in no order."""
+
 
 class Kind(StrEnum):
     SCALABLE = "scalable"
@@ -52,6 +55,8 @@ class TopicPlan:
 class ProducerPlan:
     name: str
     keys: tuple[str, ...]
+    """What its messages are counted by; they are sent as keys unless the producer has none."""
+    is_keyed: bool
     messages: int
     pause_s: float
     is_batching: bool
@@ -108,9 +113,12 @@ def _make_topic(random: Random, number: int, busy_s: float) -> TopicPlan:
 
 def _make_producer(random: Random, name: str, busy_s: float) -> ProducerPlan:
     messages = random.choice((30, 60, 60, 120))
+    is_keyed = random.random() < 0.8
+    keys = tuple(f"{name}.k{number}" for number in range(random.choice((1, 3, 8))))
     return ProducerPlan(
         name=name,
-        keys=tuple(f"{name}.k{number}" for number in range(random.choice((1, 3, 8)))),
+        keys=keys if is_keyed else (f"{name}{UNKEYED}",),
+        is_keyed=is_keyed,
         messages=messages,
         pause_s=busy_s / messages,
         is_batching=random.random() < 0.5,

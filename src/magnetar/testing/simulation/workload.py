@@ -39,7 +39,17 @@ class Traffic:
     confirmed: set[tuple[str, str, int]] = field(default_factory=set)
     received: dict[tuple[str, str], set[tuple[str, int]]] = field(default_factory=dict)
     refused: set[tuple[str, str, str, int]] = field(default_factory=set)
-    """Not acknowledged since: they are to come again."""
+    """Not acknowledged before or since: they are to come again."""
+    acknowledged: set[tuple[str, str, str, int]] = field(default_factory=set)
+
+    def refuse(self, message: tuple[str, str, str, int]) -> None:
+        """One that was acknowledged came twice at once; the broker does not send it again."""
+        if message not in self.acknowledged:
+            self.refused.add(message)
+
+    def acknowledge(self, message: tuple[str, str, str, int]) -> None:
+        self.acknowledged.add(message)
+        self.refused.discard(message)
 
     def missing(self, topic: str, subscription: str) -> int:
         has = self.received.get((topic, subscription), set())
@@ -118,7 +128,9 @@ class Application:
                 numbers[key] += 1
                 self._history.add(Sent(topic.name, key, number))
                 try:
-                    sent = await producer.submit(f"{key}#{number}".encode(), key=key)
+                    sent = await producer.submit(
+                        f"{key}#{number}".encode(), key=key if plan.is_keyed else None
+                    )
                 except PulsarError as error:
                     self._history.add(NotSent(topic.name, key, number, str(error)))
                     raise
@@ -198,7 +210,7 @@ class Application:
             chance = self._random.random()
             if chance < 0.05:
                 self._history.add(Refused(topic, Reading.QUEUE, _id_of(message)))
-                self._traffic.refused.add((topic, Reading.QUEUE, *_parse(message)))
+                self._traffic.refuse((topic, Reading.QUEUE, *_parse(message)))
                 consumer.negative_acknowledge(message)
                 continue
             await consumer.acknowledge(message)
@@ -249,7 +261,7 @@ class Application:
 
     def _note_acknowledged(self, topic: str, subscription: str, message: Any) -> None:
         key, number = _parse(message)
-        self._traffic.refused.discard((topic, subscription, key, number))
+        self._traffic.acknowledge((topic, subscription, key, number))
         self._history.add(Acknowledged(topic, subscription, key, number, _id_of(message)))
 
 
