@@ -42,11 +42,11 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Recall:
+class Redeliver:
     """Take the segment from the consumer and assign it anew."""
 
 
-StallDecision: TypeAlias = Sound | Wait | Recall
+StallDecision: TypeAlias = Sound | Wait | Redeliver
 
 
 def decide_stall(read: SegmentRead, *, now_ms: int, patience_ms: int) -> StallDecision:
@@ -55,4 +55,4 @@ def decide_stall(read: SegmentRead, *, now_ms: int, patience_ms: int) -> StallDe
     if not (read.is_sealed and read.is_at_end and read.permits > 0):
         return Wait(patience_ms)
     left_ms = read.quiet_since_ms + patience_ms - now_ms
-    return Wait(left_ms) if left_ms > 0 else Recall()
+    return Wait(left_ms) if left_ms > 0 else Redeliver()

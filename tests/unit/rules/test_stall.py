@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from magnetar.rules.stall import Recall, SegmentRead, Sound, StallDecision, Wait, decide_stall
+from magnetar.rules.stall import Redeliver, SegmentRead, Sound, StallDecision, Wait, decide_stall
 
 READ = SegmentRead(
     is_attached=True,
@@ -22,7 +22,7 @@ READ = SegmentRead(
     [
         (READ, 1_000, Wait(500)),
         (READ, 1_499, Wait(1)),
-        (READ, 1_500, Recall()),
+        (READ, 1_500, Redeliver()),
         (replace(READ, is_attached=False), 9_000, Sound()),
         (replace(READ, has_acked=True), 9_000, Sound()),
         (replace(READ, backlog=0), 9_000, Sound()),

@@ -1,1 +1,1 @@
-"""Scalable topics: who controls them, who watches them, who reads which segment."""
+"""The scalable plane: controllers of topics, sessions that watch layouts, groups of consumers."""

@@ -153,7 +153,7 @@ class Assigner:
             names = self._members.names  # a new layout is sent to all
         found = (self._members.get(name) for name in names)
         changed = [member for member in found if member is not None]
-        # Those who give something up hear of it before those who get it.
+        # Members that give something up are sent it before those that gain it.
         changed.sort(key=lambda one: len(one.record.segments) <= len(self.segments_of(one)))
         for member in changed:
             self.send(member)

@@ -1,4 +1,4 @@
-"""Which policy a topic scales itself by: the broker's values, the namespace's, the topic's own."""
+"""Auto-scale policy of a topic: the broker's values, the namespace's, the topic's own."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class Controller:
 
     @property
     def is_needed(self) -> bool:
-        """Whether anybody uses the topic, or anything is left to be done or read in it."""
+        """Whether the topic is in use, or anything is left to be done or read in it."""
         if self.leadership.is_busy or self.groups.coordinators or self.scaler.is_waiting:
             return True
         if not self.state.is_loaded:

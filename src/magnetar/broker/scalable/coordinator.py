@@ -53,7 +53,7 @@ class Coordinator:
     async def register(
         self, consumer_name: str, kind: ConsumerKind, consumer_id: int, connection: ClientLink
     ) -> ConsumerAssignment:
-        """Take a consumer in, or back; it is sent its segments, and so is everyone it takes from.
+        """Take a consumer in, or back; it is sent its segments, and so are those it takes from.
 
         A consumer is known by its name: the latest connection that brings the name has it.
         """
@@ -121,7 +121,7 @@ class Coordinator:
 
         `since_ms` is when the reader was attached: one that was given up earlier, or belongs to an
         earlier consumer of the same name, may be closed late. Clients that share segments close
-        readers to open others in their place, so nothing can be told from it.
+        readers to open others in their place, so nothing follows from it.
         """
         for name in self.assigner.owners_of(segment):
             member = self.members.get(name)

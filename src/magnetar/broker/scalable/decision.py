@@ -1,4 +1,4 @@
-"""What a topic decided about scaling itself, lately."""
+"""Log of the latest auto-scale decisions of a topic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENTRIES_MAX: Final = 100
 
 
 class Trigger(StrEnum):
-    """Why somebody asks whether a topic should scale."""
+    """Why it is asked whether a topic should scale."""
 
     TICK = "tick"
     JOIN = "consumer-joined"

@@ -1,4 +1,4 @@
-"""Scalable topics that were deleted a moment ago."""
+"""Tombstones of scalable topics that were deleted a moment ago."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REMEMBERED_MAX: Final = 10_000
 
 
 class Deletions:
-    """A client that is told of a deletion, or reconnects after it, may look the topic up once more,
+    """A client that learns of a deletion, or reconnects after it, may look the topic up once more,
     and must not make it again by that.
     """
 

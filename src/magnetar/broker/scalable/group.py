@@ -51,7 +51,7 @@ class Groups:
             await self.drop(name, is_over=is_over)
 
     async def drop_idle(self) -> None:
-        """Those that everyone has left."""
+        """Those without members."""
         for name, coordinator in list(self.coordinators.items()):
             if coordinator.members.is_empty:
                 await self.drop(name)

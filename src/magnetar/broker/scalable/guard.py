@@ -1,4 +1,4 @@
-"""What keeps clients of regular topics away from a topic that is scalable.
+"""Admission of clients of regular topics: they are kept away from a topic that is scalable.
 
 They are refused with a sentence that names the scalable topic, and with codes that official clients
 take for the end instead of retrying: a producer of a migrated topic gets TopicTerminated, all

@@ -1,4 +1,4 @@
-"""What a group of consumers needs of the owner of its topic: a controller, or a regular topic."""
+"""Port of a consumer group: what it needs of its topic, which has a controller or is regular."""
 
 from __future__ import annotations
 

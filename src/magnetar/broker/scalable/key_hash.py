@@ -1,4 +1,4 @@
-"""Which hash the v4 producers of a partitioned topic place keys by: V5 producers do the same.
+"""Detection of the key hash of v4 producers of a partitioned topic: V5 producers use the same.
 
 They do not say so, but a key that lies on a partition tells. The latest messages of those that are
 attached are looked at when a V5 client asks for the layout, and now and then; nothing is done on

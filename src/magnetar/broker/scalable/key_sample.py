@@ -1,5 +1,5 @@
-"""Keys of the latest messages of a segment: read when somebody asks, so that nothing is counted on
-the way of every message.
+"""Key sampling: keys of the latest messages of a segment, read on demand, so that nothing is
+counted on the way of every message.
 """
 
 from __future__ import annotations

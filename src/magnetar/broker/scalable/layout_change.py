@@ -81,7 +81,7 @@ class LayoutChanges:
         return await self._leadership.lead(body)
 
     async def prune(self) -> tuple[SegmentId, ...]:
-        """Remove sealed segments that everyone has drained and retention does not keep."""
+        """Remove sealed segments that are drained and that retention does not keep."""
 
         async def body() -> tuple[SegmentId, ...]:
             limits = await load_limits(self._policies, self._state.topic)

@@ -1,4 +1,4 @@
-"""Whether this broker controls a topic, and the turns in which it does so.
+"""Leadership of a topic: the election of its controller, and the turns in which it acts.
 
 Every time leadership comes, its duties begin anew. Whatever a turn could not finish is tried again,
 by the next turn or soon after.
@@ -50,7 +50,7 @@ class Duty(Protocol):
         """Go on with a change that is under way."""
 
     async def resign(self) -> None:
-        """Another broker leads from now on, or nobody."""
+        """This broker does not lead any more."""
 
 
 class Leadership:

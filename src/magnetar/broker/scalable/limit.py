@@ -1,5 +1,5 @@
-"""What the policies of a scalable topic, of its namespace and of the broker say about the whole
-topic; what they say about each segment is in force there.
+"""Limits of a whole scalable topic, by its policies, its namespace's and the broker's. Those of
+each segment are in force there.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ class Listeners(Generic[K, L]):
         self._listeners: dict[K, dict[object, L]] = {}
 
     def __iter__(self) -> Iterator[K]:
-        """What anybody listens to."""
+        """The keys that have listeners."""
         return iter(tuple(self._listeners))
 
     def of(self, key: K) -> tuple[L, ...]:

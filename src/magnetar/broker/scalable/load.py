@@ -1,4 +1,4 @@
-"""How much each segment carries, measured by whoever serves it and told to all brokers.
+"""Load reports: how much each segment carries, measured by its owner and published to all brokers.
 
 Rates come from counters, over a short window and a long one; the higher of the two is reported. So
 a rise shows at once, and a lull of a moment is not taken for the end of a load: topics split fast
@@ -89,7 +89,7 @@ def count_of(topic: PersistentTopic, now_s: float) -> Count:
 
 @dataclass(slots=True)
 class _Watched:
-    """A segment that this broker reports; nobody uses one that is not served."""
+    """A segment that this broker reports; one that is not served is not in use."""
 
     meter: Meter | None = None
     served: PersistentTopic | None = None
@@ -151,7 +151,7 @@ class LoadReporter:
 
     async def is_outdated(self, topic: TopicName, segment: Segment, reported_ms: int) -> bool:
         """Whether a report was made before this broker started, of a segment that it serves and
-        has not measured yet: nobody knows how much of it is still true.
+        has not measured yet: how much of it still holds is unknown.
         """
         if reported_ms >= self.started_ms or not self._is_reporting:
             return False
@@ -201,7 +201,7 @@ class LoadReporter:
     ) -> SegmentLoad | None:
         watched = self._watched.get(key)
         if watched is None or watched.served is not live:
-            # It counts from when it was loaded, and was reported by whoever had it before.
+            # It counts from when it was loaded, and was reported by its owner before.
             since_s = now_s - (self._clock.now_ms() - live.created_ms) / 1000
             watched = self._watched[key] = _Watched(Meter(Count(since_s)), live)
         assert watched.meter is not None
@@ -266,5 +266,5 @@ class LoadReporter:
         self.writes += 1
         record = await self._records.get(topic)
         if record is None or segment not in record.layout.by_id:
-            # The segment went while its load was on the way: nobody else would remove it.
+            # The segment was removed while its load was written: nothing else removes that.
             await self._records.scaling.delete_load(topic, segment)

@@ -90,7 +90,7 @@ class LoadObserver:
         return self._sample(self._seen)
 
     async def peek(self, layout: Layout, policy: AutoScalePolicy | None) -> dict[SegmentId, Sample]:
-        """The same, for somebody who only wants to know."""
+        """The same, without keeping what is read."""
         found = await together(self._see(each, policy) for each in layout.active)
         wanted = [segment.id for segment in layout.active]
         return self._sample(dict(zip(wanted, found, strict=True)))

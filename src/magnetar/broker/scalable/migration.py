@@ -1,10 +1,10 @@
-"""Regular topics become scalable ones: one write makes the difference.
+"""Migration of regular topics to scalable ones: one conditional write makes the difference.
 
-Segments for new messages are made first, with every cursor, and are nobody's yet. Then writers are
-held back for as long as it takes to look once more and to write the record of the scalable topic:
-that is all that whoever asked for it waits for. What is left is the business of the topic's
-controller, which seals the regular topics, now or after a crash; nobody can write to them any more.
-Whatever goes wrong before the record is written is taken back.
+Segments for new messages are made first, with every cursor, and belong to no topic yet. Then
+writers are held back for as long as it takes to look once more and to write the record of the
+scalable topic: that is all that the caller waits for. The rest is an intent in that record: the
+controller seals the regular topics, now or after a crash; they take no writes any more. What goes
+wrong before the record is written is taken back.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from magnetar.broker.catalog import TopicCatalog, TopicWatchers
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import PartitionedTopics
-from magnetar.broker.scalable.classic import classic_consumers
 from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.broker.scalable.guard import Guard
 from magnetar.broker.scalable.key_hash import KEY_HASH_PROPERTIES
+from magnetar.broker.scalable.legacy_client import classic_consumers
 from magnetar.broker.scalable.migration_plan import MigrationPlanner, changed_meanwhile
 from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.segment import SegmentsOf, in_turns, together
@@ -64,7 +64,7 @@ _LAST_RECEIPTS_S: Final = 10.0
 """How long writers may take to get their last receipts."""
 
 _MADE_AT_ONCE: Final = 256
-"""Segments whose records share a sync; nobody waits for any of them alone."""
+"""Segments whose records share a sync; no caller waits for any of them alone."""
 
 _log = Log(__name__)
 
@@ -132,7 +132,7 @@ class Migrations:
         self._resumed.set()
 
     def check_idle(self, name: TopicName) -> None:
-        """Nobody else changes a topic while it is becoming another kind of topic."""
+        """Raise Conflict for a topic that is being migrated: nothing else may change it."""
         if name.domain is TopicDomain.PERSISTENT and scalable_name(name) in self._running:
             raise Conflict(f"{name.base} is being migrated to a scalable topic")
 
@@ -295,7 +295,7 @@ class Migrations:
     async def _held(
         self, name: TopicName, parents: Sequence[PersistentTopic]
     ) -> AsyncIterator[_Hold]:
-        """Nobody writes to the topics or attaches to them meanwhile."""
+        """The topics take no writes and let no client attach meanwhile."""
         hold = _Hold()
         try:
             async for topic in in_turns(parents):
@@ -314,7 +314,7 @@ class Migrations:
             raise ServiceNotReady("Messages are on their way to disk for too long") from None
 
     async def _release(self, name: TopicName, hold: _Hold) -> None:
-        """Those who wait must know what has become of the topic. When nobody can say, they have to
+        """Let clients in that waited. When it is unknown what has become of the topic, they must
         come back, and so must those whose messages were not taken.
         """
         try:

@@ -1,4 +1,4 @@
-"""What is known of a regular topic before it becomes scalable, and the layout it would get."""
+"""Migration plan: a survey of a regular topic, and the layout that it would get."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
-from magnetar.broker.scalable.classic import find_classic_clients
 from magnetar.broker.scalable.guard import Guard
 from magnetar.broker.scalable.key_hash import KeyHashes
+from magnetar.broker.scalable.legacy_client import find_classic_clients
 from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.segment import in_turns, together
 from magnetar.broker.scalable.size import LayoutSize

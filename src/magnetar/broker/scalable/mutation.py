@@ -1,6 +1,6 @@
-"""Changes of a topic's layout, carried out step by step: see, decide, act, see again.
+"""Engine of resumable changes of a topic, step by step: see, decide, act, see again.
 
-The record of the topic names the change before anything is done, so whoever finds it there goes on
+The record of the topic names the change before anything is done, so the next controller goes on
 with it. Everything here runs in the controller's turn.
 """
 
@@ -133,7 +133,7 @@ class Mutation:
         except BrokerError:
             if not self.is_settled:
                 raise
-            # Whoever attaches tries again; the rest of the topic need not wait for that.
+            # The next client that attaches tries again; the rest need not wait for that.
         while self._state.is_loaded:
             active = self._state.layout.active
             seen = await self._see(tuple(segment.ref for segment in active))
@@ -160,7 +160,7 @@ class Mutation:
             await self.begin(WipeIntent((segment.ref,), self._clock.now_ms(), reason))
 
     async def prune(self, retention: Retention) -> tuple[SegmentId, ...]:
-        """Remove the sealed segments that nobody needs; return which."""
+        """Remove the sealed segments that are not needed; return which."""
         layout = self._state.layout
         if not layout.sealed or (retention.time_ms is None and retention.size_bytes is None):
             self.kept = {segment.id: "retained for ever" for segment in layout.sealed}
@@ -198,7 +198,7 @@ class Mutation:
         return {ref.id: seen for ref, seen in zip(refs, found, strict=True) if seen is not None}
 
     async def _take(self, step: Step) -> None:
-        """Carry a step out. A record that somebody else changed meanwhile is read again."""
+        """Carry a step out. A record that was changed by others meanwhile is read again."""
         _log.debug("step", topic=self._state.topic.full, phase=step.phase.value)
         writes = [a for a in step.actions if isinstance(a, StoreRecord | DeleteRecord)]
         await together(self._act(action) for action in step.actions if action not in writes)

@@ -189,11 +189,11 @@ class ScalableRecords:
         return self._topics.add(topic_path(topic), listener)
 
     def is_watched(self, topic: TopicName) -> bool:
-        """Whether anybody beside the topic's controller watches it."""
+        """Whether it has watchers beside its controller."""
         return len(self._topics.of(topic_path(topic))) > 1
 
     def watched(self) -> tuple[TopicName, ...]:
-        """Topics that anybody watches, whether there is a record or not."""
+        """Topics that have watchers, with a record or without."""
         found = (parse_topic_path(path) for path in self._topics)
         return tuple(topic for topic in found if topic is not None)
 
@@ -212,7 +212,7 @@ class ScalableRecords:
         for listener in self._namespaces.of(topic.namespace):
             try:
                 listener(topic)
-            # Whatever goes wrong with one watcher, the others hear of the change.
+            # Whatever goes wrong with one watcher, the others are called.
             except Exception as fault:
                 _log.error("watcher of a namespace failed", error=fault, path=change.path)
 
@@ -220,7 +220,7 @@ class ScalableRecords:
         for listener in self._topics.of(path):
             try:
                 listener()
-            # Whatever goes wrong with one watcher, the others hear of the change.
+            # Whatever goes wrong with one watcher, the others are called.
             except Exception as fault:
                 _log.error("watcher of a topic failed", error=fault, path=path)
 

@@ -12,7 +12,7 @@ from magnetar.broker.scalable.registration import Registration
 from magnetar.broker.subscription import Subscription
 from magnetar.model.layout import Layout
 from magnetar.model.segment import SegmentId
-from magnetar.rules.stall import Recall, SegmentRead, Sound, Wait, decide_stall
+from magnetar.rules.stall import Redeliver, SegmentRead, Sound, Wait, decide_stall
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Log
@@ -80,7 +80,7 @@ class StallWatch:
                     return None
                 case Wait(for_ms):
                     await self._clock.sleep(for_ms / 1000)
-                case Recall():
+                case Redeliver():
                     return await self._redeliver(session, segment, subscription)
                 case _:
                     assert_never(decision)

@@ -39,14 +39,14 @@ class Unrecorded:
     async def store_consumer(
         self, topic: TopicName, subscription: str, name: str, record: ConsumerRecord
     ) -> None:
-        """There is nobody to read it."""
+        """Nothing reads it."""
 
     async def delete_consumer(self, topic: TopicName, subscription: str, name: str) -> None:
         """There is nothing to delete."""
 
 
 class RegularTopic:
-    """Stands in for a controller: the host of the groups of one regular topic."""
+    """The host of the groups of one regular topic, as a controller is of a scalable one."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class RegularTopic:
         """Its cursors come with its consumers, as on any regular topic."""
 
     def on_consumers_changed(self, *, has_joined: bool) -> None:
-        """It has as many partitions as somebody gave it."""
+        """A regular topic does not scale itself."""
 
 
 class RegularTopics:
@@ -161,7 +161,7 @@ class RegularTopics:
     # ------------------------------------------------------------------ the end
 
     async def drop_idle(self) -> None:
-        """Groups that everyone has left, and the topics without any."""
+        """Groups without members, and topics without groups."""
         for topic, host in list(self._hosts.items()):
             await host.groups.drop_idle()
             if not host.groups.coordinators and self._hosts.get(topic) is host:

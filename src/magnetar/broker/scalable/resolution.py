@@ -1,4 +1,4 @@
-"""What a client that looks a name up is to see of it: the layout, and the brokers that serve it."""
+"""Resolution of a name for clients: the layout of its topic, and the brokers that serve it."""
 
 from __future__ import annotations
 

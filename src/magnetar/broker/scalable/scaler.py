@@ -1,4 +1,4 @@
-"""A scalable topic scales itself: its controller gathers what is known, asks the rules, acts.
+"""Auto-scaling of a topic: its controller gathers what is known, asks the rules, acts.
 
 One question is asked at a time; whatever happens meanwhile leads to one more. An answer is carried
 out only on the very layout it was given for.
@@ -55,7 +55,7 @@ _MARGIN_S: Final = 0.001
 _STORE_S: Final = 60.0
 _PATIENCE_S: Final = 5.0
 _REMEMBERED_MAX: Final = 32
-"""Decisions that the next controller is told."""
+"""Decisions that are kept for the next controller."""
 
 IsOutdated: TypeAlias = Callable[[TopicName, Segment, int], Awaitable[bool]]
 """Whether a report on a segment of a time, in milliseconds, says nothing about now."""
@@ -184,7 +184,7 @@ class Scaler:
     # ------------------------------------------------------------------ what happens
 
     def on_changed(self, record: ScalableTopicMetadata) -> None:
-        """Splits and merges count for the cooldowns, whoever asked for them."""
+        """Splits and merges count for the cooldowns, manual ones too."""
         now_s, now_ms = self._clock.monotonic(), self._clock.now_ms()
         for event in record.history:
             known = self._changed.get(event.kind)

@@ -139,7 +139,7 @@ class LocalSegments:
             stored = await (await self._catalog.logs.tree.records(name)).load()
             if stored is None:
                 return SegmentUse()
-            if not await self.subscriptions(segment):  # nobody's backlog can be there
+            if not await self.subscriptions(segment):  # nor any backlog
                 return SegmentUse(sum(part.size for part in stored[0].ledgers))
             topic = await self._load(segment)
         durable = (each for each in topic.subscriptions.values() if each.durable)
@@ -263,7 +263,7 @@ async def together(calls: Iterable[Awaitable[T]], *, at_once: int = _AT_ONCE_MAX
     try:
         await asyncio.gather(*(work() for _ in range(min(at_once, len(waiting)))))
     finally:
-        for call in waiting:  # whoever is cancelled before its turn never began
+        for call in waiting:  # those that were cancelled before they began
             if asyncio.iscoroutine(call):
                 call.close()
     if failures:
@@ -290,7 +290,7 @@ def _durable_names(topic: PersistentTopic) -> frozenset[str]:
 
 
 async def _create_subscription(topic: PersistentTopic, name: str, start: Position) -> None:
-    """A reader of the same name is in nobody's way: durable names win."""
+    """A reader of the same name is not in the way: durable names win."""
     present = topic.subscriptions.get(name)
     if present is None:
         await topic.subscriptions.create(name, position=start, is_limited=False)

@@ -1,7 +1,7 @@
-"""One client's view of a topic's layout: first the layout, then every change of it.
+"""Layout session of one client: first the layout of a topic, then every change of it.
 
-Changes are told in order, and those that come while the client is slow to read are told as one. A
-topic that goes is told as well; so ends the session.
+Changes are sent in order, and those that come while the client is slow to read are sent as one. The
+deletion of the topic is sent as well, and ends the session.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Whether a layout is small enough: every client must be able to open the topic, and every metadata
-store to keep its record. Nothing larger is ever written.
+"""Size limit of a layout: every client must be able to open the topic, and every metadata store to
+keep its record. Nothing larger is ever written.
 """
 
 from __future__ import annotations

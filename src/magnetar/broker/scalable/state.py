@@ -1,4 +1,4 @@
-"""A scalable topic's record as its controller holds it: read once, written conditionally."""
+"""State of a scalable topic, held by its controller: a record read once, written conditionally."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from magnetar.model.scalable import ScalableTopicMetadata, WipeIntent
 from magnetar.runtime.log import Log
 
 Listener: TypeAlias = Callable[[ScalableTopicMetadata | None], None]
-"""Told the record after each change that clients can see, None when the topic is gone."""
+"""Called with the record after each change that clients can see, None when the topic is gone."""
 
 _TRIES_MAX: Final = 20
 
@@ -67,7 +67,7 @@ class TopicState:
     async def update(
         self, change: Callable[[ScalableTopicMetadata], ScalableTopicMetadata]
     ) -> ScalableTopicMetadata:
-        """Store what `change` makes of the record; somebody else's write is taken in first."""
+        """Store what `change` makes of the record; a write by others is taken in first."""
         for _ in range(_TRIES_MAX):
             try:
                 await self.store(change(self.record))
@@ -97,7 +97,7 @@ class TopicState:
         for listener in tuple(self.listeners):
             try:
                 listener(record)
-            # Whatever goes wrong with one listener, the change is made and the others hear of it.
+            # Whatever goes wrong with one listener, the change is made and the others are called.
             except Exception as fault:
                 _log.error("listener failed", error=fault, topic=self.topic.full)
 

@@ -121,5 +121,5 @@ class TopicSubscriptions:
         return await self._leadership.lead(body)
 
     async def drop_idle_groups(self) -> None:
-        """Groups that everyone has left need no coordinator."""
+        """Groups without members need no coordinator."""
         await self._leadership.lead(self._groups.drop_idle)

@@ -1,4 +1,4 @@
-"""One thing after the other: bodies run in the order they came in, in a task of their own."""
+"""Serial queue: bodies run one after the other, in the order of their coming, in one task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLOSING: Final = "The controller of the topic is closing"
 
 
 class Turns:
-    """Whoever waits for a turn may give up waiting; the turn itself goes on to its end.
+    """A caller may give up waiting for its turn; the turn itself goes on to its end.
 
     A turn taken inside a turn is the same turn. There is no task while nothing waits.
     """
@@ -37,7 +37,7 @@ class Turns:
         return await asyncio.shield(self._put(body))
 
     def start(self, body: Callable[[], Awaitable[None]]) -> None:
-        """Take a turn whose outcome nobody waits for."""
+        """Take a turn without waiting for its outcome."""
         if not self._closed:
             self._put(body).add_done_callback(_forget)
 
@@ -68,10 +68,10 @@ class Turns:
 
 
 async def _settle(body: Callable[[], Awaitable[T]], done: asyncio.Future[T]) -> None:
-    """Run a body; its failure belongs to whoever asked for it."""
+    """Run a body; its failure belongs to its caller."""
     try:
         outcome = await body()
-    except asyncio.CancelledError:  # the turns end: whoever waits was not cancelled itself
+    except asyncio.CancelledError:  # the turns end: the caller was not cancelled itself
         _refuse(done, ServiceNotReady(_CLOSING))
         raise
     except Exception as failure:
@@ -84,7 +84,7 @@ async def _settle(body: Callable[[], Awaitable[T]], done: asyncio.Future[T]) -> 
 def _refuse(done: asyncio.Future[Any], failure: Exception) -> None:
     if not done.done():
         done.set_exception(failure)
-        done.exception()  # nobody may be waiting
+        done.exception()  # the caller may be gone
 
 
 def _forget(done: asyncio.Future[None]) -> None:

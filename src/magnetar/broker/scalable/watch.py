@@ -1,4 +1,4 @@
-"""One client's view of the scalable topics of a namespace: first all, then what came and went."""
+"""Namespace watch of one client: first all its scalable topics, then what came and went."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from magnetar.wire.topiclist import hash_topics
 _log = Log(__name__)
 
 _WINDOW_S: Final = 0.05
-"""Changes that come within it are told together."""
+"""Changes that come within it are sent together."""
 _RETRY_S: Final = 1.0
 
 
