@@ -116,7 +116,7 @@ class ProducerSet:
             item[1].cancel()
 
     async def promote(self) -> None:
-        """Give the topic to the next one that waits, when nobody has it."""
+        """Give the topic to the next one that waits, when no producer has it."""
         async with self._granting:
             while self._waiting and not self._members and self.exclusive is None:
                 producer, turn = self._waiting.popleft()
@@ -136,6 +136,6 @@ class ProducerSet:
                 turn.set_exception(refusal)
 
     def close(self, refusal: BrokerError) -> None:
-        """Let nobody in any more."""
+        """Let no more producers in."""
         self._refusal = refusal
         self.fail_waiting(refusal)

@@ -8,18 +8,18 @@ import asyncio
 import struct
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from magnetar.broker.dispatch.backlog import Source
-from magnetar.broker.dispatch.driver import Driver
 from magnetar.broker.entry import count_safely
+from magnetar.broker.subscription import Subscription
 from magnetar.broker.topic_host import TopicHost
 from magnetar.errors import BrokerError, Conflict, LedgerNotFound, ProtocolViolation
 from magnetar.ledger.belonging import check_belongs
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.log import Log
 from magnetar.ledger.run import EntryRun
-from magnetar.ledger.store import LedgerWriter
+from magnetar.ledger.store import LedgerStore, LedgerWriter
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, EntryId, LedgerId, Position
 from magnetar.model.subscription import COMPACTION_CURSOR
@@ -39,25 +39,6 @@ _READ_BYTES: Final = 4 << 20
 _PAYLOAD_BYTES_MAX: Final = 64 << 20
 
 
-class CompactedSubscription(Protocol):
-    @property
-    def dispatcher(self) -> Driver | None: ...
-
-
-class CompactedTopic(Protocol):
-    @property
-    def name(self) -> TopicName: ...
-
-    @property
-    def log(self) -> Log: ...
-
-    @property
-    def host(self) -> TopicHost: ...
-
-    @property
-    def subscriptions(self) -> Mapping[str, CompactedSubscription]: ...
-
-
 class CompactedView:
     """Reads the compacted ledger up to the horizon, the log after it. Entries keep their
     positions.
@@ -65,13 +46,15 @@ class CompactedView:
 
     def __init__(
         self,
-        topic: CompactedTopic,
+        log: Log,
+        ledgers: LedgerStore,
         ledger_id: LedgerId,
         positions: list[Position],
         horizon: Position,
         size: int,
     ) -> None:
-        self._topic = topic
+        self._log = log
+        self._ledgers = ledgers
         self.ledger_id = ledger_id
         self.size = size
         self.horizon = horizon
@@ -81,19 +64,19 @@ class CompactedView:
     def _locate(self, start: Position) -> tuple[int, Position]:
         """Index of the next compacted entry, and where the log is read once they are used up."""
         index = bisect_left(self.positions, start)
-        return index, max(start, self._topic.log.sequence.next_position(self.horizon))
+        return index, max(start, self._log.sequence.next_position(self.horizon))
 
     def read_cached(self, start: Position, entries_max: int, bytes_max: int) -> EntryRun | None:
         index, after = self._locate(start)
         if index == len(self.positions):
-            return self._topic.log.reader.read_cached(after, entries_max, bytes_max)
+            return self._log.reader.read_cached(after, entries_max, bytes_max)
         return self._run_from(index, entries_max)
 
     async def read(self, start: Position, entries_max: int, bytes_max: int) -> EntryRun | None:
         index, after = self._locate(start)
         if index == len(self.positions):
-            return await self._topic.log.reader.read(after, entries_max, bytes_max)
-        entries = await self._topic.host.ledgers.read(
+            return await self._log.reader.read(after, entries_max, bytes_max)
+        entries = await self._ledgers.read(
             self.ledger_id, EntryId(index), entries_max=_READ_ENTRIES, bytes_max=_READ_BYTES
         )
         self._ahead = {index + offset: entry[_HEAD.size :] for offset, entry in enumerate(entries)}
@@ -117,21 +100,28 @@ class CompactedView:
     async def last_message_id(self) -> tuple[Position, int]:
         """The last compacted entry, and the index of the last message in it."""
         last = EntryId(len(self.positions) - 1)
-        entries = await self._topic.host.ledgers.read(
-            self.ledger_id, last, entries_max=1, bytes_max=1
-        )
+        entries = await self._ledgers.read(self.ledger_id, last, entries_max=1, bytes_max=1)
         metadata = decode_metadata(entries[0][_HEAD.size :])
         is_batch = metadata.HasField("num_messages_in_batch")
         return self.positions[-1], metadata.num_messages_in_batch - 1 if is_batch else -1
 
     def is_readable(self, position: Position) -> bool:
         index, after = self._locate(position)
-        return index < len(self.positions) or self._topic.log.reader.is_readable(after)
+        return index < len(self.positions) or self._log.reader.is_readable(after)
 
 
 class Compactor:
-    def __init__(self, topic: CompactedTopic) -> None:
+    def __init__(
+        self,
+        topic: TopicName,
+        log: Log,
+        host: TopicHost,
+        subscriptions: Mapping[str, Subscription],
+    ) -> None:
         self._topic = topic
+        self._log = log
+        self._host = host
+        self._subscriptions = subscriptions
         self._view: CompactedView | None = None
         self._task: asyncio.Task[None] | None = None
         self._last_error: str | None = None
@@ -143,28 +133,30 @@ class Compactor:
         """Messages that the last compaction left out."""
 
     async def open(self) -> None:
-        cursor = self._topic.log.cursors.get(COMPACTION_CURSOR)
+        cursor = self._log.cursors.get(COMPACTION_CURSOR)
         if cursor is None or LEDGER_PROPERTY not in cursor.properties:
             return
         ledger_id = LedgerId(cursor.properties[LEDGER_PROPERTY])
         positions: list[Position] = []
         size = 0
         try:
-            info = await self._topic.host.ledgers.describe(ledger_id)
-            check_belongs(info, topic=self._topic.name.full)
-            while entries := await self._topic.host.ledgers.read(
+            info = await self._host.ledgers.describe(ledger_id)
+            check_belongs(info, topic=self._topic.full)
+            while entries := await self._host.ledgers.read(
                 ledger_id, EntryId(len(positions)), entries_max=_READ_ENTRIES, bytes_max=_READ_BYTES
             ):
                 positions += [Position(*_HEAD.unpack_from(entry)) for entry in entries]
                 size += sum(map(len, entries))
         except LedgerNotFound:
-            _log.error("compacted ledger is missing", topic=self._topic.name.full, ledger=ledger_id)
+            _log.error("compacted ledger is missing", topic=self._topic.full, ledger=ledger_id)
             return
-        self._view = CompactedView(self._topic, ledger_id, positions, cursor.mark_delete, size)
+        self._view = CompactedView(
+            self._log, self._host.ledgers, ledger_id, positions, cursor.mark_delete, size
+        )
 
     def view(self) -> Source:
         """Where a consumer that asks for the compacted topic reads from."""
-        return self._topic.log.reader if self._view is None else self._view
+        return self._log.reader if self._view is None else self._view
 
     @property
     def compacted(self) -> CompactedView | None:
@@ -177,7 +169,7 @@ class Compactor:
             raise Conflict("Compaction already in progress")
         self._last_error = None
         self._ran = True
-        self._task = self._topic.host.tasks.start(self._run(), name="compaction")
+        self._task = self._host.tasks.start(self._run(), name="compaction")
 
     def status(self) -> dict[str, str]:
         if self._task is not None and not self._task.done():
@@ -187,7 +179,7 @@ class Compactor:
         return {"status": "SUCCESS" if self._ran else "NOT_RUN", "lastError": ""}
 
     async def _run(self) -> None:
-        clock = self._topic.host.clock
+        clock = self._host.clock
         started_ms = clock.now_ms()
         try:
             await self._compact()
@@ -196,10 +188,10 @@ class Compactor:
         except BrokerError as failure:
             self.failed_ms = clock.now_ms()
             self._last_error = failure.sentence
-            _log.error("compaction failed", topic=self._topic.name.full, reason=failure.sentence)
+            _log.error("compaction failed", topic=self._topic.full, reason=failure.sentence)
 
     async def _compact(self) -> None:
-        log = self._topic.log
+        log = self._log
         horizon = log.sequence.last_position
         cursor = await log.cursors.open(
             COMPACTION_CURSOR, start=EARLIEST, properties={}, cursor_properties={}
@@ -209,9 +201,9 @@ class Compactor:
         retained = Retained()
         async for position, metadata, messages in self._scan(horizon):
             plan_retained(retained, position, [_key_of(metadata, each) for each in messages])
-        writer = await self._topic.host.ledgers.create(
+        writer = await self._host.ledgers.create(
             term=log.term,
-            properties={"kind": "compacted", "topic": self._topic.name.full},
+            properties={"kind": "compacted", "topic": self._topic.full},
             deletion_intended=True,
         )
         try:
@@ -220,7 +212,9 @@ class Compactor:
         except (BrokerError, asyncio.CancelledError):
             await self._discard(writer.id)
             raise
-        view = CompactedView(self._topic, writer.id, positions, horizon, sealed.length)
+        view = CompactedView(
+            self._log, self._host.ledgers, writer.id, positions, horizon, sealed.length
+        )
         await self._publish(cursor, view)
 
     async def _scan(
@@ -268,27 +262,27 @@ class Compactor:
         """
         previous = self._view
         if previous is not None:
-            await self._topic.host.ledgers.intend_deletion([previous.ledger_id])
+            await self._host.ledgers.intend_deletion([previous.ledger_id])
         await cursor.set_properties({LEDGER_PROPERTY: view.ledger_id})
         cursor.acknowledge_through(view.horizon)
         await cursor.flush()
-        self._topic.host.ledgers.cancel_deletion([view.ledger_id])
+        self._host.ledgers.cancel_deletion([view.ledger_id])
         self._view = view
-        for subscription in self._topic.subscriptions.values():
+        for subscription in self._subscriptions.values():
             if subscription.dispatcher is not None:
                 subscription.dispatcher.on_compacted()
         if previous is not None:
             await self._discard(previous.ledger_id)
         _log.info(
             "compacted",
-            topic=self._topic.name.full,
+            topic=self._topic.full,
             entries=len(view.positions),
             horizon=str(view.horizon),
         )
 
     async def _discard(self, ledger_id: LedgerId) -> None:
         try:
-            await self._topic.host.ledgers.delete(ledger_id)
+            await self._host.ledgers.delete(ledger_id)
         except BrokerError as failure:  # a sweep for ledgers that nothing names finds it later
             _log.warning("compacted ledger not deleted", ledger=ledger_id, reason=failure.sentence)
 
@@ -299,7 +293,7 @@ class Compactor:
 
     async def delete(self) -> None:
         if self._view is not None:
-            await self._topic.host.ledgers.intend_deletion([self._view.ledger_id])
+            await self._host.ledgers.intend_deletion([self._view.ledger_id])
             await self._discard(self._view.ledger_id)
 
 

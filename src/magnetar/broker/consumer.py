@@ -165,7 +165,7 @@ class Consumer:
             self.subscription.on_writable(self, writable)
 
     def disconnect(self, *, returns: bool = False) -> None:
-        """The broker's wish: the client is told and subscribes again."""
+        """Close the consumer; its client subscribes again."""
         if not self.closed:
             self.closed = True
             self.connection.close_consumer(self, returns=returns)

@@ -136,7 +136,7 @@ class ConsumerGroup(ABC):
     def _make_dispatcher(self, sharing: Sharing) -> Driver:
         backlog = self._make_backlog()
         machine = self._make_machine(sharing, is_tracked=backlog is not None)
-        return Driver(self, sharing, machine, backlog)
+        return Driver(self, self.topic.name, self.topic.host, sharing, machine, backlog)
 
     def _make_machine(self, sharing: Sharing, *, is_tracked: bool) -> Machine[Consumer]:
         config, name = self.topic.host.config, self.topic.name
@@ -191,7 +191,7 @@ class ConsumerGroup(ABC):
             stats.first_consumed_ms = now_ms
 
     def disconnect_all(self) -> None:
-        """Clients are told to come back."""
+        """Their clients come back."""
         for consumer in self.consumers:
             consumer.disconnect()
 

@@ -8,14 +8,12 @@ from itertools import groupby
 from typing import Final, Protocol
 
 from magnetar.broker.access import ProducerSet
-from magnetar.broker.topic_host import TopicHost
+from magnetar.broker.consumer_group import GroupTopic
 from magnetar.errors import BrokerError, ProtocolViolation
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.log import Log
-from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, Position
 from magnetar.model.subscription import DEDUP_CURSOR
-from magnetar.rules.policy import EffectivePolicy
 from magnetar.runtime.log import Log as Logger
 from magnetar.wire.command import signed64
 from magnetar.wire.entry import decode_metadata
@@ -34,19 +32,7 @@ class Verdict(Enum):
     UNKNOWN = "unknown"
 
 
-class DeduplicatedTopic(Protocol):
-    @property
-    def name(self) -> TopicName: ...
-
-    @property
-    def policy(self) -> EffectivePolicy: ...
-
-    @property
-    def closed(self) -> bool: ...
-
-    @property
-    def host(self) -> TopicHost: ...
-
+class DeduplicatedTopic(GroupTopic, Protocol):
     @property
     def log(self) -> Log: ...
 

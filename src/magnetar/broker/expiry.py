@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 from magnetar.broker.entry import published_ms
 from magnetar.errors import NotAllowed
@@ -13,17 +14,17 @@ from magnetar.runtime.clock import Clock
 from magnetar.runtime.rate import Rate
 
 
-class ExpiringSubscription(Protocol):
-    @property
-    def cursor(self) -> Cursor: ...
-
-    async def acknowledge_through(self, position: Position) -> int: ...
-
-
 class Expiry:
-    def __init__(self, subscription: ExpiringSubscription, log: Log, clock: Clock) -> None:
-        self._subscription = subscription
+    def __init__(
+        self,
+        cursor: Cursor,
+        log: Log,
+        clock: Clock,
+        acknowledge_through: Callable[[Position], Awaitable[int]],
+    ) -> None:
+        self._cursor = cursor
         self._log = log
+        self._acknowledge_through = acknowledge_through
         self._clock = clock
         self.rate: Final = Rate(clock.monotonic())
         self.last_ms = 0
@@ -32,14 +33,14 @@ class Expiry:
         """Acknowledge what is older than `seconds`; return how many entries that was."""
         self.last_ms = self._clock.now_ms()
         limit_ms = self.last_ms - seconds * 1000
-        cursor, sequence = self._subscription.cursor, self._log.sequence
+        cursor, sequence = self._cursor, self._log.sequence
         if not cursor.backlog:
             return 0
         young = await self._log.reader.find_first(lambda entry: published_ms(entry) > limit_ms)
         last_old = sequence.last_position if young is None else sequence.previous_position(young)
         if last_old <= cursor.mark_delete:
             return 0
-        expired = await self._subscription.acknowledge_through(last_old)
+        expired = await self._acknowledge_through(last_old)
         self.rate.add(expired, 0)
         return expired
 
@@ -48,4 +49,4 @@ class Expiry:
         if target > self._log.sequence.last_position:
             raise NotAllowed(f"Invalid position {position}: it is past the end of the topic")
         self.last_ms = self._clock.now_ms()
-        self.rate.add(await self._subscription.acknowledge_through(target), 0)
+        self.rate.add(await self._acknowledge_through(target), 0)

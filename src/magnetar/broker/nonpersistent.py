@@ -1,4 +1,4 @@
-"""A topic that keeps nothing: a message goes to whoever is there and has permits, or is dropped."""
+"""A non-persistent topic: a message goes to consumers that have permits, or is dropped."""
 
 from __future__ import annotations
 

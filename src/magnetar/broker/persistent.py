@@ -46,8 +46,8 @@ class TopicListener(SubscriptionListener, Protocol):
     """Follows what happens to persistent topics."""
 
     async def on_subscribed(self, topic: TopicName, request: CommandSubscribe) -> None:
-        """A client attaches to a durable subscription on a part of a scalable topic; it is told so
-        when this returns.
+        """A client attaches to a durable subscription on a part of a scalable topic; it is
+        answered when this returns.
         """
 
 
@@ -86,8 +86,7 @@ class PersistentTopic(Topic):
         self.listeners: Final = listeners
         self._guards = guards
         self.subscriptions: Final = SubscriptionSet(self)
-        self.compactor: Final = Compactor(self)
-        self.termination: Final = Termination(self)
+        self.compactor: Final = Compactor(name, log, host, self.subscriptions)
         self.successor: TopicName | None = None
         """The scalable topic that this one has become a part of."""
         self.dispatch_limiter: RateLimiter | None = None
@@ -98,6 +97,7 @@ class PersistentTopic(Topic):
         self._is_switching = False
         epoch = log.record.properties.get(EPOCH_PROPERTY)
         self.producers = ProducerSet(None if epoch is None else int(epoch), self._store_epoch)
+        self.termination: Final = Termination(name, log, self.producers, self.subscriptions)
 
     @classmethod
     async def open(
@@ -154,7 +154,7 @@ class PersistentTopic(Topic):
 
     def publish(self, producer: Producer, run: SendRun) -> None:
         if self.termination.is_under_way:
-            return  # its client is about to hear that it must send this elsewhere
+            return  # its client is about to be closed, and sends this elsewhere
         is_plain = not (producer.failed or run.corrupt or self._is_choosy or self.closed)
         is_usual = run.command is None and run.most <= self._batch_max
         if not is_plain or not is_usual or self.termination.is_over:

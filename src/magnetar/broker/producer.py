@@ -201,7 +201,7 @@ class Producer:
             self.disconnect()
 
     def disconnect(self) -> None:
-        """The broker's wish: the client is told and reconnects."""
+        """Close the producer; its client reconnects."""
         if not self.closed:
             self.closed = True
             self.connection.close_producer(self)

@@ -92,7 +92,7 @@ class Subscription(ConsumerGroup):
         self.cursor: Final = cursor
         self.durable: Final = durable
         self.replicated: Final = replicated
-        self.expiry: Final = Expiry(self, topic.log, topic.host.clock)
+        self.expiry: Final = Expiry(cursor, topic.log, topic.host.clock, self._acknowledge_through)
         self.last_acked_ms = 0
         self.last_flow_ms = 0
         self.last_mark_delete_ms = 0
@@ -287,12 +287,12 @@ class Subscription(ConsumerGroup):
     async def skip(self, count: int) -> None:
         """Acknowledge the next `count` entries of the backlog."""
         target = self.cursor.position_after(min(count, self.backlog))
-        await self.acknowledge_through(self.topic.log.sequence.previous_position(target))
+        await self._acknowledge_through(self.topic.log.sequence.previous_position(target))
 
     async def skip_all(self) -> None:
-        await self.acknowledge_through(self.topic.log.sequence.last_position)
+        await self._acknowledge_through(self.topic.log.sequence.last_position)
 
-    async def acknowledge_through(self, position: Position) -> int:
+    async def _acknowledge_through(self, position: Position) -> int:
         """On behalf of its consumers; return how many entries that was."""
         before = self.cursor.backlog
         self.cursor.acknowledge_through(position)
@@ -307,7 +307,7 @@ class Subscription(ConsumerGroup):
     # ------------------------------------------------------------------ the end
 
     async def close(self) -> None:
-        """Clients are told to come back; everything acknowledged is durable."""
+        """Disconnect the clients, which come back; everything acknowledged is durable."""
         self.closed = True
         self.disconnect_all()
         if self.dispatcher is not None:

@@ -4,47 +4,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Protocol
 
 from magnetar.broker.access import ProducerSet
+from magnetar.broker.subscription import Subscription
 from magnetar.errors import TopicTerminated
 from magnetar.ledger.log import Log
 from magnetar.model.name import TopicName
 from magnetar.model.position import Position
 
 
-class Ending(Protocol):
-    def on_end_reached(self) -> None: ...
-
-
-class TerminatedTopic(Protocol):
-    @property
-    def name(self) -> TopicName: ...
-
-    @property
-    def log(self) -> Log: ...
-
-    @property
-    def producers(self) -> ProducerSet: ...
-
-    @property
-    def subscriptions(self) -> Mapping[str, Ending]: ...
-
-
 class Termination:
     """A client sends again, elsewhere, what it has no receipt for when its producer is sent away.
 
-    So everything taken is answered first, and what comes meanwhile is not taken. Producers hear the
+    So everything taken is answered first, and what comes meanwhile is not taken. Producers get the
     reason when they come back: an error for a message on its way would leave some clients waiting.
     """
 
-    def __init__(self, topic: TerminatedTopic) -> None:
+    def __init__(
+        self,
+        topic: TopicName,
+        log: Log,
+        producers: ProducerSet,
+        subscriptions: Mapping[str, Subscription],
+    ) -> None:
         self._topic = topic
+        self._log = log
+        self._producers = producers
+        self._subscriptions = subscriptions
         self._over: asyncio.Event | None = None
         self._quiet = asyncio.Event()
         self.is_under_way = False
-        self.is_over = topic.log.record.terminated is not None
-        """Whether the topic takes messages never more."""
+        self.is_over = log.record.terminated is not None
+        """Whether the topic takes no more messages, for ever."""
 
     async def wait(self) -> None:
         """Until it is known whether the topic takes messages."""
@@ -56,7 +47,7 @@ class Termination:
         self._quiet.set()
 
     async def hold(self) -> None:
-        """Take nothing, and let nobody in, until it is released. What comes is not answered, so
+        """Take nothing, and let no client in, until it is released. What comes is not answered, so
         the producers must be sent away.
         """
         await self.wait()
@@ -65,7 +56,7 @@ class Termination:
 
     async def send_away(self) -> None:
         await self._answer_all()
-        for producer in self._topic.producers:
+        for producer in self._producers:
             producer.disconnect()
 
     def release(self) -> None:
@@ -80,17 +71,17 @@ class Termination:
         await self.hold()
         try:
             await self.send_away()
-            last = await self._topic.log.terminate()
+            last = await self._log.terminate()
             self.is_over = True
         finally:
             self.release()
-        terminated = TopicTerminated(f"Topic {self._topic.name} was terminated")
-        self._topic.producers.fail_waiting(terminated)
-        for subscription in list(self._topic.subscriptions.values()):
+        terminated = TopicTerminated(f"Topic {self._topic} was terminated")
+        self._producers.fail_waiting(terminated)
+        for subscription in list(self._subscriptions.values()):
             subscription.on_end_reached()
         return last
 
     async def _answer_all(self) -> None:
-        while any(not producer.is_idle for producer in self._topic.producers):
+        while any(not producer.is_idle for producer in self._producers):
             self._quiet.clear()
             await self._quiet.wait()

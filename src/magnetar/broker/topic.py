@@ -100,7 +100,7 @@ class Topic(ABC):
 
     @abstractmethod
     def last_sequence(self, producer_name: str) -> int:
-        """The highest sequence id accepted from this name, or -1 when nobody counts."""
+        """The highest sequence id accepted from this name, or -1 when they are not counted."""
 
     @abstractmethod
     def has_clients(self) -> bool: ...

@@ -31,22 +31,11 @@ _TURN_READS_MAX: Final = 100
 _UNLIMITED: Final = 1_000_000
 
 
-class DispatchedTopic(Protocol):
-    @property
-    def name(self) -> TopicName: ...
-
-    @property
-    def host(self) -> TopicHost: ...
-
-
 class DispatchedSubscription(Protocol):
     """The subscription that a driver serves."""
 
     @property
     def name(self) -> str: ...
-
-    @property
-    def topic(self) -> DispatchedTopic: ...
 
     def on_delivered(self, consumer: Consumer, messages: int, size: int) -> None: ...
 
@@ -93,6 +82,8 @@ class Driver:
     def __init__(
         self,
         subscription: DispatchedSubscription,
+        topic: TopicName,
+        host: TopicHost,
         sharing: Sharing,
         machine: Machine[Consumer],
         backlog: Backlog | None = None,
@@ -101,10 +92,10 @@ class Driver:
         self.sharing = sharing
         self.machine = machine
         self._subscription = subscription
-        self._topic = subscription.topic.name
-        self._partition = self._topic.partition_index
-        self._host = subscription.topic.host
-        self._clock = self._host.clock
+        self._topic = topic
+        self._partition = topic.partition_index
+        self._host = host
+        self._clock = host.clock
         self._backlog = backlog
         self._limiters: Sequence[RateLimiter] = ()
         self._loop = asyncio.get_running_loop()
