@@ -1,14 +1,72 @@
-"""A file past 400 lines wants a second noun; one past 500 gets it, or a reason to stay whole."""
+"""Limits that cutting files cannot meet, beside the length of files: what a class may do, show and
+pass on. Those beyond a limit are listed with a reason; the numbers are a ratchet and only fall.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 
-from tests.tidy.source import ROOT, written_sources
+import pytest
+
+from tests.tidy.source import FUNCTIONS, ROOT, written_sources
 
 LINES_MAX = 500
+METHODS_MAX = 25
+SHOWN_MAX = 8
+PASSED_MAX = 5
+
+Beyond: TypeAlias = Mapping[str, tuple[int, str]]
+
 # Longer files, and why each stays whole.
 LONGER: Mapping[str, str] = {}
+
+CONTRACT = "carries out a contract, and each method of it"
+
+METHODS: Beyond = {
+    "client/connection.py:Connection": (40, "socket and requests are to be parted"),
+    "client/consumer.py:AsyncConsumer": (31, "the public methods of a classic consumer"),
+    "client/scalable/checkpoint_consumer.py:AsyncCheckpointConsumer": (
+        35,
+        "reading and following the layout are to be parted",
+    ),
+    "client/scalable/producer.py:AsyncScalableProducer": (
+        32,
+        "sending and following the layout are to be parted",
+    ),
+    "client/topic_consumer.py:TopicConsumer": (31, "delivery and attachment are to be parted"),
+    "ledger/backends/file/store.py:FileLedgerStore": (34, CONTRACT),
+    "ledger/cursor_log.py:CursorLog": (30, "writing and rolling over are to be parted"),
+    "metadata/backends/sqlite.py:SqliteStore": (35, CONTRACT),
+    "metadata/backends/zookeeper.py:ZookeeperStore": (30, CONTRACT),
+    "metadata/backends/zookeeper_tree.py:ZookeeperTree": (29, CONTRACT),
+    "model/layout.py:Layout": (26, "a value with one question for each method"),
+    "rules/dispatch/shared.py:Shared": (32, "one method for each event, and key-shared's hooks"),
+    "testing/ledger.py:FaultyLedgerStore": (30, CONTRACT),
+    "testing/simulation/run.py:Scenario": (26, "one method for each fault"),
+}
+
+SHOWN: Beyond = {
+    "broker/consumer.py:Consumer": (13, "what stats report of it"),
+    "broker/persistent.py:PersistentTopic": (13, "its parts, which callers use themselves"),
+    "broker/scalable/controller.py:Controller": (9, "its parts, which callers use themselves"),
+    "broker/scalable/service.py:ScalableService": (12, "its parts, which callers use themselves"),
+    "broker/service.py:Service": (27, "the composition: one attribute for each owner"),
+    "broker/subscription.py:Subscription": (12, "what stats report of it"),
+    "broker/topic.py:Topic": (11, "what stats report of it"),
+    "client/admin/service.py:AsyncAdmin": (9, "one attribute for each noun"),
+    "ledger/backends/file/ledger.py:FileLedger": (15, "a record that its store alone writes"),
+    "ledger/log.py:Log": (19, "its parts, which callers use themselves"),
+    "rules/dispatch/member.py:Member": (11, "a record that its machine alone writes"),
+    "spark/job/replay.py:_Segments": (14, "columns of one table"),
+}
+
+PASSED: Beyond = {
+    "client/scalable/message.py:Message": (17, "a message with its place in a stream"),
+    "ledger/backends/file/store.py:FileLedgerStore": (8, CONTRACT),
+    "testing/ledger.py:FaultyLedgerStore": (13, "a store around another"),
+}
 
 
 def test_longer_files_are_the_listed_ones() -> None:
@@ -22,3 +80,98 @@ def test_longer_files_are_the_listed_ones() -> None:
         if (lines := len(path.read_text().splitlines())) > LINES_MAX
     }
     assert set(longer) == set(LONGER), longer
+
+
+def classes() -> Iterator[tuple[str, ast.ClassDef]]:
+    for source in written_sources():
+        if source.generated:
+            continue
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef):
+                yield f"{source.inside}:{node.name}", node
+
+
+def methods_of(node: ast.ClassDef) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [
+        each
+        for each in node.body
+        if isinstance(each, FUNCTIONS)
+        and not any(isinstance(d, ast.Name) and d.id == "overload" for d in each.decorator_list)
+    ]
+
+
+def count_methods(node: ast.ClassDef) -> int:
+    return len(methods_of(node))
+
+
+def count_shown(node: ast.ClassDef) -> int:
+    """Public attributes that its methods set; those of an immutable value do not count."""
+    if any("frozen" in ast.unparse(each) for each in node.decorator_list):
+        return 0
+    shown = set()
+    for method in methods_of(node):
+        for each in ast.walk(method):
+            if (
+                isinstance(each, ast.Attribute)
+                and isinstance(each.ctx, ast.Store)
+                and isinstance(each.value, ast.Name)
+                and each.value.id == "self"
+                and not each.attr.startswith("_")
+            ):
+                shown.add(each.attr)
+    return len(shown)
+
+
+def count_passed(node: ast.ClassDef) -> int:
+    return sum(map(is_passed_on, methods_of(node)))
+
+
+def is_passed_on(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a method only asks an attribute for the same: `return self._inner.read(place)`."""
+    body = [
+        each
+        for each in method.body
+        if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
+    ]
+    if len(body) != 1 or not isinstance(body[0], ast.Return | ast.Expr):
+        return False
+    value = body[0].value
+    if isinstance(value, ast.Await):
+        value = value.value
+    if not isinstance(value, ast.Call):
+        return isinstance(body[0], ast.Return) and is_of_attribute(value)
+    given = [*value.args, *(each.value for each in value.keywords)]
+    names = sorted(each.id for each in given if isinstance(each, ast.Name))
+    arguments = sorted(each.arg for each in (*method.args.args[1:], *method.args.kwonlyargs))
+    return is_of_attribute(value.func) and len(names) == len(given) and names == arguments
+
+
+def is_of_attribute(value: ast.expr | None) -> bool:
+    """Whether it is `self.one.other`."""
+    return (
+        isinstance(value, ast.Attribute)
+        and isinstance(value.value, ast.Attribute)
+        and isinstance(value.value.value, ast.Name)
+        and value.value.value.id == "self"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "listed"),
+    [
+        (count_methods, METHODS_MAX, METHODS),
+        (count_shown, SHOWN_MAX, SHOWN),
+        (count_passed, PASSED_MAX, PASSED),
+    ],
+    ids=["methods", "public attributes", "members that pass on"],
+)
+def test_classes_beyond_a_limit_are_the_listed_ones(
+    count: Callable[[ast.ClassDef], int], most: int, listed: Beyond
+) -> None:
+    found = {name: number for name, node in classes() if (number := count(node)) > most}
+    expected = {name: number for name, (number, _) in listed.items()}
+    assert found == expected, {
+        name: (found.get(name), expected.get(name))
+        for name in sorted(found.keys() | expected.keys())
+        if found.get(name) != expected.get(name)
+    }
