@@ -113,7 +113,8 @@ def test_receipts_of_a_range_are_those_of_each(
 def test_messages_together_are_those_of_each(
     first: int, entries: list[bytes], partition: int, epoch: int | None
 ) -> None:
-    together = encode_messages(7, 300, first, entries, partition=partition, epoch=epoch)
+    entry_ids = range(first, first + len(entries))
+    together = encode_messages(7, 300, entry_ids, entries, partition=partition, epoch=epoch)
     assert together[1::2] == entries
     assert b"".join(together) == b"".join(
         encode_message(7, 300, first + index, entry, partition=partition, epoch=epoch)

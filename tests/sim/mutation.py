@@ -48,13 +48,6 @@ MUTATIONS = (
         "            elif record is None and not held.term:\n",
     ),
     Mutation(
-        "a cache that keeps what it knew before the connection was lost",
-        "metadata/cache.py",
-        "        if event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):\n"
-        "            self.clear()\n",
-        "        if event is SessionEvent.SESSION_LOST:\n            self.clear()\n",
-    ),
-    Mutation(
         "deduplication that takes what it has for new",
         "broker/dedup.py",
         "            if sequence > pushed:\n",
@@ -89,12 +82,6 @@ MUTATIONS = (
         "ledger/backends/file/journal.py",
         "        self._answer([*group.done, *behind.done], refusal)\n",
         "        self._answer([*group.done, *behind.done], None)\n",
-    ),
-    Mutation(
-        "a negative acknowledgement after which the message does not come again",
-        "rules/dispatch/shared.py",
-        "            self._on_released(member, position)\n            self._enqueue(position)\n",
-        "            self._on_released(member, position)\n",
     ),
     Mutation(
         "a key that goes to a second consumer while the first has messages of it",

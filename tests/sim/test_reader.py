@@ -72,7 +72,7 @@ def test_a_reader_that_had_read_all_of_a_sealed_segment_goes_on_after_a_restart(
 
         async def split(service: Service) -> None:
             controller = await service.scalable.controller(TOPIC)
-            await controller.split(controller.layout.active[0].id)
+            await controller.changes.split(controller.layout.active[0].id)
 
         await broker.call(split)
         await asyncio.sleep(delay_s)

@@ -8,24 +8,27 @@ import sys
 
 import pytest
 
-from magnetar.testing.simulation.main import judge
-
 SEEDS = 500
 AT_A_TIME = 25
 
 
+COMMAND = [sys.executable, "-m", "magnetar.testing.simulation.main"]
+
+
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", range(0, SEEDS, AT_A_TIME))
 def test_no_seed_shows_a_violation(first: int) -> None:
-    verdicts = [judge(seed) for seed in range(first, first + AT_A_TIME)]
-    failed = {each.seed: each.violations[:3] for each in verdicts if each.violations}
-    assert not failed, f"replay with magnetar-sim {next(iter(failed))}: {failed}"
-    assert sum(each.faults for each in verdicts) > AT_A_TIME
-    assert sum(each.messages for each in verdicts) > 20 * AT_A_TIME
+    """In a process of its own: what a killed broker leaves standing is no concern of the tests."""
+    command = [*COMMAND, str(first), "--count", str(AT_A_TIME)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = re.search(r"(\d+) faults, (\d+) messages", done.stdout)
+    assert found is not None, done.stdout
+    assert int(found[1]) > AT_A_TIME and int(found[2]) > 20 * AT_A_TIME
 
 
 def replay(seed: int) -> str:
-    command = [sys.executable, "-m", "magnetar.testing.simulation.main", str(seed)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run([*COMMAND, str(seed)], capture_output=True, text=True, check=False)
     found = re.search(r"fingerprint ([0-9a-f]+)", done.stdout)
     assert found is not None, done.stdout + done.stderr
     return found[1]

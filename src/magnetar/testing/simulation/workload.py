@@ -38,23 +38,10 @@ class Traffic:
 
     confirmed: set[tuple[str, str, int]] = field(default_factory=set)
     received: dict[tuple[str, str], set[tuple[str, int]]] = field(default_factory=dict)
-    refused: set[tuple[str, str, str, int]] = field(default_factory=set)
-    """Not acknowledged before or since: they are to come again."""
-    acknowledged: set[tuple[str, str, str, int]] = field(default_factory=set)
-
-    def refuse(self, message: tuple[str, str, str, int]) -> None:
-        """One that was acknowledged came twice at once; the broker does not send it again."""
-        if message not in self.acknowledged:
-            self.refused.add(message)
-
-    def acknowledge(self, message: tuple[str, str, str, int]) -> None:
-        self.acknowledged.add(message)
-        self.refused.discard(message)
 
     def missing(self, topic: str, subscription: str) -> int:
         has = self.received.get((topic, subscription), set())
-        absent = sum(t == topic and (key, number) not in has for t, key, number in self.confirmed)
-        return absent + sum(each[:2] == (topic, subscription) for each in self.refused)
+        return sum(t == topic and (key, number) not in has for t, key, number in self.confirmed)
 
 
 class Application:
@@ -210,7 +197,6 @@ class Application:
             chance = self._random.random()
             if chance < 0.05:
                 self._history.add(Refused(topic, Reading.QUEUE, _id_of(message)))
-                self._traffic.refuse((topic, Reading.QUEUE, *_parse(message)))
                 consumer.negative_acknowledge(message)
                 continue
             await consumer.acknowledge(message)
@@ -261,7 +247,6 @@ class Application:
 
     def _note_acknowledged(self, topic: str, subscription: str, message: Any) -> None:
         key, number = _parse(message)
-        self._traffic.acknowledge((topic, subscription, key, number))
         self._history.add(Acknowledged(topic, subscription, key, number, _id_of(message)))
 
 
