@@ -70,7 +70,6 @@ class SimulatedBroker:
         self.store: SimulatedStore | None = None
         self.service: Service | None = None
         self._workers: SimulatedWorkers | None = None
-        self.starts = 0
 
     @property
     def url(self) -> str:
@@ -82,7 +81,6 @@ class SimulatedBroker:
 
     def start(self) -> None:
         if self.process is None:
-            self.starts += 1
             skew_ms = self._random.randint(-400, 400)
             self.process = Process(self.name, skew_ms=skew_ms)
             self._loop.spawn(self.process, self._run(self.process), f"broker {self.name}")

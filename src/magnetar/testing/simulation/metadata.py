@@ -43,7 +43,6 @@ class MetadataServer:
         self.tree = MemoryTree(clock)
         self._loop = loop
         self._random = random
-        self.expirations = 0
 
     def open(self, process: Process) -> SimulatedStore:
         store = SimulatedStore(self, self._loop, self._random)
@@ -58,7 +57,6 @@ class MetadataServer:
 
     def _expire(self, store: SimulatedStore, session: int) -> None:
         if store.session == session and not store.is_heard:
-            self.expirations += 1
             store.on_expired()
             self.tree.drop_session(session)
 

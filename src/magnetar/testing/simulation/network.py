@@ -46,7 +46,6 @@ class Network:
         self._transports: list[SimulatedTransport] = []
         self._parted: frozenset[str] = frozenset()
         self._ports = 40_000
-        self.cuts = 0
         loop.connect = self._connect
 
     def listen(self, address: Address, make: Callable[[], asyncio.Protocol]) -> None:
@@ -73,7 +72,6 @@ class Network:
         open_ones = [each for each in self._transports if not each.is_closing()]
         if not open_ones:
             return False
-        self.cuts += 1
         self._random.choice(open_ones).reset()
         return True
 
