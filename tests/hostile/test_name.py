@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from magnetar.runtime.log import JsonFormatter, LineFormatter, Log
+from magnetar.runtime.log import JsonFormatter, LineFormatter, Logger
 from magnetar.wire import command as wire
 from magnetar.wire.command import KeyValue
 from tests.hostile.permission_table import Who
@@ -185,7 +185,7 @@ def test_logs_cut_long_names() -> None:
     handler = Keep()
     logger.addHandler(handler)
     try:
-        Log(logger.name).warning("refused", topic="t" * LONG, other=Named())
+        Logger(logger.name).warning("refused", topic="t" * LONG, other=Named())
     finally:
         logger.removeHandler(handler)
     assert [len(line) < 3000 for line in lines] == [True, True]

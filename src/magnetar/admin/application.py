@@ -30,7 +30,7 @@ from magnetar.errors import (
 )
 from magnetar.model.caller import NOBODY, Caller
 from magnetar.model.permission import OPEN
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.watchdog import names_work
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -52,7 +52,7 @@ _NO_BODY: Final = "The request body cannot be empty"
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _CHALLENGE: Final = (("www-authenticate", 'Bearer realm="magnetar"'),)
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class BodyRefused(Exception):

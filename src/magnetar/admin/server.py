@@ -18,9 +18,9 @@ from magnetar.admin.protocol import HttpProtocol
 from magnetar.broker.administration.web import WebLimit
 from magnetar.errors import ServiceNotReady
 from magnetar.runtime.accept import accepting, attach
-from magnetar.runtime.log import Log, PacedLog
+from magnetar.runtime.log import Logger, PacedLog
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _BACKLOG: Final = 1024
 _SHUTDOWN_S_MAX: Final = 5

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _NAME: Final = "RESERVE"
 RESERVE_BYTES: Final = 1 << 20

@@ -38,9 +38,9 @@ from magnetar.model.position import Term
 from magnetar.runtime.accept import accepting
 from magnetar.runtime.clock import Clock, SystemClock
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log, configure_logs
+from magnetar.runtime.log import Logger, configure_logs
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _GC_THRESHOLD: Final = 50_000
 _WATCH_DISK_S: Final = 5

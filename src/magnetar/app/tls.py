@@ -11,9 +11,9 @@ from typing import Any, Final, Self
 from magnetar.errors import InvalidConfiguration
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"

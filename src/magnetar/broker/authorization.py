@@ -15,9 +15,9 @@ from magnetar.model.permission import Need, Scope, Target
 from magnetar.model.policy import Policies
 from magnetar.rules.permission import Grants, decide_access
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _NO_POLICIES: Final = Policies()
 _UNGRANTED: Final = (Scope.OPEN, Scope.AUTHENTICATED, Scope.ATTACHED, Scope.SUPER_USER)

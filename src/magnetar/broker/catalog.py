@@ -33,13 +33,13 @@ from magnetar.errors import (
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.segment import policy_name, scalable_name
 from magnetar.rules.system import SYSTEM_TENANT, is_system_topic
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
 AnyTopic: TypeAlias = PersistentTopic | NonPersistentTopic
 
 _CLOSED_AT_ONCE: Final = 64
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class ScalableNames(Protocol):

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from magnetar.errors import BrokerError, NotAllowed
 from magnetar.rules.connection_limit import plan_connections
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log, PacedLog
+from magnetar.runtime.log import Logger, PacedLog
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class ConnectionLimit:

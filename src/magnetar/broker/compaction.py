@@ -24,7 +24,7 @@ from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, EntryId, LedgerId, Position
 from magnetar.model.subscription import COMPACTION_CURSOR
 from magnetar.rules.compaction import Retained, plan_retained
-from magnetar.runtime.log import Log as Logger
+from magnetar.runtime.log import Logger
 from magnetar.wire.batch import BatchMessage, decode_batch, encode_batch
 from magnetar.wire.command import MessageMetadata, SingleMessageMetadata
 from magnetar.wire.compression import compress, decompress

@@ -22,7 +22,7 @@ from magnetar.model.caller import Caller
 from magnetar.model.limit import Limits
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 from magnetar.runtime.watchdog import names_work
 from magnetar.wire.command import (
@@ -40,7 +40,7 @@ from magnetar.wire.frame import FrameDecoder
 from magnetar.wire.limit import unchecked_bytes
 from magnetar.wire.run import Item, SendRun, gather_runs
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 Handler: TypeAlias = Callable[["Connection", BaseCommand], Awaitable[None] | None]
 

@@ -14,7 +14,7 @@ from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.log import Log
 from magnetar.model.position import EARLIEST, Position
 from magnetar.model.subscription import DEDUP_CURSOR
-from magnetar.runtime.log import Log as Logger
+from magnetar.runtime.log import Logger
 from magnetar.wire.command import signed64
 from magnetar.wire.entry import decode_metadata
 from magnetar.wire.run import SendRun

@@ -32,7 +32,7 @@ from magnetar.rules.handshake import (
 )
 from magnetar.runtime.clock import Clock, Timer
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.command import (
     NO_REQUEST,
@@ -50,7 +50,7 @@ from magnetar.wire.command import (
 )
 from magnetar.wire.frame import FRAME_PADDING_BYTES, FrameDecoder
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 REFRESH: Final = b"PulsarAuthRefresh"
 """What a challenge says that asks a connected client for fresh credentials."""

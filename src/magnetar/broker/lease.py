@@ -27,7 +27,7 @@ from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.position import Term
 from magnetar.model.scalable import BrokerAddress
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 
@@ -38,7 +38,7 @@ _LOOKS: Final = 10
 _LOOK_S: Final = 0.1
 _WHOLE: Final = "0x00000000_0xffffffff"
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class LeaseRecord(msgspec.Struct, kw_only=True):

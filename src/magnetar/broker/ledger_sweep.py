@@ -14,9 +14,9 @@ from magnetar.ledger.store import LedgerInfo, LedgerStore
 from magnetar.model.name import TopicDomain, TopicName, decode_local, parse_topic
 from magnetar.model.position import LedgerId, Term
 from magnetar.model.subscription import COMPACTION_CURSOR
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class NamedLedgers:

@@ -9,10 +9,10 @@ from magnetar.broker.client_socket import ClientSocket
 from magnetar.broker.handshake import Handshake
 from magnetar.runtime.clock import Clock, Timer
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.wire.command import encode_command, ping
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _PING: Final = encode_command(ping())
 

@@ -45,7 +45,7 @@ from magnetar.rules.policy import (
 from magnetar.rules.system import CHANGE_EVENTS, is_change_events, is_system_topic, takes_policies
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration, dynamic_names
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 
@@ -54,7 +54,7 @@ _SETTLE_S_MAX: Final = 10.0
 PolicyListener: TypeAlias = Callable[[NamespaceName, TopicName | None], None]
 """Called with the namespace, and the topic when only that one is concerned."""
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 _Inputs: TypeAlias = tuple[Pair, bool, Policies | None, BrokerDefaults]

@@ -13,7 +13,7 @@ from magnetar.errors import BrokerError, TopicTerminated, fault_of
 from magnetar.ledger.log import Log
 from magnetar.model.name import TopicName
 from magnetar.model.position import Position
-from magnetar.runtime.log import Log as Logger
+from magnetar.runtime.log import Logger
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import encode_command, send_error
 from magnetar.wire.receipt import ReceiptWriter

@@ -8,14 +8,14 @@ from typing import Final
 from magnetar.broker.client_socket import ClientSocket
 from magnetar.errors import BrokerError, MagnetarError, ProtocolViolation, WireCode
 from magnetar.model.limit import Limits
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 from magnetar.runtime.watchdog import names_work
 from magnetar.wire.command import NO_REQUEST, BaseCommand, body_of, error
 from magnetar.wire.limit import check_command
 from magnetar.wire.refusal import encode_refusal
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _PENDING: Final = "requests"
 

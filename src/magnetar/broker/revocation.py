@@ -18,11 +18,11 @@ from magnetar.model.name import NamespaceName
 from magnetar.model.permission import TOPIC_CONSUME, TOPIC_PRODUCE, Need, Target
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _EVERYWHERE: Final = ""
 _RECORD_PARTS: Final = (1, 2)

@@ -12,13 +12,13 @@ from magnetar.metadata.store import ABSENT, Cancel, MetadataStore
 from magnetar.model.document import decode_json
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 
 PATH: Final = "/admin/configuration"
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class StoredConfiguration:

@@ -26,7 +26,7 @@ from magnetar.ledger.log import Log
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.rules.dispatch.machine import NO_LIMIT, Limits
-from magnetar.runtime.log import Log as Logger
+from magnetar.runtime.log import Logger
 from magnetar.wire.ackset import full_ack_set
 from magnetar.wire.command import (
     CommandAck,

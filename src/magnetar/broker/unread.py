@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from magnetar.model.limit import Limits
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class Reader(Protocol):

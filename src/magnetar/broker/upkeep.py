@@ -30,11 +30,11 @@ from magnetar.rules.retain import (
 )
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope, yield_to_loop
 from magnetar.wire.entry import publish_time_of
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _RATE_INTERVAL_S: Final = 5
 _INACTIVE_LOOK_S: Final = 1

@@ -14,11 +14,11 @@ from magnetar.client.outgoing import Outgoing
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.session import Session
 from magnetar.runtime.clock import Timer
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
 M = TypeVar("M", bound=Outgoing)
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class Desk(Protocol):

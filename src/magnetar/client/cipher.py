@@ -30,10 +30,10 @@ from magnetar.client.encryption import (
 )
 from magnetar.client.error import CryptoError
 from magnetar.client.value import Unprepared
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.wire.command import EncryptionKeys, KeyValue, MessageMetadata
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _KEY_BITS: Final = 256
 _NONCE_BYTES: Final = 12

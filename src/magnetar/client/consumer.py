@@ -22,9 +22,9 @@ from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.client.topic_watch import TopicWatch
 from magnetar.model.name import TopicName
 from magnetar.model.segment import SegmentId
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 PARTITION_CHECK_S: Final = 60.0
 

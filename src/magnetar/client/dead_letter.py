@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 
 from magnetar.client.error import PulsarError
 from magnetar.client.policy import DeadLetterPolicy
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from magnetar.client.scalable.message import Message as ScalableMessage
     from magnetar.client.send_option import SendOptions
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 REAL_TOPIC: Final = "REAL_TOPIC"
 REAL_SUBSCRIPTION: Final = "REAL_SUBSCRIPTION"

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.client.message_id import MessageId
 from magnetar.client.outgoing import MessageOptions
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
 if TYPE_CHECKING:
     from magnetar.client.message import Message
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class ProducerInterceptor:

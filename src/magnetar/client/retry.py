@@ -20,13 +20,13 @@ from magnetar.client.error import (
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.errors import WireCode
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
 T = TypeVar("T")
 
 _PATIENCE_S: Final = 1.0
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 def is_passing(error: PulsarError) -> bool:

@@ -11,11 +11,11 @@ from magnetar.client.handle import Handle
 from magnetar.client.message import Message
 from magnetar.client.reader import AsyncReader
 from magnetar.client.session import Session
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
 T = TypeVar("T")
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 Listener = Callable[[str, T | None], None]
 """Gets a key and its new value; None when the key was deleted."""

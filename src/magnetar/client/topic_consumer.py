@@ -29,7 +29,7 @@ from magnetar.client.subscription import ConsumerSettings, Floor, encode_subscri
 from magnetar.client.value import SchemaValues
 from magnetar.model.name import TopicName
 from magnetar.model.segment import SegmentId
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.wire.ackset import decode_ack_set
 from magnetar.wire.command import (
     CommandAck,
@@ -44,7 +44,7 @@ from magnetar.wire.command import (
     unsigned64,
 )
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _REDELIVERIES_MAX: Final = 1000
 

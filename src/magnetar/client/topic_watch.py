@@ -9,10 +9,10 @@ from magnetar.client.connection import Connection, Type
 from magnetar.client.error import PulsarError
 from magnetar.client.pattern import TopicPattern
 from magnetar.client.session import Session
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.wire.command import CommandWatchTopicList, CommandWatchTopicListClose
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class TopicWatch:

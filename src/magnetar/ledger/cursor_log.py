@@ -33,13 +33,13 @@ from magnetar.ledger.store import LedgerStore, LedgerWriter
 from magnetar.ledger.versioned import VersionedRecord
 from magnetar.model.position import LedgerId, Term
 from magnetar.runtime.clock import Clock, Timer
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 
 _RECORD_BYTES_MAX: Final = 256 * 1024  # what a metadata store takes without complaint
 _RETRY_S: Final = 1.0
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class CursorHome(Protocol):

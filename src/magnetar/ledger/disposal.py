@@ -8,9 +8,9 @@ from magnetar.errors import BrokerError, LedgerCorrupt, LedgerFenced, LedgerNotF
 from magnetar.ledger.belonging import belongs
 from magnetar.ledger.store import LedgerStore
 from magnetar.model.position import LedgerId, Term
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class Disposal:

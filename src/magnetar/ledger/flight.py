@@ -25,7 +25,7 @@ from magnetar.ledger.sequence import Part
 from magnetar.ledger.store import LedgerStore, LedgerWriter
 from magnetar.model.position import Position
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Log as Logger
+from magnetar.runtime.log import Logger
 
 _logger = Logger(__name__)
 _make: Final = tuple.__new__

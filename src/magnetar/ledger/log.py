@@ -35,7 +35,7 @@ from magnetar.ledger.sequence import LedgerSequence
 from magnetar.ledger.store import LedgerStore
 from magnetar.model.position import LedgerId, Position, Term
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Log as Logger
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 
 _logger = Logger(__name__)

@@ -11,7 +11,7 @@ from magnetar.ledger.info import LedgerPart, LogInfo, LogRecords, LogState
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.ledger.versioned import VersionedRecord
 from magnetar.model.position import Position
-from magnetar.runtime.log import Log as Logger
+from magnetar.runtime.log import Logger
 
 _logger = Logger(__name__)
 

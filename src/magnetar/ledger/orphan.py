@@ -15,9 +15,9 @@ from magnetar.ledger.disposal import delete_ledger
 from magnetar.ledger.info import LogRecords
 from magnetar.ledger.store import LedgerInfo, LedgerStore
 from magnetar.model.position import LedgerId, Term
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

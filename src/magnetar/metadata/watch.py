@@ -12,9 +12,9 @@ from magnetar.metadata.store import (
     SessionEvent,
     SessionListener,
 )
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class Watchers:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 
-from magnetar.runtime.log import Log, PacedLog
+from magnetar.runtime.log import Logger, PacedLog
 from magnetar.runtime.task import TaskScope
 
 Serve: TypeAlias = Callable[[socket.socket, str], Coroutine[Any, Any, None]]
@@ -17,7 +17,7 @@ Serve: TypeAlias = Callable[[socket.socket, str], Coroutine[Any, Any, None]]
 
 _RETRY_S: Final = 0.5
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 @asynccontextmanager

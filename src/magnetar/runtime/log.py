@@ -1,6 +1,6 @@
 """Logs as events with fields: one readable line each, or one JSON object each.
 
-    log = Log(__name__)
+    log = Logger(__name__)
     log.info("topic loaded", topic=name, took_ms=12)
 
 Fields whose names speak of secrets are masked before they reach any handler.
@@ -26,7 +26,7 @@ _ROOT: Final = "magnetar"
 _SHOWN: Final = 1000
 
 
-class Log:
+class Logger:
     """A thin front to a logger of the standard library; levels and handlers are set there."""
 
     __slots__ = ("_logger",)
@@ -64,7 +64,7 @@ class PacedLog:
     """
 
     def __init__(
-        self, log: Log, interval_s: float = 1.0, now_s: Callable[[], float] = monotonic
+        self, log: Logger, interval_s: float = 1.0, now_s: Callable[[], float] = monotonic
     ) -> None:
         self._log = log
         self._interval_s = interval_s

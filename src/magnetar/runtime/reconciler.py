@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from magnetar.errors import BrokerError, StoreClosed, StoreUnavailable
 from magnetar.runtime.backoff import Backoff
 from magnetar.runtime.clock import Clock, Timer
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class Reconciler:

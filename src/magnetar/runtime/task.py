@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.watchdog import names_work
 
 T = TypeVar("T")
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 async def yield_to_loop() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final, TypeAlias, TypeVar
 
-from magnetar.runtime.log import Log, PacedLog
+from magnetar.runtime.log import Logger, PacedLog
 from magnetar.runtime.metric import Gauge, Histogram, Labels, MetricText, format_labels
 
 _BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -29,7 +29,7 @@ _BEATS: Final = 4
 Label: TypeAlias = Callable[[Mapping[str, Any]], str]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_log = Log(__name__)
+_log = Logger(__name__)
 _labels: dict[CodeType, Label] = {}
 
 

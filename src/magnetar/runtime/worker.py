@@ -13,11 +13,11 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
 T = TypeVar("T")
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 async def run_in_thread(call: Callable[..., T], *arguments: object) -> T:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from magnetar.runtime.log import Log, PacedLog, configure_logs
+from magnetar.runtime.log import Logger, PacedLog, configure_logs
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def written(*, as_json: bool = False, level: str = "INFO") -> io.StringIO:
     return stream
 
 
-LOG = Log("magnetar.test")
+LOG = Logger("magnetar.test")
 
 
 def test_an_event_is_one_readable_line() -> None:
@@ -81,7 +81,7 @@ def test_levels_below_the_set_one_are_silent() -> None:
 
 
 def test_a_paced_log_counts_what_it_leaves_out(caplog: pytest.LogCaptureFixture) -> None:
-    paced = PacedLog(Log("magnetar.test"), interval_s=3600)
+    paced = PacedLog(Logger("magnetar.test"), interval_s=3600)
     for number in range(5):
         paced.warning("refused", number=number)
     paced._next = 0.0  # an hour later

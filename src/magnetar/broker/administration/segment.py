@@ -26,12 +26,12 @@ from magnetar.model.position import EARLIEST
 from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import SegmentName
 from magnetar.rules.layout import belongs, serves
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
 SegmentTopic = NewType("SegmentTopic", PersistentTopic)
 Cursor = NewType("Cursor", Subscription)
 """A subscription of one segment."""
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 # Finding

@@ -18,10 +18,10 @@ from magnetar.rules.dispatch.action import Action, Announce, Deliver, Moment, Re
 from magnetar.rules.dispatch.machine import Limits, Machine
 from magnetar.rules.dispatch.member import Sharing
 from magnetar.runtime.clock import Clock, Timer
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.wire.command import CommandActiveConsumerChange, make_command
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _READ_ENTRIES_MAX: Final = 1000
 _READ_BYTES_MAX: Final = 1 << 20

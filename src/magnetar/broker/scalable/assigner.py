@@ -25,14 +25,14 @@ from magnetar.rules.assign import (
 )
 from magnetar.rules.drain import decide_drained, explain_withheld
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 
 _RETRY_FIRST_S: Final = 1.0
 _RETRY_MOST_S: Final = 5.0
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class Assigner:

@@ -22,12 +22,12 @@ from magnetar.errors import (
 from magnetar.model.name import TopicName
 from magnetar.model.scaling import ScaleTally
 from magnetar.model.segment import scalable_name
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 
 _RETRY_S: Final = 1.0
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class ControllerDirectory:

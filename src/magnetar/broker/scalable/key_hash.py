@@ -23,7 +23,7 @@ from magnetar.model.migration import legacy_names
 from magnetar.model.name import TopicName
 from magnetar.model.tenancy import PartitionedTopicMetadata
 from magnetar.rules.route import HashEvidence, KeyHash, decide_hash, gather_evidence
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
 CHOSEN: Final = "magnetar.keyHash"
 """The property by which an operator says which hash it is."""
@@ -32,7 +32,7 @@ KEY_HASH_PROPERTIES: Final = frozenset((CHOSEN, SEEN))
 _PARTITIONS_MAX: Final = 16
 """Of those with v4 producers, so many are looked at."""
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 def is_mixed(topic: Topic) -> bool:

@@ -18,13 +18,13 @@ from magnetar.model.name import TopicName
 from magnetar.model.position import Term
 from magnetar.model.scalable import controller_path
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 
 T = TypeVar("T")
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 def leader_identity(broker_id: str) -> bytes:

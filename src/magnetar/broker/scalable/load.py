@@ -27,7 +27,7 @@ from magnetar.model.segment import Segment, SegmentId, parse_segment
 from magnetar.rules.report import decide_report
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope, yield_to_loop
 
 LONG_WINDOW: Final = 6
@@ -35,7 +35,7 @@ LONG_WINDOW: Final = 6
 _SECONDS_LEAST: Final = 0.1
 _TURN_SEGMENTS: Final = 64
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class Count(NamedTuple):

@@ -16,9 +16,9 @@ from magnetar.model.scalable import SegmentLoad
 from magnetar.model.segment import Segment, SegmentId
 from magnetar.rules.scale import Sample, is_cold
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from magnetar.model.scalable import ConsumerKind, ConsumerRecord, SubscriptionKi
 from magnetar.rules.release import shares_buckets
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class Membership:

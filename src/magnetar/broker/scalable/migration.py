@@ -56,7 +56,7 @@ from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import scalable_name
 from magnetar.rules.migrate import Survey, find_refusals
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.migration import decode_preparation, encode_preparation
 
@@ -66,7 +66,7 @@ _LAST_RECEIPTS_S: Final = 10.0
 _MADE_AT_ONCE: Final = 256
 """Segments whose records share a sync; no caller waits for any of them alone."""
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class Outcome(StrEnum):

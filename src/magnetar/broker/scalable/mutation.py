@@ -40,12 +40,12 @@ from magnetar.rules.phase import (
     segments_to_see,
 )
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
 _STEPS_MAX: Final = 64
 """No change takes that many; one that does has met something the rules do not know."""
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class Mutation:

@@ -38,7 +38,7 @@ from magnetar.model.scalable import (
     topic_path,
 )
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.wire.scalable import (
     decode_topic_record,
     encode_topic_record,
@@ -50,7 +50,7 @@ NamespaceListener: TypeAlias = Callable[[TopicName], None]
 _INTENT_MARK: Final = b'"magnetarIntent"'
 _SEALED_MARK: Final = b'"SEALED"'
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class ScalableRecords:

@@ -15,10 +15,10 @@ from magnetar.model.segment import SegmentId
 from magnetar.rules.stall import Redeliver, SegmentRead, Sound, Wait, decide_stall
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _LEAVE_S: Final = 10.0
 """How long a reader has to leave a segment that was taken from it."""

@@ -9,13 +9,13 @@ from typing import Final
 
 from magnetar.model.caller import Caller
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
 _LOG_INTERVAL_S: Final = 60.0
 _REMEMBERED_MAX: Final = 1000
 _VERSION_CHARS_MAX: Final = 100
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class Door(StrEnum):

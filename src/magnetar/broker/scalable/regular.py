@@ -22,10 +22,10 @@ from magnetar.model.scalable import ConsumerRecord, SubscriptionKind
 from magnetar.model.segment import scalable_name
 from magnetar.rules.migrate import refuse_regular
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class Unrecorded:

@@ -18,9 +18,9 @@ from magnetar.metadata.store import Cancel, MetadataStore
 from magnetar.model.name import TopicDomain, TopicName
 from magnetar.model.scalable import BrokerAddress, LayoutView, MigrateIntent, controller_path
 from magnetar.model.segment import scalable_name
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class LayoutResolver:

@@ -20,13 +20,13 @@ from magnetar.model.scalable import (
 )
 from magnetar.model.scaling import ScaleMemory
 from magnetar.model.segment import SegmentId
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.wire.scalable import decode_load, encode_load
 from magnetar.wire.scaling import decode_scaling, encode_scaling
 
 LoadListener: TypeAlias = Callable[[SegmentId | None], None]
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class ScaleRecords:

@@ -47,7 +47,7 @@ from magnetar.rules.scale import (
 )
 from magnetar.runtime.clock import Clock, Timer
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 
 _TIMED: Final = frozenset({Bar.SPLIT_COOLDOWN, Bar.MERGE_COOLDOWN, Bar.MERGE_WINDOW})
@@ -60,7 +60,7 @@ _REMEMBERED_MAX: Final = 32
 IsOutdated: TypeAlias = Callable[[TopicName, Segment, int], Awaitable[bool]]
 """Whether a report on a segment of a time, in milliseconds, says nothing about now."""
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class Scaler:

@@ -45,13 +45,13 @@ from magnetar.model.scalable import HealIntent, ScalableTopicMetadata, WipeInten
 from magnetar.model.segment import SegmentName, check_scalable_name, parse_segment, scalable_name
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.command import CommandSubscribe, signed64
 
 _ROUND_S: Final = 60
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class ScalableService:

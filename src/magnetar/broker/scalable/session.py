@@ -28,13 +28,13 @@ from magnetar.model.scalable import LayoutView
 from magnetar.model.segment import scalable_name
 from magnetar.rules.scalable_watch import LayoutFeed
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.command import CommandScalableTopicUpdate, ServerError, make_command
 from magnetar.wire.layout import encode_layout
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _RETRY_FIRST_S: Final = 1.0
 _RETRY_MOST_S: Final = 5.0

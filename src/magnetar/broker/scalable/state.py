@@ -10,14 +10,14 @@ from magnetar.errors import TopicNotFound, VersionConflict
 from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import ScalableTopicMetadata, WipeIntent
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
 Listener: TypeAlias = Callable[[ScalableTopicMetadata | None], None]
 """Called with the record after each change that clients can see, None when the topic is gone."""
 
 _TRIES_MAX: Final = 20
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class TopicState:

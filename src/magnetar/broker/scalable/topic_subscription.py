@@ -17,9 +17,9 @@ from magnetar.model.position import Position
 from magnetar.model.scalable import SubscriptionKind
 from magnetar.model.subscription import check_subscription_name
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class TopicSubscriptions:

@@ -12,13 +12,13 @@ from magnetar.metadata.store import Cancel
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.rules.scalable_watch import NamespaceWatch, is_known
 from magnetar.runtime.clock import Clock, Timer
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.command import make_command
 from magnetar.wire.layout import encode_diff, encode_snapshot
 from magnetar.wire.topiclist import hash_topics
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _WINDOW_S: Final = 0.05
 """Changes that come within it are sent together."""

@@ -16,7 +16,7 @@ from magnetar.broker.topicpolicy.system import SystemTopicPolicies
 from magnetar.errors import InvalidConfiguration
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
 GROUP: Final = "magnetar.topic_policies"
 """Entry points of this group name backends of other packages; each is called with nothing."""
@@ -28,7 +28,7 @@ _METADATA: Final = (
 )
 _CLASS_PATH: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*[.:][A-Za-z_]\w*")
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 def choose_topic_policies(

@@ -26,7 +26,7 @@ from magnetar.model.policy import TopicPolicies
 from magnetar.model.position import EARLIEST, Position
 from magnetar.model.subscription import COMPACTION_CURSOR
 from magnetar.rules.system import change_events_of
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import yield_to_loop
 from magnetar.wire.command import MessageMetadata, SingleMessageMetadata
 from magnetar.wire.entry import decode_entry, encode_entry
@@ -48,7 +48,7 @@ _UPDATE_HEAD: Final = b"\x02\x04"
 
 _Messages: TypeAlias = Sequence[tuple[MessageMetadata | SingleMessageMetadata, bytes]]
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class _Event(NamedTuple):

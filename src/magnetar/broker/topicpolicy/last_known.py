@@ -11,7 +11,7 @@ from magnetar.model.policy import TopicPolicies
 from magnetar.rules.system import takes_policies
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
 Pair: TypeAlias = tuple[TopicPolicies | None, TopicPolicies | None]
 """What was set for the cluster, and for every cluster."""
@@ -20,7 +20,7 @@ _LOAD_S_MAX: Final = 10
 """How long a topic that is loaded waits for its policies before it is loaded without."""
 _KNOWN_MAX: Final = 100_000
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class LastKnownPolicies:

@@ -22,10 +22,10 @@ from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import TopicPolicies
 from magnetar.rules.system import CHANGE_EVENTS, change_events_of, is_change_events
 from magnetar.runtime.configuration import Configuration
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _NAMES: Final = (CHANGE_EVENTS, f"{CHANGE_EVENTS}-partition-0")
 """Partition 0 counts: what says how many partitions there are may outlive them in a cluster."""

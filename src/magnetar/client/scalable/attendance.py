@@ -18,9 +18,9 @@ from magnetar.client.session import Session
 from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.model.name import TopicName
 from magnetar.model.segment import HashRange, SegmentId
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class Seat(NamedTuple):

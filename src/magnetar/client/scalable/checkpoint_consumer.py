@@ -36,14 +36,14 @@ from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName, parse_topic
 from magnetar.model.scalable import ConsumerAssignment, ConsumerKind, LayoutView
 from magnetar.model.segment import Segment, SegmentId
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
 T = TypeVar("T")
 
 _PASSED_S: Final = 1.0
 """How often the broker hears what was read: only then it says that a segment has ended."""
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):

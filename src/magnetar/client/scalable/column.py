@@ -10,9 +10,9 @@ import pyarrow as pa
 from magnetar.client.column import COLUMNS, ChunkUnbegun, ColumnDecoder, EntryUnreadable
 from magnetar.client.error import ConfigurationError
 from magnetar.client.raw import RawEntry
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 SEGMENT = "segment"
 

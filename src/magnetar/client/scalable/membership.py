@@ -25,11 +25,11 @@ from magnetar.client.session import Session
 from magnetar.errors import ProtocolViolation
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import ConsumerAssignment, ConsumerKind, LayoutView
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.wire.command import CommandCloseConsumer, CommandScalableTopicSubscribe
 from magnetar.wire.layout import decode_assignment, encode_consumer_kind
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class Membership:

@@ -30,11 +30,11 @@ from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import LayoutView
 from magnetar.model.segment import SegmentId
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
 T = TypeVar("T")
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 def settle_segment(

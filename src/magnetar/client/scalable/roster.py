@@ -14,9 +14,9 @@ from magnetar.client.session import Session
 from magnetar.errors import InvalidName
 from magnetar.model.name import NamespaceName, TopicName, parse_topic
 from magnetar.model.segment import SegmentId
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 class Member(Protocol):

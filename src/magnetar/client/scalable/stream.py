@@ -32,7 +32,7 @@ from magnetar.model.layout import Layout
 from magnetar.model.name import TopicDomain, TopicName, parse_topic
 from magnetar.model.scalable import ConsumerAssignment, ConsumerKind, LayoutView
 from magnetar.model.segment import SegmentId
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.wire.command import IntRange, KeySharedMeta, KeySharedMode
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ T = TypeVar("T")
 _HAND_OVER_S: Final = 1.0
 """How long a new consumer waits for those whose segments it gets; later they come by themselves."""
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 def plan_assigned(assignment: ConsumerAssignment) -> dict[SegmentId, Seat]:

@@ -20,11 +20,11 @@ from magnetar.client.policy import Delays
 from magnetar.client.retry import in_time, insist
 from magnetar.client.session import Session
 from magnetar.errors import InvalidName, ProtocolViolation
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
 _BACKOFF_S_MAX: Final = 30.0
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 
 def make_backoff(session: Session, most_s: float = _BACKOFF_S_MAX) -> Delays:

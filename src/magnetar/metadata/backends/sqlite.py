@@ -41,10 +41,10 @@ from magnetar.metadata.store import (
 )
 from magnetar.metadata.watch import Watchers
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Log, PacedLog
+from magnetar.runtime.log import Logger, PacedLog
 from magnetar.runtime.worker import ThreadWorker, Workers, run_in_thread
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _GROUP_MAX: Final = 1_024
 _WAITING_MAX: Final = 65_536

@@ -47,9 +47,9 @@ from magnetar.metadata.store import (
 )
 from magnetar.metadata.watch import Watchers
 from magnetar.runtime.clock import SYSTEM, Clock, Timer
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _PAGE: Final = 512
 _PATIENCE_S: Final = 10.0

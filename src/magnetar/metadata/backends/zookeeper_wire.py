@@ -23,9 +23,9 @@ from kazoo.protocol.serialization import Close
 from kazoo.retry import KazooRetry
 
 from magnetar.metadata.backends.zookeeper_request import read_event
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _LENGTH: Final = struct.Struct("!i")
 _REPLY: Final = struct.Struct("!iqi")

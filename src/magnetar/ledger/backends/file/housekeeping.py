@@ -27,11 +27,11 @@ from magnetar.ledger.backends.file.settlement import (
 )
 from magnetar.ledger.backends.file.usage import FilePolicy, JournalUsage
 from magnetar.runtime.clock import Clock, Timer
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 from magnetar.runtime.worker import Workers
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _BATCH_MAX: Final = 64
 _BATCH_BYTES_MAX: Final = 64 * 1024 * 1024

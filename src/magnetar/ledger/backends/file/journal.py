@@ -18,10 +18,10 @@ from magnetar.ledger.backends.file.record import Kind
 from magnetar.ledger.backends.file.witness import MetadataWitness
 from magnetar.ledger.store import Appended
 from magnetar.runtime.clock import Clock, Timer
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.worker import Workers
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _WITNESS_S: Final = 0.05
 """How long the metadata's last commit waits for a group to go with."""

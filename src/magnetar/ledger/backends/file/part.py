@@ -33,9 +33,9 @@ from magnetar.ledger.backends.file.record import (
     walk_records,
 )
 from magnetar.model.document import decode_json
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 PART_VERSION: Final = 1
 SEALED_DIRECTORY: Final = "sealed"

@@ -39,10 +39,10 @@ from magnetar.ledger.backends.file.writer import FileLedgerWriter
 from magnetar.ledger.store import LedgerInfo
 from magnetar.model.position import EntryId, LedgerId, Term
 from magnetar.runtime.clock import SYSTEM, Clock
-from magnetar.runtime.log import Log
+from magnetar.runtime.log import Logger
 from magnetar.runtime.worker import ThreadWorker, Workers, run_in_thread
 
-_log = Log(__name__)
+_log = Logger(__name__)
 
 _READ_ATTEMPTS = 3
 """A run may move from the journal to a part while it is read; it moves at most once."""
