@@ -19,7 +19,7 @@ from magnetar.ledger.belonging import check_belongs
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.log import Log
 from magnetar.ledger.run import EntryRun
-from magnetar.ledger.store import LedgerStore, LedgerWriter
+from magnetar.ledger.store import Digest, LedgerStore, LedgerWriter
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, EntryId, LedgerId, Position
 from magnetar.model.subscription import COMPACTION_CURSOR
@@ -205,6 +205,7 @@ class Compactor:
             term=log.term,
             properties={"kind": "compacted", "topic": self._topic.full},
             deletion_intended=True,
+            digest=Digest.CRC32,  # as Pulsar makes it
         )
         try:
             positions = await self._write(writer, retained, horizon)

@@ -9,8 +9,9 @@ from typing import Any, Final
 from msgspec import convert, structs
 
 from magnetar.ledger.info import LogPolicy
+from magnetar.ledger.store import Replication
 from magnetar.model.choice import BacklogQuotaType
-from magnetar.model.policy import BacklogQuota, TopicPolicies
+from magnetar.model.policy import BacklogQuota, PersistencePolicies, TopicPolicies
 from magnetar.model.schema import CompatibilityStrategy
 from magnetar.operation.policy import AnyPolicy, Context, Level, QuorumMax, policies_at
 from magnetar.operation.policy_table import POLICIES
@@ -57,7 +58,15 @@ def plan_log(policy: EffectivePolicy) -> LogPolicy:
         retention_ms=policy.retention_ms,
         retention_bytes=policy.retention_bytes,
         cursor_writes_per_s=policy.persistence.managedLedgerMaxMarkDeleteRate,
+        replication=plan_replication(policy.persistence),
     )
+
+
+def plan_replication(persistence: PersistencePolicies) -> Replication:
+    """What a policy asks for, made possible: records of other brokers are not checked."""
+    ack = max(1, persistence.bookkeeperAckQuorum)
+    write = max(ack, persistence.bookkeeperWriteQuorum)
+    return Replication(max(write, persistence.bookkeeperEnsemble), write, ack)
 
 
 def plan_context(config: Configuration) -> Context:

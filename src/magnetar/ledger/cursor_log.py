@@ -293,6 +293,7 @@ class CursorLog:
             term=home.term,
             properties={"chain": home.name, "cursor": self._name},
             deletion_intended=True,
+            replication=home.policy.replication,
         )
         info = self._take()
         data = home.records.encode_cursor(info)

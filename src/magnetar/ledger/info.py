@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol
 
+from magnetar.ledger.store import Replication
 from magnetar.model.position import Position
 
 _MIB: Final = 2**20
@@ -102,3 +103,5 @@ class LogPolicy:
     """How often a cursor that moves is written; not positive: as often as its pace allows."""
     cursor_entries_max: int = 50_000
     cursor_bytes_max: int = 64 * _MIB
+    replication: Replication | None = None
+    """Of the next ledger of the log and of its cursors; None: the store's own."""

@@ -193,7 +193,11 @@ class Log:
 
     async def _open_ledger(self) -> None:
         """Seal the ledger left behind while a fresh one is made; the record notes both at once."""
-        fresh = self.store.create(term=self.term, properties={"chain": self.name})
+        fresh = self.store.create(
+            term=self.term,
+            properties={"chain": self.name},
+            replication=self.policy.replication,
+        )
         sealing, creating = await asyncio.gather(self._seal_left(), fresh, return_exceptions=True)
         if isinstance(creating, BaseException):
             raise creating

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -18,6 +19,27 @@ from magnetar.model.position import EntryId, LedgerId, Term
 
 Appended: TypeAlias = Callable[[BrokerError | None], None]
 """Called on the event loop, in append order, once a run is durable (None) or refused."""
+
+
+class Digest(Enum):
+    """What protects an entry of a ledger. A store with checksums of its own need not heed it."""
+
+    CRC32 = "CRC32"
+    CRC32C = "CRC32C"
+
+
+@dataclass(frozen=True, slots=True)
+class Replication:
+    """Over how many nodes a ledger is spread, how many of them get each entry, and how many must
+    have it before it is durable.
+    """
+
+    ensemble: int
+    write_quorum: int
+    ack_quorum: int
+
+    def __post_init__(self) -> None:
+        assert self.ensemble >= self.write_quorum >= self.ack_quorum >= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +61,8 @@ class LedgerInfo:
 
 
 class LedgerWriter(Protocol):
-    """The one handle that may append. It is alive until `seal`, a failed append or a fence by a
-    higher term.
+    """The one handle that may append. It is alive until `seal`, a failed append or a fence by
+    `recover`.
     """
 
     @property
@@ -66,18 +88,34 @@ class LedgerWriter(Protocol):
 
 
 class LedgerStore(Protocol):
+    @property
+    def is_shared(self) -> bool:
+        """Whether other brokers write to the same store.
+
+        Then its ledgers are not this broker's to list and sweep, for others exist before a record
+        names them; and terms do not order writers: each recovery fences, and only the record of
+        the log decides which owner goes on.
+        """
+
     async def create(
-        self, *, term: Term, properties: Mapping[str, str], deletion_intended: bool = False
+        self,
+        *,
+        term: Term,
+        properties: Mapping[str, str],
+        deletion_intended: bool = False,
+        replication: Replication | None = None,
+        digest: Digest = Digest.CRC32C,
     ) -> LedgerWriter:
         """Make a ledger with an id never used before; it survives a crash from here on.
 
         One that gets entries before a record names it is made with its deletion intended, so that
-        a crash in between leaves nothing that looks like lost data.
+        a crash in between leaves nothing that looks like lost data. Without `replication` the
+        store's own holds; a store with one copy of everything heeds neither it nor `digest`.
         """
 
     async def recover(self, ledger: LedgerId, *, term: Term) -> LedgerInfo:
         """Fence the writer and seal at the last durable entry. Raise LedgerFenced when `term` is
-        below the ledger's.
+        below the ledger's, unless the store is shared.
         """
 
     async def describe(self, ledger: LedgerId) -> LedgerInfo:
@@ -97,7 +135,8 @@ class LedgerStore(Protocol):
         """Note durably that these are about to be let go of, before their record drops them.
 
         A ledger with entries that no record names and whose deletion was not intended is a sign of
-        lost metadata, never garbage. Missing ones are passed over.
+        lost metadata, never garbage. Missing ones are passed over. A shared store, which is never
+        swept, need not note it.
         """
 
     def cancel_deletion(self, ledgers: Collection[LedgerId]) -> None:
@@ -109,11 +148,11 @@ class LedgerStore(Protocol):
         """Remove a ledger and give its space back in time. A missing one is not an error."""
 
     async def ledgers(self) -> tuple[LedgerId, ...]:
-        """All that exist, ascending."""
+        """All that exist, ascending; in a shared store those of others too."""
 
     def commit_soon(self, write: Callable[[], None]) -> None:
         """Have a commit leave, and call `write` once just before it does: what it appends is part
-        of that commit.
+        of that commit. Where ledgers share no commit, it is what leaves in one turn of the loop.
         """
 
     def join(self, write: Callable[[], None]) -> None:

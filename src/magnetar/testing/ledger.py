@@ -7,7 +7,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from magnetar.errors import BrokerError, LedgerSealed, StoreClosed
-from magnetar.ledger.store import Appended, LedgerInfo, LedgerStore, LedgerWriter
+from magnetar.ledger.store import (
+    Appended,
+    Digest,
+    LedgerInfo,
+    LedgerStore,
+    LedgerWriter,
+    Replication,
+)
 from magnetar.model.position import EntryId, LedgerId, Term
 
 
@@ -61,6 +68,7 @@ class FaultyWriter:
 class FaultyLedgerStore:
     def __init__(self, inner: LedgerStore) -> None:
         self._inner = inner
+        self.is_shared = inner.is_shared
         self._append_faults: list[BrokerError] = []
         self._create_faults: list[BrokerError] = []
         self._gate = asyncio.Event()
@@ -72,6 +80,8 @@ class FaultyLedgerStore:
         self._unanswered: list[tuple[Appended, BrokerError | None]] | None = None
         self.reads = 0
         self.appends = 0
+        self.replications: list[Replication | None] = []
+        """What was asked for with each new ledger."""
 
     def fail_next(self, error: BrokerError) -> None:
         """The next append, to whatever ledger, fails with `error`, and its ledger with it."""
@@ -125,14 +135,25 @@ class FaultyLedgerStore:
         return self._append_faults.pop(0) if self._append_faults else None
 
     async def create(
-        self, *, term: Term, properties: Mapping[str, str], deletion_intended: bool = False
+        self,
+        *,
+        term: Term,
+        properties: Mapping[str, str],
+        deletion_intended: bool = False,
+        replication: Replication | None = None,
+        digest: Digest = Digest.CRC32C,
     ) -> FaultyWriter:
         await self._gate.wait()
         self.check_alive()
         if self._create_faults:
             raise self._create_faults.pop(0)
+        self.replications.append(replication)
         writer = await self._inner.create(
-            term=term, properties=properties, deletion_intended=deletion_intended
+            term=term,
+            properties=properties,
+            deletion_intended=deletion_intended,
+            replication=replication,
+            digest=digest,
         )
         return FaultyWriter(self, writer)
 

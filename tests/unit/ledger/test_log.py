@@ -8,6 +8,7 @@ import pytest
 from magnetar.errors import Conflict, SubscriptionNotFound, TopicFenced, TopicTerminated
 from magnetar.ledger.flight import PlainRun
 from magnetar.ledger.info import LogPolicy
+from magnetar.ledger.store import Replication
 from magnetar.model.position import EARLIEST, LATEST, Position
 from tests.unit.ledger.log_place import BYTES, Answers, Place, append, fill, read_all, until
 
@@ -78,6 +79,24 @@ def test_runs_that_wait_for_the_same_commit_share_a_flight() -> None:
         assert answers.labels == ["one", "two", "three"]
         assert await read_all(log) == [b"first", b"a", b"b", b"c", b"d"]
         assert (log.sequence.total_bytes, log.flights.runs, log.flights.waiting_bytes) == (9, 0, 0)
+        await log.close()
+
+    asyncio.run(body())
+
+
+def test_the_policy_says_how_the_next_ledger_of_log_and_cursors_is_replicated() -> None:
+    async def body() -> None:
+        place = Place(policy=LogPolicy(replication=Replication(3, 2, 2)))
+        log = await place.open()
+        first = await append(log, b"first")
+        log.policy = LogPolicy(replication=Replication(5, 3, 2))
+        cursor = await log.cursors.open("s", start=EARLIEST, properties={}, cursor_properties={})
+        cursor.acknowledge_through(first)
+        await until(lambda: len(place.store.replications) == 2)
+        log.change_ledger()
+        await until(lambda: len(place.store.replications) == 3)
+        wanted = [Replication(3, 2, 2), Replication(5, 3, 2), Replication(5, 3, 2)]
+        assert place.store.replications == wanted
         await log.close()
 
     asyncio.run(body())

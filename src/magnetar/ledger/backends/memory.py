@@ -17,7 +17,7 @@ from magnetar.errors import (
     LedgerSealed,
     StoreClosed,
 )
-from magnetar.ledger.store import Appended, LedgerInfo
+from magnetar.ledger.store import Appended, Digest, LedgerInfo, Replication
 from magnetar.model.position import EntryId, LedgerId, Term
 from magnetar.runtime.task import yield_to_loop
 
@@ -132,6 +132,8 @@ class MemoryWriter:
 
 
 class MemoryLedgerStore:
+    is_shared = False
+
     def __init__(self) -> None:
         self._ledgers: dict[LedgerId, _Ledger] = {}
         self._ids = count(1)
@@ -143,7 +145,13 @@ class MemoryLedgerStore:
         return None
 
     async def create(
-        self, *, term: Term, properties: Mapping[str, str], deletion_intended: bool = False
+        self,
+        *,
+        term: Term,
+        properties: Mapping[str, str],
+        deletion_intended: bool = False,
+        replication: Replication | None = None,
+        digest: Digest = Digest.CRC32C,
     ) -> MemoryWriter:
         self._check_open()
         ledger = _Ledger(LedgerId(next(self._ids)), term, dict(properties))

@@ -36,7 +36,7 @@ from magnetar.ledger.backends.file.witness import (
     format_witness,
 )
 from magnetar.ledger.backends.file.writer import FileLedgerWriter
-from magnetar.ledger.store import LedgerInfo
+from magnetar.ledger.store import Digest, LedgerInfo, Replication
 from magnetar.model.position import EntryId, LedgerId, Term
 from magnetar.runtime.clock import SYSTEM, Clock
 from magnetar.runtime.log import Logger
@@ -106,6 +106,8 @@ def _prepare(
 class FileLedgerStore:
     """Everything here runs on the event loop; disk work runs in workers this store owns."""
 
+    is_shared = False
+
     def __init__(
         self,
         root: Path,
@@ -164,7 +166,13 @@ class FileLedgerStore:
         )
 
     async def create(
-        self, *, term: Term, properties: Mapping[str, str], deletion_intended: bool = False
+        self,
+        *,
+        term: Term,
+        properties: Mapping[str, str],
+        deletion_intended: bool = False,
+        replication: Replication | None = None,
+        digest: Digest = Digest.CRC32C,
     ) -> FileLedgerWriter:
         self._check_open()
         if self.trouble is not None:
