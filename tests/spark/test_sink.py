@@ -18,8 +18,9 @@ from pyspark.sql.types import (
 )
 
 from magnetar.client.admin import AdminClient
+from magnetar.spark.avro_type import make_definition
 from magnetar.spark.option import InvalidOption
-from magnetar.spark.record import check_columns, make_definition, value_type
+from magnetar.spark.record import check_columns, value_type
 from magnetar.spark.sink import first_number
 from magnetar.spark.sink_option import SinkOptions, parse_sink
 from magnetar.spark.sink_task import write_task

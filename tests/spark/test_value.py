@@ -11,8 +11,9 @@ import pytest
 from magnetar.client.admin import AdminClient
 from magnetar.client.schema.schema import Schema
 from magnetar.model.schema import SchemaType
+from magnetar.spark.avro_type import make_type
 from magnetar.spark.option import InvalidOption
-from magnetar.spark.value import RegisteredSchema, avro_type, choose_schema, column_type
+from magnetar.spark.value import RegisteredSchema, choose_schema, column_type
 from tests.spark.engine import Engine, read_batch
 from tests.spark.feed import fresh, publish_values
 
@@ -53,7 +54,7 @@ NEW = json.dumps({"type": "record", "name": "R", "fields": [NAME, COUNT]})
     ],
 )
 def test_avro_types_become_columns(definition: Any, expected: str) -> None:
-    assert avro_type(definition, is_logical=True).simpleString() == expected
+    assert make_type(definition).simpleString() == expected
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_avro_types_become_columns(definition: Any, expected: str) -> None:
 )
 def test_what_no_column_can_hold_is_refused(definition: Any, told: str) -> None:
     with pytest.raises(InvalidOption, match=told):
-        avro_type(definition, is_logical=True)
+        make_type(definition)
 
 
 def test_topics_without_one_schema_are_refused_by_name() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,27 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import (
-    ArrayType,
     BinaryType,
-    BooleanType,
-    ByteType,
     DataType,
-    DateType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
     MapType,
-    ShortType,
     StringType,
     StructType,
-    TimestampNTZType,
     TimestampType,
 )
 
 from magnetar.client.arrow import INSTANT, make_numbers, make_texts
 from magnetar.client.schema.schema import Schema
 from magnetar.spark.option import InvalidOption
+from magnetar.spark.plain_value import list_values
 from magnetar.spark.sink_option import SinkFormat, SinkOptions
 
 _TOPIC: Final = pa.dictionary(pa.int32(), pa.string())
@@ -46,17 +36,6 @@ ROWS: Final = pa.schema(
 )
 """Messages to write; the value is encoded."""
 _OWN: Final = ("key", "value", "properties", "event_time", "topic")
-_PLAIN: Final[Mapping[type[DataType], str]] = {
-    BooleanType: "boolean",
-    ByteType: "int",
-    ShortType: "int",
-    IntegerType: "int",
-    LongType: "long",
-    FloatType: "float",
-    DoubleType: "double",
-    StringType: "string",
-    BinaryType: "bytes",
-}
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
@@ -102,47 +81,6 @@ def value_type(schema: StructType) -> StructType:
     return StructType([each for each in schema.fields if each.name not in _OWN])
 
 
-def make_definition(record: StructType, name: str = "Row") -> str:
-    """The Avro record of a struct; every field may be null."""
-    return json.dumps(_record(record, name))
-
-
-def _record(record: StructType, name: str) -> dict[str, Any]:
-    if not record.fields:
-        raise InvalidOption("There is no column to write as the value")
-    fields = [
-        {
-            "name": each.name,
-            "type": ["null", _avro(each.dataType, f"{name}_{each.name}")],
-            "default": None,
-        }
-        for each in record.fields
-    ]
-    return {"type": "record", "name": name, "fields": fields}
-
-
-def _avro(kind: DataType, name: str) -> Any:
-    match kind:
-        case StructType():
-            return _record(kind, name)
-        case ArrayType():
-            return {"type": "array", "items": ["null", _avro(kind.elementType, name)]}
-        case MapType():
-            return {"type": "map", "values": ["null", _avro(kind.valueType, name)]}
-        case TimestampType():
-            return {"type": "long", "logicalType": "timestamp-micros"}
-        case TimestampNTZType():
-            return {"type": "long", "logicalType": "local-timestamp-micros"}
-        case DateType():
-            return {"type": "int", "logicalType": "date"}
-        case _ if type(kind) in _PLAIN:
-            return _PLAIN[type(kind)]
-        case _:
-            raise InvalidOption(
-                f"{kind.simpleString()} has no place in a schema; cast the column {name} first"
-            )
-
-
 def read_rows(batch: pa.RecordBatch, options: SinkOptions, schema: Schema[Any]) -> pa.RecordBatch:
     """The messages of a batch, in the order of its rows, as `ROWS` has them."""
     names = batch.schema.names
@@ -176,31 +114,15 @@ def _topics(batch: pa.RecordBatch, options: SinkOptions) -> pa.Array:
 def _values(batch: pa.RecordBatch, options: SinkOptions, schema: Schema[Any]) -> pa.Array:
     if options.format is SinkFormat.BYTES:
         return batch.column("value").cast(pa.binary())
-    rows = _records(batch)
+    rows = _records(batch, is_json=options.format is SinkFormat.JSON)
     encoded = [None if row is None else schema.encode(row) for row in rows]
     return pa.array(encoded, pa.binary())
 
 
-def _records(batch: pa.RecordBatch) -> list[Any]:
+def _records(batch: pa.RecordBatch, *, is_json: bool) -> list[Any]:
     names = batch.schema.names
     if "value" in names and pa.types.is_struct(batch.column("value").type):
-        listed: list[Any] = _plain(batch.column("value")).to_pylist()
-        return listed
+        return list_values(batch.column("value"), is_json=is_json)
     chosen = ["value"] if "value" in names else [name for name in names if name not in _OWN]
-    columns = [_plain(batch.column(name)) for name in chosen]
-    rows: list[Any] = pa.RecordBatch.from_arrays(columns, names=chosen).to_pylist()
-    return rows
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    """Times as numbers, the way schemas count them."""
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        return column.cast(pa.timestamp("us", tz=kind.tz)).cast(pa.int64())
-    if pa.types.is_date(kind):
-        return column.cast(pa.int32())
-    if pa.types.is_struct(kind):
-        parts = [_plain(column.field(index)) for index in range(kind.num_fields)]
-        names = [kind.field(index).name for index in range(kind.num_fields)]
-        return pa.StructArray.from_arrays(parts, names, mask=column.is_null())
-    return column
+    together = pa.StructArray.from_arrays([batch.column(name) for name in chosen], names=chosen)
+    return list_values(together, is_json=is_json)

@@ -21,7 +21,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from magnetar.spark.record import check_columns, make_definition, value_type
+from magnetar.spark.avro_type import make_definition
+from magnetar.spark.record import check_columns, value_type
 from magnetar.spark.sink_option import SinkFormat, SinkOptions
 from magnetar.spark.sink_task import Written, write_task
 from magnetar.spark.sink_topic import prepare_topics

@@ -10,28 +10,26 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
-    ArrayType,
     BinaryType,
     BooleanType,
     ByteType,
     DataType,
     DateType,
-    DecimalType,
     DoubleType,
     FloatType,
     IntegerType,
     LongType,
-    MapType,
     ShortType,
     StringType,
-    StructField,
-    StructType,
     TimestampNTZType,
     TimestampType,
 )
@@ -44,7 +42,15 @@ from magnetar.errors import MagnetarError
 from magnetar.model.document import decode_json
 from magnetar.model.schema import SchemaType, parse_schema_type
 from magnetar.spark.access import open_admin
+from magnetar.spark.avro_type import make_type
 from magnetar.spark.option import BadValue, Broker, InvalidOption
+from magnetar.spark.plain_value import (
+    Convert,
+    has_decimal,
+    make_avro_reader,
+    make_json_reader,
+    without_moments,
+)
 from magnetar.spark.slice import Slice
 
 _PRIMITIVES: Final[Mapping[SchemaType, DataType]] = {
@@ -73,23 +79,10 @@ _WIDE: Final = {
     SchemaType.FLOAT: ">f4",
     SchemaType.DOUBLE: ">f8",
 }
-_AVRO: Final[Mapping[str, DataType]] = {
-    "null": StringType(),
-    "boolean": BooleanType(),
-    "int": IntegerType(),
-    "long": LongType(),
-    "float": FloatType(),
-    "double": DoubleType(),
-    "bytes": BinaryType(),
-    "string": StringType(),
-}
-_LOGICAL: Final[Mapping[str, DataType]] = {
-    "date": DateType(),
-    "timestamp-millis": TimestampType(),
-    "timestamp-micros": TimestampType(),
-    "local-timestamp-millis": TimestampNTZType(),
-    "local-timestamp-micros": TimestampNTZType(),
-}
+
+
+_UNFIT: Final = (SchemaError, pa.ArrowException, TypeError, ValueError, OverflowError)
+"""What is raised for data that does not fit; msgspec's refusals are ValueErrors."""
 
 
 class ValueUnreadable(MagnetarError):
@@ -146,56 +139,7 @@ def choose_schema(schemas: Mapping[str, RegisteredSchema | None]) -> RegisteredS
 def column_type(schema: RegisteredSchema) -> DataType:
     if not schema.is_struct:
         return _PRIMITIVES[schema.kind]
-    return avro_type(json.loads(schema.definition), is_logical=schema.kind is SchemaType.AVRO)
-
-
-def avro_type(
-    definition: Any, *, is_logical: bool, named: Mapping[str, Any] | None = None
-) -> DataType:
-    """The Spark type of an Avro type; the definitions of JSON schemas are Avro too."""
-    known = dict(named or {})
-
-    def convert(each: Any) -> DataType:
-        return avro_type(each, is_logical=is_logical, named=known)
-
-    match definition:
-        case str() if definition in _AVRO:
-            return _AVRO[definition]
-        case str():
-            if known.get(definition) is None:
-                raise InvalidOption(
-                    f"The schema's type {definition} contains itself, which no column can;"
-                    " read it with valueFormat bytes"
-                )
-            return convert(known[definition])
-        case list():
-            kinds = [each for each in definition if each != "null"]
-            if len(kinds) != 1:
-                raise InvalidOption(
-                    "The schema has a union of several types, which no column can hold;"
-                    " read it with valueFormat bytes"
-                )
-            return convert(kinds[0])
-        case {"logicalType": "decimal", "precision": int() as precision} if is_logical:
-            return DecimalType(precision, int(definition.get("scale", 0)))
-        case {"logicalType": str() as logical} if is_logical and logical in _LOGICAL:
-            return _LOGICAL[logical]
-        case {"type": "record", "fields": list() as fields}:
-            known[definition.get("name", "")] = None
-            made = [StructField(each["name"], convert(each["type"])) for each in fields]
-            return StructType(made)
-        case {"type": "enum"}:
-            return StringType()
-        case {"type": "fixed"}:
-            return BinaryType()
-        case {"type": "array", "items": items}:
-            return ArrayType(convert(items))
-        case {"type": "map", "values": values}:
-            return MapType(StringType(), convert(values))
-        case {"type": inner}:
-            return convert(inner)
-        case _:
-            raise InvalidOption(f"The schema has a part that is not Avro: {definition!r}")
+    return make_type(json.loads(schema.definition))
 
 
 @dataclass
@@ -211,22 +155,51 @@ class ValueReader:
     def __post_init__(self) -> None:
         self._arrow = to_arrow_type(self.wanted, timezone="UTC")
 
+    @cached_property
+    def _definition(self) -> Any:
+        return json.loads(self.schema.definition)
+
+    @cached_property
+    def _convert_json(self) -> Convert | None:
+        return make_json_reader(self._definition)
+
+    @cached_property
+    def _parse(self) -> Callable[[bytes], Any]:
+        """Digits of decimals are kept; that costs time, so only where there are some."""
+        if not has_decimal(self._definition):
+            return decode_json
+        return msgspec.json.Decoder(float_hook=Decimal).decode
+
     def decode(self, batch: pa.RecordBatch, piece: Slice) -> pa.Array:
         values = batch.column("value")
         try:
             return self._decode_all(values, batch, piece)
-        except (SchemaError, pa.ArrowException, TypeError, ValueError, OverflowError):
+        except _UNFIT:
             return self._decode_singly(values, batch, piece)
 
     def _decode_all(self, values: pa.Array, batch: pa.RecordBatch, piece: Slice) -> pa.Array:
         kind = self.schema.kind
         if kind is SchemaType.JSON:
-            return pa.array(_parse_json(values), self._arrow)
+            return pa.array(self._parse_json(values), self._arrow)
         if kind is SchemaType.STRING:
             return values.cast(pa.string()).cast(self._arrow)
         if kind in _WIDE and not values.null_count:
             return _parse_numbers(values, _WIDE[kind]).cast(self._arrow)
         return pa.array([*self._read_rows(values, batch, piece)], self._arrow)
+
+    def _parse_json(self, values: pa.Array) -> Sequence[Any]:
+        """All at once: the values side by side are one list."""
+        listed = values.to_pylist()
+        joined = b",".join(b"null" if each is None else each for each in listed)
+        rows = self._parse(b"[" + joined + b"]")
+        if len(rows) != len(listed):
+            raise SchemaError("a value is not one JSON document")
+        return [None if each is None else self._finish_json(each) for each in rows]
+
+    def _finish_json(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise SchemaError("a value is not a JSON object")
+        return value if self._convert_json is None else self._convert_json(value)
 
     def _read_rows(self, values: pa.Array, batch: pa.RecordBatch, piece: Slice) -> Any:
         read = self._reader(piece)
@@ -243,7 +216,7 @@ class ValueReader:
             try:
                 value = None if data is None else read(data, versions[row])
                 pa.array([value], self._arrow)
-            except (SchemaError, pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            except _UNFIT as error:
                 if self.bad_value is BadValue.FAIL:
                     raise self._unreadable(batch, piece, row, error) from None
                 value = None
@@ -264,12 +237,16 @@ class ValueReader:
     def _reader(self, piece: Slice) -> Callable[[bytes, int | None], Any]:
         match self.schema.kind:
             case SchemaType.JSON:
-                return lambda data, _: _check_record(decode_json(data))
+                return lambda data, _: self._finish_json(self._parse(data))
             case SchemaType.AVRO:
-                reader = parse_definition(self.schema.definition.encode())
-                return lambda data, version: read_resolved(
-                    data, self._writer(piece, version), reader
-                )
+                reader = _parse_plainly(self.schema.definition)
+                convert = make_avro_reader(self._definition)
+
+                def read(data: bytes, version: int | None) -> Any:
+                    found = read_resolved(data, self._writer(piece, version), reader)
+                    return found if convert is None else convert(found)
+
+                return read
             case kind:
                 codec = BY_TYPE[kind]
                 return lambda data, _: codec.decode(data, key=None, writer=None)
@@ -277,7 +254,7 @@ class ValueReader:
     def _writer(self, piece: Slice, version: int | None) -> Any:
         """The schema a message was written with, asked for once."""
         if version is None:
-            return parse_definition(self.schema.definition.encode())
+            return _parse_plainly(self.schema.definition)
         if version not in self._writers:
             topic = piece.label.partition("://")[2]
             with open_admin(self.broker.admin_url, self.broker.access) as admin:
@@ -285,23 +262,12 @@ class ValueReader:
         found = self._writers[version]
         if found is None or found.kind is not SchemaType.AVRO:
             raise SchemaError(f"version {version} of the schema is not there, or is not Avro")
-        return parse_definition(found.definition.encode())
+        return _parse_plainly(found.definition)
 
 
-def _parse_json(values: pa.Array) -> Sequence[Any]:
-    """All at once: the values side by side are one list."""
-    listed = values.to_pylist()
-    joined = b",".join(b"null" if each is None else each for each in listed)
-    rows = decode_json(b"[" + joined + b"]")
-    if len(rows) != len(listed):
-        raise SchemaError("a value is not one JSON document")
-    return [None if each is None else _check_record(each) for each in rows]
-
-
-def _check_record(value: Any) -> Any:
-    if not isinstance(value, dict):
-        raise SchemaError("a value is not a JSON object")
-    return value
+@lru_cache(maxsize=256)
+def _parse_plainly(definition: str) -> Any:
+    return parse_definition(json.dumps(without_moments(json.loads(definition))).encode())
 
 
 def _parse_numbers(values: pa.Array, form: str) -> pa.Array:
