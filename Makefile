@@ -9,7 +9,7 @@ ARGS ?=
 RUNS ?= 5
 SECONDS ?= 3600
 
-.PHONY: help setup run java-clients zookeeper test flaky explore lint format bench demo demo-crash lock clean
+.PHONY: help setup run java-clients bookkeeper test flaky explore lint format bench demo demo-crash lock clean
 
 help:
 	@echo "make setup   create $(VENV) with all extras, at the locked versions"
@@ -22,7 +22,7 @@ help:
 	@echo "make bench   the quick measurements, and what else can be measured"
 	@echo "make demo    v4, V5, migration, splits and merges, Spark and an audit in a minute"
 	@echo "make demo-crash  produce, kill -9, restart, consume: nothing lost"
-	@echo "make zookeeper  fetch the ZooKeeper server that the tests and docs/cluster.md start"
+	@echo "make bookkeeper  fetch the ZooKeeper and BookKeeper servers that the tests start"
 	@echo "make lock    resolve the dependencies anew"
 	@echo "make clean   remove caches and builds"
 
@@ -37,10 +37,10 @@ run: setup
 
 # Each test runs once, and a test that fails fails the run.
 TESTS := -n 2 --dist loadgroup
-test: setup java-clients zookeeper
+test: setup java-clients bookkeeper
 	$(BIN)/python -m pytest -q $(TESTS) $(ARGS)
 
-flaky: setup java-clients zookeeper
+flaky: setup java-clients bookkeeper
 	$(BIN)/python tools/flaky.py --runs $(RUNS) $(TESTS) $(ARGS)
 
 explore: setup
@@ -50,9 +50,9 @@ explore: setup
 java-clients:
 	@tools/java/fetch
 
-# The tests start a ZooKeeper server of their own; its jars are resolved once.
-zookeeper:
-	@tools/zookeeper/fetch
+# The tests start ZooKeeper and BookKeeper servers of their own; their jars are fetched once.
+bookkeeper: setup
+	@PYTHON=$(BIN)/python tools/bookkeeper/fetch
 
 lint: setup
 	$(BIN)/ruff check .

@@ -6,13 +6,9 @@ import atexit
 import functools
 import itertools
 import os
-import shutil
-import signal
 import socket
 import subprocess
-import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,9 +17,10 @@ from typing import Final
 from kazoo.client import KazooClient
 
 from magnetar.testing.broker import HOST, find_ports
+from magnetar.testing.jar import find_java
+from magnetar.testing.java import JavaServer
 from magnetar.testing.server import Server
 
-READY_S_MAX: Final = 60.0
 _MAIN: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
 _MEMBER_MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _MEMBERS: Final = 3
@@ -36,7 +33,7 @@ tickTime=500
 maxSessionTimeout=60000
 maxClientCnxns=0
 admin.enableServer=false
-4lw.commands.whitelist=srvr
+4lw.commands.whitelist=srvr,dump
 """
 _ENSEMBLE: Final = """\
 initLimit=20
@@ -44,20 +41,23 @@ syncLimit=10
 """
 
 
-class ZookeeperMissing(AssertionError):
-    """What a machine lacks to run a ZooKeeper server, and how to get it."""
-
-
-class ZookeeperServer(Server):
+class ZookeeperServer(JavaServer):
     """Starts on entry and goes away on exit; port and data stay over `kill` and `restart`."""
 
-    def __init__(self, *, heap_mib: int = 128) -> None:
-        self._heap_mib = heap_mib
-        self._home = Path(tempfile.mkdtemp(prefix="magnetar-zookeeper-"))
-        (self.port,) = find_ports(1)
-        self._process: subprocess.Popen[bytes] | None = None
+    main = _MAIN
+
+    def __init__(
+        self,
+        *,
+        heap_mib: int = 128,
+        home: Path | None = None,
+        port: int | None = None,
+        is_durable: bool = False,
+    ) -> None:
+        super().__init__("zookeeper", home=home, memory=(f"-Xmx{heap_mib}m", "-Xms32m"))
+        self.port = port or find_ports(1)[0]
         self._roots = itertools.count()
-        self.log = self._home / "server.log"
+        self._is_durable = is_durable
 
     @property
     def hosts(self) -> str:
@@ -67,60 +67,19 @@ class ZookeeperServer(Server):
     def url(self) -> str:
         return f"zk://{self.hosts}"
 
-    @property
-    def pid(self) -> int:
-        assert self._process is not None, "the server was not started"
-        return self._process.pid
-
     def new_url(self) -> str:
         """The address of a part of the tree that nobody has used."""
         return f"{self.url}/test-{os.getpid()}-{next(self._roots)}"
 
-    def start(self) -> None:
-        self._launch(_MAIN)
-        self._await_ready()
-
     def configuration(self) -> str:
-        return _CONFIGURATION.format(host=HOST, port=self.port, data=self._home / "data")
+        return _CONFIGURATION.format(host=HOST, port=self.port, data=self.home / "data")
 
-    def _launch(self, main: str) -> None:
-        java, jars = find_java(), find_jars()
-        configuration = self._home / "zoo.cfg"
+    def arguments(self) -> list[str]:
+        configuration = self.home / "zoo.cfg"
         configuration.write_text(self.configuration())
-        options = [
-            f"-Xmx{self._heap_mib}m",
-            "-Xms32m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-        ]
         # A test's data need not outlive the machine, only the server's own death.
-        options += ["-Dzookeeper.forceSync=no", "-Djava.net.preferIPv4Stack=true"]
-        command = [java, *options, "-cp", jars, main, str(configuration)]
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-            )
-        atexit.register(self._process.kill)
-
-    def kill(self) -> None:
-        """SIGKILL; everything acknowledged is in the server's log."""
-        process = self._process
-        if process is not None:
-            process.kill()
-            process.wait()
-            atexit.unregister(process.kill)
-            self._process = None
-
-    def restart(self) -> None:
-        self.kill()
-        self.start()
-
-    def pause(self) -> None:
-        """SIGSTOP: connections stay, nothing answers."""
-        os.kill(self.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
+        sync = [] if self._is_durable else ["-Dzookeeper.forceSync=no"]
+        return [*sync, self.main, str(configuration)]
 
     @contextmanager
     def slow(self, *, stopped_s: float = 0.3, going_s: float = 0.03) -> Iterator[None]:
@@ -151,7 +110,7 @@ class ZookeeperServer(Server):
     def shell(self, *command: str) -> str:
         """What ZooKeeper's own shell answers to one command."""
         done = subprocess.run(
-            [find_java(), "-cp", find_jars(), _SHELL, "-server", self.hosts, *command],
+            [find_java(), "-cp", self.class_path(), _SHELL, "-server", self.hosts, *command],
             capture_output=True,
             text=True,
             timeout=60,
@@ -159,36 +118,34 @@ class ZookeeperServer(Server):
         )
         return done.stdout
 
-    def close(self) -> None:
-        self.kill()
-        shutil.rmtree(self._home, ignore_errors=True)
-
-    def _await_ready(self) -> None:
-        process = self._process
-        assert process is not None, "the server was not started"
-        deadline = time.monotonic() + READY_S_MAX
-        while not self.mode:
-            if process.poll() is not None or time.monotonic() > deadline:
-                self.kill()
-                tail = self.log.read_text(errors="replace")[-2_000:]
-                raise ZookeeperMissing(f"ZooKeeper did not start:\n{tail}")
-            time.sleep(0.05)
+    @property
+    def is_serving(self) -> bool:
+        return bool(self.mode)
 
     @property
     def mode(self) -> str:
         """`standalone`, `leader` or `follower`; nothing while it does not serve."""
+        lines = [line for line in self.ask("srvr").splitlines() if line.startswith("Mode: ")]
+        return lines[0].removeprefix("Mode: ") if lines else ""
+
+    def ephemeral_keys(self) -> set[str]:
+        """The keys that go with the sessions of those who wrote them."""
+        return {line.strip() for line in self.ask("dump").splitlines() if line.startswith("\t/")}
+
+    def ask(self, word: str) -> str:
+        """What the server answers to one of its words of four letters."""
         try:
             with socket.create_connection((HOST, self.port), timeout=5) as connection:
-                connection.sendall(b"srvr")
-                told = connection.makefile("rb").read().decode(errors="replace")
+                connection.sendall(word.encode())
+                return connection.makefile("rb").read().decode(errors="replace")
         except OSError:
             return ""
-        lines = [line for line in told.splitlines() if line.startswith("Mode: ")]
-        return lines[0].removeprefix("Mode: ") if lines else ""
 
 
 class _Member(ZookeeperServer):
     """One server of an ensemble; it serves when more than half of them are there."""
+
+    main = _MEMBER_MAIN
 
     def __init__(self, number: int, peers: str) -> None:
         super().__init__(heap_mib=64)
@@ -198,14 +155,11 @@ class _Member(ZookeeperServer):
     def configuration(self) -> str:
         return super().configuration() + _ENSEMBLE + self._peers
 
-    def start(self) -> None:
-        data = self._home / "data"
+    def arguments(self) -> list[str]:
+        data = self.home / "data"
         data.mkdir(exist_ok=True)
         (data / "myid").write_text(str(self._number))
-        self._launch(_MEMBER_MAIN)
-
-    def await_ready(self) -> None:
-        self._await_ready()
+        return super().arguments()
 
 
 class ZookeeperEnsemble(Server):
@@ -231,37 +185,13 @@ class ZookeeperEnsemble(Server):
 
     def start(self) -> None:
         for member in self.members:
-            member.start()
+            member.launch()
         for member in self.members:
-            member.await_ready()
+            member.await_serving()
 
     def close(self) -> None:
         for member in self.members:
             member.close()
-
-
-def find_java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=f"{home}/bin" if home else None)
-    if java is None:
-        raise ZookeeperMissing(
-            "There is no Java on this machine, and the tests start a real ZooKeeper: install"
-            " Java 17 or later (Debian: openjdk-17-jre-headless) or set JAVA_HOME"
-        )
-    return java
-
-
-def find_jars() -> str:
-    """The class path that `tools/zookeeper/fetch` made."""
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    home = os.environ.get("MAGNETAR_ZOOKEEPER_HOME") or f"{cache}/magnetar/zookeeper"
-    jars = sorted(Path(home, "lib").glob("*.jar"))
-    if not jars:
-        raise ZookeeperMissing(
-            f"The jars of ZooKeeper are not in {home}/lib: run tools/zookeeper/fetch,"
-            " which needs Maven"
-        )
-    return os.pathsep.join(map(str, jars))
 
 
 @functools.cache
