@@ -9,7 +9,7 @@ ARGS ?=
 RUNS ?= 5
 SECONDS ?= 3600
 
-.PHONY: help setup run java-clients bookkeeper test flaky explore lint format bench demo demo-crash lock clean
+.PHONY: help setup run java-clients bookkeeper apache test flaky explore lint format bench demo demo-crash lock clean
 
 help:
 	@echo "make setup   create $(VENV) with all extras, at the locked versions"
@@ -53,6 +53,10 @@ java-clients:
 # The tests start ZooKeeper and BookKeeper servers of their own; their jars are fetched once.
 bookkeeper: setup
 	@PYTHON=$(BIN)/python tools/bookkeeper/fetch
+
+# Tests and measurements beside Apache Pulsar start its brokers; 215 MB, resolved once.
+apache:
+	@bench/peer/pulsar fetch
 
 lint: setup
 	$(BIN)/ruff check .
