@@ -26,12 +26,12 @@ from kazoo.client import KazooClient
 from bench.gauge import cpu_s, median, peak_mib, rss_mib
 from magnetar.broker.resource import Resources
 from magnetar.broker.topic_tree import TopicTree
-from magnetar.ledger.info import LogInfo
 from magnetar.metadata.backends.zookeeper import ZookeeperStore
 from magnetar.metadata.store import ABSENT
 from magnetar.model.log_path import bucket_paths
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.policy import Policies
+from magnetar.model.stored_log import LogInfo
 from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.clock import SystemClock
 from magnetar.testing import MagnetarBroker

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from magnetar.ledger.ackset import AckSet
-from magnetar.ledger.info import CursorInfo, LedgerPart
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.position import Position
+from magnetar.model.stored_log import CursorInfo, LedgerPart
 from magnetar.wire import command as wire
 from magnetar.wire.ackset import full_ack_set
 from magnetar.wire.command import MessageMetadata, encode_payload_command, make_command

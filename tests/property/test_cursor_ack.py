@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.ledger.ackset import AckSet
-from magnetar.ledger.info import CursorInfo, LedgerPart
 from magnetar.ledger.run import EntryRun
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.bitset import join_words, split_words
 from magnetar.model.position import EARLIEST, Position
+from magnetar.model.stored_log import CursorInfo, LedgerPart
 
 Step = tuple[str, int, int]
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from magnetar.ledger.info import LedgerPart
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.position import EARLIEST, LATEST, Position
+from magnetar.model.stored_log import LedgerPart
 from magnetar.rules.retain import Stretch, plan_eviction
 
 stretches = st.lists(

@@ -28,6 +28,7 @@ from magnetar.ledger.backends.file.disk import SystemDisk
 from magnetar.ledger.backends.file.rebuild import rebuild_catalogue
 from magnetar.ledger.backends.file.recovery import Examined, examine
 from magnetar.ledger.backends.file.witness import LedgerWitness, parse_witness
+from magnetar.ledger.belonging import UseKind, parse_use
 from magnetar.ledger.orphan import describe_owner, is_garbage
 from magnetar.metadata.backends.sqlite_format import (
     Witness,
@@ -210,27 +211,27 @@ def _compare(
 
 def _is_owner(path: str, properties: Mapping[str, str]) -> bool:
     """Whether the record at a path is one that a ledger was made for, or it does not say."""
-    schema, log = properties.get("pulsar/schemaId"), properties.get("chain")
-    if schema is not None:
-        return path == f"{SCHEMAS}/{schema}"
-    if log is None:
+    use = parse_use(properties)
+    if use is None:
         return True
+    if use.kind is UseKind.SCHEMA:
+        return path == f"{SCHEMAS}/{use.owner}"
     try:
-        expected = log_path(parse_topic(log), 1)
+        expected = log_path(parse_topic(use.owner), 1)
     except InvalidName:
         return True
-    cursor = properties.get("cursor")
-    if cursor is not None:
-        expected = f"{expected}/{encode_local(cursor)}"
+    if use.cursor:
+        expected = f"{expected}/{encode_local(use.cursor)}"
     return without_bucket(path) == expected
 
 
 def _is_compacted(properties: Mapping[str, str], logs: set[str]) -> bool:
     """A compacted ledger is named inside the ledger of a cursor; its topic answers for it."""
-    if properties.get("kind") != "compacted":
+    use = parse_use(properties)
+    if use is None or use.kind is not UseKind.COMPACTED:
         return False
     try:
-        return log_path(parse_topic(properties.get("topic", "")), 1) in logs
+        return log_path(parse_topic(use.owner), 1) in logs
     except InvalidName:
         return False
 

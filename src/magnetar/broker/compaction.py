@@ -5,7 +5,6 @@ the live log.
 from __future__ import annotations
 
 import asyncio
-import struct
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
@@ -15,7 +14,7 @@ from magnetar.broker.entry import count_safely
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.topic_host import TopicHost
 from magnetar.errors import BrokerError, Conflict, LedgerNotFound, ProtocolViolation
-from magnetar.ledger.belonging import check_belongs
+from magnetar.ledger.belonging import LedgerUse, UseKind, check_use, is_former_compacted
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.log import Log
 from magnetar.ledger.run import EntryRun
@@ -27,13 +26,18 @@ from magnetar.rules.compaction import Retained, plan_retained
 from magnetar.runtime.log import Logger
 from magnetar.wire.batch import BatchMessage, decode_batch, encode_batch
 from magnetar.wire.command import MessageMetadata, SingleMessageMetadata
+from magnetar.wire.compacted import (
+    DecodeCompacted,
+    decode_compacted,
+    decode_former_compacted,
+    encode_compacted,
+)
 from magnetar.wire.compression import compress, decompress
 from magnetar.wire.entry import decode_entry, decode_metadata, encode_entry
 
 _log = Logger(__name__)
 
 LEDGER_PROPERTY: Final = "CompactedTopicLedger"
-_HEAD: Final = struct.Struct(">QQ")
 _READ_ENTRIES: Final = 500
 _READ_BYTES: Final = 4 << 20
 _PAYLOAD_BYTES_MAX: Final = 64 << 20
@@ -52,6 +56,7 @@ class CompactedView:
         positions: list[Position],
         horizon: Position,
         size: int,
+        decode: DecodeCompacted = decode_compacted,
     ) -> None:
         self._log = log
         self._ledgers = ledgers
@@ -59,6 +64,7 @@ class CompactedView:
         self.size = size
         self.horizon = horizon
         self.positions = positions
+        self._decode = decode
         self._ahead: dict[int, bytes] = {}
 
     def _locate(self, start: Position) -> tuple[int, Position]:
@@ -79,7 +85,9 @@ class CompactedView:
         entries = await self._ledgers.read(
             self.ledger_id, EntryId(index), entries_max=_READ_ENTRIES, bytes_max=_READ_BYTES
         )
-        self._ahead = {index + offset: entry[_HEAD.size :] for offset, entry in enumerate(entries)}
+        self._ahead = {
+            index + offset: self._decode(entry)[1] for offset, entry in enumerate(entries)
+        }
         return self._run_from(index, entries_max)
 
     def _run_from(self, index: int, entries_max: int) -> EntryRun | None:
@@ -101,7 +109,7 @@ class CompactedView:
         """The last compacted entry, and the index of the last message in it."""
         last = EntryId(len(self.positions) - 1)
         entries = await self._ledgers.read(self.ledger_id, last, entries_max=1, bytes_max=1)
-        metadata = decode_metadata(entries[0][_HEAD.size :])
+        metadata = decode_metadata(self._decode(entries[0])[1])
         is_batch = metadata.HasField("num_messages_in_batch")
         return self.positions[-1], metadata.num_messages_in_batch - 1 if is_batch else -1
 
@@ -119,6 +127,7 @@ class Compactor:
         subscriptions: Mapping[str, Subscription],
     ) -> None:
         self._topic = topic
+        self._use = LedgerUse(UseKind.COMPACTED, topic.full)
         self._log = log
         self._host = host
         self._subscriptions = subscriptions
@@ -141,17 +150,20 @@ class Compactor:
         size = 0
         try:
             info = await self._host.ledgers.describe(ledger_id)
-            check_belongs(info, topic=self._topic.full)
+            check_use(info, self._use)
+            decode = decode_compacted
+            if is_former_compacted(info.properties):
+                decode = decode_former_compacted
             while entries := await self._host.ledgers.read(
                 ledger_id, EntryId(len(positions)), entries_max=_READ_ENTRIES, bytes_max=_READ_BYTES
             ):
-                positions += [Position(*_HEAD.unpack_from(entry)) for entry in entries]
+                positions += [decode(entry)[0] for entry in entries]
                 size += sum(map(len, entries))
         except LedgerNotFound:
             _log.error("compacted ledger is missing", topic=self._topic.full, ledger=ledger_id)
             return
         self._view = CompactedView(
-            self._log, self._host.ledgers, ledger_id, positions, cursor.mark_delete, size
+            self._log, self._host.ledgers, ledger_id, positions, cursor.mark_delete, size, decode
         )
 
     def view(self) -> Source:
@@ -203,7 +215,7 @@ class Compactor:
             plan_retained(retained, position, [_key_of(metadata, each) for each in messages])
         writer = await self._host.ledgers.create(
             term=log.term,
-            properties={"kind": "compacted", "topic": self._topic.full},
+            properties=self._use.format(),
             deletion_intended=True,
             digest=Digest.CRC32,  # as Pulsar makes it
         )
@@ -228,6 +240,8 @@ class Compactor:
                 at = Position(run.ledger_id, run.first + index)
                 if at > horizon:
                     return
+                if run.counts[index] == 0:  # a marker, of which nothing is kept
+                    continue
                 try:
                     yield at, *open_entry(entry)
                 except ProtocolViolation as nonsense:
@@ -249,7 +263,7 @@ class Compactor:
                 continue
             entry = _close_entry(metadata, messages, kept)
             positions.append(position)
-            waiting.append(_HEAD.pack(*position) + entry)
+            waiting.append(encode_compacted(position, self._topic.partition_index, entry))
             if len(waiting) >= _READ_ENTRIES:
                 await _append(writer, waiting)
                 waiting = []

@@ -8,6 +8,7 @@ from magnetar.broker.compaction import LEDGER_PROPERTY
 from magnetar.broker.schema import SchemaStorage
 from magnetar.broker.topic_tree import TopicTree
 from magnetar.errors import InvalidName
+from magnetar.ledger.belonging import UseKind, parse_use
 from magnetar.ledger.cursor_log import read_cursor
 from magnetar.ledger.orphan import load_references, remove_orphans
 from magnetar.ledger.store import LedgerInfo, LedgerStore
@@ -26,7 +27,7 @@ class NamedLedgers:
         self._tree = tree
         self._schemas = schemas
         self._ledgers = ledgers
-        self._known: dict[tuple[str, str], frozenset[int]] = {}
+        self._known: dict[tuple[UseKind, str], frozenset[int]] = {}
 
     async def sweep(self, suspects: Sequence[LedgerId], *, term: Term) -> None:
         """Delete what a crash left of ledgers that were there before this broker served."""
@@ -36,17 +37,17 @@ class NamedLedgers:
 
     async def has(self, info: LedgerInfo) -> bool | None:
         """None when the ledger does not say who made it."""
-        for key in ("chain", "topic", "pulsar/schemaId"):
-            owner = info.properties.get(key)
-            if owner is not None:
-                if (key, owner) not in self._known:
-                    self._known[key, owner] = await self._load(key, owner)
-                return info.id in self._known[key, owner]
-        return None
+        use = parse_use(info.properties)
+        if use is None:
+            return None
+        key = (use.kind, use.owner)
+        if key not in self._known:
+            self._known[key] = await self._load(*key)
+        return info.id in self._known[key]
 
-    async def _load(self, key: str, owner: str) -> frozenset[int]:
+    async def _load(self, kind: UseKind, owner: str) -> frozenset[int]:
         try:
-            if key == "pulsar/schemaId":
+            if kind is UseKind.SCHEMA:
                 namespace, _, local = owner.rpartition("/")
                 domain = TopicDomain.PERSISTENT.value
                 name = parse_topic(f"{domain}://{namespace}/{decode_local(local)}")
@@ -54,7 +55,7 @@ class NamedLedgers:
             topic = parse_topic(owner)
         except InvalidName:
             return frozenset()
-        if key == "topic":
+        if kind is UseKind.COMPACTED:
             return await self._load_compacted(topic)
         return await load_references(await self._tree.records(topic))
 

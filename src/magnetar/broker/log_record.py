@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from magnetar.errors import RecordNotFound
-from magnetar.ledger.info import CursorInfo, LedgerPart, LogInfo
 from magnetar.metadata.store import ANY_VERSION, MetadataStore
 from magnetar.model.name import decode_local, encode_local
+from magnetar.model.stored_log import CursorInfo, LogInfo
+from magnetar.runtime.configuration import Configuration
 from magnetar.wire.storage import (
-    StoredCursor,
-    StoredLedger,
-    StoredLog,
+    PLAIN,
+    Packing,
     decode_cursor,
     decode_cursor_entry,
     decode_log,
@@ -21,30 +23,48 @@ from magnetar.wire.storage import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class RecordPacking:
+    """How the records of logs and cursors are compressed."""
+
+    log: Packing = PLAIN
+    cursor: Packing = PLAIN
+
+
+NOT_PACKED: Final = RecordPacking()
+
+
+def plan_packing(config: Configuration) -> RecordPacking:
+    return RecordPacking(
+        Packing(
+            config.managedLedgerInfoCompressionType,
+            config.managedLedgerInfoCompressionThresholdInBytes,
+        ),
+        Packing(
+            config.managedCursorInfoCompressionType,
+            config.managedCursorInfoCompressionThresholdInBytes,
+        ),
+    )
+
+
 class MetadataLogRecords:
     """The records of one topic; cursors stand below it, named after their subscription."""
 
-    def __init__(self, store: MetadataStore, path: str) -> None:
+    def __init__(
+        self, store: MetadataStore, path: str, packing: RecordPacking = NOT_PACKED
+    ) -> None:
         self._store = store
         self._path = path
+        self._packing = packing
 
     async def load(self) -> tuple[LogInfo, int] | None:
         record = await self._store.get(self._path)
         if record is None:
             return None
-        log = decode_log(record.value)
-        parts = tuple(
-            LedgerPart(ledger.ledger_id, ledger.entries, ledger.size, ledger.timestamp_ms)
-            for ledger in log.ledgers
-        )
-        return LogInfo(parts, log.terminated, log.properties), record.stat.version
+        return decode_log(record.value), record.stat.version
 
     async def store(self, info: LogInfo, *, expect: int) -> int:
-        ledgers = tuple(
-            StoredLedger(part.ledger_id, part.entries, part.size, part.created_ms)
-            for part in info.ledgers
-        )
-        value = encode_log(StoredLog(ledgers, info.terminated, info.properties))
+        value = encode_log(info, self._packing.log)
         return (await self._store.put(self._path, value, expect=expect)).version
 
     async def remove(self) -> None:
@@ -52,12 +72,12 @@ class MetadataLogRecords:
 
     async def load_cursors(self) -> Mapping[str, tuple[CursorInfo, int]]:
         return {
-            decode_local(name): (_cursor_info(decode_cursor(record.value)), record.stat.version)
+            decode_local(name): (decode_cursor(record.value), record.stat.version)
             async for name, record in self._store.scan_children(self._path)
         }
 
     async def store_cursor(self, name: str, info: CursorInfo, *, expect: int) -> int:
-        value = encode_cursor(_stored_cursor(info))
+        value = encode_cursor(info, self._packing.cursor)
         return (await self._store.put(self._cursor_path(name), value, expect=expect)).version
 
     async def remove_cursor(self, name: str) -> None:
@@ -67,32 +87,10 @@ class MetadataLogRecords:
             pass
 
     def encode_cursor(self, info: CursorInfo) -> bytes:
-        return encode_cursor_entry(_stored_cursor(info))
+        return encode_cursor_entry(info)
 
     def decode_cursor(self, data: bytes) -> CursorInfo:
-        return _cursor_info(decode_cursor_entry(data))
+        return decode_cursor_entry(data)
 
     def _cursor_path(self, name: str) -> str:
         return f"{self._path}/{encode_local(name)}"
-
-
-def _stored_cursor(info: CursorInfo) -> StoredCursor:
-    return StoredCursor(
-        info.ledger_id,
-        info.mark_delete,
-        info.ranges,
-        info.batches,
-        info.properties,
-        info.cursor_properties,
-    )
-
-
-def _cursor_info(stored: StoredCursor) -> CursorInfo:
-    return CursorInfo(
-        stored.ledger_id,
-        stored.mark_delete,
-        stored.ranges,
-        stored.batches,
-        stored.properties,
-        stored.cursor_properties,
-    )

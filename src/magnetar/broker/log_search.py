@@ -26,12 +26,17 @@ async def read_entry(log: Log, position: Position) -> bytes:
 
 async def last_message_id(log: Log) -> tuple[Position, int]:
     """The last entry a consumer could see, and the index of the last message in its batch."""
-    position = log.sequence.last_position
-    if not log.sequence.total_entries or position.entry_id < 0:
-        return EARLIEST, -1
-    run = await log.reader.read(position, 1, 1)
-    if run is None:
-        return position, -1
+    sequence = log.sequence
+    position = sequence.last_position
+    while True:
+        if not sequence.total_entries or position.entry_id < 0:
+            return EARLIEST, -1
+        run = await log.reader.read(position, 1, 1)
+        if run is None:
+            return position, -1
+        if run.counts[0]:
+            break
+        position = sequence.previous_position(position)  # before a marker
     metadata = metadata_or_none(run.data[0])
     is_batch = metadata is not None and metadata.HasField("num_messages_in_batch")
     return position, run.counts[0] - 1 if is_batch else -1

@@ -23,7 +23,7 @@ from magnetar.errors import (
     RecordNotFound,
     VersionConflict,
 )
-from magnetar.ledger.belonging import check_belongs
+from magnetar.ledger.belonging import LedgerUse, UseKind, check_use
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import ABSENT, MetadataStore
 from magnetar.model.limit import Limits
@@ -141,8 +141,8 @@ class SchemaStorage:
         schema = self._cached.get(entry.position)
         if schema is None:
             ledger = LedgerId(entry.position.ledger_id)
-            owner = {"pulsar/schemaId": schema_id(topic)}
-            check_belongs(await self._ledgers.describe(ledger), **owner)
+            use = LedgerUse(UseKind.SCHEMA, schema_id(topic))
+            check_use(await self._ledgers.describe(ledger), use)
             found = await self._ledgers.read(
                 ledger,
                 EntryId(entry.position.entry_id),
@@ -170,7 +170,7 @@ class SchemaStorage:
     async def _write(self, name: str, data: bytes) -> Position:
         writer = await self._ledgers.create(
             term=_TERM,
-            properties={"application": "pulsar", "component": "schema", "pulsar/schemaId": name},
+            properties=LedgerUse(UseKind.SCHEMA, name).format(),
             deletion_intended=True,
         )
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -10,6 +10,7 @@ from magnetar.broker.authorization import Authorization
 from magnetar.broker.catalog import AnyTopic, TopicCatalog
 from magnetar.broker.client_limit import ConnectionLimit, RequestLimit
 from magnetar.broker.connection import Connections
+from magnetar.broker.log_record import plan_packing
 from magnetar.broker.ownership import Owner, Ownership
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
@@ -61,7 +62,7 @@ class Service:
         self.store: Final = store
         self.ledgers: Final = ledgers
         self.resources: Final = resources
-        self.tree: Final = TopicTree(store, resources.namespaces)
+        self.tree: Final = TopicTree(store, resources.namespaces, plan_packing(config))
         self.policies: Final = policies
         self.schemas: Final = schemas
         self.authorization: Final = Authorization(config, resources)

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from magnetar.broker.log_record import MetadataLogRecords
+from magnetar.broker.log_record import NOT_PACKED, MetadataLogRecords, RecordPacking
 from magnetar.broker.resource import Namespaces, policies_path
 from magnetar.errors import BucketsDiffer, RecordNotEmpty, RecordNotFound, VersionConflict
 from magnetar.metadata.path import child_of
@@ -45,9 +45,15 @@ class BucketCount(Struct, frozen=True, kw_only=True):
 
 
 class TopicTree:
-    def __init__(self, store: MetadataStore, namespaces: Namespaces) -> None:
+    def __init__(
+        self,
+        store: MetadataStore,
+        namespaces: Namespaces,
+        packing: RecordPacking = NOT_PACKED,
+    ) -> None:
         self._store = store
         self._namespaces = namespaces
+        self._packing = packing
         self._agreed: dict[NamespaceName, int] = {}
         """Namespaces whose policies tell what is kept beside their topics."""
 
@@ -93,7 +99,7 @@ class TopicTree:
         return log_path(name, await self.buckets(name.namespace))
 
     async def records(self, name: TopicName) -> MetadataLogRecords:
-        return MetadataLogRecords(self._store, await self.path_of(name))
+        return MetadataLogRecords(self._store, await self.path_of(name), self._packing)
 
     async def exists(self, name: TopicName) -> bool:
         return await self._store.exists(await self.path_of(name))

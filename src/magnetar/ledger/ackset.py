@@ -11,12 +11,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from magnetar.ledger.info import CursorInfo
 from magnetar.ledger.run import EntryRun
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.bitset import join_words, split_words
 from magnetar.model.position import Position
+from magnetar.model.stored_log import CursorInfo
 
+_LEDGER_END: Final = 1 << 63
 _WORDS_MAX: Final = 1 << 14
 """Of one batch: a million messages."""
 _BATCH_BITS_MAX: Final = 1 << 25
@@ -101,11 +102,22 @@ class AckSet:
         """How many bits these have in all; beyond a limit no more partly done batches are kept."""
         self.acked_beyond = 0
         """Entries acknowledged beyond the mark."""
-        for (ledger_id, first), (_, last) in info.ranges:
-            self.add(ledger_id, first, last)
+        for first, last in info.ranges:
+            self._restore(first, last)
         for (ledger_id, entry_id), words in info.batches.items():
             if len(words) <= _WORDS_MAX:  # what earlier versions took without a limit is forgotten
                 self.add_batch(ledger_id, entry_id, join_words(words))
+
+    def _restore(self, first: Position, last: Position) -> None:
+        """A range as it was stored: over several ledgers it covers what each of them has."""
+        if first.ledger_id == last.ledger_id:
+            self.add(first.ledger_id, first.entry_id, last.entry_id)
+            return
+        for ledger_id in [part.ledger_id for part in self._sequence.parts]:
+            if first.ledger_id <= ledger_id <= last.ledger_id:
+                start = first.entry_id if ledger_id == first.ledger_id else 0
+                end = last.entry_id if ledger_id == last.ledger_id else _LEDGER_END
+                self.add(ledger_id, start, end)
 
     # Adding
 

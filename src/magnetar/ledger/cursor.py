@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 from magnetar.ledger.ackset import AckSet
 from magnetar.ledger.cursor_log import CursorHome, CursorLog
-from magnetar.ledger.info import CursorInfo
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.position import Position
+from magnetar.model.stored_log import CursorInfo
 
 
 class Cursor(AckSet):
@@ -33,6 +33,7 @@ class Cursor(AckSet):
         self.name = name
         self.properties = dict(info.properties)
         self.cursor_properties = dict(info.cursor_properties)
+        self._rest = info.rest
         self._on_gone = on_gone
         self._log: CursorLog | None = None
         if home is not None:
@@ -99,6 +100,7 @@ class Cursor(AckSet):
             batches=self.batches(),
             properties=dict(self.properties),
             cursor_properties=dict(self.cursor_properties),
+            rest=self._rest,
         )
 
     # Keeping

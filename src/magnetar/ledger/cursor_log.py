@@ -24,14 +24,15 @@ from magnetar.errors import (
     TopicFenced,
     VersionConflict,
 )
-from magnetar.ledger.belonging import check_belongs
+from magnetar.ledger.belonging import LedgerUse, UseKind, check_use
 from magnetar.ledger.disposal import Disposal
-from magnetar.ledger.info import CursorInfo, LogPolicy, LogRecords
+from magnetar.ledger.info import LogPolicy, LogRecords
 from magnetar.ledger.log_record import LogRecord
 from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.store import LedgerStore, LedgerWriter
 from magnetar.ledger.versioned import VersionedRecord
 from magnetar.model.position import LedgerId, Term
+from magnetar.model.stored_log import CursorInfo
 from magnetar.runtime.clock import Clock, Timer
 from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
@@ -78,14 +79,17 @@ async def load_cursor(home: CursorHome, name: str, record: CursorInfo) -> Cursor
         return record
     ledger = LedgerId(record.ledger_id)
     try:
-        check_belongs(await home.store.describe(ledger), chain=home.name, cursor=name)
+        check_use(await home.store.describe(ledger), LedgerUse(UseKind.LOG, home.name, name))
         await home.store.recover(ledger, term=home.term)
         state = await read_cursor(home.store, home.records, record)
     except (LedgerNotFound, LedgerCorrupt) as error:
         _log.error("cursor ledger unreadable", error=error, log=home.name, cursor=name)
         return record
     return replace(
-        state, ledger_id=record.ledger_id, cursor_properties=dict(record.cursor_properties)
+        state,
+        ledger_id=record.ledger_id,
+        cursor_properties=dict(record.cursor_properties),
+        rest=record.rest,
     )
 
 
@@ -291,7 +295,7 @@ class CursorLog:
         home = self._home
         writer = await home.store.create(
             term=home.term,
-            properties={"chain": home.name, "cursor": self._name},
+            properties=LedgerUse(UseKind.LOG, home.name, self._name).format(),
             deletion_intended=True,
             replication=home.policy.replication,
         )

@@ -11,9 +11,9 @@ from magnetar.ledger.birth import parse_born, without_born
 from magnetar.ledger.cache import CacheView
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.cursor_log import CursorHome, load_cursor
-from magnetar.ledger.info import CursorInfo
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.position import EARLIEST, LATEST, Position
+from magnetar.model.stored_log import CursorInfo
 
 _TOGETHER: Final = 256
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from magnetar.errors import BrokerError, LedgerCorrupt, LedgerFenced, LedgerNotFound
-from magnetar.ledger.belonging import belongs
+from magnetar.ledger.belonging import belongs_to_log
 from magnetar.ledger.store import LedgerStore
 from magnetar.model.position import LedgerId, Term
 from magnetar.runtime.log import Logger
@@ -53,7 +53,7 @@ class Disposal:
             info = await self._store.describe(ledger)
         except LedgerNotFound:
             return False
-        if not belongs(info, chain=self._log_name):
+        if not belongs_to_log(info, self._log_name):
             _log.error("ledger of another log, left alone", ledger=ledger, log=self._log_name)
             return False
         return True

@@ -1,55 +1,16 @@
-"""What a log and its cursors keep outside of their ledgers, and where it is kept."""
+"""How a log is kept: where its records are, and by which policy it rolls."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
 from magnetar.ledger.store import Replication
-from magnetar.model.position import Position
+from magnetar.model.stored_log import CursorInfo, LogInfo
 
 _MIB: Final = 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerPart:
-    """One ledger of a log.
-
-    `created_ms` is the moment it was sealed, as stored records count it; 0 while it may still grow,
-    and then `entries` and `size` of a stored record say nothing.
-    """
-
-    ledger_id: int
-    entries: int
-    size: int
-    created_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class LogInfo:
-    ledgers: tuple[LedgerPart, ...] = ()
-    terminated: Position | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class CursorInfo:
-    """Everything a cursor remembers.
-
-    `ledger_id` is the cursor's own ledger, or -1 when the record itself is the truth. `ranges` are
-    the entries acknowledged beyond `mark_delete`: closed pairs (first, last), each inside one
-    ledger, ascending and apart from each other. `batches` are the entries acknowledged in part: the
-    bits of what is still NOT acknowledged, as signed 64-bit words, lowest first.
-    """
-
-    ledger_id: int
-    mark_delete: Position
-    ranges: tuple[tuple[Position, Position], ...] = ()
-    batches: Mapping[Position, tuple[int, ...]] = field(default_factory=dict)
-    properties: Mapping[str, int] = field(default_factory=dict)
-    cursor_properties: Mapping[str, str] = field(default_factory=dict)
 
 
 class LogState(Enum):

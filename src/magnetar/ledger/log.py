@@ -21,19 +21,21 @@ from magnetar.errors import (
     BrokerError,
     LedgerFenced,
 )
+from magnetar.ledger.belonging import LedgerUse, UseKind
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.cursor_set import CursorSet
 from magnetar.ledger.disposal import Disposal
 from magnetar.ledger.flight import Flight, FlightQueue, OpenLedger, PlainRun
-from magnetar.ledger.info import LedgerPart, LogPolicy, LogRecords, LogState
+from magnetar.ledger.info import LogPolicy, LogRecords, LogState
 from magnetar.ledger.log_record import LogRecord
 from magnetar.ledger.opening import open_record
 from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.reader import LogReader
 from magnetar.ledger.retention import plan_trim
-from magnetar.ledger.sequence import LedgerSequence
+from magnetar.ledger.sequence import LedgerSequence, Part
 from magnetar.ledger.store import LedgerStore
 from magnetar.model.position import LedgerId, Position, Term
+from magnetar.model.stored_log import LedgerPart, Offload
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
@@ -195,7 +197,7 @@ class Log:
         """Seal the ledger left behind while a fresh one is made; the record notes both at once."""
         fresh = self.store.create(
             term=self.term,
-            properties={"chain": self.name},
+            properties=LedgerUse(UseKind.LOG, self.name).format(),
             replication=self.policy.replication,
         )
         sealing, creating = await asyncio.gather(self._seal_left(), fresh, return_exceptions=True)
@@ -278,7 +280,7 @@ class Log:
 
     def _choose_trimmed(self) -> Collection[int]:
         parts, low = self.sequence.parts, self.cursors.passed()
-        passed = list(takewhile(lambda part: part.sealed_ms and part.end <= low, parts))
+        passed = list(takewhile(lambda part: _may_go(part) and part.end <= low, parts))
         if self.record.terminated is not None and len(passed) == len(parts):
             passed = passed[:-1]  # clients ask a terminated log for its last entry
         total_bytes = self.sequence.total_bytes
@@ -361,3 +363,10 @@ class Log:
         self.reader.close()
         await self.scope.close()
         self.cache.clear()
+
+
+def _may_go(part: Part) -> bool:
+    """A ledger that still grows may not; nor one that was offloaded, for its copy in long-term
+    storage would be left behind.
+    """
+    return part.sealed_ms > 0 and part.offload is Offload.NONE

@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Mapping
 
 from magnetar.errors import BrokerError, TopicFenced, TopicTerminated, VersionConflict
 from magnetar.ledger.disposal import Disposal
-from magnetar.ledger.info import LedgerPart, LogInfo, LogRecords, LogState
+from magnetar.ledger.info import LogRecords, LogState
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.ledger.versioned import VersionedRecord
 from magnetar.model.position import Position
+from magnetar.model.stored_log import LedgerPart, LogInfo
 from magnetar.runtime.log import Logger
 
 _logger = Logger(__name__)
@@ -35,11 +36,13 @@ class LogRecord:
         self.versioned = VersionedRecord(records.load, records.store, disposal)
         self._name = name
         self._sequence = sequence
+        self._rest = b""
 
     def restore(self, info: LogInfo, version: int) -> None:
         """Take over what was read, or written first."""
         self._sequence.restore(info.ledgers)
         self.properties, self.terminated = dict(info.properties), info.terminated
+        self._rest = info.rest
         if info.terminated is not None:
             self.state = LogState.TERMINATED
         self.versioned.version = version
@@ -81,6 +84,7 @@ class LogRecord:
             ledgers=(*ledgers, added) if added is not None else tuple(ledgers),
             terminated=self.terminated if terminated is None else terminated,
             properties=dict(self.properties if properties is None else properties),
+            rest=self._rest,
         )
         try:
             await self.versioned.store(info)

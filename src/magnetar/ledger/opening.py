@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Final
 
 from magnetar.errors import LedgerNotFound, TopicFenced, VersionConflict
-from magnetar.ledger.belonging import check_belongs
+from magnetar.ledger.belonging import LedgerUse, UseKind, check_use
 from magnetar.ledger.birth import format_born
 from magnetar.ledger.disposal import Disposal
-from magnetar.ledger.info import LedgerPart, LogInfo, LogRecords
+from magnetar.ledger.info import LogRecords
 from magnetar.ledger.store import LedgerStore
 from magnetar.model.position import LedgerId, Term
+from magnetar.model.stored_log import LogInfo
 from magnetar.runtime.clock import Clock
 
 _ATTEMPTS: Final = 5
@@ -58,9 +59,10 @@ async def _seal_ledgers(
     """Raise LedgerCorrupt when the record names a ledger of another log."""
     parts = []
     emptied = []
+    use = LedgerUse(UseKind.LOG, name)
     for part in sorted(info.ledgers, key=lambda part: part.ledger_id):
         try:
-            check_belongs(await store.describe(LedgerId(part.ledger_id)), chain=name)
+            check_use(await store.describe(LedgerId(part.ledger_id)), use)
         except LedgerNotFound:
             pass  # what is sealed may be read up to there
         if part.created_ms:
@@ -70,5 +72,6 @@ async def _seal_ledgers(
         if sealed.last < 0:
             emptied.append(part.ledger_id)
         else:
-            parts.append(LedgerPart(part.ledger_id, sealed.last + 1, sealed.length, clock.now_ms()))
+            entries, now_ms = sealed.last + 1, clock.now_ms()
+            parts.append(replace(part, entries=entries, size=sealed.length, created_ms=now_ms))
     return replace(info, ledgers=tuple(parts)), emptied

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from magnetar.errors import BrokerError, LedgerFenced, LedgerNotFound
+from magnetar.ledger.belonging import parse_use
 from magnetar.ledger.disposal import delete_ledger
 from magnetar.ledger.info import LogRecords
 from magnetar.ledger.store import LedgerInfo, LedgerStore
@@ -34,8 +35,8 @@ def is_garbage(info: LedgerInfo) -> bool:
 
 def describe_owner(info: LedgerInfo) -> str:
     """What a ledger was made for, as far as it says."""
-    keys = ("chain", "topic", "pulsar/schemaId")
-    return next((info.properties[key] for key in keys if key in info.properties), "nobody known")
+    use = parse_use(info.properties)
+    return "nobody known" if use is None else use.owner
 
 
 async def load_references(records: LogRecords) -> frozenset[int]:

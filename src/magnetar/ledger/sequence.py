@@ -12,14 +12,14 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Self
 
-from magnetar.ledger.info import LedgerPart
 from magnetar.model.position import EARLIEST, LATEST, Position
+from magnetar.model.stored_log import LedgerPart, Offload
 
 
 class Part:
     """A ledger with its durable entries so far. `sealed_ms` is 0 while it is open."""
 
-    __slots__ = ("base", "entries", "ledger_id", "sealed_ms", "size")
+    __slots__ = ("base", "entries", "ledger_id", "offload", "rest", "sealed_ms", "size")
 
     def __init__(self, ledger_id: int, base: int) -> None:
         self.ledger_id = ledger_id
@@ -27,6 +27,8 @@ class Part:
         self.entries = 0
         self.size = 0
         self.sealed_ms = 0
+        self.offload = Offload.NONE
+        self.rest = b""
 
     @property
     def end(self) -> int:
@@ -34,7 +36,9 @@ class Part:
         return self.base + self.entries
 
     def describe(self) -> LedgerPart:
-        return LedgerPart(self.ledger_id, self.entries, self.size, self.sealed_ms)
+        return LedgerPart(
+            self.ledger_id, self.entries, self.size, self.sealed_ms, self.offload, self.rest
+        )
 
 
 class LedgerSequence:
@@ -54,6 +58,7 @@ class LedgerSequence:
             part = self.add(stored.ledger_id)
             part.entries, part.size = stored.entries, stored.size
             part.sealed_ms = stored.created_ms
+            part.offload, part.rest = stored.offload, stored.rest
         return self
 
     def add(self, ledger_id: int) -> Part:

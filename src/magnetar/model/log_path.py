@@ -10,7 +10,15 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from magnetar.model.name import NamespaceName, TopicDomain, TopicName, encode_local
+from magnetar.errors import InvalidName
+from magnetar.model.name import (
+    NamespaceName,
+    TopicDomain,
+    TopicName,
+    decode_local,
+    encode_local,
+    parse_topic,
+)
 
 LOGS: Final = "/managed-ledgers"
 
@@ -73,3 +81,17 @@ def without_bucket(path: str) -> str:
     """The path that a record would have in a namespace with one bucket."""
     parts = path.split("/")
     return "/".join(parts[:5] + parts[6:]) if len(parts) > 5 and is_bucket(parts[5]) else path
+
+
+def managed_name(name: TopicName) -> str:
+    """How Pulsar calls the log of a topic: its path without the root, in one bucket."""
+    return log_path(name, 1).removeprefix(f"{LOGS}/")
+
+
+def parse_managed_name(text: str) -> TopicName:
+    """Raise InvalidName for what is no name of a log."""
+    parts = text.split("/")
+    if len(parts) < 4:
+        raise InvalidName(f"Invalid name of a managed ledger: {text}")
+    tenant, namespace, domain, *local = parts
+    return parse_topic(f"{domain}://{tenant}/{namespace}/{'/'.join(map(decode_local, local))}")

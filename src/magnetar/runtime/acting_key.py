@@ -80,7 +80,11 @@ class ActingKeys:
     isSchemaValidationEnforced: bool
     journalSyncData: bool
     keepAliveIntervalSeconds: int
+    managedCursorInfoCompressionThresholdInBytes: int
+    managedCursorInfoCompressionType: str
     managedLedgerCacheSizeMB: int
+    managedLedgerInfoCompressionThresholdInBytes: int
+    managedLedgerInfoCompressionType: str
     managedLedgerMaxAckQuorum: int
     managedLedgerMaxEnsembleSize: int
     managedLedgerMaxEntriesPerLedger: int

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from magnetar.errors import BrokerError, StoreClosed, VersionConflict
-from magnetar.ledger.info import CursorInfo, LogInfo
-from magnetar.model.position import Position
+from magnetar.model.stored_log import CursorInfo, LogInfo
+from magnetar.wire.storage import decode_cursor_entry, encode_cursor_entry
 
 
 @dataclass
@@ -71,22 +70,10 @@ class MemoryLogRecords:
         self.shelf.cursors.pop(name, None)
 
     def encode_cursor(self, info: CursorInfo) -> bytes:
-        content = asdict(info)
-        content["batches"] = [[*position, words] for position, words in info.batches.items()]
-        return json.dumps(content).encode()
+        return encode_cursor_entry(info)
 
     def decode_cursor(self, data: bytes) -> CursorInfo:
-        content = json.loads(data)
-        return CursorInfo(
-            ledger_id=-1,
-            mark_delete=Position(*content["mark_delete"]),
-            ranges=tuple((Position(*first), Position(*last)) for first, last in content["ranges"]),
-            batches={
-                Position(ledger_id, entry_id): tuple(words)
-                for ledger_id, entry_id, words in content["batches"]
-            },
-            properties=content["properties"],
-        )
+        return decode_cursor_entry(data)
 
     def _next_version(self, stored: tuple[object, int] | None, expect: int) -> int:
         self._check_alive()

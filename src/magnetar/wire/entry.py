@@ -25,6 +25,7 @@ _BLOCK_HEAD_BYTES: Final = 6
 _SIZE: Final = struct.Struct(">I")
 # The tag of num_messages_in_batch. Most metadata does not contain this byte at all.
 _BATCH_TAG: Final = b"\x58"
+_MARKER_TAG: Final = b"\xa0\x01"
 
 
 def _size_at(entry: bytes | memoryview, start: int) -> int:
@@ -98,9 +99,13 @@ def decode_metadata(entry: bytes | memoryview) -> MessageMetadata:
 
 
 def count_messages(entry: bytes | memoryview) -> int:
-    """How many messages the entry carries, at least 1, so that permits never run backwards."""
+    """How many messages the entry carries: at least 1, so that permits never run backwards, and 0
+    for a marker, which brokers write for each other.
+    """
     start, end = _metadata_span(entry)
     data = bytes(entry[start:end])
+    if _MARKER_TAG in data and _parse_metadata(data).HasField("marker_type"):
+        return 0
     if _BATCH_TAG not in data:
         return 1
     return max(1, min(_parse_metadata(data).num_messages_in_batch, MESSAGES_MAX))

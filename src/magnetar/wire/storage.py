@@ -2,82 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
-from magnetar.errors import RecordUnreadable
+from magnetar.errors import ProtocolViolation, RecordUnreadable
+from magnetar.model.bitset import join_words
 from magnetar.model.position import Position
+from magnetar.model.stored_log import CursorInfo, LedgerPart, LogInfo, Offload
+from magnetar.wire.compression import compress, decompress
 from magnetar.wire.pb import storage_pb2
 
-
-@dataclass(frozen=True, slots=True)
-class StoredLedger:
-    """`timestamp_ms` is when it was sealed; 0 while it may grow, and then it has no size either."""
-
-    ledger_id: int
-    entries: int
-    size: int
-    timestamp_ms: int
+_PACKED: Final = b"\x47\x78"
+"""In front of a compressed record; the first byte is none that a plain one can begin with."""
+_SIZE: Final = Struct(">I")
+_RECORD_BYTES_MAX: Final = 64 << 20
+_ONES: Final = re.compile("1+")
 
 
 @dataclass(frozen=True, slots=True)
-class StoredLog:
-    ledgers: tuple[StoredLedger, ...] = ()
-    terminated: Position | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
+class Packing:
+    """How records are compressed: with a codec by its name, when they have more bytes."""
+
+    compression: str = "NONE"
+    threshold_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StoredCursor:
-    """`ledger_id` is -1 when this very record holds the position. `ranges` are closed, each inside
-    one ledger; the words of `batches` have a bit for each message that is not acknowledged.
-    """
-
-    ledger_id: int
-    mark_delete: Position
-    ranges: tuple[tuple[Position, Position], ...] = ()
-    batches: Mapping[Position, tuple[int, ...]] = field(default_factory=dict)
-    properties: Mapping[str, int] = field(default_factory=dict)
-    cursor_properties: Mapping[str, str] = field(default_factory=dict)
+PLAIN: Final = Packing()
 
 
-def encode_log(log: StoredLog) -> bytes:
+def _pack(record: bytes, packing: Packing) -> bytes:
+    if packing.compression == "NONE" or len(record) <= packing.threshold_bytes:
+        return record
+    number = storage_pb2.CompressionType.Value(packing.compression)
+    head = storage_pb2.ManagedLedgerInfoMetadata(
+        compressionType=packing.compression, uncompressedSize=len(record)
+    ).SerializeToString()
+    return b"".join((_PACKED, _SIZE.pack(len(head)), head, compress(number, record)))
+
+
+def _unpack(data: bytes) -> bytes:
+    """Raise ProtocolViolation for what is not compressed as it says."""
+    if data[:2] != _PACKED:
+        return data
+    if len(data) < 6:
+        raise ProtocolViolation("a compressed record ends inside its head")
+    end = 6 + _SIZE.unpack_from(data, 2)[0]
+    head = storage_pb2.ManagedLedgerInfoMetadata.FromString(data[6:end])
+    if not head.IsInitialized() or head.uncompressedSize <= 0:
+        raise ProtocolViolation("a compressed record without its size")
+    return decompress(
+        head.compressionType, data[end:], head.uncompressedSize, bytes_max=_RECORD_BYTES_MAX
+    )
+
+
+def encode_log(log: LogInfo, packing: Packing = PLAIN) -> bytes:
+    """A ledger that may grow has a timestamp of 0 and no size."""
     message = storage_pb2.ManagedLedgerInfo()
-    for ledger in log.ledgers:
-        stored = message.ledgerInfo.add(ledgerId=ledger.ledger_id)
-        if ledger.timestamp_ms:
-            stored.entries = ledger.entries
-            stored.size = ledger.size
-            stored.timestamp = ledger.timestamp_ms
+    for part in log.ledgers:
+        stored = message.ledgerInfo.add(ledgerId=part.ledger_id, timestamp=part.created_ms)
+        if part.created_ms:
+            stored.entries = part.entries
+            stored.size = part.size
+        if part.rest:
+            stored.MergeFromString(part.rest)
     if log.terminated is not None:
         message.terminatedPosition.ledgerId, message.terminatedPosition.entryId = log.terminated
     for key, value in sorted(log.properties.items()):
         message.properties.add(key=key, value=value)
-    return message.SerializeToString()
+    message.MergeFromString(log.rest)
+    return _pack(message.SerializeToString(), packing)
 
 
-def decode_log(data: bytes) -> StoredLog:
+def decode_log(data: bytes) -> LogInfo:
     """No bytes at all is a log that was just created."""
     try:
-        message = storage_pb2.ManagedLedgerInfo.FromString(data)
-    except DecodeError:
+        message = storage_pb2.ManagedLedgerInfo.FromString(_unpack(data))
+    except (DecodeError, ProtocolViolation):
         raise RecordUnreadable("the record of a topic's log cannot be decoded") from None
     terminated = None
     if message.HasField("terminatedPosition"):
         terminated = _decode_position(message.terminatedPosition)
-    return StoredLog(
-        tuple(
-            StoredLedger(ledger.ledgerId, ledger.entries, ledger.size, ledger.timestamp)
-            for ledger in message.ledgerInfo
-        ),
+    return LogInfo(
+        tuple(map(_decode_part, message.ledgerInfo)),
         terminated,
         {pair.key: pair.value for pair in message.properties},
+        _rest_of(message, "ledgerInfo", "terminatedPosition", "properties"),
     )
 
 
-def encode_cursor(cursor: StoredCursor) -> bytes:
+def _decode_part(stored: storage_pb2.ManagedLedgerInfo.LedgerInfo) -> LedgerPart:
+    offload = Offload.NONE
+    if stored.HasField("offloadContext"):
+        is_moved = stored.offloadContext.complete and stored.offloadContext.bookkeeperDeleted
+        offload = Offload.MOVED if is_moved else Offload.COPIED
+    return LedgerPart(
+        stored.ledgerId,
+        stored.entries,
+        stored.size,
+        stored.timestamp,
+        offload,
+        _rest_of(stored, "ledgerId", "entries", "size", "timestamp"),
+    )
+
+
+def _rest_of(message: Message, *taken: str) -> bytes:
+    """The message without the fields that were taken from it, those unknown included."""
+    for name in taken:
+        message.ClearField(name)
+    return message.SerializePartialToString()
+
+
+def encode_cursor(cursor: CursorInfo, packing: Packing = PLAIN) -> bytes:
     """The record of a cursor."""
     message = storage_pb2.ManagedCursorInfo(
         cursorsLedgerId=cursor.ledger_id,
@@ -89,25 +129,36 @@ def encode_cursor(cursor: StoredCursor) -> bytes:
     message.batchedEntryDeletionIndexInfo.extend(_encode_batches(cursor.batches))
     for name, value in sorted(cursor.cursor_properties.items()):
         message.cursorProperties.add(name=name, value=value)
-    return message.SerializeToString()
+    message.MergeFromString(cursor.rest)
+    return _pack(message.SerializeToString(), packing)
 
 
-def decode_cursor(data: bytes) -> StoredCursor:
+def decode_cursor(data: bytes) -> CursorInfo:
     try:
-        message = storage_pb2.ManagedCursorInfo.FromString(data)
-    except DecodeError:
+        message = storage_pb2.ManagedCursorInfo.FromString(_unpack(data))
+    except (DecodeError, ProtocolViolation):
         raise RecordUnreadable("the record of a cursor cannot be decoded") from None
-    return StoredCursor(
+    return CursorInfo(
         message.cursorsLedgerId,
         Position(message.markDeleteLedgerId, message.markDeleteEntryId),
         _decode_ranges(message.individualDeletedMessages),
         _decode_batches(message.batchedEntryDeletionIndexInfo),
         {pair.name: pair.value for pair in message.properties},
         {pair.name: pair.value for pair in message.cursorProperties},
+        _rest_of(
+            message,
+            "cursorsLedgerId",
+            "markDeleteLedgerId",
+            "markDeleteEntryId",
+            "individualDeletedMessages",
+            "properties",
+            "batchedEntryDeletionIndexInfo",
+            "cursorProperties",
+        ),
     )
 
 
-def encode_cursor_entry(cursor: StoredCursor) -> bytes:
+def encode_cursor_entry(cursor: CursorInfo) -> bytes:
     """The entry of a cursor's own ledger; it leaves out what only the record holds."""
     message = storage_pb2.PositionInfo(
         ledgerId=cursor.mark_delete.ledger_id, entryId=cursor.mark_delete.entry_id
@@ -118,15 +169,19 @@ def encode_cursor_entry(cursor: StoredCursor) -> bytes:
     return message.SerializeToString()
 
 
-def decode_cursor_entry(data: bytes) -> StoredCursor:
+def decode_cursor_entry(data: bytes) -> CursorInfo:
+    """Acknowledged entries are stored as ranges or, as Apache's brokers usually do, as bits."""
     try:
         message = storage_pb2.PositionInfo.FromString(data)
     except DecodeError:
         raise RecordUnreadable("an entry of a cursor's ledger cannot be decoded") from None
-    return StoredCursor(
+    ranges = _decode_ranges(message.individualDeletedMessages)
+    if not ranges:
+        ranges = tuple(_decode_bitmaps(message.individualDeletedMessageRanges))
+    return CursorInfo(
         -1,
         Position(message.ledgerId, message.entryId),
-        _decode_ranges(message.individualDeletedMessages),
+        ranges,
         _decode_batches(message.batchedEntryDeletionIndexInfo),
         {pair.name: pair.value for pair in message.properties},
     )
@@ -153,11 +208,19 @@ def _decode_ranges(
     ranges = []
     for each in stored:
         lower, last = each.lowerEndpoint, _decode_position(each.upperEndpoint)
-        # Of a range over several ledgers only the last one's part can be told without their sizes.
-        start = lower.entryId + 1 if lower.ledgerId == last.ledger_id else 0
-        if start <= last.entry_id:
-            ranges.append((Position(last.ledger_id, start), last))
+        first = Position(lower.ledgerId, lower.entryId + 1)
+        if first <= last:
+            ranges.append((first, last))
     return tuple(ranges)
+
+
+def _decode_bitmaps(
+    stored: Iterable[storage_pb2.LongListMap],
+) -> Iterator[tuple[Position, Position]]:
+    """Bit N of the words of a ledger is set when its entry N is acknowledged."""
+    for each in sorted(stored, key=lambda each: each.key):
+        for ones in _ONES.finditer(f"{join_words(each.values):b}"[::-1]):
+            yield Position(each.key, ones.start()), Position(each.key, ones.end() - 1)
 
 
 def _encode_batches(

@@ -12,7 +12,6 @@ from magnetar.broker.ownership import take_term
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.topic_tree import BucketCount
 from magnetar.ledger.backends.file.store import open_file_store
-from magnetar.ledger.info import CursorInfo, LedgerPart, LogInfo
 from magnetar.metadata.backends.sqlite import SqliteStore
 from magnetar.metadata.store import ABSENT, ANY_VERSION
 from magnetar.model.document import encode_document
@@ -20,6 +19,7 @@ from magnetar.model.log_path import LOGS, log_path
 from magnetar.model.name import parse_topic
 from magnetar.model.position import LedgerId, Position, Term
 from magnetar.model.schema import CompatibilityStrategy, SchemaData, SchemaType
+from magnetar.model.stored_log import CursorInfo, LedgerPart, LogInfo
 from magnetar.runtime.clock import SystemClock
 
 TOPIC = parse_topic("persistent://shop/eu/orders")

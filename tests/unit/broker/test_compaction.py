@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from magnetar.errors import Conflict, StorageFailed
-from magnetar.model.position import EARLIEST, LATEST, Position
+from magnetar.model.position import EARLIEST, LATEST, Position, Term
 from magnetar.wire.batch import decode_batch
 from magnetar.wire.command import BaseCommand, CommandGetLastMessageId, message_id
+from magnetar.wire.compacted import decode_compacted
 from tests.unit.broker.broker_place import Place, run, until
 from tests.unit.broker.traffic import EXCLUSIVE, FAILOVER, SHARED, TOPIC, Client, settle
 
@@ -259,5 +262,30 @@ def test_deleting_a_topic_deletes_its_compacted_ledger() -> None:
         topic = await place.topic(TOPIC)
         await place.service.catalog.delete_topic(topic.name, force=True)
         assert await place.ledgers.ledgers() == ()
+
+    run(body)
+
+
+def test_a_compacted_ledger_of_a_former_version_is_read() -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, "a=1", "b=1", "a=2")
+        await compact(place)
+        topic = await place.topic(TOPIC)
+        view = topic.compactor.compacted
+        assert view is not None
+        present = await place.ledgers.read(view.ledger_id, 0, entries_max=9, bytes_max=1 << 20)
+        former = await place.ledgers.create(
+            term=Term(1), properties={"kind": "compacted", "topic": topic.name.full}
+        )
+        for each in present:
+            position, entry = decode_compacted(each)
+            former.append([struct.pack(">QQ", *position) + entry], lambda error: None)
+        await former.seal()
+        cursor = topic.log.cursors["__compaction"]
+        await cursor.set_properties({"CompactedTopicLedger": former.id})
+        await place.service.catalog.unload_topic(topic.name)
+        await read_compacted(client, 1)
+        await client.get(1, 2)
+        assert pairs(client, 1) == ["b=1", "a=2"]
 
     run(body)

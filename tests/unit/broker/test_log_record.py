@@ -8,9 +8,10 @@ import pytest
 
 from magnetar.broker.log_record import MetadataLogRecords
 from magnetar.errors import VersionConflict
-from magnetar.ledger.info import CursorInfo, LedgerPart, LogInfo, LogRecords
+from magnetar.ledger.info import LogRecords
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.model.position import Position
+from magnetar.model.stored_log import CursorInfo, LedgerPart, LogInfo
 from magnetar.runtime.clock import SystemClock
 
 PATH = "/managed-ledgers/public/default/persistent/orders+eu"

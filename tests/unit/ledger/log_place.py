@@ -53,7 +53,7 @@ class Place:
         self.store = FaultyLedgerStore(self.inner)
         self.records = MemoryLogRecords(self.shelf)
         log = Log(
-            "tenant/ns/persistent/topic",
+            "persistent://tenant/ns/topic",
             self.store,
             self.records,
             self.policy,

@@ -465,3 +465,25 @@ def test_a_cursor_lets_commits_pass_when_it_was_just_written() -> None:
         assert (await place.crash()).cursors["s"].mark_delete == places[-1]
 
     asyncio.run(body())
+
+
+def test_a_stored_range_over_several_ledgers_covers_the_entries_that_each_has() -> None:
+    async def body() -> None:
+        place = Place()
+        log, cursor, places = await opened(place, 35)
+        await log.close()
+        info, version = place.shelf.cursors["s"]
+        over = replace(info, ranges=((places[5], places[32]),), rest=b"kept")
+        place.shelf.cursors["s"] = (over, version)
+        log = await place.open()
+        cursor = log.cursors["s"]
+        assert cursor.backlog == 5 + 2
+        assert not cursor.is_acknowledged(*places[4]) and not cursor.is_acknowledged(*places[33])
+        assert all(cursor.is_acknowledged(*at) for at in places[5:33])
+        cursor.acknowledge(*places[0])
+        await log.close()
+        stored = place.shelf.cursors["s"][0]
+        assert len(stored.ranges) == 4 and stored.rest == b"kept"
+        assert all(first.ledger_id == last.ledger_id for first, last in stored.ranges)
+
+    asyncio.run(body())

@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from magnetar.errors import LedgerCorrupt, StoreClosed, StoreUnavailable
-from magnetar.ledger.info import LedgerPart, LogPolicy
+from magnetar.ledger.info import LogPolicy
 from magnetar.ledger.log import Log
 from magnetar.ledger.orphan import Orphans, load_references, remove_orphans
 from magnetar.ledger.retention import plan_trim
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.ledger.store import LedgerInfo
 from magnetar.model.position import EARLIEST, LedgerId, Position, Term
+from magnetar.model.stored_log import LedgerPart, Offload
 from tests.unit.ledger.log_place import BYTES, Place, append, fill, read_all
 
 
@@ -254,11 +255,11 @@ def test_a_log_refuses_a_ledger_of_another_log() -> None:
         info, version = place.shelf.log
         part = replace(info.ledgers[0], ledger_id=foreign.id)
         place.shelf.log = (replace(info, ledgers=(part,)), version)
-        with pytest.raises(LedgerCorrupt, match="was made for chain another"):
+        with pytest.raises(LedgerCorrupt, match="was made for the managed-ledger of another"):
             await place.open()
         unsealed = replace(part, created_ms=0)
         place.shelf.log = (replace(info, ledgers=(unsealed,)), version)
-        with pytest.raises(LedgerCorrupt, match="was made for chain another"):
+        with pytest.raises(LedgerCorrupt, match="was made for the managed-ledger of another"):
             await place.open()
         assert not (await place.inner.describe(foreign.id)).sealed
 
@@ -283,5 +284,28 @@ def test_a_cursor_neither_reads_nor_deletes_the_ledger_of_another() -> None:
         await again.cursors["s"].flush()
         await again.close()
         assert foreign.id in await place.ledgers()
+
+    asyncio.run(body())
+
+
+def test_a_ledger_that_was_offloaded_is_not_trimmed_and_its_record_is_carried_along() -> None:
+    async def body() -> None:
+        place = Place()
+        log = await place.open()
+        await fill(log, 35)
+        await log.close()
+        assert place.shelf.log is not None
+        info, version = place.shelf.log
+        second = replace(info.ledgers[1], offload=Offload.COPIED, rest=b"context")
+        ledgers = (info.ledgers[0], second, *info.ledgers[2:])
+        place.shelf.log = (replace(info, ledgers=ledgers, rest=b"unknown"), version)
+        log = await place.open()
+        place.clock.ms += 1
+        await log.trim()
+        assert entries_of(log) == [10, 10, 5]
+        await log.close()
+        stored = place.shelf.log[0]
+        assert [part.rest for part in stored.ledgers] == [b"context", b"", b""]
+        assert stored.rest == b"unknown"
 
     asyncio.run(body())

@@ -12,6 +12,7 @@ from magnetar.errors import TopicNotFound
 from magnetar.metadata.store import Stat
 from magnetar.model.name import TopicName, decode_local
 from magnetar.model.position import Position
+from magnetar.model.stored_log import Offload
 from magnetar.wire.storage import decode_cursor, decode_log
 
 
@@ -28,8 +29,8 @@ async def describe_log(service: Service, topic: TopicName) -> Document:
                 "ledgerId": ledger.ledger_id,
                 "entries": ledger.entries,
                 "size": ledger.size,
-                "timestamp": ledger.timestamp_ms,
-                "isOffloaded": False,
+                "timestamp": ledger.created_ms,
+                "isOffloaded": ledger.offload is not Offload.NONE,
             }
             for ledger in log.ledgers
         ],

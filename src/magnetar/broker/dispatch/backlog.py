@@ -61,15 +61,21 @@ class Backlog:
         self._cursor.read_position = position
 
     def view(self, run: EntryRun) -> EntryView:
-        """Leave out what is acknowledged already or belongs to another hash range."""
+        """Leave out what is acknowledged already or belongs to another hash range, and markers:
+        entries without a message, which count as acknowledged as soon as they are met.
+        """
         cursor, counts = self._cursor, run.counts
         ranges = () if self._reader is None else self._reader.member.ranges
-        if not (ranges or cursor.has_partial) and len(cursor.unacked_in(run)) == len(counts):
+        if 0 in counts:
+            markers = [run.first + index for index, count in enumerate(counts) if count == 0]
+            cursor.acknowledge_entries(run.ledger_id, markers)
+        elif not (ranges or cursor.has_partial) and len(cursor.unacked_in(run)) == len(counts):
             return EntryView(run.ledger_id, run.first, run.data, counts)
         counts, skipped, remaining = counts[:], set[int](), dict[int, int]()
         for index, entry in enumerate(run.data):
             position = Position(run.ledger_id, run.first + index)
-            if self._is_acknowledged(position) or (ranges and not _is_within(entry, ranges)):
+            is_done = counts[index] == 0 or self._is_acknowledged(position)
+            if is_done or (ranges and not _is_within(entry, ranges)):
                 skipped.add(index)
                 counts[index] = 0
                 continue
