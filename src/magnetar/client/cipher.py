@@ -88,7 +88,7 @@ class PayloadOpener:
         self._known: OrderedDict[bytes, AESGCM | CryptoError] = OrderedDict()
 
     def require(self, metadata: MessageMetadata) -> None:
-        unknown = [keys for keys in metadata.encryption_keys if keys.value not in self._known]
+        unknown = self._find_unknown(metadata)
         if unknown and self._encryption.keys is not None:
 
             async def prepare() -> None:
@@ -110,13 +110,32 @@ class PayloadOpener:
                     failure = CryptoError("The payload was changed, or its key is another")
         raise failure
 
+    def learn_all(self, metadata: MessageMetadata, load: Callable[[str], EncryptionKey]) -> None:
+        """Unwrap what is not known yet of a message's data keys, at once."""
+        for keys in self._find_unknown(metadata):
+            try:
+                self._learn(keys, load(keys.key))
+            except CryptoError as error:
+                self._learn(keys, error)
+
+    def _find_unknown(self, metadata: MessageMetadata) -> list[EncryptionKeys]:
+        return [keys for keys in metadata.encryption_keys if keys.value not in self._known]
+
     async def _unwrap(self, keys: EncryptionKeys) -> None:
         provider = self._encryption.keys
         assert provider is not None, "asked for only where there is one"
         metadata = {pair.key: pair.value for pair in keys.metadata}
+        try:
+            self._learn(keys, await _ask(partial(provider.private_key, keys.key, metadata)))
+        except CryptoError as error:
+            self._learn(keys, error)
+
+    def _learn(self, keys: EncryptionKeys, private: EncryptionKey | CryptoError) -> None:
+        """Unwrap a data key, or remember why there is no private key for it."""
         found: AESGCM | CryptoError
         try:
-            private = await _ask(partial(provider.private_key, keys.key, metadata))
+            if isinstance(private, CryptoError):
+                raise private
             found = AESGCM(unwrap_key(private.pem, keys.value))
         except (CryptoError, ValueError) as error:
             found = CryptoError(f"The data key for {keys.key!r} cannot be unwrapped: {error}")

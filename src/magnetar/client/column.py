@@ -6,15 +6,16 @@ batches. The columns are those of `COLUMNS`; whoever names fewer pays for fewer.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from magnetar.client.arrow import INSTANT, make_flags, make_instants, make_numbers, make_texts
+from magnetar.client.error import CryptoError
 from magnetar.client.walk import NONE, Numbers, Places, Row, walk_batch
 from magnetar.errors import MagnetarError, ProtocolViolation
 from magnetar.wire.batch import decode_single
@@ -35,13 +36,23 @@ COLUMNS: Final[dict[str, pa.DataType]] = {
     "sequence_id": pa.int64(),
     "producer": pa.string(),
     "schema_version": pa.int64(),
+    "ordering_key": pa.binary(),
+    "encryption": pa.struct([("keys", pa.list_(pa.string())), ("decrypted", pa.bool_())]),
 }
+Decrypt: TypeAlias = Callable[[MessageMetadata, bytes], bytes | None]
+"""Gives the payload of an encrypted entry, or None for one that stays as it is: one row of
+ciphertext. Raises CryptoError for an entry that is not to be read.
+"""
 _CHUNKED_BYTES_MAX: Final = 1024 * 1024 * 1024
 _UNFINISHED_MAX: Final = 100
 
 
 class EntryUnreadable(MagnetarError):
     """A stored entry that is no message: damaged, or written by what is no Pulsar client."""
+
+
+class EntryEncrypted(EntryUnreadable):
+    """An entry whose payload cannot be decrypted."""
 
 
 class ChunkUnbegun(MagnetarError):
@@ -61,6 +72,8 @@ class _Entries:
     """The batch index of the first message; -1 for an entry that is one message."""
     producers: list[str] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
+    encryptions: list[tuple[tuple[str, ...], bool] | None] = field(default_factory=list)
+    """The names of the keys, and whether the payload was decrypted."""
 
 
 class ColumnDecoder:
@@ -72,6 +85,7 @@ class ColumnDecoder:
         *,
         payload_bytes_max: int = _CHUNKED_BYTES_MAX,
         checks: bool = True,
+        decrypt: Decrypt = lambda metadata, payload: None,
     ) -> None:
         """Without `checks` the entries' checksums are taken for verified."""
         unknown = [each for each in columns if each not in COLUMNS]
@@ -79,6 +93,7 @@ class ColumnDecoder:
         self._columns = tuple(each for each in COLUMNS if each in columns)
         self._payload_bytes_max = payload_bytes_max
         self.checks = checks
+        self._decrypt = decrypt
         self._chunks: Reassembly[tuple[int, int]] = Reassembly(
             messages_max=_UNFINISHED_MAX,
             message_bytes_max=payload_bytes_max,
@@ -98,6 +113,7 @@ class ColumnDecoder:
         self._events: dict[int, int] = {}
         self._sequences: dict[int, int] = {}
         self._properties: dict[int, list[tuple[str, str]]] = {}
+        self._ordering: dict[int, bytes] = {}
         self._null_values: list[int] = []
         self._dropped: list[int] = []
 
@@ -112,25 +128,33 @@ class ColumnDecoder:
             if self.checks and not verify_checksum(data):
                 raise ProtocolViolation("checksum mismatch")
             metadata, payload = decode_entry(data)
-            if is_chunk(metadata) and not metadata.encryption_keys:
+            opened = self._decrypt(metadata, payload) if metadata.encryption_keys else payload
+            is_readable = opened is not None
+            payload = payload if opened is None else opened
+            if is_chunk(metadata) and is_readable:
                 whole = self._join(metadata, payload, (ledger, entry))
                 if whole is None:
                     return
                 payload = whole
-            if not metadata.encryption_keys and metadata.compression:
+            if is_readable and metadata.compression:
                 payload = decompress(
                     metadata.compression,
                     payload,
                     metadata.uncompressed_size,
                     bytes_max=self._payload_bytes_max,
                 )
-            is_batch = metadata.HasField("num_messages_in_batch") and not metadata.encryption_keys
             if metadata.HasField("marker_type"):
                 return
-            if is_batch:
+            before = self.rows
+            if metadata.HasField("num_messages_in_batch") and is_readable:
                 self._add_batch(ledger, entry, metadata, payload, start, end)
             elif start <= 0 and (end is None or end > 0):
                 self._add_single(ledger, entry, metadata, payload)
+            if metadata.encryption_keys and self.rows > before:
+                names = tuple(keys.key for keys in metadata.encryption_keys)
+                self._entries.encryptions[-1] = (names, is_readable)
+        except CryptoError as error:
+            raise EntryEncrypted(f"entry {ledger}:{entry} is encrypted: {error.sentence}") from None
         except ProtocolViolation as error:
             raise EntryUnreadable(
                 f"entry {ledger}:{entry} cannot be read: {error.sentence}"
@@ -180,6 +204,7 @@ class ColumnDecoder:
         entries.producers.append(metadata.producer_name)
         version = metadata.schema_version
         entries.versions.append(int.from_bytes(version, "big", signed=True) if version else NONE)
+        entries.encryptions.append(None)
         self.rows += count
 
     def _add_payload(self, payload: bytes, places: Places) -> None:
@@ -234,6 +259,8 @@ class ColumnDecoder:
             self._events[row] = signed64(own.event_time)
         if own.properties:
             self._properties[row] = [(pair.key, pair.value) for pair in own.properties]
+        if own.HasField("ordering_key"):
+            self._ordering[row] = own.ordering_key
         if own.null_value:
             self._null_values.append(row)
 
@@ -262,6 +289,10 @@ class ColumnDecoder:
                 return self._build_sequences()
             case "producer":
                 return self._repeat_texts(entries.producers)
+            case "ordering_key":
+                return self._build_ordering()
+            case "encryption":
+                return self._build_encryptions()
             case _:
                 versions = self._spread(entries.versions)
                 return make_numbers(versions, missing=versions == NONE)
@@ -327,6 +358,19 @@ class ColumnDecoder:
             make_texts([key for key, _ in ordered]),
             make_texts([value for _, value in ordered]),
         )
+
+    def _build_ordering(self) -> pa.Array:
+        if not self._ordering:
+            return pa.nulls(self.rows, pa.binary())
+        return pa.array([self._ordering.get(row) for row in range(self.rows)], pa.binary())
+
+    def _build_encryptions(self) -> pa.Array:
+        found = self._entries.encryptions
+        if not any(found):
+            return pa.nulls(self.rows, COLUMNS["encryption"])
+        each = [known and {"keys": known[0], "decrypted": known[1]} for known in found]
+        listed = pa.array(each, COLUMNS["encryption"])
+        return listed.take(self._repeat(list(range(len(found)))))
 
     def _indexes(self) -> Numbers:
         counts = np.array(self._entries.counts, dtype=np.int64)

@@ -16,6 +16,7 @@ from magnetar.errors import InvalidName, MagnetarError, nearest
 from magnetar.model.name import TopicDomain, TopicName, parse_namespace, parse_topic
 from magnetar.spark.access import NOBODY, OPTIONS, Access
 from magnetar.spark.admission import Limits
+from magnetar.spark.decryption import ANY, Decryption, OnEncrypted
 from magnetar.spark.slice import KeyOrder
 
 E = TypeVar("E", bound=StrEnum)
@@ -328,6 +329,7 @@ class SourceOptions:
     inline_bytes: int
     hold: bool
     hold_name: str | None
+    decryption: Decryption
 
 
 def parse_source(given: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
@@ -383,9 +385,27 @@ def parse_source(given: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
         inline_bytes=options.size("inlineBytes", 256 << 10, least=0) or 0,
         hold=hold,
         hold_name=hold_name,
+        decryption=_parse_decryption(options),
     )
     options.check_known()
     return parsed
+
+
+def _parse_decryption(options: Options) -> Decryption:
+    text = options.text("decryptionKeys")
+    on_failure = options.choice("onEncrypted", OnEncrypted, OnEncrypted.FAIL)
+    if text is None:
+        return Decryption(on_failure=on_failure)
+    try:
+        keys = json.loads(text)
+    except ValueError:
+        keys = {ANY: text}
+    if not isinstance(keys, dict) or not all(isinstance(each, str) for each in keys.values()):
+        raise InvalidOption(
+            "decryptionKeys is the path of a private key in PEM, or a JSON object of such paths by"
+            f" the names of the keys, not {text!r}"
+        )
+    return Decryption(keys, on_failure)
 
 
 def _parse_columns(text: str | None) -> tuple[str, ...]:

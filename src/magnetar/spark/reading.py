@@ -53,5 +53,6 @@ def make_reading(
         options.batch_bytes,
         options.window_bytes,
         files,
+        options.decryption,
     )
     return reading, make_finish(schema, None if values is None else values.decode)

@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
+    BooleanType,
     DataType,
     IntegerType,
     LongType,
@@ -31,6 +33,10 @@ MESSAGE_ID: Final = StructType(
         StructField("batch", IntegerType()),
     ]
 )
+ENCRYPTION: Final = StructType(
+    [StructField("keys", ArrayType(StringType())), StructField("decrypted", BooleanType())]
+)
+"""Null for a message that was not encrypted."""
 COLUMN_TYPES: Final[dict[str, DataType]] = {
     "key": BinaryType(),
     "value": BinaryType(),
@@ -43,6 +49,8 @@ COLUMN_TYPES: Final[dict[str, DataType]] = {
     "sequence_id": LongType(),
     "producer": StringType(),
     "schema_version": LongType(),
+    "ordering_key": BinaryType(),
+    "encryption": ENCRYPTION,
 }
 
 Decode = Callable[[pa.RecordBatch, Slice], pa.Array]

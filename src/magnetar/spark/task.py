@@ -10,18 +10,19 @@ import asyncio
 from collections import deque
 from collections.abc import Coroutine, Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
 from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.column import ChunkUnbegun, ColumnDecoder, EntryUnreadable
+from magnetar.client.column import ChunkUnbegun, ColumnDecoder, EntryEncrypted, EntryUnreadable
 from magnetar.client.entry_reader import AsyncEntryReader, StoredEntry
 from magnetar.client.error import NotFoundError, PulsarTimeoutError
 from magnetar.client.message_id import EARLIEST, MessageId
 from magnetar.errors import LedgerCorrupt, MagnetarError
 from magnetar.spark.access import open_admin
+from magnetar.spark.decryption import Decryption
 from magnetar.spark.file import LedgerFiles, open_span
 from magnetar.spark.offset import BEFORE_ALL
 from magnetar.spark.option import BadValue, Broker
@@ -51,6 +52,10 @@ class Reading:
     batch_bytes: int
     window_bytes: int
     files: LedgerFiles | None = None
+    decryption: Decryption = field(default_factory=Decryption)
+
+    def make_decoder(self, *more: str) -> ColumnDecoder:
+        return ColumnDecoder((*self.columns, *more), decrypt=self.decryption.make_decrypt())
 
 
 class Wire:
@@ -272,7 +277,7 @@ def read_slices(
 
 def _read_slice(source: EntrySource, piece: Slice) -> Iterator[pa.RecordBatch]:
     reading = source.reading
-    decoder = ColumnDecoder(reading.columns)
+    decoder = reading.make_decoder()
     for entry in source.read(piece):
         decoder.checks = not source.is_verified
         start, end = _part_of_batch(piece, entry)
@@ -281,8 +286,7 @@ def _read_slice(source: EntrySource, piece: Slice) -> Iterator[pa.RecordBatch]:
         except EntryUnreadable as error:
             if reading.bad_value is BadValue.FAIL:
                 raise ValueUnreadable(
-                    f"{piece.label}, segment {piece.segment}: {error.sentence}. Set badValue to"
-                    " null to get a row without a value instead"
+                    f"{piece.label}, segment {piece.segment}: {error.sentence}. {_advise(error)}"
                 ) from None
             decoder.add_unreadable(entry.ledger, entry.entry)
         except ChunkUnbegun:
@@ -291,6 +295,15 @@ def _read_slice(source: EntrySource, piece: Slice) -> Iterator[pa.RecordBatch]:
         if decoder.rows >= reading.batch_rows or decoder.size >= reading.batch_bytes:
             yield decoder.take()
     yield decoder.take()
+
+
+def _advise(error: EntryUnreadable) -> str:
+    if isinstance(error, EntryEncrypted):
+        return (
+            "Name the file of the private key in decryptionKeys, or set onEncrypted to raw to get"
+            " the ciphertext"
+        )
+    return "Set badValue to null to get a row without a value instead"
 
 
 def _part_of_batch(piece: Slice, entry: StoredEntry) -> tuple[int, int | None]:
@@ -306,7 +319,7 @@ def _read_chunked(source: EntrySource, piece: Slice, entry: StoredEntry) -> pa.R
     """The message that ends in this entry and begins before the slice."""
     reading = source.reading
     for count in (*_LOOK_BACK, None):
-        decoder = ColumnDecoder((*reading.columns, "ledger", "entry"))
+        decoder = reading.make_decoder("ledger", "entry")
         try:
             for each in source.read_before(piece, entry, count):
                 try:
@@ -322,7 +335,7 @@ def _read_chunked(source: EntrySource, piece: Slice, entry: StoredEntry) -> pa.R
         last = batch.slice(batch.num_rows - 1)
         return last.select([each for each in last.schema.names if each in reading.columns])
     source.lose(piece, f"the first chunks of the message at {entry.ledger}:{entry.entry} are gone")
-    return ColumnDecoder(reading.columns).take()
+    return reading.make_decoder().take()
 
 
 def column_names(wanted: Iterable[str]) -> tuple[str, ...]:
