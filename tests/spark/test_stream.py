@@ -13,6 +13,8 @@ import pytest
 
 from magnetar.client.admin import AdminClient
 from magnetar.spark.hold import release_hold
+from magnetar.spark.offset import parse_offset
+from magnetar.spark.plan import DataLost
 from magnetar.testing import MagnetarBroker
 from magnetar.testing.plugin import StartBroker
 from tests.spark.engine import Engine, Killed
@@ -364,6 +366,46 @@ def test_new_topics_of_a_pattern_are_read_from_their_start(
     admin.scalable_topics.create(f"{prefix}-b")
     publish(connection["serviceUrl"], f"{prefix}-b", range(10, 15), key_of)
     assert numbers(engine.run()) == list(range(5, 15))
+
+
+def test_a_found_topic_that_vanishes_unread_is_lost_data(
+    connection: dict[str, str], admin: AdminClient
+) -> None:
+    prefix = fresh("gone")
+    engine = Engine(connection, topicPattern=f"{prefix}.*", startingOffsets="earliest")
+    url = connection["serviceUrl"]
+    for name in ("a", "b"):
+        admin.scalable_topics.create(f"{prefix}-{name}")
+        publish(url, f"{prefix}-{name}", range(5), key_of)
+    assert len(engine.run()) == 10
+    publish(url, f"{prefix}-b", range(5, 10), key_of)
+    admin.scalable_topics.delete(f"{prefix}-b", force=True)
+    publish(url, f"{prefix}-a", range(10, 15), key_of)
+    with pytest.raises(DataLost, match=f"no topic {prefix}-b any more"):
+        engine.run()
+    assert len(engine.run(failOnDataLoss="false")) == 15
+    assert f"{prefix}-b" not in engine.offsets[-1]
+
+
+def test_a_found_topic_that_was_read_to_the_end_may_vanish(
+    connection: dict[str, str], admin: AdminClient
+) -> None:
+    prefix = fresh("read")
+    for name in ("a", "b"):
+        admin.scalable_topics.create(f"{prefix}-{name}")
+        publish(connection["serviceUrl"], f"{prefix}-{name}", range(5), key_of)
+    reader = Engine(connection, inlineBytes="0").make_reader(
+        topicPattern=f"{prefix}.*", startingOffsets="earliest"
+    )
+    try:
+        limit = reader.getDefaultReadLimit()
+        read = reader.latestOffset(reader.initialOffset(), limit)
+        admin.scalable_topics.delete(f"{prefix}-b", force=True)
+        publish(connection["serviceUrl"], f"{prefix}-a", range(5, 10), key_of)
+        after = reader.latestOffset(read, limit)
+        assert set(parse_offset(after).topics) == {f"{prefix}-a"}
+    finally:
+        reader.stop()
 
 
 def test_a_slow_start_from_latest_sees_only_what_comes_after(

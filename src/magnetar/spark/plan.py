@@ -264,6 +264,25 @@ def explain_loss(gaps: Sequence[Gap]) -> str:
     )
 
 
+def find_vanished(
+    offset: Offset, names: Sequence[str], seen: Mapping[str, TopicView]
+) -> tuple[list[str], list[str]]:
+    """Topics of the offset that are there no more: all of them, and those among them that were not
+    seen to be read to the end.
+    """
+    gone = sorted(set(offset.topics) - set(names))
+    return gone, [name for name in gone if not _was_read(offset.of(name), seen.get(name))]
+
+
+def _was_read(read: TopicOffset, view: TopicView | None) -> bool:
+    if view is None:
+        return False
+    return all(
+        segment.id in read.ended or read.place(segment.id).sort_key >= segment.end.sort_key
+        for segment in view.segments
+    )
+
+
 def check_same_topic(offset: Offset, names: Sequence[str]) -> None:
     """Refuse a Spark checkpoint that was written by a query on other topics."""
     if offset.topics and names and not set(offset.topics) & set(names):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -33,6 +33,7 @@ from magnetar.spark.plan import (
     check_same_topic,
     explain_loss,
     find_lost_segments,
+    find_vanished,
     plan_outlook,
     start_latest,
 )
@@ -118,8 +119,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == self._quiet and self._bell is not None and self._bell.is_silent:
             return start
         read = parse_offset(start)
+        seen = self._views
         views = self._look(is_known=True)
         check_same_topic(read, self._names)
+        gone = self._check_vanished(read, seen)
         outlooks = {name: self._outlook(read, view) for name, view in views.items()}
         self._check_loss(outlooks.values())
         pending = [each for outlook in outlooks.values() for each in outlook.pending]
@@ -129,7 +132,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends: dict[str, dict[int, Place]] = {name: {} for name in views}
         for each, end in zip(pending, admit(pending, limits), strict=True):
             ends[each.topic][each.segment.id] = end
-        topics = dict(read.topics)
+        topics = {name: each for name, each in read.topics.items() if name not in gone}
         for name, view in views.items():
             topics[name] = apply_reads(read.of(name), view, outlooks[name], ends[name])
         if _is_same(read, topics):
@@ -217,6 +220,16 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     ) from None
         self._views = views
         return views
+
+    def _check_vanished(self, read: Offset, seen: Mapping[str, TopicView]) -> Collection[str]:
+        """Topics that are there no more, and leave the offset."""
+        gone, unread = find_vanished(read, [*self._views], seen)
+        if unread and self.options.fail_on_loss:
+            raise DataLost(
+                f"There is no topic {unread[0]} any more, and the query was not seen to have read"
+                " it to the end. Set failOnDataLoss to false to go on without it"
+            )
+        return gone
 
     def _listen(self, start: dict[str, Any], views: Mapping[str, TopicView]) -> None:
         """Until something comes, a trigger need not ask."""

@@ -68,14 +68,25 @@ def plan_waves(candidates: Iterable[Candidate], limit: WaveLimit) -> list[Wave]:
 
 def join_by_host(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     """Topics that share a machine, directly or over others; few machines first."""
-    group_of: dict[str, int] = {}
-    groups: dict[int, list[Candidate]] = {}
-    for number, each in enumerate(candidates):
-        joined = sorted({group_of[host] for host in each.hosts if host in group_of})
-        group = [member for old in joined for member in groups.pop(old)] + [each]
-        groups[number] = group
-        for member in group:
-            group_of |= dict.fromkeys(member.hosts, number)
+    first_of: dict[str, str] = {}
+
+    def find(host: str) -> str:
+        """The machine that stands for all that are joined with this one."""
+        root = host
+        while first_of.setdefault(root, root) != root:
+            root = first_of[root]
+        while first_of[host] != root:
+            first_of[host], host = root, first_of[host]
+        return root
+
+    for each in candidates:
+        roots = [find(host) for host in each.hosts]
+        first_of |= dict.fromkeys(roots, min(roots, default=""))
+    groups: dict[str, list[Candidate]] = {}
+    for each in candidates:
+        # Of no machine: a group of its own.
+        name = find(min(each.hosts)) if each.hosts else f"/{each.topic}"
+        groups.setdefault(name, []).append(each)
     found = list(groups.values())
     return sorted(found, key=lambda group: (len(_hosts(group)), group[0].topic))
 
@@ -87,21 +98,26 @@ def _hosts(group: Iterable[Candidate]) -> tuple[str, ...]:
 def _pack(groups: Iterable[list[Candidate]], limit: WaveLimit) -> list[list[Candidate]]:
     """Groups stay whole where they fit; one that is too large fills waves of its own."""
     waves: list[list[Candidate]] = []
+    backlog = 0
+
+    def fits(more: Sequence[Candidate], size: int) -> bool:
+        return len(waves[-1]) + len(more) <= limit.topics and backlog + size <= limit.backlog
+
     for group in groups:
-        if waves and _fits([*waves[-1], *group], limit):
+        size = sum(each.backlog for each in group)
+        if waves and fits(group, size):
             waves[-1] += group
+            backlog += size
             continue
         waves.append([])
+        backlog = 0
         for each in group:
-            if waves[-1] and not _fits([*waves[-1], each], limit):
+            if waves[-1] and not fits([each], each.backlog):
                 waves.append([])
+                backlog = 0
             waves[-1].append(each)
+            backlog += each.backlog
     return waves
-
-
-def _fits(wave: Sequence[Candidate], limit: WaveLimit) -> bool:
-    backlog = sum(each.backlog for each in wave)
-    return len(wave) <= limit.topics and backlog <= limit.backlog
 
 
 def _make_wave(number: int, members: Sequence[Candidate], limit: WaveLimit) -> Wave:

@@ -43,3 +43,29 @@ def test_a_wave_leaves_no_more_to_read_than_its_limit() -> None:
 def test_a_group_too_large_for_a_wave_fills_several() -> None:
     waves = plan_waves([held(f"t{n}", "x") for n in range(5)], WaveLimit(topics=2))
     assert [len(wave.topics) for wave in waves] == [2, 2, 1]
+
+
+def test_topics_of_no_machine_are_groups_of_their_own() -> None:
+    assert [[each.topic for each in group] for group in join_by_host([held("a"), held("b")])] == [
+        ["a"],
+        ["b"],
+    ]
+
+
+def test_looks_at_a_machine_grow_no_faster_than_the_topics() -> None:
+    """Twice the topics of one machine ask at most about twice as often which group it is of."""
+
+    class Counted(str):
+        looks = 0
+
+        def __hash__(self) -> int:
+            Counted.looks += 1
+            return super().__hash__()
+
+    def count(topics: int) -> int:
+        candidates = [held(f"t{number:05}", Counted("x"), f"y{number}") for number in range(topics)]
+        Counted.looks = 0
+        join_by_host(candidates)
+        return Counted.looks
+
+    assert count(2000) <= 2.5 * count(1000)
