@@ -269,7 +269,13 @@ class RecordUnreadable(BrokerError): ...
 
 
 class BucketsDiffer(BrokerError):
-    """A namespace's policies tell another number of topic buckets than its topics are kept in."""
+    """A namespace's policies tell another number of topic buckets than its topics are kept in, or
+    than can be kept where brokers share their ledgers.
+    """
+
+
+class TopicUnsupported(BrokerError):
+    """A topic of another kind of broker has something that this one cannot serve."""
 
 
 class PoliciesUnavailable(BrokerError):
@@ -388,6 +394,7 @@ FAULTS: Final[Mapping[type[BrokerError], Fault]] = {
     RecordNotEmpty: _fault(WireCode.METADATA, 409),
     RecordUnreadable: _fault(WireCode.METADATA, 500),
     BucketsDiffer: _fault(WireCode.METADATA, 500),
+    TopicUnsupported: _fault(WireCode.NOT_ALLOWED, 501),
     PoliciesUnavailable: _fault(WireCode.METADATA, 503, retry=True),
     InvalidPath: _fault(WireCode.METADATA, 412),
     LockBusy: _fault(WireCode.METADATA, 409, retry=True),

@@ -10,6 +10,7 @@ from magnetar.broker.authorization import Authorization
 from magnetar.broker.catalog import AnyTopic, TopicCatalog
 from magnetar.broker.client_limit import ConnectionLimit, RequestLimit
 from magnetar.broker.connection import Connections
+from magnetar.broker.foreign import ForeignTransactions
 from magnetar.broker.log_record import plan_packing
 from magnetar.broker.ownership import Owner, Ownership
 from magnetar.broker.policy import PolicyService
@@ -62,7 +63,9 @@ class Service:
         self.store: Final = store
         self.ledgers: Final = ledgers
         self.resources: Final = resources
-        self.tree: Final = TopicTree(store, resources.namespaces, plan_packing(config))
+        self.tree: Final = TopicTree(
+            store, resources.namespaces, plan_packing(config), is_shared=ledgers.is_shared
+        )
         self.policies: Final = policies
         self.schemas: Final = schemas
         self.authorization: Final = Authorization(config, resources)
@@ -88,7 +91,14 @@ class Service:
         self.catalog: Final = TopicCatalog(
             TopicHost(clock, self.tasks, config, self.limits, ledgers, owner.broker_id),
             resources=resources,
-            logs=TopicLogs(clock, ledgers, self.tree, cache, CursorPace(clock)),
+            logs=TopicLogs(
+                clock,
+                ledgers,
+                self.tree,
+                cache,
+                CursorPace(clock),
+                ForeignTransactions(store, ledgers, self.tree) if ledgers.is_shared else None,
+            ),
             policies=policies,
             ownership=ownership,
             scalable=scalable,

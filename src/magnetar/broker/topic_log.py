@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from magnetar.broker.entry import count_safely
+from magnetar.broker.foreign import ForeignTransactions
 from magnetar.broker.ownership import Owner
 from magnetar.broker.policy_default import plan_log
 from magnetar.broker.topic_tree import TopicTree
@@ -27,6 +28,8 @@ class TopicLogs:
     tree: TopicTree
     cache: EntryCache
     pace: CursorPace
+    foreign: ForeignTransactions | None = None
+    """Where brokers of other kinds may have served the topics before."""
 
     async def open(
         self,
@@ -37,6 +40,8 @@ class TopicLogs:
         birth: Collection[str] | None,
     ) -> Log:
         """`birth` says that there is no such topic yet, and which cursors it is made with."""
+        if self.foreign is not None and birth is None:
+            await self.foreign.check(name)
         log = Log(
             name.full,
             self.ledgers,

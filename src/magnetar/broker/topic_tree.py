@@ -50,10 +50,16 @@ class TopicTree:
         store: MetadataStore,
         namespaces: Namespaces,
         packing: RecordPacking = NOT_PACKED,
+        *,
+        is_shared: bool = False,
     ) -> None:
+        """`is_shared` says that the ledgers are, so that brokers of other kinds may come after this
+        one: they know no buckets.
+        """
         self._store = store
         self._namespaces = namespaces
         self._packing = packing
+        self._is_shared = is_shared
         self._agreed: dict[NamespaceName, int] = {}
         """Namespaces whose policies tell what is kept beside their topics."""
 
@@ -63,6 +69,11 @@ class TopicTree:
         """Raise BucketsDiffer when the policies tell another number than the topics have."""
         policies = await self._namespaces.get(namespace)
         told = None if policies is None else policies.numberOfTopicBuckets or 1
+        if self._is_shared and told not in (None, 1):
+            raise BucketsDiffer(
+                f"{policies_path(namespace)} tells of {told} topic buckets: with ledgers that"
+                " brokers share there is one, for Apache Pulsar knows no others"
+            )
         if told is not None and self._agreed.get(namespace) == told:
             return told
         kept = await self._load_kept(namespace)
@@ -99,7 +110,9 @@ class TopicTree:
         return log_path(name, await self.buckets(name.namespace))
 
     async def records(self, name: TopicName) -> MetadataLogRecords:
-        return MetadataLogRecords(self._store, await self.path_of(name), self._packing)
+        return MetadataLogRecords(
+            self._store, await self.path_of(name), self._packing, is_shared=self._is_shared
+        )
 
     async def exists(self, name: TopicName) -> bool:
         return await self._store.exists(await self.path_of(name))

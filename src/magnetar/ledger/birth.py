@@ -1,7 +1,9 @@
 """Cursors that a log is made with: all of them stand at its start, and its own record says so.
 
 A cursor gets a record of its own with its first write, and that one counts from then on. To delete
-a cursor is to take its name off the list first: without either record it was never there.
+a cursor is to take its name off the list first: without either record it was never there. In a
+store that brokers share every cursor gets its record at once, and the list goes: brokers of other
+kinds do not know it.
 """
 
 from __future__ import annotations
@@ -39,5 +41,9 @@ def without_born(properties: Mapping[str, str], name: str) -> dict[str, str] | N
     names = parse_born(properties)
     if name not in names:
         return None
-    kept = {key: value for key, value in properties.items() if key != _KEY}
-    return kept | format_born(each for each in names if each != name)
+    return without_list(properties) | format_born(each for each in names if each != name)
+
+
+def without_list(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties without any of these cursors."""
+    return {key: value for key, value in properties.items() if key != _KEY}

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from magnetar.errors import BrokerError, Conflict, SubscriptionNotFound
-from magnetar.ledger.birth import parse_born, without_born
+from magnetar.ledger.birth import parse_born, without_born, without_list
 from magnetar.ledger.cache import CacheView
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.cursor_log import CursorHome, load_cursor
@@ -50,6 +50,14 @@ class CursorSet(Mapping[str, Cursor]):
             )
             for (name, (_, version)), state in zip(batch, states, strict=True):
                 self._add(name, state, version)
+
+    async def write_born(self) -> None:
+        """Give every cursor that the log was born with a record, and take the list away."""
+        record = self._home.record
+        born = parse_born(record.properties)
+        if born:
+            await asyncio.gather(*(self._cursors[name].store() for name in born))
+            await record.set_properties(without_list(record.properties))
 
     async def open(
         self,

@@ -108,6 +108,8 @@ class Log:
         )
         self.record.restore(info, version)
         await self.cursors.restore(is_new=is_new)
+        if self.store.is_shared:
+            await self.cursors.write_born()
         await self.disposal.run()
         return self
 

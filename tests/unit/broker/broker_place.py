@@ -282,6 +282,7 @@ async def open_place(
     *,
     cache_bytes: int = 1 << 24,
     make_store: Callable[[MemoryTree], MemoryStore] = MemoryStore,
+    make_ledgers: Callable[[], MemoryLedgerStore] = MemoryLedgerStore,
     **settings: object,
 ) -> AsyncIterator[Place]:
     clock = StillClock()
@@ -290,7 +291,7 @@ async def open_place(
     calm = {"activeConsumerFailoverDelayTimeMillis": 0, "scalableTopicAutoScaleEnabled": False}
     config = Configuration({**calm, **settings})
     store = make_store(MemoryTree(clock))
-    ledgers = FaultyLedgerStore(MemoryLedgerStore())
+    ledgers = FaultyLedgerStore(make_ledgers())
     # As in a cluster with a configuration store: what is read in the wrong one is missed.
     configuration = MemoryStore(MemoryTree(clock))
     resources = Resources(store, configuration, clock=clock)

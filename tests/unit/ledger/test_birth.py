@@ -127,3 +127,39 @@ def test_cursors_are_spelled_and_read() -> None:
     for text in ("", "{}", "[1]", '"a"', "["):
         with pytest.raises(RecordUnreadable):
             parse_born({key: text})
+
+
+def test_in_a_shared_store_every_cursor_has_a_record_from_its_birth() -> None:
+    async def body() -> None:
+        place = Place()
+        place.inner.is_shared = True
+        log = await opened(place, NAMES)
+        assert set(place.shelf.cursors) == set(NAMES)
+        assert place.shelf.log is not None and not place.shelf.log[0].properties
+        await fill(log, 3)
+        await log.cursors.delete("b")
+        log = await place.crash()
+        assert {name: each.backlog for name, each in log.cursors.items()} == {"a/1": 3, "ü\n": 3}
+        await log.close()
+
+    asyncio.run(body())
+
+
+def test_a_shared_store_gives_records_to_cursors_that_a_list_names() -> None:
+    async def body() -> None:
+        place = Place()
+        log = await opened(place, NAMES)
+        places = await fill(log, 12)
+        log.cursors["b"].acknowledge_through(places[6])
+        await log.close()
+        place.inner.is_shared = True
+        log = await place.open()
+        await log.close()
+        assert {name: info.mark_delete for name, (info, _) in place.shelf.cursors.items()} == {
+            "a/1": (places[0].ledger_id, -1),
+            "b": places[6],
+            "ü\n": (places[0].ledger_id, -1),
+        }
+        assert place.shelf.log is not None and not place.shelf.log[0].properties
+
+    asyncio.run(body())

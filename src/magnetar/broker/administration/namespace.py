@@ -77,6 +77,11 @@ async def create_namespace(
             f"Invalid value for numberOfTopicBuckets: {namespace} holds the brokers' own topics,"
             " which all brokers find without asking for its policies"
         )
+    if service.ledgers.is_shared and (asked.numberOfTopicBuckets or 1) > 1:
+        raise PreconditionFailed(
+            "Invalid value for numberOfTopicBuckets: with ledgers that brokers share there is one"
+            " bucket, for Apache Pulsar knows no others"
+        )
     clusters = await _check_clusters(service, namespace, asked)
     bundles = plan_bundles(asked.bundles, config.defaultNumberOfNamespaceBundles)
     present = await namespaces.get(namespace)
