@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from magnetar.broker.administration.broker import BROKERS
+from magnetar.broker.broker_directory import BROKERS
 from magnetar.broker.lease import DIRECTORIES
 from magnetar.errors import InvalidConfiguration
 from magnetar.metadata.store import MetadataStore

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeAlias
 from magnetar.broker.client_limit import RequestLimit
 from magnetar.broker.keyed_lock import KeyedLock
 from magnetar.broker.nonpersistent import NonPersistentTopic
-from magnetar.broker.ownership import Owner, Ownership
+from magnetar.broker.ownership import Owner, Ownership, require_self
 from magnetar.broker.persistent import PersistentTopic, TopicGuard, TopicListener
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
@@ -31,7 +31,9 @@ from magnetar.errors import (
     TopicNotFound,
 )
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
+from magnetar.model.scalable import BrokerAddress
 from magnetar.model.segment import policy_name, scalable_name
+from magnetar.rules.bundle import Bundle
 from magnetar.rules.system import SYSTEM_TENANT, is_system_topic
 from magnetar.runtime.log import Logger
 
@@ -178,10 +180,7 @@ class TopicCatalog:
 
     async def require_owner(self, name: TopicName) -> Owner:
         """This broker, with the term under which it may write; others are asked by lookup."""
-        owner = await self._ownership.owner_of(name)
-        if not owner.is_self:
-            raise ServiceNotReady(f"{name} is served by {owner.service_url}")
-        return owner
+        return require_self(await self._ownership.owner_of(name), name)
 
     async def _check_creation(self, name: TopicName) -> None:
         if name.namespace.tenant == SYSTEM_TENANT:
@@ -225,6 +224,7 @@ class TopicCatalog:
             return topic
         if self.closing:
             raise ServiceNotReady("The broker is closing")
+        await self._ownership.require(name)
         partitioned = await self._resources.partitioned.get(name.base)
         partitions = 0 if partitioned is None else partitioned.partitions
         if not name.is_partition and partitions > 0:
@@ -289,14 +289,20 @@ class TopicCatalog:
             await topic.close()
             self._drop(topic)
 
-    async def unload_namespace(self, namespace: NamespaceName) -> None:
-        """Close its topics, so that clients look them up again and they open under a new term."""
-        for topic in list(self.topics.values()):
-            if topic.name.namespace == namespace:
+    async def unload_bundle(self, bundle: Bundle, moved_to: BrokerAddress | None = None) -> None:
+        """Close its topics, so that clients look them up again, or go where they are `moved_to`."""
+        gate = asyncio.Semaphore(_CLOSED_AT_ONCE)
+
+        async def unload_one(topic: AnyTopic) -> None:
+            async with gate:
                 try:
+                    topic.moved_to = moved_to
                     await self.unload_topic(topic.name)
                 except BrokerError as failure:
                     _log_unclosed(topic, failure)
+
+        loaded = [topic for topic in self.topics.values() if bundle.holds(topic.name)]
+        await asyncio.gather(*map(unload_one, loaded))
 
     def _drop(self, topic: AnyTopic) -> None:
         name = topic.name
@@ -337,8 +343,8 @@ class TopicCatalog:
         if name.domain is TopicDomain.PERSISTENT:
             self._watchers.on_change(name, exists=exists)
 
-    def _on_moved(self, namespace: NamespaceName) -> None:
-        self._host.tasks.start(self.unload_namespace(namespace), name=f"leave {namespace}")
+    def _on_moved(self, bundle: Bundle) -> None:
+        self._host.tasks.start(self.unload_bundle(bundle), name=f"leave {bundle}")
 
     def _on_policies_changed(self, namespace: NamespaceName, topic: TopicName | None) -> None:
         for live in list(self.topics.values()):

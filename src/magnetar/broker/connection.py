@@ -20,6 +20,7 @@ from magnetar.broker.unread import UnreadBytes
 from magnetar.errors import NotAllowed, ProtocolViolation, fault_of
 from magnetar.model.caller import Caller
 from magnetar.model.limit import Limits
+from magnetar.model.scalable import BrokerAddress
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Logger
@@ -330,7 +331,7 @@ class Connection(ClientSocket):
         are dropped.
         """
         if self.producers.send_away(producer):
-            self._tell_closed(close_producer(producer.id))
+            self._tell_closed(close_producer(producer.id, producer.topic.moved_to))
 
     def close_consumer(self, consumer: Consumer, *, returns: bool = False) -> None:
         """Tell the client to subscribe again, unless the consumer has left; one that `returns` may
@@ -339,11 +340,12 @@ class Connection(ClientSocket):
         if returns:
             self.consumers.away.add(consumer, now=self._clock.monotonic())
         if self.consumers.discard(consumer):
-            self.recall_consumer(consumer.id)
+            place = consumer.subscription
+            self.recall_consumer(consumer.id, None if place is None else place.topic.moved_to)
 
-    def recall_consumer(self, consumer_id: int) -> None:
-        """Tell the client to subscribe again."""
-        self._tell_closed(close_consumer(consumer_id))
+    def recall_consumer(self, consumer_id: int, moved_to: BrokerAddress | None = None) -> None:
+        """Tell the client to subscribe again, and where, if that is known."""
+        self._tell_closed(close_consumer(consumer_id, moved_to))
 
     def _tell_closed(self, command: BaseCommand) -> None:
         if self.protocol_version >= _CLOSE_VERSION:

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from magnetar.broker.peer import Peer
 from magnetar.model.name import TopicName
+from magnetar.model.scalable import BrokerAddress
 from magnetar.rules.dispatch.member import Member, Sharing
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import (
@@ -43,6 +44,10 @@ class ConsumerConnection(Peer, Protocol):
 class ConsumedTopic(Protocol):
     @property
     def name(self) -> TopicName: ...
+
+    @property
+    def moved_to(self) -> BrokerAddress | None:
+        """Where a topic that is closed is served next, if that is known."""
 
 
 class ConsumerPlace(Protocol):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Protocol
 
-from magnetar.broker.consumer import Consumer
+from magnetar.broker.consumer import ConsumedTopic, Consumer
 from magnetar.broker.dispatch.backlog import Backlog
 from magnetar.broker.dispatch.driver import Driver
 from magnetar.broker.topic_host import TopicHost
 from magnetar.errors import ConsumerBusy
-from magnetar.model.name import TopicName
 from magnetar.model.subscription import SubscriptionType
 from magnetar.rules.dispatch.keyshared import KeyShared
 from magnetar.rules.dispatch.machine import Limits, Machine
@@ -34,11 +33,8 @@ class GroupSet(Protocol):
     async def delete(self, name: str, *, force: bool = False) -> None: ...
 
 
-class GroupTopic(Protocol):
+class GroupTopic(ConsumedTopic, Protocol):
     """The topic that a subscription belongs to."""
-
-    @property
-    def name(self) -> TopicName: ...
 
     @property
     def policy(self) -> EffectivePolicy: ...

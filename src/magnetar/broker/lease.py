@@ -19,13 +19,14 @@ from typing import Final
 
 import msgspec
 
-from magnetar.broker.ownership import Owner
+from magnetar.broker.ownership import Location, Owner, require_self
 from magnetar.errors import NoOwner, RecordNotFound, RecordUnreadable, VersionConflict
 from magnetar.metadata.store import ABSENT, Change, ChangeKind, MetadataStore, SessionEvent
 from magnetar.model.document import decode_json
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.position import Term
 from magnetar.model.scalable import BrokerAddress
+from magnetar.rules.bundle import FULL_RANGE, Bundle, full_bundle
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Logger
 from magnetar.runtime.reconciler import Reconciler
@@ -36,7 +37,6 @@ HOMES: Final = "/magnetar/homes"
 LEASES: Final = "/namespace"
 _LOOKS: Final = 10
 _LOOK_S: Final = 0.1
-_WHOLE: Final = "0x00000000_0xffffffff"
 
 _log = Logger(__name__)
 
@@ -83,7 +83,7 @@ def directory_path(identity: str) -> str:
 
 def lease_path(namespace: NamespaceName) -> str:
     """The whole namespace is one bundle here: its topics are in one directory."""
-    return f"{LEASES}/{namespace}/{_WHOLE}"
+    return f"{LEASES}/{namespace}/{FULL_RANGE}"
 
 
 class NamespaceOwnership:
@@ -112,7 +112,7 @@ class NamespaceOwnership:
         self._clock = clock
         self._next_term = next_term
         self._is_known = is_known
-        self._listeners: list[Callable[[NamespaceName], None]] = []
+        self._listeners: list[Callable[[Bundle], None]] = []
         self._leases: dict[NamespaceName, Owner] = {}
         self._by_path: dict[str, NamespaceName] = {}
         self._acquiring = asyncio.Lock()
@@ -137,13 +137,20 @@ class NamespaceOwnership:
             held = self._leases.get(namespace)
             return held if held is not None else await self._acquire(namespace)
 
-    def listen(self, listener: Callable[[NamespaceName], None]) -> None:
-        """Call the listener with each namespace whose topics must be opened anew, or elsewhere."""
+    async def require(self, topic: TopicName) -> Owner:
+        return require_self(await self.owner_of(topic), topic)
+
+    async def locate(self, topic: TopicName, *, is_authoritative: bool) -> Location:
+        owner = await self.owner_of(topic)
+        return Location(owner, is_redirect=not owner.is_self)
+
+    def listen(self, listener: Callable[[Bundle], None]) -> None:
+        """Call the listener with each namespace, as one bundle, whose topics must open anew."""
         self._listeners.append(listener)
 
     def _notify(self, namespace: NamespaceName) -> None:
         for listener in self._listeners:
-            listener(namespace)
+            listener(full_bundle(namespace))
 
     async def resume(self) -> None:
         """Take the leases of all namespaces whose home is here, so that every broker finds them."""

@@ -5,25 +5,31 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
 from magnetar import __version__
-from magnetar.broker.administration.broker import BROKERS, LEADER
-from magnetar.broker.lease import (
-    DirectoryRecord,
-    NamespaceOwnership,
-    describe_listeners,
-    directory_path,
-)
+from magnetar.broker import lease
+from magnetar.broker.broker_directory import BROKERS, LEADER, BrokerDirectory
+from magnetar.broker.bundle_boundary import Boundaries
+from magnetar.broker.bundle_ownership import BundleOwnership
+from magnetar.broker.bundle_record import describe_listeners
+from magnetar.broker.lease import DirectoryRecord, NamespaceOwnership, directory_path
 from magnetar.broker.ownership import Owner
+from magnetar.broker.placement import Placement
+from magnetar.broker.resource import Resources
 from magnetar.errors import LockBusy, RecordNotFound
 from magnetar.metadata.election import Election
-from magnetar.metadata.lock import Locks
+from magnetar.metadata.lock import Lock, Locks
 from magnetar.metadata.store import ANY_VERSION, MetadataStore
+from magnetar.model.load import BrokerReport
 from magnetar.model.name import NamespaceName
 from magnetar.model.position import Term
 from magnetar.runtime.clock import Clock
+from magnetar.runtime.configuration import Configuration
+
+_INSTANCES: Final = "/counters/producer-name/magnetar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,15 @@ class Home:
 
     identity: str
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The place of a broker among those that share ledgers too."""
+
+    ownership: BundleOwnership
+    registration: Lock
+    """Lists the broker, with what it carries."""
 
 
 async def store_home(store: MetadataStore, home: Home, broker_id: str = "") -> None:
@@ -61,29 +76,84 @@ async def join(
     )
     stack.push_async_callback(ownership.close)
     await store_home(store, home, me.broker_id)
-    await _register(stack, store, me, clock)
+    await _register(stack, store, me, _describe(me), clock)
     await ownership.resume()
     return ownership
 
 
-async def _register(stack: AsyncExitStack, store: MetadataStore, me: Owner, clock: Clock) -> None:
+async def join_bundles(
+    stack: AsyncExitStack,
+    store: MetadataStore,
+    me: Owner,
+    resources: Resources,
+    settings: Configuration,
+    *,
+    clock: Clock,
+) -> Membership:
+    """Take part in owning the bundles of all namespaces: any broker can serve any topic."""
+    report = make_report(me, settings, started_ms=clock.now_ms())
+    value = msgspec.json.encode(report)
+    registration, election = await _register(stack, store, me, value, clock)
+    directory = BrokerDirectory(store, election, clock=clock)
+    stack.callback(directory.close)
+    ownership = BundleOwnership(
+        store,
+        me,
+        directory,
+        clock=clock,
+        boundaries=Boundaries(
+            resources.namespaces, lambda: settings.defaultNumberOfNamespaceBundles
+        ),
+        choose=Placement(directory, clock=clock).choose,
+    )
+    stack.push_async_callback(ownership.close)
+    return Membership(ownership, registration)
+
+
+async def take_instance(store: MetadataStore) -> Term:
+    """A number that no start of any broker of the cluster had before."""
+    path, _ = await store.put_sequence(_INSTANCES, b"", deltas=(1,), ephemeral=True)
+    return Term(int(path.rpartition("-")[2]))
+
+
+def make_report(me: Owner, settings: Configuration, *, started_ms: int) -> BrokerReport:
+    """What a broker tells of itself before it carries anything."""
+    return BrokerReport(
+        brokerId=me.broker_id,
+        webServiceUrl=me.web_url or None,
+        webServiceUrlTls=me.web_url_tls or None,
+        pulsarServiceUrl=me.service_url or None,
+        pulsarServiceUrlTls=me.service_url_tls or None,
+        persistentTopicsEnabled=settings.enablePersistentTopics,
+        nonPersistentTopicsEnabled=settings.enableNonPersistentTopics,
+        brokerVersionString=__version__,
+        advertisedListeners=describe_listeners(me),
+        startTimestamp=started_ms,
+        lastUpdate=started_ms,
+    )
+
+
+async def _register(
+    stack: AsyncExitStack, store: MetadataStore, me: Owner, value: bytes, clock: Clock
+) -> tuple[Lock, Election]:
     """Be listed among the brokers while the session lives, and take part in choosing a leader."""
     locks = Locks(store, clock=clock)
     stack.push_async_callback(locks.close)
-    path, value = f"{BROKERS}/{me.broker_id}", _describe(me)
+    path = f"{BROKERS}/{me.broker_id}"
     try:
-        await locks.acquire(path, value)
+        lock = await locks.acquire(path, value)
     except LockBusy:
         # The address is ours: we listen on it. What is left is of a process that was here before.
         try:
             await store.delete(path, expect=ANY_VERSION)
         except RecordNotFound:
             pass
-        await locks.acquire(path, value)
+        lock = await locks.acquire(path, value)
     proposal = msgspec.json.encode({"brokerId": me.broker_id, "serviceUrl": me.web_url})
     election = Election(store, LEADER, proposal, clock=clock)
     stack.push_async_callback(election.close)
     await election.elect()
+    return lock, election
 
 
 def _describe(me: Owner) -> bytes:
@@ -99,6 +169,6 @@ def _describe(me: Owner) -> bytes:
             "nonPersistentTopicsEnabled": True,
             "brokerVersionString": __version__,
             "protocols": {},
-            "advertisedListeners": describe_listeners(me),
+            "advertisedListeners": lease.describe_listeners(me),
         }
     )

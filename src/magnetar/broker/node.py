@@ -7,25 +7,30 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from magnetar.broker.ledger_sweep import NamedLedgers
-from magnetar.broker.membership import Home, join
+from magnetar.broker.membership import Home, join, join_bundles, take_instance
 from magnetar.broker.ownership import Owner, Ownership, SoleOwnership, take_term
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.seed import seed_cluster
 from magnetar.broker.service import Service
+from magnetar.errors import StoreClosed, StoreUnavailable
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.store import LedgerStore
+from magnetar.metadata.lock import Lock
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.limit import make_limits
 from magnetar.model.position import LedgerId, Term
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
+from magnetar.runtime.log import Logger
 from magnetar.runtime.worker import ThreadWorker, Workers
 
 _MIB: Final = 1 << 20
 _CACHE_MIB: Final = 256
 _SWEEP_DELAY_S: Final = 10
+
+_log = Logger(__name__)
 
 
 async def open_node(
@@ -43,23 +48,32 @@ async def open_node(
     """A broker that is ready for connections; it is closed with the stack, the stores are not.
 
     `store` keeps the cluster's records, `shared` those of all clusters. With a `home`, other
-    brokers are on the same store, and each namespace belongs to one of them.
+    brokers are on the same store, and each namespace belongs to one of them. With ledgers that
+    brokers share, each bundle of a namespace belongs to one of them, at times to another.
     """
     resources = Resources(store, shared, clock=clock)
-    found = await ledgers.ledgers()
-    above = await _highest_term(ledgers, found)
-    owner = make_owner(await take_term(store, above=above))
-    ownership: Ownership = SoleOwnership(owner)
-    if home is not None:
-        ownership = await join(
-            stack,
-            store,
-            owner,
-            home,
-            clock=clock,
-            next_term=lambda: take_term(store, above=above),
-            is_known=resources.namespaces.exists,
-        )
+    ownership: Ownership
+    registration = None
+    found: Sequence[LedgerId] = ()
+    if ledgers.is_shared:
+        owner = make_owner(await take_instance(store))
+        membership = await join_bundles(stack, store, owner, resources, settings, clock=clock)
+        ownership, registration = membership.ownership, membership.registration
+    else:
+        found = await ledgers.ledgers()
+        above = await _highest_term(ledgers, found)
+        owner = make_owner(await take_term(store, above=above))
+        ownership = SoleOwnership(owner)
+        if home is not None:
+            ownership = await join(
+                stack,
+                store,
+                owner,
+                home,
+                clock=clock,
+                next_term=lambda: take_term(store, above=above),
+                is_known=resources.namespaces.exists,
+            )
     await seed_cluster(resources, settings.clusterName or "standalone", owner)
     policies = PolicyService(resources, settings, clock=clock)
     stack.push_async_callback(policies.close)
@@ -85,9 +99,22 @@ async def open_node(
     stack.push_async_callback(service.close)
     service.upkeep.start(service.tasks)
     service.scalable.start()
-    service.tasks.start(_sweep_later(service, found), name="sweep ledgers")
+    if not ledgers.is_shared:  # else others' ledgers are there before their records
+        service.tasks.start(_sweep_later(service, found), name="sweep ledgers")
     await service.stored_configuration.open()
+    if registration is not None:
+        stack.push_async_callback(_leave, service, registration)
     return service
+
+
+async def _leave(service: Service, registration: Lock) -> None:
+    """Be listed no longer, then hand the bundles over while clients are still served."""
+    assert service.bundles is not None, "brokers that share ledgers have bundles"
+    try:
+        await registration.release()
+        await service.bundles.leave_all()
+    except (StoreUnavailable, StoreClosed) as failure:
+        _log.warning("left without a word to the other brokers", reason=failure.sentence)
 
 
 def _make_cache(settings: Configuration) -> EntryCache:

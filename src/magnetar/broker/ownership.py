@@ -6,11 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from magnetar.errors import DataDirectoryRefused, InvalidConfiguration, NotAllowed, VersionConflict
+from magnetar.errors import (
+    DataDirectoryRefused,
+    InvalidConfiguration,
+    NotAllowed,
+    ServiceNotReady,
+    VersionConflict,
+)
 from magnetar.metadata.store import ABSENT, MetadataStore
-from magnetar.model.name import NamespaceName, TopicName
+from magnetar.model.name import TopicName
 from magnetar.model.position import Term
 from magnetar.model.scalable import BrokerAddress
+from magnetar.rules.bundle import Bundle
 
 TERM_PATH: Final = "/magnetar/standalone/term"
 
@@ -45,16 +52,46 @@ class Owner:
         return address
 
 
+@dataclass(frozen=True, slots=True)
+class Location:
+    """What a lookup of a topic answers: its owner, or a broker that knows better."""
+
+    broker: Owner
+    is_redirect: bool
+    """Whether the client is to repeat its lookup there."""
+    is_authoritative: bool = True
+    """Whether the broker that it is sent to is the one to own the topic."""
+
+
 class Ownership(Protocol):
     @property
     def is_shared(self) -> bool:
         """Whether other brokers may own topics of this cluster."""
 
     async def owner_of(self, topic: TopicName) -> Owner:
-        """Raise NoOwner while ownership is moving."""
+        """The broker that serves a topic; one that has none gets one. Raise NoOwner while
+        ownership is moving.
+        """
 
-    def listen(self, listener: Callable[[NamespaceName], None]) -> None:
-        """Call the listener with each namespace whose topics must be opened anew, or elsewhere."""
+    async def require(self, topic: TopicName) -> Owner:
+        """This broker, with the term under which it may write; raise ServiceNotReady when clients
+        must look for another.
+        """
+
+    async def locate(self, topic: TopicName, *, is_authoritative: bool) -> Location:
+        """Answer a lookup. One that is authoritative makes this broker the owner, if there is
+        none.
+        """
+
+    def listen(self, listener: Callable[[Bundle], None]) -> None:
+        """Call the listener with each bundle whose topics must be opened anew, or elsewhere."""
+
+
+def require_self(owner: Owner, topic: TopicName) -> Owner:
+    """Raise ServiceNotReady when another broker serves the topic."""
+    if not owner.is_self:
+        raise ServiceNotReady(f"{topic} is served by {owner.service_url}")
+    return owner
 
 
 class SoleOwnership:
@@ -70,7 +107,13 @@ class SoleOwnership:
     async def owner_of(self, topic: TopicName) -> Owner:
         return self._owner
 
-    def listen(self, listener: Callable[[NamespaceName], None]) -> None:
+    async def require(self, topic: TopicName) -> Owner:
+        return self._owner
+
+    async def locate(self, topic: TopicName, *, is_authoritative: bool) -> Location:
+        return Location(self._owner, is_redirect=False)
+
+    def listen(self, listener: Callable[[Bundle], None]) -> None:
         """Nothing moves."""
 
 

@@ -13,6 +13,7 @@ from magnetar.errors import BrokerError, TopicTerminated, fault_of
 from magnetar.ledger.log import Log
 from magnetar.model.name import TopicName
 from magnetar.model.position import Position
+from magnetar.model.scalable import BrokerAddress
 from magnetar.runtime.log import Logger
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import encode_command, send_error
@@ -72,6 +73,10 @@ class PublishedTopic(Protocol):
 
     @property
     def dedup(self) -> SequenceRecord | None: ...
+
+    @property
+    def moved_to(self) -> BrokerAddress | None:
+        """Where a topic that is closed is served next, if that is known."""
 
     def publish(self, producer: Producer, run: SendRun) -> None: ...
     def last_sequence(self, producer_name: str) -> int: ...

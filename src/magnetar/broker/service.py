@@ -7,6 +7,8 @@ from typing import Final
 
 from magnetar.broker.authentication import make_authenticator
 from magnetar.broker.authorization import Authorization
+from magnetar.broker.bundle_mover import BundleMover
+from magnetar.broker.bundle_ownership import BundleOwnership
 from magnetar.broker.catalog import AnyTopic, TopicCatalog
 from magnetar.broker.client_limit import ConnectionLimit, RequestLimit
 from magnetar.broker.connection import Connections
@@ -38,6 +40,10 @@ from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.task import TaskScope
 from magnetar.runtime.watchdog import Watchdog
+
+_FIRST_INSTANCE: Final = 1_000_000
+"""Brokers of Apache Pulsar count their starts from 0 in the same cluster, and clients keep their
+generated names when they go from one broker to another."""
 
 
 class Service:
@@ -87,7 +93,8 @@ class Service:
         scalable = ScalableRecords(store, clock=clock)
         self.topic_lists: Final = TopicLists(self.tasks, clock)
         self._names = count()
-        self._name_prefix = f"{self.cluster}-{owner.term}"
+        number = owner.term + (_FIRST_INSTANCE if isinstance(ownership, BundleOwnership) else 0)
+        self._name_prefix = f"{self.cluster}-{number}"
         self.catalog: Final = TopicCatalog(
             TopicHost(clock, self.tasks, config, self.limits, ledgers, owner.broker_id),
             resources=resources,
@@ -104,6 +111,12 @@ class Service:
             scalable=scalable,
             watchers=self.topic_lists,
         )
+        self.bundles: Final = (
+            BundleMover(ownership, resources.namespaces, self.catalog.unload_bundle, clock=clock)
+            if isinstance(ownership, BundleOwnership)
+            else None
+        )
+        """Moves bundles between brokers that share their ledgers; None in other brokers."""
         self.upkeep: Final = Upkeep(config, clock, self.catalog, policies, resources.partitioned)
         self.scalable: Final = ScalableService(
             self.catalog,

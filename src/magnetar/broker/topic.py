@@ -25,6 +25,7 @@ from magnetar.errors import (
 )
 from magnetar.ledger.log import Log
 from magnetar.model.name import TopicName
+from magnetar.model.scalable import BrokerAddress
 from magnetar.rules.policy import EffectivePolicy
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import CommandSubscribe
@@ -41,6 +42,8 @@ class Topic(ABC):
         self.last_active_ms = self.created_ms
         self.last_publish_ms = 0
         self.closed = False
+        self.moved_to: BrokerAddress | None = None
+        """Where it is served next, for clients that are sent away when it is closed."""
         self.rate_in: Final = Rate(now)
         self.chunks_in: Final = Rate(now)
         self.throttle: Final = PublishThrottle(host.clock, f"rate {name.full}")

@@ -2,19 +2,58 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 from magnetar.errors import BadRequest, PreconditionFailed
-from magnetar.model.name import NamespaceName, TopicName
+from magnetar.model.name import NamespaceName, TopicName, parse_namespace
 from magnetar.model.policy import BundlesData
 
 FULL_UPPER: Final = 0xFFFFFFFF
 BUNDLES_MAX: Final = 1_000_000
 FIRST_BOUNDARY: Final = "0x00000000"
 LAST_BOUNDARY: Final = "0xffffffff"
+FULL_RANGE: Final = f"{FIRST_BOUNDARY}_{LAST_BOUNDARY}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """One hash range of a namespace, as `0xAAAAAAAA_0xBBBBBBBB`: without its end, unless that is
+    the end of all hashes.
+    """
+
+    namespace: NamespaceName
+    range: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.range}"
+
+    def holds(self, topic: TopicName) -> bool:
+        if topic.namespace != self.namespace:
+            return False
+        first, end = parse_range(self.range)
+        return first <= (value := hash_of(topic)) and (value < end or end == FULL_UPPER)
+
+
+def full_bundle(namespace: NamespaceName) -> Bundle:
+    """The whole namespace."""
+    return Bundle(namespace, FULL_RANGE)
+
+
+def parse_bundle(text: str) -> Bundle:
+    """Read `tenant/namespace/0xAAAAAAAA_0xBBBBBBBB`; raise InvalidName or BadRequest."""
+    name, _, text_range = text.rpartition("/")
+    lower, separator, upper = text_range.partition("_")
+    if not separator:
+        raise BadRequest(f"{text!r} is not a bundle such as public/default/0x00000000_0x40000000")
+    bounds = f"{format_boundary(_parse_boundary(lower))}_{format_boundary(_parse_boundary(upper))}"
+    return Bundle(parse_namespace(name), bounds)
 
 
 def format_boundary(value: int) -> str:
@@ -73,9 +112,24 @@ def hash_of(topic: TopicName) -> int:
 
 def bundle_of(topic: TopicName, boundaries: Sequence[str]) -> str:
     """The range that holds a topic, as `0xAAAAAAAA_0xBBBBBBBB`."""
-    values = [int(text, 16) for text in boundaries]
+    values = _parse_all(tuple(boundaries))
     index = min(bisect_right(values, hash_of(topic)), len(values) - 1)
     return f"{boundaries[index - 1]}_{boundaries[index]}"
+
+
+@lru_cache(maxsize=1024)
+def _parse_all(boundaries: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(int(text, 16) for text in boundaries)
+
+
+def parse_range(text: str) -> tuple[int, int]:
+    """The two ends of a range that is known to be one."""
+    lower, _, upper = text.partition("_")
+    return int(lower, 16), int(upper, 16)
+
+
+def ranges_of(boundaries: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"{lower}_{upper}" for lower, upper in pairwise(boundaries))
 
 
 def check_range(namespace: NamespaceName, text: str, boundaries: Sequence[str]) -> str:
@@ -102,9 +156,34 @@ def check_range(namespace: NamespaceName, text: str, boundaries: Sequence[str]) 
 
 def split_range(text: str, boundaries: Sequence[str]) -> tuple[str, ...]:
     """Cut one range in the middle; a range of one hash cannot be cut."""
-    lower, upper = (int(each, 16) for each in text.split("_"))
-    middle = lower + (upper - lower) // 2
-    if middle in (lower, upper):
+    return cut_range(text, boundaries, (middle_of(text),))
+
+
+def middle_of(text: str) -> int:
+    lower, upper = parse_range(text)
+    return lower + (upper - lower) // 2
+
+
+def cut_range(text: str, boundaries: Sequence[str], cuts: Collection[int]) -> tuple[str, ...]:
+    """Cut one range of a namespace at these hashes, which lie strictly inside it."""
+    lower, upper = parse_range(text)
+    if not cuts or not all(lower < cut < upper for cut in cuts):
         raise PreconditionFailed(f"The bundle {text} cannot be split further")
-    values = sorted({*(int(each, 16) for each in boundaries), middle})
+    values = sorted({*(int(each, 16) for each in boundaries), *cuts})
     return tuple(format_boundary(value) for value in values)
+
+
+def plan_cut(text: str, weights: Mapping[int, float]) -> int:
+    """Where to cut a range so that both halves carry about the same, given what the topics at each
+    hash carry; raise PreconditionFailed with fewer than two of them.
+    """
+    lower, upper = parse_range(text)
+    inside = sorted(each for each in weights if lower <= each <= upper)
+    if len(inside) < 2:
+        raise PreconditionFailed(f"The bundle {text} has too few topics to be split by them")
+    total, carried, best = sum(weights[each] for each in inside), 0.0, (math.inf, 0)
+    for index, each in enumerate(inside[:-1]):
+        carried += weights[each]
+        best = min(best, (abs(total / 2 - carried), index))
+    left, right = inside[best[1]], inside[best[1] + 1]
+    return left + (right - left + 1) // 2

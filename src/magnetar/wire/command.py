@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from functools import cache
-from typing import Final
+from typing import Final, TypeVar
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
@@ -13,6 +13,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from magnetar.errors import ProtocolViolation
 from magnetar.model.position import Position
+from magnetar.model.scalable import BrokerAddress
 from magnetar.wire.pb.pulsar_pb2 import (
     AuthData,
     AuthMethod,
@@ -377,12 +378,26 @@ def send_error(producer_id: int, sequence_id: int, code: int, message: str) -> B
     )
 
 
-def close_producer(producer_id: int, request_id: int = NO_REQUEST) -> BaseCommand:
-    return make_command(CommandCloseProducer(producer_id=producer_id, request_id=request_id))
+Closing = TypeVar("Closing", CommandCloseProducer, CommandCloseConsumer)
 
 
-def close_consumer(consumer_id: int, request_id: int = NO_REQUEST) -> BaseCommand:
-    return make_command(CommandCloseConsumer(consumer_id=consumer_id, request_id=request_id))
+def close_producer(producer_id: int, moved_to: BrokerAddress | None = None) -> BaseCommand:
+    """What a broker sends; the client goes to where the topic was moved, if that is said."""
+    command = CommandCloseProducer(producer_id=producer_id, request_id=NO_REQUEST)
+    return make_command(_assign(command, moved_to))
+
+
+def close_consumer(consumer_id: int, moved_to: BrokerAddress | None = None) -> BaseCommand:
+    command = CommandCloseConsumer(consumer_id=consumer_id, request_id=NO_REQUEST)
+    return make_command(_assign(command, moved_to))
+
+
+def _assign(command: Closing, moved_to: BrokerAddress | None) -> Closing:
+    if moved_to is not None and moved_to.url:
+        command.assignedBrokerServiceUrl = moved_to.url
+    if moved_to is not None and moved_to.url_tls:
+        command.assignedBrokerServiceUrlTls = moved_to.url_tls
+    return command
 
 
 def unsigned64(value: int) -> int:

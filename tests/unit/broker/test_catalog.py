@@ -11,6 +11,7 @@ from magnetar.errors import ServiceNotReady, TopicNotFound
 from magnetar.metadata.backends.memory import MemoryStore
 from magnetar.metadata.store import Stat
 from magnetar.model.name import TopicDomain, TopicName, parse_topic
+from magnetar.rules.bundle import full_bundle
 from tests.unit.broker.broker_place import NAMESPACE, Place, run
 
 TOPIC = parse_topic("persistent://shop/eu/orders")
@@ -113,7 +114,7 @@ def test_a_namespace_is_unloaded_and_its_topics_remain() -> None:
         catalog = place.service.catalog
         for name in (TOPIC, OTHER):
             await catalog.load_topic(name, create=True)
-        await catalog.unload_namespace(NAMESPACE)
+        await catalog.unload_bundle(full_bundle(NAMESPACE))
         assert not catalog.topics
         listed = await catalog.list_topics(NAMESPACE, TopicDomain.PERSISTENT)
         assert listed == [TOPIC.full, OTHER.full]

@@ -15,6 +15,7 @@ from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.store import ABSENT, ANY_VERSION
 from magnetar.model.name import NamespaceName, parse_namespace, parse_topic
 from magnetar.model.scalable import BrokerAddress
+from magnetar.rules.bundle import Bundle, full_bundle
 from magnetar.runtime.clock import SYSTEM, SystemClock
 
 TOPIC = parse_topic("persistent://public/default/a")
@@ -24,7 +25,7 @@ SPACE = parse_namespace("public/default")
 class Broker:
     def __init__(self, store: MemoryStore, me: Owner, directory: str) -> None:
         self.store = store
-        self.moved: list[NamespaceName] = []
+        self.moved: list[Bundle] = []
         self.ownership = NamespaceOwnership(
             store,
             me,
@@ -99,7 +100,7 @@ def test_a_lost_session_is_followed_by_a_higher_term_and_topics_open_anew() -> N
         a, b = await start(tree, "a"), await start(tree, "b")
         before = await a.owner()
         a.store.expire()
-        await until(lambda: a.moved == [SPACE])
+        await until(lambda: a.moved == [full_bundle(SPACE)])
         after = await a.owner()
         assert after.is_self
         assert after.term > before.term
@@ -129,7 +130,7 @@ def test_a_lease_that_somebody_deletes_is_taken_again() -> None:
         a, b = await start(tree, "a"), await start(tree, "b")
         await a.owner()
         await b.store.delete(lease_path(SPACE), expect=ANY_VERSION)
-        await until(lambda: a.moved == [SPACE])
+        await until(lambda: a.moved == [full_bundle(SPACE)])
         assert (await b.owner()).broker_id == "a"
 
     asyncio.run(body())
@@ -144,7 +145,7 @@ def test_of_two_copies_of_a_directory_the_later_one_has_the_topics() -> None:
         copy = await start(tree, "b", "one")
         assert (await copy.owner()).is_self
         first.store.reconnect()
-        await until(lambda: first.moved == [SPACE])
+        await until(lambda: first.moved == [full_bundle(SPACE)])
         with pytest.raises(NoOwner, match="copy of this directory"):
             await first.owner()
         assert (await copy.owner()).is_self

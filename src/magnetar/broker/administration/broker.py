@@ -10,6 +10,7 @@ import msgspec
 from magnetar import __version__
 from magnetar.broker.administration.bundle import boundaries_of
 from magnetar.broker.administration.registry import Document, Note, carries_out
+from magnetar.broker.broker_directory import BROKERS, LEADER
 from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.exposition import topic_samples
 from magnetar.broker.health_check import check_health
@@ -22,8 +23,6 @@ from magnetar.runtime.configuration import dynamic_names
 from magnetar.runtime.key import Use, find_key
 from magnetar.runtime.spelling import canonical_name
 
-BROKERS: Final = "/loadbalance/brokers"
-LEADER: Final = "/loadbalance/leader"
 _SUMMED: Final = {
     "brk_in_rate": "pulsar_rate_in",
     "brk_in_tp_rate": "pulsar_throughput_in",

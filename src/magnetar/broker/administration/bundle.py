@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from magnetar.broker.administration.record import check_tenant, load_policies
 from magnetar.broker.administration.registry import carries_out, finds
+from magnetar.broker.bundle_boundary import load_boundaries
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.service import Service
@@ -17,7 +18,7 @@ from magnetar.errors import Conflict, PreconditionFailed, SubscriptionNotFound, 
 from magnetar.model.name import NamespaceName, TopicName, parse_stored_topic
 from magnetar.model.policy import BundlesData, LocalPolicies
 from magnetar.operation.row import DOMAINS
-from magnetar.rules.bundle import bundle_of, check_range, make_bundles, plan_boundaries, split_range
+from magnetar.rules.bundle import bundle_of, check_range, make_bundles, split_range
 
 Regular: TypeAlias = tuple[TopicName, ...]
 """The regular topics of a namespace, or of one bundle."""
@@ -33,19 +34,10 @@ _ALGORITHMS: Final = (
 @carries_out("namespaces.bundles")
 async def get_bundles(service: Service, namespace: NamespaceName) -> BundlesData:
     """A namespace that says nothing of bundles gets as many as the configuration says."""
-
-    def complete(local: LocalPolicies) -> LocalPolicies:
-        if local.bundles is not None and local.bundles.boundaries:
-            return local
-        boundaries = plan_boundaries(service.config.defaultNumberOfNamespaceBundles)
-        return replace(local, bundles=make_bundles(boundaries))
-
     await load_policies(service, namespace)
-    local = await service.resources.namespaces.get_or_create_local(namespace)
-    if complete(local) is not local:
-        local = await service.resources.namespaces.update_local(namespace, complete)
-    assert local.bundles is not None, "just made"
-    return local.bundles
+    count = service.config.defaultNumberOfNamespaceBundles
+    namespaces = service.resources.namespaces
+    return make_bundles(await load_boundaries(namespaces, namespace, count=count))
 
 
 async def boundaries_of(service: Service, namespace: NamespaceName) -> tuple[str, ...]:

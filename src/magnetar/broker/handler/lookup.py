@@ -38,15 +38,15 @@ class LookupCommands:
         name = parse_topic(request.topic)
         with self.limit.counted():
             await self.access.check(connection, BaseCommand.LOOKUP, topic=name)
-            owner = await self.ownership.owner_of(name)
-            if owner.is_self:  # the owner knows which clients a migration sent away
+            found = await self.ownership.locate(name, is_authoritative=request.authoritative)
+            if found.broker.is_self:  # the owner knows which clients a migration sent away
                 await self.check_lookup(connection, name)
-        address = owner.address_of(request.advertised_listener_name)
+        address = found.broker.address_of(request.advertised_listener_name)
         kinds = CommandLookupTopicResponse
         response = CommandLookupTopicResponse(
             request_id=request.request_id,
-            response=kinds.Connect if owner.is_self else kinds.Redirect,
-            authoritative=True,
+            response=kinds.Redirect if found.is_redirect else kinds.Connect,
+            authoritative=found.is_authoritative,
             proxy_through_service_url=False,
         )
         if address.url:

@@ -132,9 +132,8 @@ class MemoryWriter:
 
 
 class MemoryLedgerStore:
-    is_shared = False
-
-    def __init__(self) -> None:
+    def __init__(self, *, is_shared: bool = False) -> None:
+        self.is_shared = is_shared
         self._ledgers: dict[LedgerId, _Ledger] = {}
         self._ids = count(1)
         self._commit = MemoryCommit()
@@ -162,7 +161,7 @@ class MemoryLedgerStore:
 
     async def recover(self, ledger: LedgerId, *, term: Term) -> LedgerInfo:
         found = self._find(ledger)
-        if term < found.term:
+        if term < found.term and not self.is_shared:
             raise LedgerFenced(f"ledger {ledger} belongs to term {found.term}, not {term}")
         if not found.sealed:
             found.term = term

@@ -1,0 +1,127 @@
+"""Bundles that are moved or cut: because an operator or the leader asks, or this broker stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from magnetar.broker.bundle_ownership import BundleOwnership, broker_of
+from magnetar.broker.bundle_record import INTERNAL, BundleRequest, Wish
+from magnetar.broker.bundle_split import BundleSplitter
+from magnetar.broker.ownership import Owner
+from magnetar.broker.resource import Namespaces
+from magnetar.errors import BrokerError, PreconditionFailed
+from magnetar.model.scalable import BrokerAddress
+from magnetar.rules.bundle import Bundle, middle_of
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.log import Logger
+
+_AT_ONCE: Final = 16
+_CLOSED_S_MAX: Final = 60.0
+"""How long the topics of a bundle may take to close; then it goes without those that did not."""
+
+_log = Logger(__name__)
+
+
+class BundleMover:
+    """`close_topics` closes what is loaded of a bundle and tells clients where it goes, if that is
+    known.
+    """
+
+    def __init__(
+        self,
+        ownership: BundleOwnership,
+        namespaces: Namespaces,
+        close_topics: Callable[[Bundle, BrokerAddress | None], Awaitable[None]],
+        *,
+        clock: Clock,
+    ) -> None:
+        self.ownership: Final = ownership
+        self.splitter: Final = BundleSplitter(namespaces, ownership)
+        self._close_topics = close_topics
+        self._clock = clock
+        ownership.on_wish = self._on_wish
+
+    async def unload(self, bundle: Bundle, destination: str | None = None) -> None:
+        """Let a bundle go, wherever it is owned; to the destination, or to the broker that the
+        leader finds. One without an owner stays without.
+        """
+        if destination is not None:
+            await self._require_broker(destination)
+        owner = await self.ownership.find_owner(bundle)
+        if owner is None or owner.broker_id == destination:
+            return
+        if owner.is_self:
+            await self._leave(bundle, destination)
+            return
+        wish = Wish.UNLOAD if destination is None else Wish.OWN
+        await self.ownership.requests.put(
+            bundle, BundleRequest(wish=wish, brokerId=destination or "")
+        )
+        await self.ownership.requests.wait_met(bundle)
+
+    async def leave_all(self) -> None:
+        """Hand everything over, because this broker stops."""
+        self.ownership.is_leaving = True
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def leave(bundle: Bundle) -> None:
+            async with gate:
+                try:
+                    await self._leave(bundle, None)
+                except BrokerError as failure:
+                    _log.warning(
+                        "bundle not handed over", bundle=str(bundle), reason=failure.sentence
+                    )
+
+        await asyncio.gather(*map(leave, self.ownership.bundles))
+
+    async def _on_wish(self, bundle: Bundle, request: BundleRequest) -> None:
+        match request.wish:
+            case Wish.OWN:
+                await self._leave(bundle, request.brokerId)
+            case Wish.UNLOAD:
+                await self._leave(bundle, None)
+            case Wish.SPLIT:
+                await self.splitter.split(bundle, (middle_of(bundle.range),))
+
+    async def _leave(self, bundle: Bundle, destination: str | None) -> None:
+        target = await self._find_target(bundle, destination)
+        address = None if target is None else _address_for_clients(target)
+
+        async def close() -> None:
+            try:
+                async with self._clock.timeout(_CLOSED_S_MAX):
+                    await self._close_topics(bundle, address)
+            except TimeoutError:
+                _log.error("topics of a bundle did not close in time", bundle=str(bundle))
+
+        await self.ownership.hand_over(bundle, target, close)
+        _log.info(
+            "bundle unloaded",
+            bundle=str(bundle),
+            destination="" if target is None else target.broker_id,
+        )
+
+    async def _find_target(self, bundle: Bundle, destination: str | None) -> Owner | None:
+        """None when the next lookup should decide: there is no other broker, or this one is the
+        best for it.
+        """
+        if broker_of(bundle.namespace) is not None:
+            return None
+        if destination is None:
+            destination = await self.ownership.choose(bundle)
+        if destination is None or destination == self.ownership.me.broker_id:
+            return None
+        return await self.ownership.directory.find(destination)
+
+    async def _require_broker(self, broker_id: str) -> None:
+        if await self.ownership.directory.find(broker_id) is None:
+            raise PreconditionFailed(f"There is no broker {broker_id} to move the bundle to")
+
+
+def _address_for_clients(target: Owner) -> BrokerAddress | None:
+    """Where clients may go without a lookup: not where they may have asked for a listener."""
+    is_plain = set(target.listeners) <= {INTERNAL}
+    return target.address if is_plain else None
