@@ -30,6 +30,9 @@ COMMANDS: Final[Mapping[str, Command]] = {
 }
 
 
+_TRACEBACK: Final = "Traceback (most recent call last):"
+
+
 class JobFailed(PulsarError):
     """Spark could not finish; the sentence is its own."""
 
@@ -44,7 +47,7 @@ def run(name: str, options: Options, *, say: Say, tell: Say) -> int:
             with telling_progress(spark, progress):
                 return command(spark, options, progress, tell)
         except PySparkException as error:
-            raise JobFailed(f"Spark: {_first_line(error)}") from error
+            raise JobFailed(f"Spark: {explain(str(error)) or type(error).__name__}") from error
 
 
 def _parse_settings(texts: Any) -> dict[str, str]:
@@ -57,9 +60,21 @@ def _parse_settings(texts: Any) -> dict[str, str]:
     return settings
 
 
-def _first_line(error: PySparkException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+def explain(text: str) -> str:
+    """What Spark says, in a line: of a Python worker's failure the exception that ended it."""
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    reason = ""
+    in_traceback = False
+    for line in lines:
+        if line.endswith(_TRACEBACK):
+            in_traceback = True
+        elif in_traceback and not line[0].isspace():
+            in_traceback = False
+            reason = line
+    if reason:
+        name, separator, told = reason.partition(": ")
+        return told if separator and " " not in name else reason
+    return lines[0].strip() if lines else ""
 
 
 def _nothing(line: str) -> None:
