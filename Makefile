@@ -9,11 +9,12 @@ ARGS ?=
 RUNS ?= 5
 SECONDS ?= 3600
 
-.PHONY: help setup run java-clients bookkeeper apache test flaky explore lint format bench demo demo-crash lock clean
+.PHONY: help setup run cluster java-clients bookkeeper apache test flaky explore lint format bench demo demo-crash lock clean
 
 help:
 	@echo "make setup   create $(VENV) with all extras, at the locked versions"
 	@echo "make run     a standalone broker on 6650 and 8080, data in $(DATA)/"
+	@echo "make cluster ZooKeeper, three bookies and three brokers, data in $(DATA)-cluster/ (Java 17)"
 	@echo "make test    all tests, each once (ARGS='-k name' chooses)"
 	@echo "make flaky   all tests, five times, and which of them failed in some (RUNS=5)"
 	@echo "make explore new draws for the property, cost and damage tests, and new seeds of the simulated cluster, for an hour (SECONDS=3600)"
@@ -34,6 +35,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 run: setup
 	$(BIN)/magnetar standalone --data $(DATA) $(ARGS)
+
+cluster: setup
+	$(BIN)/magnetar cluster up --data $(DATA)-cluster $(ARGS)
 
 # Each test runs once, and a test that fails fails the run.
 TESTS := -n 2 --dist loadgroup

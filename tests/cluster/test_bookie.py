@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.testing.bookkeeper import BookieCluster
-from magnetar.testing.java import ServerFailed
+from magnetar.testing.process import ServerFailed
 
 
 def test_bookies_are_registered_when_they_serve(bookies: BookieCluster) -> None:

@@ -74,6 +74,7 @@ LIBRARY_ROOMS: Mapping[str, tuple[str, ...]] = {
 LAZY: Mapping[str, str] = {
     "app/standalone.py": "uvloop is not there on every system",
     "broker/authentication/authenticator.py": "most brokers need no provider, or one",
+    "app/cluster.py": "kazoo comes with an extra",
     "app/metadata.py": "kazoo comes with an extra",
     "cli/admin.py": "the help of a verb needs no client",
     "client/admin/network.py": "only a supplier of tokens that is a coroutine needs a loop",
@@ -102,6 +103,7 @@ BY_NAME: Mapping[str, str] = {
     "cli/spark.py": "a job needs an extra, and starts a library that takes seconds to load",
     "spark/small_batch.py": "a class that PySpark does not promise to keep",
     "cli/table.py": "a command loads its own module only, so that each starts quickly",
+    "cli/cluster.py": "the commands start the assembly, which is above the room",
     "cli/server.py": "the commands start the assembly, which is above the room",
     "app/demo.py": "Spark and the official client are not there on every system",
     "testing/broker.py": "the in-process broker is the assembly, which is above the room",

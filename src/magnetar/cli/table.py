@@ -98,6 +98,11 @@ COMMANDS: Final = (
         at="server:run_broker",
     ),
     _command(
+        "cluster",
+        "ZooKeeper, bookies and brokers on this machine: up, status, kill, start, stop",
+        is_group=True,
+    ),
+    _command(
         "admin",
         "ask or change clusters, tenants, namespaces, topics, subscriptions, schemas",
         is_group=True,

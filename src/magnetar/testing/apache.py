@@ -12,7 +12,8 @@ from typing import Final
 from magnetar.testing.bookkeeper import BookieCluster
 from magnetar.testing.broker import HOST, READY_PATH, Setting, find_ports, format_setting
 from magnetar.testing.jar import ServerMissing, find_java
-from magnetar.testing.java import JavaServer, ServerFailed
+from magnetar.testing.java import JavaServer
+from magnetar.testing.process import ServerFailed
 
 CLUSTER: Final = "c1"
 HOME_VARIABLE: Final = "PEER_HOME"
@@ -96,6 +97,10 @@ class ApacheBroker(JavaServer):
             "".join(f"{key}={format_setting(value)}\n" for key, value in settings.items())
         )
         return [_MAIN, "-c", str(file)]
+
+    @property
+    def address(self) -> str:
+        return self.service_url
 
     @property
     def is_serving(self) -> bool:

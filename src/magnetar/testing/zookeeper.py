@@ -119,6 +119,10 @@ class ZookeeperServer(JavaServer):
         return done.stdout
 
     @property
+    def address(self) -> str:
+        return self.url
+
+    @property
     def is_serving(self) -> bool:
         return bool(self.mode)
 
