@@ -320,6 +320,18 @@ class StorageFailed(BrokerError):
     """The disk refused a write or a sync; the ledger is sealed at the last durable entry."""
 
 
+class EntryTooLarge(BrokerError):
+    """The storage nodes take no entry of this size."""
+
+
+class BookieUnavailable(BrokerError):
+    """A storage node does not answer, or none of those that have an entry does."""
+
+
+class NotEnoughBookies(BrokerError):
+    """There are fewer storage nodes than copies are asked for."""
+
+
 class DataDirectoryRefused(MagnetarError):
     """Another process holds the directory, or its format is unknown to this version."""
 
@@ -407,6 +419,9 @@ FAULTS: Final[Mapping[type[BrokerError], Fault]] = {
     EntryNotFound: _fault(WireCode.PERSISTENCE, 404),
     StorageFull: _fault(WireCode.PERSISTENCE, 507, retry=True),
     StorageFailed: _fault(WireCode.PERSISTENCE, 500, retry=True),
+    EntryTooLarge: _fault(WireCode.PERSISTENCE, 413),
+    BookieUnavailable: _fault(WireCode.PERSISTENCE, 503, retry=True),
+    NotEnoughBookies: _fault(WireCode.PERSISTENCE, 503, retry=True),
 }
 
 

@@ -24,7 +24,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "wire": ("model", "errors"),
     "runtime": ("errors",),
     "metadata": ("model", "runtime", "errors"),
-    "ledger": ("model", "runtime", "errors"),
+    "ledger": ("wire.bookkeeper", "metadata.store", "model", "runtime", "errors"),
     "operation": ("model", "errors"),
     "broker": BROKER_SEES,
     "admin": (
@@ -56,7 +56,7 @@ INPUT = ("os", "pathlib", "select", "selectors", "shutil", "socket", "sqlite3", 
 IMPURE_MODULES = frozenset((*TIME_AND_CHANCE, *TASKS, *INPUT))
 IMPURE_CALLS = ("open", "io.open", "input", "print")
 BACKENDS = ("magnetar.metadata.backends", "magnetar.ledger.backends")
-PB_DOORS = ("wire/command.py", "wire/schema.py", "wire/storage.py")
+PB_DOORS = ("wire/bookkeeper.py", "wire/command.py", "wire/schema.py", "wire/storage.py")
 # The rooms that may know a heavy or optional library.
 LIBRARY_ROOMS: Mapping[str, tuple[str, ...]] = {
     "pyspark": ("spark",),
@@ -75,6 +75,7 @@ LAZY: Mapping[str, str] = {
     "app/standalone.py": "uvloop is not there on every system",
     "broker/authentication/authenticator.py": "most brokers need no provider, or one",
     "app/cluster.py": "kazoo comes with an extra",
+    "app/bookkeeper.py": "kazoo comes with an extra",
     "app/metadata.py": "kazoo comes with an extra",
     "cli/admin.py": "the help of a verb needs no client",
     "client/admin/network.py": "only a supplier of tokens that is a coroutine needs a loop",

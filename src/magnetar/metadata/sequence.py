@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from magnetar.errors import BadRequest
+from magnetar.metadata.store import ANY_VERSION, MetadataStore
 
 
 def check_deltas(deltas: Sequence[int]) -> None:
@@ -20,6 +21,13 @@ def advance(counters: Sequence[int], deltas: Sequence[int]) -> tuple[int, ...]:
     padded = [*counters, *[0] * (longest - len(counters))]
     added = [*deltas, *[0] * (longest - len(deltas))]
     return tuple(counter + delta for counter, delta in zip(padded, added, strict=True))
+
+
+async def take_number(store: MetadataStore, prefix: str) -> int:
+    """A number that is not given a second time for this path."""
+    path, _ = await store.put_sequence(prefix, b"", deltas=(1,), ephemeral=True)
+    await store.delete(path, expect=ANY_VERSION)
+    return int(path.rpartition("-")[2])
 
 
 def format_sequence(prefix: str, numbers: Sequence[int]) -> str:

@@ -32,6 +32,17 @@ class ActingKeys:
     backlogQuotaDefaultRetentionPolicy: str
     basicAuthConf: str
     bindAddress: str
+    bookkeeper_tlsHostnameVerificationEnabled: bool
+    bookkeeperClientEnforceMinNumRacksPerWriteQuorum: bool
+    bookkeeperClientMinNumRacksPerWriteQuorum: int
+    bookkeeperClientRackawarePolicyEnabled: bool
+    bookkeeperClientSpeculativeReadTimeoutInMillis: int
+    bookkeeperClientTimeoutInSeconds: int
+    bookkeeperMetadataServiceUri: str
+    bookkeeperTLSCertificateFilePath: str
+    bookkeeperTLSClientAuthentication: bool
+    bookkeeperTLSKeyFilePath: str
+    bookkeeperTLSTrustCertsFilePath: str
     brokerDeduplicationEnabled: bool
     brokerDeduplicationEntriesInterval: int
     brokerDeduplicationMaxNumberOfProducers: int
@@ -83,6 +94,10 @@ class ActingKeys:
     managedCursorInfoCompressionThresholdInBytes: int
     managedCursorInfoCompressionType: str
     managedLedgerCacheSizeMB: int
+    managedLedgerDefaultAckQuorum: int
+    managedLedgerDefaultEnsembleSize: int
+    managedLedgerDefaultWriteQuorum: int
+    managedLedgerDigestType: str
     managedLedgerInfoCompressionThresholdInBytes: int
     managedLedgerInfoCompressionType: str
     managedLedgerMaxAckQuorum: int
@@ -92,6 +107,7 @@ class ActingKeys:
     managedLedgerMaxSizePerLedgerMbytes: int
     managedLedgerMaxWriteQuorum: int
     managedLedgerMinLedgerRolloverTimeMinutes: int
+    managedLedgerPassword: str
     maxCommandSize: int
     maxConcurrentHttpRequests: int
     maxConcurrentLookupRequest: int

@@ -20,7 +20,7 @@ from magnetar.errors import InvalidConfiguration, nearest
 Value: TypeAlias = bool | int | float | str | tuple[str, ...] | None
 
 _OPEN: Final = {
-    "bookkeeper_": "bookkeeperMetadataServiceUri",
+    "bookkeeper_": "bookkeeperClientThrottleValue",
     "brokerClient_": "brokerClientTlsEnabled",
     "dbStorage_": "dbStorage_rocksDB_blockSize",
 }

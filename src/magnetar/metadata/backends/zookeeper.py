@@ -186,6 +186,13 @@ class ZookeeperStore:
         path, node = await self._write(self._tree.put_sequence(prefix, value, deltas, ephemeral))
         return path, self._stat(node)
 
+    async def take_number(self, prefix: str) -> int:
+        """A number that no client of the server gets a second time for this path: for records of
+        other programs, which number theirs so.
+        """
+        self._check(prefix)
+        return await self._write(self._tree.take_number(prefix))
+
     async def delete(self, path: str, *, expect: int) -> None:
         self._check(path)
         await self._write(self._tree.delete(path, expect))

@@ -33,6 +33,7 @@ _MULTI: Final = struct.Struct("!iBi")
 _STAT: Final = struct.Struct("!qqqqiiiqiiq")
 _EVENT: Final = struct.Struct("!ii")
 _EPHEMERAL: Final = 1
+_SEQUENTIAL: Final = 2
 _RECURSIVE: Final = 1
 _END_OF_MULTI: Final = _MULTI.pack(-1, 1, -1)
 _OPEN_TO_ALL: Final = (
@@ -91,8 +92,11 @@ class Request:
         return self.body
 
 
-def create(path: str, value: bytes, *, ephemeral: bool = False) -> Request:
-    flags = _EPHEMERAL if ephemeral else 0
+def create(
+    path: str, value: bytes, *, ephemeral: bool = False, sequential: bool = False
+) -> Request:
+    """A sequential node gets ten digits behind its name, which count what was made beside it."""
+    flags = (_EPHEMERAL if ephemeral else 0) | (_SEQUENTIAL if sequential else 0)
     body = _text(path) + _buffer(path, value) + _OPEN_TO_ALL + _INT.pack(flags)
     return Request(15, body, _read_created)
 

@@ -34,7 +34,7 @@ from magnetar.errors import (
 )
 from magnetar.metadata.backends import zookeeper_request as ask
 from magnetar.metadata.backends.zookeeper_link import Hush
-from magnetar.metadata.backends.zookeeper_request import Found, Node, Request
+from magnetar.metadata.backends.zookeeper_request import Created, Found, Node, Request
 from magnetar.metadata.path import ROOT, child_of, lineage_of, name_of, parent_of
 from magnetar.metadata.sequence import advance, format_sequence
 from magnetar.metadata.store import ABSENT, ANY_VERSION
@@ -283,6 +283,27 @@ class ZookeeperTree:
             return path, _last_node(await self._transact(path, requests, hush))
         except (BadVersionError, NodeExistsError, NoNodeError):
             return None
+
+    async def take_number(self, prefix: str) -> int:
+        """The next number that the server counts for the nodes beside this one.
+
+        The parent stays when it is empty: a new one would count from 0 again.
+        """
+        for _ in range(_TRIES_MAX):
+            try:
+                request = ask.create(self.place(prefix), b"", ephemeral=True, sequential=True)
+                made: Created = await self._ask(request)
+            except NoNodeError:
+                for each in reversed(tuple(lineage_of(parent_of(prefix)))):
+                    if each != ROOT:
+                        await self.make_bare(each)
+                continue
+            try:
+                await self._ask(ask.delete(made.path, ask.ANY))
+            except (NoNodeError, StoreUnavailable):
+                pass  # it goes with the session
+            return int(made.path.rpartition(self.place(prefix))[2])
+        raise StoreUnavailable(f"{prefix} kept losing its parent")
 
     async def make_bare(self, path: str) -> None:
         try:

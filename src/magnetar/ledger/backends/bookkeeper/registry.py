@@ -1,0 +1,165 @@
+"""Which bookies there are, where they listen, on which racks they stand, and which just failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from magnetar.errors import BrokerError
+from magnetar.metadata.store import Change, MetadataStore, SessionEvent
+from magnetar.model.document import decode_json
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.log import Logger
+from magnetar.runtime.task import TaskScope
+from magnetar.wire.bookkeeper import decode_address
+
+_log = Logger(__name__)
+
+RACKS: Final = "/bookies"
+_READ_ONLY: Final = "readonly"
+_RETRY_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bookies:
+    """What the metadata says at one moment."""
+
+    writable: frozenset[str] = frozenset()
+    read_only: frozenset[str] = frozenset()
+    addresses: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    racks: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Place(msgspec.Struct):
+    rack: str | None = None
+
+
+def decode_racks(data: bytes) -> dict[str, str]:
+    """The racks of bookies as Pulsar keeps them, by group; nothing for what cannot be read."""
+    try:
+        groups = decode_json(data, dict[str, dict[str, _Place]])
+    except msgspec.MsgspecError:
+        _log.error("the racks of bookies cannot be read", path=RACKS)
+        return {}
+    return {
+        bookie: place.rack
+        for group in groups.values()
+        for bookie, place in group.items()
+        if place.rack
+    }
+
+
+class BookieRegistry:
+    """Follows the registrations by a watch. What was known stays known while metadata is away."""
+
+    def __init__(
+        self, store: MetadataStore, root: str, *, clock: Clock, quarantine_s: float
+    ) -> None:
+        self.known = Bookies()
+        self.changed: list[Callable[[], None]] = []
+        """Called when bookies came, went, or may be chosen again."""
+        self._store = store
+        self._root = f"{root}/available"
+        self._clock = clock
+        self._quarantine_s = quarantine_s
+        self._quarantine: dict[str, float] = {}
+        self._scope = TaskScope("bookies")
+        self._stale = asyncio.Event()
+        self._cancels = (
+            store.watch(self._root, self._on_change),
+            store.watch(RACKS, self._on_change),
+            store.watch_session(self._on_session),
+        )
+
+    async def open(self) -> None:
+        self.known = await self._load()
+        self._scope.start(self._follow(), "follow registrations")
+
+    async def close(self) -> None:
+        for cancel in self._cancels:
+            cancel()
+        await self._scope.close()
+
+    def fail(self, bookie: str, reason: str) -> None:
+        """Choose it for a while only when there is no other: it stays registered for as long as
+        its session does.
+        """
+        if self._quarantine_s <= 0:
+            return
+        if bookie not in self._quarantine:
+            _log.warning("bookie failed", bookie=bookie, reason=reason)
+        self._quarantine[bookie] = self._clock.monotonic() + self._quarantine_s
+        self._clock.call_later(self._quarantine_s, self._tell)
+
+    def is_quarantined(self, bookie: str) -> bool:
+        until = self._quarantine.get(bookie)
+        if until is None:
+            return False
+        if until > self._clock.monotonic():
+            return True
+        del self._quarantine[bookie]
+        return False
+
+    def candidates(self) -> tuple[list[str], list[str]]:
+        """The writable bookies in good standing, and those that just failed."""
+        preferred: list[str] = []
+        others: list[str] = []
+        for bookie in sorted(self.known.writable):
+            (others if self.is_quarantined(bookie) else preferred).append(bookie)
+        return preferred, others
+
+    def locate(self, bookie: str) -> tuple[str, int] | None:
+        found = self.known.addresses.get(bookie)
+        return found or decode_address(bookie, b"")
+
+    def _on_change(self, change: Change) -> None:
+        self._stale.set()
+
+    def _on_session(self, event: SessionEvent) -> None:
+        if event is SessionEvent.RECONNECTED:
+            self._stale.set()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._stale.wait()
+            self._stale.clear()
+            try:
+                found = await self._load()
+            except BrokerError as error:
+                _log.warning("bookies are not known", reason=error.sentence)
+                self._stale.set()
+                await self._clock.sleep(_RETRY_S)
+                continue
+            for bookie in found.writable - self.known.writable:
+                self._quarantine.pop(bookie, None)  # it registered after it failed
+            self.known = found
+            self._tell()
+
+    def _tell(self) -> None:
+        for listener in tuple(self.changed):
+            listener()
+
+    async def _load(self) -> Bookies:
+        addresses: dict[str, tuple[str, int]] = {}
+        writable: set[str] = set()
+        read_only: set[str] = set()
+        for parent, names in (
+            (self._root, writable),
+            (f"{self._root}/{_READ_ONLY}", read_only),
+        ):
+            async for bookie, record in self._store.scan_children(parent):
+                address = decode_address(bookie, record.value)
+                if bookie != _READ_ONLY and address is not None:
+                    names.add(bookie)
+                    addresses[bookie] = address
+        racks = await self._store.get(RACKS)
+        return Bookies(
+            frozenset(writable),
+            frozenset(read_only),
+            addresses,
+            {} if racks is None or not racks.value else decode_racks(racks.value),
+        )
