@@ -10,7 +10,9 @@ from magnetar.admin.response import Response
 from magnetar.broker.administration import lookup
 from magnetar.broker.administration.web import Administration
 from magnetar.errors import Forbidden, Unauthorized
+from magnetar.model.name import TopicName
 from magnetar.model.permission import Need, Scope, Target
+from magnetar.model.segment import SegmentName, parse_descriptor
 
 
 async def check_access(api: Administration, need: Need, call: Call) -> None:
@@ -45,9 +47,21 @@ def _subscription(call: Call) -> str | None:
     return call.subscription if "subscription" in call.parts else None
 
 
+def _owned_topic(call: Call) -> TopicName:
+    """A segment has an owner of its own."""
+    if "descriptor" not in call.parts:
+        return call.topic
+    return SegmentName(call.topic, *parse_descriptor(call.text("descriptor"))).name
+
+
 async def find_elsewhere(api: Administration, call: Call) -> Response | None:
-    """A redirect to the broker that owns the namespace, unless it is this one."""
-    web_url = await lookup.find_elsewhere(api.service, call.namespace, tls=call.is_tls)
+    """A redirect to the broker that owns what the path names, unless it is this one."""
+    if "topic" in call.parts:
+        owner = await lookup.find_topic_owner(api.service, _owned_topic(call))
+    else:
+        bundle = call.text("bundle") if "bundle" in call.parts else None
+        owner = await lookup.find_namespace_owner(api.service, call.namespace, bundle)
+    web_url = lookup.web_url_of(owner, tls=call.is_tls)
     if web_url is None:
         return None
     place = f"{web_url}{call.path}" + (f"?{call.query_text}" if call.query_text else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from magnetar.broker.bundle_ownership import BundleOwnership, broker_of
@@ -11,7 +11,8 @@ from magnetar.broker.bundle_record import INTERNAL, BundleRequest, Wish
 from magnetar.broker.bundle_split import BundleSplitter
 from magnetar.broker.ownership import Owner
 from magnetar.broker.resource import Namespaces
-from magnetar.errors import BrokerError, PreconditionFailed
+from magnetar.errors import BrokerError, NoOwner, PreconditionFailed
+from magnetar.model.name import NamespaceName
 from magnetar.model.scalable import BrokerAddress
 from magnetar.rules.bundle import Bundle, middle_of
 from magnetar.runtime.clock import Clock
@@ -61,21 +62,45 @@ class BundleMover:
         )
         await self.ownership.requests.wait_met(bundle)
 
+    async def unload_all(self, bundles: Collection[Bundle], destination: str | None = None) -> None:
+        await _for_each(bundles, lambda bundle: self.unload(bundle, destination))
+
+    async def gather(self, bundles: Collection[Bundle]) -> None:
+        """Own these bundles here, for what is to be done with all of their topics."""
+
+        async def take(bundle: Bundle) -> None:
+            owner = await self.ownership.owner_of_bundle(bundle)
+            if not owner.is_self:
+                await self.unload(bundle, self.ownership.me.broker_id)
+
+        await _for_each(bundles, take)
+
+    async def split(self, bundle: Bundle, cuts: Collection[int], *, unload: bool = False) -> None:
+        """Cut a bundle that is owned here, or has no owner."""
+        owner = await self.ownership.owner_of_bundle(bundle)
+        if not owner.is_self:
+            raise NoOwner(f"Bundle {bundle} is owned by {owner.broker_id}")
+        parts = await self.splitter.split(bundle, cuts)
+        if unload:
+            await self.unload_all(parts)
+
+    async def forget(self, namespace: NamespaceName) -> None:
+        """Give the bundles of a namespace up that is deleted; nothing is loaded of them."""
+        for bundle in self.ownership.bundles:
+            if bundle.namespace == namespace:
+                await self.ownership.locks.release(bundle)
+
     async def leave_all(self) -> None:
         """Hand everything over, because this broker stops."""
         self.ownership.is_leaving = True
-        gate = asyncio.Semaphore(_AT_ONCE)
 
         async def leave(bundle: Bundle) -> None:
-            async with gate:
-                try:
-                    await self._leave(bundle, None)
-                except BrokerError as failure:
-                    _log.warning(
-                        "bundle not handed over", bundle=str(bundle), reason=failure.sentence
-                    )
+            try:
+                await self._leave(bundle, None)
+            except BrokerError as failure:
+                _log.warning("bundle not handed over", bundle=str(bundle), reason=failure.sentence)
 
-        await asyncio.gather(*map(leave, self.ownership.bundles))
+        await _for_each(self.ownership.bundles, leave)
 
     async def _on_wish(self, bundle: Bundle, request: BundleRequest) -> None:
         match request.wish:
@@ -119,6 +144,17 @@ class BundleMover:
     async def _require_broker(self, broker_id: str) -> None:
         if await self.ownership.directory.find(broker_id) is None:
             raise PreconditionFailed(f"There is no broker {broker_id} to move the bundle to")
+
+
+async def _for_each(bundles: Collection[Bundle], act: Callable[[Bundle], Awaitable[None]]) -> None:
+    """Several at once, not all."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def act_in_turn(bundle: Bundle) -> None:
+        async with gate:
+            await act(bundle)
+
+    await asyncio.gather(*map(act_in_turn, bundles))
 
 
 def _address_for_clients(target: Owner) -> BrokerAddress | None:

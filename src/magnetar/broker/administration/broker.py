@@ -23,6 +23,7 @@ from magnetar.runtime.configuration import dynamic_names
 from magnetar.runtime.key import Use, find_key
 from magnetar.runtime.spelling import canonical_name
 
+_OWNED: Final = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
 _SUMMED: Final = {
     "brk_in_rate": "pulsar_rate_in",
     "brk_in_tp_rate": "pulsar_throughput_in",
@@ -138,16 +139,25 @@ async def get_internal_configuration(service: Service) -> Mapping[str, str]:
 # What is carried
 @carries_out("brokers.namespaces")
 async def get_owned(service: Service, cluster: str, broker: str) -> Document:
+    if service.bundles is not None:
+        return dict.fromkeys(await _list_owned(service, broker), _OWNED)
     if broker != service.broker_id:
         raise NotFound(f"Broker id '{broker}' not found in available brokers.")
-    return {
-        f"{topic.name.namespace}/{bundle}": {
-            "broker_assignment": "shared",
-            "is_controlled": False,
-            "is_active": True,
-        }
-        for topic, bundle in await _loaded(service)
-    }
+    return {f"{topic.name.namespace}/{bundle}": _OWNED for topic, bundle in await _loaded(service)}
+
+
+async def _list_owned(service: Service, broker: str) -> Sequence[str]:
+    """The bundles of a broker, whether anything is loaded of them or not; of another one those
+    that it reported.
+    """
+    assert service.bundles is not None, "the caller looked"
+    ownership = service.bundles.ownership
+    if broker == service.broker_id:
+        return sorted(map(str, ownership.bundles))
+    report = (await ownership.directory.reports()).get(broker)
+    if report is None:
+        raise NotFound(f"Broker id '{broker}' not found in available brokers.")
+    return sorted(report.bundles)
 
 
 @carries_out("brokers.check_backlog_quota")

@@ -18,11 +18,22 @@ from magnetar.errors import Conflict, PreconditionFailed, SubscriptionNotFound, 
 from magnetar.model.name import NamespaceName, TopicName, parse_stored_topic
 from magnetar.model.policy import BundlesData, LocalPolicies
 from magnetar.operation.row import DOMAINS
-from magnetar.rules.bundle import bundle_of, check_range, make_bundles, split_range
+from magnetar.rules.bundle import (
+    Bundle,
+    bundle_of,
+    check_range,
+    hash_of,
+    make_bundles,
+    middle_of,
+    plan_cut,
+    ranges_of,
+    split_range,
+)
 
 Regular: TypeAlias = tuple[TopicName, ...]
 """The regular topics of a namespace, or of one bundle."""
 Controllers: TypeAlias = tuple[Controller, ...]
+_LARGEST: Final = "LARGEST"
 _ALGORITHMS: Final = (
     "range_equally_divide",
     "topic_count_equally_divide",
@@ -60,6 +71,25 @@ async def filter_bundle(
     return lambda topic: bundle_of(topic, boundaries) == wanted
 
 
+async def find_range(service: Service, namespace: NamespaceName, bundle: str) -> str:
+    """A range that a client names, or LARGEST: that with most topics."""
+    boundaries = await boundaries_of(service, namespace)
+    if bundle != _LARGEST:
+        return check_range(namespace, bundle, boundaries)
+    ranges = [bundle_of(each, boundaries) for each in await regular_topics(service, namespace)]
+    return max(ranges_of(boundaries), key=ranges.count)
+
+
+async def find_bundles(
+    service: Service, namespace: NamespaceName, bundle: str | None
+) -> tuple[Bundle, ...]:
+    """One of a namespace, or all."""
+    boundaries = await boundaries_of(service, namespace)
+    if bundle is not None:
+        return (Bundle(namespace, check_range(namespace, bundle, boundaries)),)
+    return tuple(Bundle(namespace, text) for text in ranges_of(boundaries))
+
+
 @finds(Regular)
 async def find_regular(service: Service, namespace: NamespaceName, bundle: str | None) -> Regular:
     is_wanted = await filter_bundle(service, namespace, bundle)
@@ -84,6 +114,10 @@ async def unload_topics(
 ) -> None:
     """Those that are loaded, segments too."""
     await check_tenant(service, namespace.tenant)
+    if service.bundles is not None:
+        bundles = await find_bundles(service, namespace, bundle)
+        await service.bundles.unload_all(bundles, destination)
+        return
     if destination not in (None, service.broker_id):
         raise PreconditionFailed(f"There is no broker {destination} to move the bundle to")
     is_wanted = await filter_bundle(service, namespace, bundle)
@@ -103,7 +137,11 @@ async def split_bundle(
             "Unsupported namespace bundle split algorithm, supported algorithms are"
             f" [{', '.join(_ALGORITHMS)}]"
         )
-    wanted = check_range(namespace, bundle, await boundaries_of(service, namespace))
+    wanted = await find_range(service, namespace, bundle)
+    if service.bundles is not None:
+        cuts = (await _plan_cut(service, Bundle(namespace, wanted), algorithm),)
+        await service.bundles.split(Bundle(namespace, wanted), cuts, unload=unload)
+        return
     if unload:
         await unload_topics(service, namespace, wanted)
 
@@ -116,6 +154,24 @@ async def split_bundle(
         return replace(local, bundles=make_bundles(boundaries))
 
     await service.resources.namespaces.update_local(namespace, change)
+
+
+async def _plan_cut(service: Service, bundle: Bundle, algorithm: str | None) -> int:
+    """In the middle of the hashes, of the topics, or of what the loaded ones carry."""
+    match algorithm:
+        case "topic_count_equally_divide":
+            names = await regular_topics(service, bundle.namespace)
+            weights = {hash_of(name): 1.0 for name in names if bundle.holds(name)}
+        case "flow_or_qps_equally_divide":
+            loaded = (each for each in service.catalog.topics.values() if bundle.holds(each.name))
+            weights = {hash_of(each.name): each.rate_in.bytes_per_s + 1.0 for each in loaded}
+        case "specified_positions_divide":
+            raise PreconditionFailed(
+                "specified_positions_divide needs the hashes to cut at (splitBoundaries)"
+            )
+        case _:
+            return middle_of(bundle.range)
+    return plan_cut(bundle.range, weights)
 
 
 @carries_out("namespaces.delete_bundle")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from magnetar.broker.administration.bundle import boundaries_of
+from magnetar.broker.administration.bundle import boundaries_of, find_range
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.administration.topic import check_namespace
+from magnetar.broker.ownership import Owner
 from magnetar.broker.service import Service
 from magnetar.errors import TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
-from magnetar.rules.bundle import bundle_of
+from magnetar.rules.bundle import Bundle, bundle_of
 
 
 @carries_out("topics.lookup")
@@ -50,12 +51,30 @@ async def find_bundle(service: Service, topic: TopicName) -> str:
     return bundle_of(topic, await boundaries_of(service, topic.namespace))
 
 
-async def find_elsewhere(service: Service, namespace: NamespaceName, *, tls: bool) -> str | None:
-    """The web address of the broker that owns a namespace, unless it is this one; with TLS for
-    callers that came with it, who will not send their credentials where all could read them.
+async def find_topic_owner(service: Service, topic: TopicName) -> Owner:
+    return await service.ownership.owner_of(topic)
+
+
+async def find_namespace_owner(
+    service: Service, namespace: NamespaceName, bundle: str | None
+) -> Owner:
+    """The broker that can do something with the topics of a namespace, or of one bundle: where
+    bundles have owners of their own, this one sees to it that the others do their part.
     """
-    any_topic = TopicName(TopicDomain.PERSISTENT, namespace, "any")
-    owner = await service.ownership.owner_of(any_topic)
+    if service.bundles is None:
+        any_topic = TopicName(TopicDomain.PERSISTENT, namespace, "any")
+        return await service.ownership.owner_of(any_topic)
+    if bundle is None or await service.resources.namespaces.get(namespace) is None:
+        return service.owner
+    wanted = await find_range(service, namespace, bundle)
+    owner = await service.bundles.ownership.find_owner(Bundle(namespace, wanted))
+    return service.owner if owner is None else owner
+
+
+def web_url_of(owner: Owner, *, tls: bool) -> str | None:
+    """The web address of a broker, unless it is this one; with TLS for callers that came with it,
+    who will not send their credentials where all could read them.
+    """
     if owner.is_self:
         return None
     urls = (owner.web_url, owner.web_url_tls)

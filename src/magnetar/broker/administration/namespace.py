@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from magnetar.broker.administration.bundle import regular_topics
+from magnetar.broker.administration.bundle import find_bundles, regular_topics
 from magnetar.broker.administration.record import Store, check_tenant, load_policies, without
 from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.policy_default import plan_context
@@ -154,6 +154,8 @@ async def remove_namespace(service: Service, namespace: NamespaceName, *, force:
     if not force and await _has_user_topics(service, namespace, topics):
         raise Conflict("Cannot delete non empty namespace")
     await namespaces.update(namespace, lambda each: replace(each, deleted=True))
+    if service.bundles is not None:
+        await service.bundles.gather(await find_bundles(service, namespace, None))
     for _ in range(_ROUNDS_MAX):
         await _delete_topics(service, topics)
         await service.resources.partitioned.delete_all(namespace)
@@ -163,6 +165,8 @@ async def remove_namespace(service: Service, namespace: NamespaceName, *, force:
     else:
         raise Conflict(f"Topics keep coming to be in {namespace}")
     await service.policies.delete_namespace(namespace)
+    if service.bundles is not None:
+        await service.bundles.forget(namespace)
     await service.store.delete_recursive(f"/namespace/{namespace}")
     await namespaces.delete(namespace)
 
