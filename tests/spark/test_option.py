@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.spark.option import Edge, InvalidOption, KeyOrder, parse_moment, parse_source
+from magnetar.spark.option import Bound, Edge, InvalidOption, KeyOrder, parse_moment, parse_source
 
 BASE = {"serviceUrl": "pulsar://h:6650", "adminUrl": "http://h:8080", "topic": "t"}
 
@@ -81,10 +81,36 @@ def test_a_checkpoint_or_json_by_topic_is_a_start() -> None:
     parsed = parse_source(
         BASE | {"startingOffsets": '{"positions": {"0": "1:2:-1:-1"}}'}, is_stream=False
     )
-    assert parsed.start.stated == {"": {"positions": {"0": "1:2:-1:-1"}}}
+    assert parsed.start.stated == {"positions": {"0": "1:2:-1:-1"}}
     by_topic = '{"topic://public/default/t": {"positions": {}}}'
     parsed = parse_source(BASE | {"startingOffsets": by_topic}, is_stream=False)
-    assert parsed.start.stated == {"public/default/t": {"positions": {}}}
+    assert parsed.start.of("public/default/t").stated == {"positions": {}}
+
+
+def test_each_topic_may_have_an_edge_or_a_time_of_its_own() -> None:
+    given = {k: v for k, v in BASE.items() if k != "topic"} | {"topics": "a,b,c"}
+    stated = '{"a": "latest", "b": {"at": "1970-01-01T00:00:01Z"}}'
+    start = parse_source(given | {"startingOffsets": stated}, is_stream=True).start
+    assert start.of("public/default/a") == Bound(Edge.LATEST)
+    assert start.of("public/default/b") == Bound(at_ms=1000)
+    assert start.of("public/default/c").edge is Edge.EARLIEST
+    end = parse_source(given | {"endingOffsets": stated}, is_stream=False).end
+    assert end.of("public/default/c").edge is Edge.LATEST
+    others = '{"a": "earliest", "*": "latest"}'
+    start = parse_source(given | {"startingOffsets": others}, is_stream=True).start
+    assert start.of("public/default/c").edge is Edge.LATEST
+
+
+@pytest.mark.parametrize(
+    ("stated", "told"),
+    [
+        ('{"t": "newest"}', 'startingOffsets of t is "earliest"'),
+        ('{"t": 5}', "startingOffsets of t is"),
+        ('{"x": "latest"}', "names public/default/x, which the query does not read"),
+    ],
+)
+def test_a_start_by_topic_that_means_nothing_is_refused(stated: str, told: str) -> None:
+    assert told in refusal(startingOffsets=stated)
 
 
 def test_a_pattern_names_its_namespace() -> None:

@@ -22,6 +22,7 @@ def resolve_bound(
     bound: Bound, view: TopicView, layout: Layout | None, find_time: FindTime
 ) -> TopicOffset:
     """Everything up to the bound."""
+    bound = bound.of(view.name)
     if bound.edge is Edge.EARLIEST:
         return TopicOffset()
     if bound.edge is Edge.LATEST:
@@ -29,10 +30,7 @@ def resolve_bound(
     if bound.at_ms is not None:
         return _resolve_time(bound.at_ms, view, layout, find_time)
     assert bound.stated is not None
-    stated = bound.stated.get(view.name, bound.stated.get(""))
-    if stated is None:
-        return TopicOffset()
-    return settle_offset(parse_topic_offset(view.name, stated), view)
+    return settle_offset(parse_topic_offset(view.name, bound.stated), view)
 
 
 def settle_offset(offset: TopicOffset, view: TopicView) -> TopicOffset:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -253,15 +253,24 @@ class Edge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where reading begins or ends: an edge, a time, or stated places."""
+    """Where reading begins or ends: an edge, a time, or the places of a checkpoint; and of some
+    topics elsewhere.
+    """
 
     edge: Edge | None = None
     at_ms: int | None = None
     stated: Mapping[str, Any] | None = None
-    """By topic; under "" for the only topic there is."""
+    by_topic: Mapping[str, Bound] = field(default_factory=dict)
+
+    def of(self, topic: str) -> Bound:
+        return self.by_topic.get(topic, self)
 
 
-def parse_bound(options: Options, offsets: str, time: str, default: Edge) -> Bound:
+_OTHERS: Final = "*"
+
+
+def parse_bound(options: Options, offsets: str, time: str, default: Edge, others: Edge) -> Bound:
+    """`others` is for topics that JSON by topic does not name."""
     options.together(offsets, time)
     moment = options.text(time)
     if moment is not None:
@@ -271,28 +280,48 @@ def parse_bound(options: Options, offsets: str, time: str, default: Edge) -> Bou
         return Bound(default)
     if text.lower() in list(Edge):
         return Bound(Edge(text.lower()))
-    return _parse_stated(offsets, text)
-
-
-def _parse_stated(name: str, text: str) -> Bound:
     try:
         document = json.loads(text)
     except ValueError:
         document = None
-    match document:
-        case {"at": str() as moment}:
-            return Bound(at_ms=parse_moment(name, moment))
+    bound = _parse_one(offsets, document)
+    if bound is not None:
+        return bound
+    if not isinstance(document, dict) or not document:
+        raise InvalidOption(
+            f"{offsets} is earliest, latest, a checkpoint's JSON or JSON by topic, not {text!r}"
+        )
+    by_topic = {
+        each if each == _OTHERS else topic_key(each): _parse_named(offsets, each, stated)
+        for each, stated in document.items()
+        if each != "hold"
+    }
+    return replace(by_topic.pop(_OTHERS, Bound(others)), by_topic=by_topic)
+
+
+def _parse_named(name: str, topic: str, stated: object) -> Bound:
+    bound = _parse_one(name, stated)
+    if bound is None:
+        raise InvalidOption(
+            f'{name} of {topic} is "earliest", "latest", {{"at": a time}} or a checkpoint,'
+            f" not {json.dumps(stated)}"
+        )
+    return bound
+
+
+def _parse_one(name: str, stated: Any) -> Bound | None:
+    """None for what does not say where in one topic."""
+    match stated:
+        case "earliest" | "latest" as edge:
+            return Bound(Edge(edge))
         case {"start": "earliest" | "latest" as edge}:
             return Bound(Edge(edge))
+        case {"at": str() | int() as moment}:
+            return Bound(at_ms=parse_moment(name, str(moment)))
         case {"positions": dict()}:
-            return Bound(stated={"": document})
-        case dict() if document:
-            keyed = {k if k == "hold" else topic_key(k): v for k, v in document.items()}
-            return Bound(stated={k: v for k, v in keyed.items() if k != "hold"})
+            return Bound(stated=stated)
         case _:
-            raise InvalidOption(
-                f"{name} is earliest, latest, a checkpoint's JSON or JSON by topic, not {text!r}"
-            )
+            return None
 
 
 def parse_moment(name: str, text: str) -> int:
@@ -368,8 +397,9 @@ def parse_source(given: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
             "startingOffsets",
             "startingTime",
             Edge.LATEST if is_stream else Edge.EARLIEST,
+            Edge.EARLIEST,
         ),
-        end=parse_bound(options, "endingOffsets", "endingTime", Edge.LATEST),
+        end=parse_bound(options, "endingOffsets", "endingTime", Edge.LATEST, Edge.LATEST),
         limits=limits,
         key_order=options.choice("keyOrder", KeyOrder, KeyOrder.SEGMENT),
         value_format=options.choice("valueFormat", ValueFormat, ValueFormat.BYTES),
@@ -388,6 +418,10 @@ def parse_source(given: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
         decryption=_parse_decryption(options),
     )
     options.check_known()
+    for name, bound in (("startingOffsets", parsed.start), ("endingOffsets", parsed.end)):
+        foreign = set(bound.by_topic) - set(parsed.selection.topics)
+        if foreign and parsed.selection.topics:
+            raise InvalidOption(f"{name} names {min(foreign)}, which the query does not read")
     return parsed
 
 
