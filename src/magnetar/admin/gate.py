@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from http import HTTPStatus
 from typing import assert_never
 
@@ -9,7 +10,7 @@ from magnetar.admin.request import Call
 from magnetar.admin.response import Response
 from magnetar.broker.administration import lookup
 from magnetar.broker.administration.web import Administration
-from magnetar.errors import Forbidden, Unauthorized
+from magnetar.errors import Forbidden, InvalidName, Unauthorized
 from magnetar.model.name import TopicName
 from magnetar.model.permission import Need, Scope, Target
 from magnetar.model.segment import SegmentName, parse_descriptor
@@ -48,10 +49,11 @@ def _subscription(call: Call) -> str | None:
 
 
 def _owned_topic(call: Call) -> TopicName:
-    """A segment has an owner of its own."""
-    if "descriptor" not in call.parts:
-        return call.topic
-    return SegmentName(call.topic, *parse_descriptor(call.text("descriptor"))).name
+    """A segment has an owner of its own; one that cannot be is refused by that of its topic."""
+    if "descriptor" in call.parts:
+        with suppress(InvalidName):
+            return SegmentName(call.topic, *parse_descriptor(call.text("descriptor"))).name
+    return call.topic
 
 
 async def find_elsewhere(api: Administration, call: Call) -> Response | None:
