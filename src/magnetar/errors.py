@@ -336,6 +336,10 @@ class DataDirectoryRefused(MagnetarError):
     """Another process holds the directory, or its format is unknown to this version."""
 
 
+class PromotionRefused(MagnetarError):
+    """A data directory cannot be carried into a cluster, or not into this one."""
+
+
 class InvalidConfiguration(MagnetarError): ...
 
 

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from magnetar.ledger.backends.bookkeeper import BookkeeperLedgerStore, BookkeeperPolicy
+from magnetar.ledger.backends.bookkeeper import BookkeeperPolicy
+from magnetar.ledger.backends.bookkeeper.import_store import BookkeeperImportStore
 from magnetar.metadata.backends.zookeeper import ZookeeperStore
 from magnetar.runtime.clock import SYSTEM
 from magnetar.testing.bookkeeper import BookieCluster, shared_bookies
@@ -17,11 +18,11 @@ QUICK = BookkeeperPolicy(timeout_s=5.0, connect_timeout_s=5.0, quarantine_s=5.0,
 @asynccontextmanager
 async def bookkeeper_store(
     cluster: BookieCluster | None = None, policy: BookkeeperPolicy = QUICK, **changes: object
-) -> AsyncIterator[BookkeeperLedgerStore]:
+) -> AsyncIterator[BookkeeperImportStore]:
     """Without a `cluster`, on the one that all tests share."""
     url = (cluster or shared_bookies()).url
     metadata = await ZookeeperStore.open(url, session_timeout_s=10)
-    store = BookkeeperLedgerStore(
+    store = BookkeeperImportStore(
         metadata,
         metadata.take_number,
         clock=SYSTEM,

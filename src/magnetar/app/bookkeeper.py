@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import ssl
 from contextlib import AsyncExitStack
-from typing import Final
+from typing import Final, TypeVar
 
 from magnetar.errors import InvalidConfiguration
 from magnetar.ledger.backends.bookkeeper import BookkeeperLedgerStore, BookkeeperPolicy
@@ -22,9 +22,26 @@ _PLAIN_URI: Final = re.compile(r"zk(?:\+\w+)?://([^/]+)(/.+)")
 _PULSAR_URI: Final = re.compile(r"(?:metadata-store:)?zk:(?://)?([^/]+)(/.*)?")
 
 
+Ledgers = TypeVar("Ledgers", bound=BookkeeperLedgerStore)
+
+
 async def open_bookkeeper(
-    stack: AsyncExitStack, settings: Configuration, store: MetadataStore, clock: Clock
+    stack: AsyncExitStack,
+    settings: Configuration,
+    store: MetadataStore,
+    clock: Clock,
 ) -> BookkeeperLedgerStore:
+    """As `open_bookkeeper_as`, for a broker."""
+    return await open_bookkeeper_as(BookkeeperLedgerStore, stack, settings, store, clock)
+
+
+async def open_bookkeeper_as(
+    kind: type[Ledgers],
+    stack: AsyncExitStack,
+    settings: Configuration,
+    store: MetadataStore,
+    clock: Clock,
+) -> Ledgers:
     """The ledgers on the bookies that are registered in the cluster's ZooKeeper, or where
     bookkeeperMetadataServiceUri says; closed with the stack.
 
@@ -48,9 +65,7 @@ async def open_bookkeeper(
             "ledgers on BookKeeper need the ZooKeeper that its bookies are registered in: set"
             " metadataStoreUrl=zk://host:port/chroot"
         )
-    ledgers = BookkeeperLedgerStore(
-        store, store.take_number, clock=clock, policy=plan_policy(settings), root=root
-    )
+    ledgers = kind(store, store.take_number, clock=clock, policy=plan_policy(settings), root=root)
     stack.push_async_callback(ledgers.close)
     await ledgers.open()
     return ledgers

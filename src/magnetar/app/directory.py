@@ -111,6 +111,25 @@ def inspecting(path: Path) -> Iterator[str | None]:
 
 
 @contextmanager
+def reading(path: Path) -> Iterator[DataDirectory]:
+    """Keep every other process out of a directory that a broker has written, and change nothing."""
+    if read_format(path) != FORMAT_VERSION:
+        raise DataDirectoryRefused(
+            f"{path} is no data directory in format {FORMAT_VERSION}: start and stop a broker of"
+            " this version on it first"
+        )
+    lock = os.open(path / _LOCK, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataDirectoryRefused(f"{path} is in use by {_read_holder(path)}") from None
+        yield DataDirectory(path)
+    finally:
+        os.close(lock)
+
+
+@contextmanager
 def repairing(path: Path, clock: Clock) -> Iterator[DataDirectory]:
     """As `holding`, of a directory that a broker has written before."""
     if not (path / _FORMAT).exists():

@@ -46,18 +46,21 @@ async def open_stores(
         store = await SqliteStore.open(directory.metadata_file, clock=clock)
         stack.push_async_callback(store.close)
         return Stores(store, store, own=store)
-    local = await _open(stack, settings, local_url, clock)
+    local = await open_zookeeper(stack, settings, local_url, clock)
     await check_unshared(local, local_url)
     shared_url = settings.configurationMetadataStoreUrl or local_url
     configuration = (
-        local if shared_url == local_url else await _open(stack, settings, shared_url, clock)
+        local
+        if shared_url == local_url
+        else await open_zookeeper(stack, settings, shared_url, clock)
     )
     return Stores(local, configuration)
 
 
-async def _open(
+async def open_zookeeper(
     stack: AsyncExitStack, settings: Configuration, url: str, clock: Clock
 ) -> MetadataStore:
+    """Raise InvalidConfiguration for any other address; closed with the stack."""
     if not url.startswith(_ZOOKEEPER):
         raise InvalidConfiguration(
             f"metadata is kept in a file of the broker or on ZooKeeper (zk://host:port/chroot),"

@@ -1,4 +1,5 @@
-"""The commands that run a broker here or work on its data: standalone, broker, doctor and demo.
+"""The commands that run a broker here or work on its data: standalone, broker, doctor,
+promote and demo.
 
 The assembly is the one room above this one, hence its imports by name when they are needed.
 """
@@ -44,6 +45,12 @@ def run_broker(options: Options) -> int:
 
 def run_doctor(options: Options) -> int:
     return _run("doctor", options.directory, repair=options.repair)
+
+
+def run_promote(options: Options) -> int:
+    names = ("data", "metadata", "cluster", "config")
+    chosen = {name: getattr(options, name) for name in names}
+    return _run("promote", overrides=list(options.set or []), **chosen)
 
 
 def run_demo(options: Options) -> int:

@@ -41,20 +41,24 @@ ADMIN_PARTS: Final = (
     _OUTPUT,
     Part("--timeout", "seconds to wait for an answer (30)", float, 30.0),
 )
+_SERVER_DATA: Final = Part(
+    "--data", "directory of all data (MAGNETAR_DATA, else ./data)", Path, _DATA, variable="DIR"
+)
+_CONFIG: Final = Part("--config", "configuration file", Path, variable="FILE")
+_SET: Final = pairs("--set", "one configuration key; may be given again")
+_METADATA: Final = Part(
+    "--metadata",
+    "where metadata is kept: zk://host:port[,…]/chroot (metadataStoreUrl if configured)",
+    variable="URL",
+)
 _SERVER: Final = (
-    Part(
-        "--data", "directory of all data (MAGNETAR_DATA, else ./data)", Path, _DATA, variable="DIR"
-    ),
+    _SERVER_DATA,
     Part("--port", "port of the binary protocol (6650)", int),
     Part("--web-port", "port of the admin service (8080)", int),
     Part("--bind", "address to listen on (bindAddress if configured, else 127.0.0.1)"),
-    Part("--config", "configuration file", Path, variable="FILE"),
-    pairs("--set", "one configuration key; may be given again"),
-    Part(
-        "--metadata",
-        "where metadata is kept: zk://host:port[,…]/chroot (metadataStoreUrl if configured)",
-        variable="URL",
-    ),
+    _CONFIG,
+    _SET,
+    _METADATA,
     choice("--log-format", "shape of log lines", "text", "json"),
     choice(
         "--log-level",
@@ -209,6 +213,16 @@ COMMANDS: Final = (
         Part("directory", "data directory (MAGNETAR_DATA, else ./data)", Path, _DATA),
         switch("--repair", "first build a damaged catalogue anew; damaged files are kept"),
         at="server:run_doctor",
+    ),
+    _command(
+        "promote",
+        "carry the data directory of a standalone broker into a cluster; message ids stay",
+        _SERVER_DATA,
+        _METADATA,
+        Part("--cluster", "name of the cluster (the only one that the metadata names)"),
+        _CONFIG,
+        _SET,
+        at="server:run_promote",
     ),
     _command(
         "completion",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final, TypeAlias
@@ -32,6 +33,7 @@ _SHORT_MAX: Final = (1 << 31) - 1
 _SHORT_GROUPS: Final = (2, 4, 4)
 _LONG_GROUPS: Final = (3, 4, 4, 4, 4)
 _ATTEMPTS: Final = 16
+_NUMBERS_AT_ONCE: Final = 64
 
 
 def format_path(ledger: int, *, is_long: bool) -> str:
@@ -120,6 +122,34 @@ class LedgerCatalogue:
                     return number, made, found.stat.version
                 raise
         raise StorageFailed("every new ledger id of BookKeeper was taken")
+
+    async def create_at(self, number: int, ledger: LedgerMetadata) -> tuple[LedgerMetadata, int]:
+        """Give it this id. One that is there with the same properties and was not closed is begun
+        again: the bookies take its entries once more, and no other id is as good. Return the
+        metadata and its version; raise VersionConflict when the id is taken.
+        """
+        made = replace(ledger, token=self._clock.chance.getrandbits(62) | 1)
+        path = self._path(number)
+        found = await self._store.get(path)
+        version = ABSENT
+        if found is not None:
+            present = decode_ledger(path, found.value)
+            is_same = sorted(present.properties) == sorted(ledger.properties)
+            if present.state is not LedgerState.OPEN or not is_same:
+                raise VersionConflict(f"ledger {number} exists")
+            version = found.stat.version
+        stat = await self._store.put(path, encode_ledger(made), expect=version)
+        return made, stat.version
+
+    async def reserve(self, above: int) -> None:
+        """Take every id up to this one, so that no other client gets it."""
+        if await self._store.children(f"{self.root}/idgen-long"):
+            return  # ids are far above
+        number = -1
+        while number < above:
+            count = min(above - number, _NUMBERS_AT_ONCE)
+            taking = (self._take_number(f"{self.root}/idgen/ID-") for _ in range(count))
+            number = max(await asyncio.gather(*taking))
 
     async def load(self, ledger: int) -> tuple[LedgerMetadata, int]:
         path = self._path(ledger)

@@ -94,22 +94,25 @@ class BookkeeperLedgerStore:
         replication: Replication | None = None,
         digest: Digest = Digest.CRC32C,
     ) -> BookkeeperWriter:
+        planned = self._plan(properties, replication or self._policy.replication, digest)
+        return self._write(*await self._catalogue.create(planned))
+
+    def _plan(
+        self, properties: Mapping[str, str], wanted: Replication, digest: Digest
+    ) -> LedgerMetadata:
         self._check_open()
-        wanted = replication or self._policy.replication
-        bookies = self._choose(wanted)
-        number, metadata, version = await self._catalogue.create(
-            LedgerMetadata(
-                write_quorum=wanted.write_quorum,
-                ack_quorum=wanted.ack_quorum,
-                segments=(Segment(0, bookies),),
-                digest=self._policy.digest if digest is Digest.CRC32C else DigestType[digest.name],
-                password=self._policy.password,
-                properties=tuple(
-                    (key, value.encode("utf-8", "surrogateescape"))
-                    for key, value in properties.items()
-                ),
-            )
+        return LedgerMetadata(
+            write_quorum=wanted.write_quorum,
+            ack_quorum=wanted.ack_quorum,
+            segments=(Segment(0, self._choose(wanted)),),
+            digest=self._policy.digest if digest is Digest.CRC32C else DigestType[digest.name],
+            password=self._policy.password,
+            properties=tuple(
+                (key, value.encode("utf-8", "surrogateescape")) for key, value in properties.items()
+            ),
         )
+
+    def _write(self, number: int, metadata: LedgerMetadata, version: int) -> BookkeeperWriter:
         self._check_open()
         writer = BookkeeperWriter(
             number,
@@ -118,7 +121,7 @@ class BookkeeperLedgerStore:
             self._catalogue,
             self._around,
             self._find_appending,
-            self._forget,
+            lambda ledger: self._writers.pop(ledger, None),
         )
         self._writers[number] = writer
         return writer
@@ -283,9 +286,6 @@ class BookkeeperLedgerStore:
             self._closed_records[ledger] = metadata
             while len(self._closed_records) > _CLOSED_MAX:
                 self._closed_records.popitem(last=False)
-
-    def _forget(self, ledger: int) -> None:
-        self._writers.pop(ledger, None)
 
     def _on_bookies(self) -> None:
         for writer in tuple(self._writers.values()):

@@ -44,7 +44,7 @@ class BookkeeperWriter:
         catalogue: LedgerCatalogue,
         around: Surroundings,
         find_client: Callable[[str], BookieClient],
-        on_end: Callable[[int], None],
+        on_end: Callable[[int], object],
     ) -> None:
         """`on_end` is called with the ledger once it is sealed."""
         self.metadata = metadata
