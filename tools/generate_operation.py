@@ -60,7 +60,7 @@ DECODED = {
     Result.MESSAGE_ID: ("decode_id(", ")"),
     Result.MESSAGE_IDS: ("decode_ids(", ")"),
 }
-INTERNAL = ("segments",)
+INTERNAL = ("segments", "broker_calls")
 """What brokers ask of each other."""
 EXTENDED = ("tenants", "namespaces", "topics")
 """Those with methods that are written by hand, in a class below the one written here."""

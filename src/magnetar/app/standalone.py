@@ -19,6 +19,7 @@ from typing import Final
 from magnetar.admin.server import bind_socket, open_socket
 from magnetar.admin.server import serving as serving_http
 from magnetar.admin.table import make_application
+from magnetar.app.broker_link import HttpBrokerLink
 from magnetar.app.directory import holding
 from magnetar.app.exposure import check_exposure
 from magnetar.app.membership import settle_identity
@@ -95,6 +96,8 @@ async def serving(
         ledgers.trouble = reserve.trouble
         found = await ledgers.ledgers()
         home = await settle_identity(stores, directory, has_ledgers=bool(found))
+        link = HttpBrokerLink(settings, clock)
+        stack.push_async_callback(link.close)
         service = await open_node(
             stack,
             settings,
@@ -104,6 +107,7 @@ async def serving(
             ledgers=ledgers,
             home=home,
             make_owner=lambda term: _make_owner(settings, host, doors, term),
+            link=link,
         )
         service.connection_limit.fit(_descriptor_limit())
         stack.enter_context(service.watchdog.running())

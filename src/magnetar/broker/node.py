@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
+from magnetar.broker.broker_call import BrokerLink
 from magnetar.broker.ledger_sweep import NamedLedgers
 from magnetar.broker.membership import Home, join, join_bundles, take_instance
 from magnetar.broker.ownership import Owner, Ownership, SoleOwnership, take_term
@@ -44,12 +45,14 @@ async def open_node(
     home: Home | None,
     make_owner: Callable[[Term], Owner],
     workers: Workers = ThreadWorker,
+    link: BrokerLink | None = None,
 ) -> Service:
     """A broker that is ready for connections; it is closed with the stack, the stores are not.
 
     `store` keeps the cluster's records, `shared` those of all clusters. With a `home`, other
     brokers are on the same store, and each namespace belongs to one of them. With ledgers that
-    brokers share, each bundle of a namespace belongs to one of them, at times to another.
+    brokers share, each bundle of a namespace belongs to one of them, at times to another. `link`
+    carries calls to them.
     """
     resources = Resources(store, shared, clock=clock)
     ownership: Ownership
@@ -95,6 +98,7 @@ async def open_node(
         ownership=ownership,
         owner=owner,
         cache=_make_cache(settings),
+        link=link,
     )
     stack.push_async_callback(service.close)
     service.upkeep.start(service.tasks)

@@ -7,6 +7,7 @@ from typing import Final
 
 from magnetar.broker.authentication import make_authenticator
 from magnetar.broker.authorization import Authorization
+from magnetar.broker.broker_call import BrokerCalls, BrokerLink, NoBrokers
 from magnetar.broker.bundle_mover import BundleMover
 from magnetar.broker.bundle_ownership import BundleOwnership
 from magnetar.broker.catalog import AnyTopic, TopicCatalog
@@ -36,6 +37,8 @@ from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.limit import make_limits
 from magnetar.model.name import TopicDomain, TopicName
+from magnetar.model.scalable import BrokerAddress
+from magnetar.rules.bundle import Bundle
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.task import TaskScope
@@ -62,6 +65,7 @@ class Service:
         ownership: Ownership,
         owner: Owner,
         cache: EntryCache,
+        link: BrokerLink | None = None,
     ) -> None:
         self.config: Final = config
         self.limits: Final = make_limits(config.get)
@@ -84,6 +88,7 @@ class Service:
         self.unread: Final = UnreadBytes(self.limits)
         self.watchdog: Final = Watchdog(warn_ms=self.limits.loop_held_ms)
         self.ownership: Final = ownership
+        self.calls: Final = BrokerCalls(ownership, link or NoBrokers(), clock)
         self.owner: Final = owner
         self.authentication: Final = make_authenticator(config, clock)
         self.cluster: Final = config.clusterName or "standalone"
@@ -112,7 +117,7 @@ class Service:
             watchers=self.topic_lists,
         )
         self.bundles: Final = (
-            BundleMover(ownership, resources.namespaces, self.catalog.unload_bundle, clock=clock)
+            BundleMover(ownership, resources.namespaces, self._close_bundle, clock=clock)
             if isinstance(ownership, BundleOwnership)
             else None
         )
@@ -129,11 +134,11 @@ class Service:
             policies=policies,
             schemas=schemas,
             owner=owner,
-            ownership=ownership,
+            calls=self.calls,
             cluster=self.cluster,
             watchers=self.topic_lists,
         )
-        self.catalog.listeners.append(self.scalable)
+        self.catalog.listeners.append(self.scalable.reports)
         self.catalog.guards.append(self.scalable.guard)
         self.revocation: Final = Revocation(
             self.connections, self.authorization, resources, config, self.tasks, clock=clock
@@ -169,6 +174,11 @@ class Service:
         if name.domain is TopicDomain.SEGMENT:
             return await self.scalable.attach_segment(name)
         return await self.catalog.attach_topic(name, may_create=may_create)
+
+    async def _close_bundle(self, bundle: Bundle, address: BrokerAddress | None) -> None:
+        """Controllers first: they would load the segments again."""
+        await self.scalable.leave(bundle)
+        await self.catalog.unload_bundle(bundle, address)
 
     async def close(self) -> None:
         """Tell every client to go elsewhere, make everything durable, end the connections."""

@@ -24,6 +24,7 @@ from magnetar.errors import (
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.log import Log
 from magnetar.ledger.sequence import LedgerSequence
+from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.rules.dispatch.machine import NO_LIMIT, Limits
 from magnetar.runtime.log import Logger
@@ -70,6 +71,10 @@ class SubscribedTopic(GroupTopic, Protocol):
 
     @property
     def listeners(self) -> Sequence[SubscriptionListener]: ...
+
+    @property
+    def successor(self) -> TopicName | None:
+        """The scalable topic that the topic has become a part of."""
 
     def source(self, *, read_compacted: bool) -> Source: ...
 

@@ -20,6 +20,7 @@ from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_lo
 from magnetar.model.segment import HashRange, SegmentId, SegmentRef, scalable_name
 
 TOPICS: Final = "/topics"
+CONTROLLER: Final = "controller"
 HISTORY_MAX: Final = 100
 """How many past changes a record keeps."""
 
@@ -34,7 +35,7 @@ def topic_path(name: TopicName) -> str:
 
 
 def controller_path(name: TopicName) -> str:
-    return f"{topic_path(name)}/controller"
+    return f"{topic_path(name)}/{CONTROLLER}"
 
 
 def subscriptions_path(name: TopicName) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from magnetar.operation import (
     broker,
+    broker_call,
     cluster,
     lookup,
     namespace,
@@ -25,6 +26,7 @@ _TABLES = (
     cluster.TABLE,
     broker.TABLE,
     broker.STATS_TABLE,
+    broker_call.TABLE,
     tenant.TABLE,
     namespace.ROOT,
     namespace.TABLE,

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+import msgspec
+
 from magnetar.model.layout import Layout, Links
 from magnetar.model.scalable import PruneIntent
 from magnetar.model.segment import Segment, SegmentId
@@ -168,18 +170,15 @@ def _is_expired(
     return too_old or too_big
 
 
-@dataclass(frozen=True, slots=True)
-class ToStart:
+class ToStart(msgspec.Struct, frozen=True, tag=True):
     """Read the segment from its first message."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToTime:
+class ToTime(msgspec.Struct, frozen=True, tag=True):
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class ToEnd:
+class ToEnd(msgspec.Struct, frozen=True, tag=True):
     """Skip all of it."""
 
 

@@ -255,3 +255,13 @@ def belongs(record: ScalableTopicMetadata, segment: SegmentName) -> bool:
         case _:
             return False
     return any((ref.id, ref.range) == (segment.id, segment.range) for ref in refs)
+
+
+def is_kept(record: ScalableTopicMetadata, segment: SegmentRef) -> bool:
+    """Whether the layout names a segment whose data is to stay. A controller that was replaced and
+    does not know it yet may want to remove it, as the child of a change that others completed.
+    """
+    known = record.layout.by_id.get(segment.id)
+    if known is None or known.ref != segment or record.is_deleting:
+        return False
+    return not (isinstance(record.intent, WipeIntent) and segment in record.intent.segments)

@@ -43,6 +43,12 @@ class ActingKeys:
     bookkeeperTLSClientAuthentication: bool
     bookkeeperTLSKeyFilePath: str
     bookkeeperTLSTrustCertsFilePath: str
+    brokerClientAuthenticationParameters: str
+    brokerClientAuthenticationPlugin: str
+    brokerClientCertificateFilePath: str
+    brokerClientKeyFilePath: str
+    brokerClientTlsEnabled: bool
+    brokerClientTrustCertsFilePath: str
     brokerDeduplicationEnabled: bool
     brokerDeduplicationEntriesInterval: int
     brokerDeduplicationMaxNumberOfProducers: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from magnetar.broker.administration.registry import Document, carries_out, finds
@@ -11,14 +11,14 @@ from magnetar.broker.administration.subscription import count_backlog, find_subs
 from magnetar.broker.administration.topic import find_topic
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.controller import Controller
-from magnetar.broker.scalable.segment import together
+from magnetar.broker.scalable.segment import Segments, SegmentStats, together
 from magnetar.broker.service import Service
 from magnetar.broker.stats import topic_internal_stats, topic_stats
 from magnetar.errors import PreconditionFailed, ServiceNotReady
 from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName
 from magnetar.model.position import Position
-from magnetar.model.scalable import ScalableTopicMetadata, SegmentLoad
+from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import Segment, SegmentId
 from magnetar.rules.layout import describe
 from magnetar.wire.scalable import format_load
@@ -30,16 +30,17 @@ _SETTLING_STEPS: Final = 1000
 @carries_out("scalable_topics.stats")
 async def get_stats(service: Service, controller: Controller) -> Document:
     topic, layout = controller.topic, controller.layout
+    segments, seen = layout.segments, await _load_stats(controller.segments, layout)
     known = controller.subscriptions.registry.records
     stats: dict[str, Any] = {
         "epoch": layout.epoch,
         "totalSegments": len(layout.segments),
         "activeSegments": len(layout.active),
         "sealedSegments": len(layout.sealed),
-        "segments": await _describe_segments(service, topic, layout),
+        "segments": {str(each.id): _describe(topic, each, seen[each.id]) for each in segments},
         "subscriptions": {
             name: {
-                "consumerCount": _count_consumers(service, controller, name),
+                "consumerCount": _count_consumers(seen.values(), name),
                 **await describe_subscription(controller, name),
             }
             for name in sorted(known.keys() | controller.groups.coordinators.keys())
@@ -60,8 +61,10 @@ async def get_stats(service: Service, controller: Controller) -> Document:
 
 
 @carries_out("scalable_topics.segments")
-async def get_segments(service: Service, controller: Controller) -> Document:
-    segments = await _describe_segments(service, controller.topic, controller.layout)
+async def get_segments(controller: Controller) -> Document:
+    layout, topic = controller.layout, controller.topic
+    seen = await _load_stats(controller.segments, layout)
+    segments = {str(each.id): _describe(topic, each, seen[each.id]) for each in layout.segments}
     for described in segments.values():
         described["subscriptions"] = {}
     registry = controller.subscriptions.registry
@@ -76,9 +79,10 @@ async def get_segments(service: Service, controller: Controller) -> Document:
 async def get_load(service: Service, topic: TopicName, record: ScalableTopicMetadata) -> Document:
     """What each active segment carries now, and what was last reported of it."""
     loads: dict[str, Any] = {}
+    segments = service.scalable.segments_of(topic)
     for segment in record.layout.active:
-        live = _live(service, segment.name_in(topic))
-        load = loads[str(segment.id)] = dict[str, Any](format_load(_measure(live)))
+        measured = (await segments.stats(segment.ref)).load
+        load = loads[str(segment.id)] = dict[str, Any](format_load(measured))
         reported = await _reported(service, topic, segment)
         if reported is not None:
             load["reported"] = reported
@@ -114,7 +118,8 @@ async def _load(service: Service, topic: TopicName, segment: Segment) -> Persist
 @carries_out("scalable_topics.segment_stats")
 async def get_segment_stats(service: Service, topic: TopicName, segment: Segment) -> Document:
     stats = topic_stats(await _load(service, topic, segment))
-    return {**await _describe_segment(service, topic, segment), **stats}
+    seen = await service.scalable.segments_of(topic).stats(segment.ref)
+    return {**_describe(topic, segment, seen), **stats}
 
 
 @carries_out("scalable_topics.segment_internal_stats")
@@ -152,65 +157,41 @@ async def analyze_backlog(
 
 
 # One of many
-async def _describe_segments(service: Service, topic: TopicName, layout: Layout) -> dict[str, Any]:
-    described = await together(
-        _describe_segment(service, topic, segment) for segment in layout.segments
-    )
-    return {str(each.id): told for each, told in zip(layout.segments, described, strict=True)}
+async def _load_stats(segments: Segments, layout: Layout) -> dict[SegmentId, SegmentStats]:
+    found = await together(segments.stats(each.ref) for each in layout.segments)
+    return {each.id: stats for each, stats in zip(layout.segments, found, strict=True)}
 
 
-async def _describe_segment(service: Service, topic: TopicName, segment: Segment) -> dict[str, Any]:
+def _describe(topic: TopicName, segment: Segment, seen: SegmentStats) -> dict[str, Any]:
     """One without a topic holds nothing: somebody deleted its data, or it was never made."""
-    name = segment.name_in(topic)
-    live = _live(service, name)
     described = {
-        "name": name.full,
+        "name": segment.name_in(topic).full,
         "state": segment.state.value,
         "hashRange": str(segment.range),
         "parentIds": list(segment.parents),
         "childIds": list(segment.children),
-        **format_load(_measure(live)),
-        "isLoaded": live is not None,
-        "isMissing": not await service.catalog.topic_exists(name),
+        **format_load(seen.load),
+        "isLoaded": seen.is_loaded,
+        "isMissing": seen.is_missing,
     }
-    if live is not None:
+    if seen.is_loaded:
+        producers = sum(each.subscription is None for each in seen.clients)
         described |= {
-            "msgInCounter": live.rate_in.count,
-            "bytesInCounter": live.rate_in.bytes,
-            "storageSize": live.log.sequence.total_bytes,
-            "producerCount": len(live.producers),
-            "consumerCount": sum(len(each.consumers) for each in live.subscriptions.values()),
+            "msgInCounter": seen.msgs_in,
+            "bytesInCounter": seen.bytes_in,
+            "storageSize": seen.storage_bytes,
+            "producerCount": producers,
+            "consumerCount": len(seen.clients) - producers,
         }
     return described
 
 
-def _count_consumers(service: Service, controller: Controller, name: str) -> int:
+def _count_consumers(seen: Iterable[SegmentStats], name: str) -> int:
     """One that is attached to several segments counts once."""
-    segments = (
-        _live(service, each.name_in(controller.topic)) for each in controller.layout.segments
-    )
-    found = (each.subscriptions.get(name) for each in segments if each is not None)
-    return len({consumer.name for each in found if each for consumer in each.consumers})
+    clients = (client for stats in seen for client in stats.clients)
+    return len({client.name for client in clients if client.subscription == name})
 
 
 async def _reported(service: Service, topic: TopicName, segment: Segment) -> Document | None:
     found = await service.scalable.records.scaling.get_load(topic, segment.id)
     return None if found is None else {**format_load(found[0]), "atMs": found[1]}
-
-
-def _live(service: Service, name: TopicName) -> PersistentTopic | None:
-    live = service.catalog.topics.get(name.full)
-    return live if isinstance(live, PersistentTopic) and not live.closed else None
-
-
-def _measure(live: PersistentTopic | None) -> SegmentLoad:
-    """A segment that is not loaded carries nothing."""
-    if live is None:
-        return SegmentLoad()
-    out = [each.rate for each in live.subscriptions.values()]
-    return SegmentLoad(
-        live.rate_in.count_per_s,
-        live.rate_in.bytes_per_s,
-        sum(rate.count_per_s for rate in out),
-        sum(rate.bytes_per_s for rate in out),
-    )

@@ -11,6 +11,7 @@ from typing import NewType
 
 from magnetar.broker.administration.registry import carries_out, finds
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.scalable.control import Control
 from magnetar.broker.service import Service
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import (
@@ -76,7 +77,7 @@ async def create_segment(
         raise SegmentNotFound(f"{segment.topic} has no segment {segment.descriptor}")
     known = record.layout.by_id.get(segment.id)
     if known is not None and known.is_active:
-        await (await service.scalable.controller(segment.topic)).changes.heal(segment.id)
+        await service.scalable.controls.ask(segment.topic, Control.heal, segment.id)
     elif known is not None and not await service.catalog.topic_exists(segment.name):
         raise PreconditionFailed(
             f"Segment {segment.id} is sealed and its data was deleted: it is not made again"
@@ -92,8 +93,8 @@ async def terminate_segment(service: Service, segment: SegmentName, live: Segmen
     """Let it take no more messages. One that serves hashes is split: they stay served."""
     record = await _record_of(service, segment)
     if record is not None and serves(record, segment):
-        controller = await service.scalable.controller(segment.topic)
-        await controller.changes.split(segment.id, reason="terminate")
+        controls = service.scalable.controls
+        await controls.ask(segment.topic, Control.split, segment.id, "terminate")
         return
     await live.termination.run()
 
@@ -122,8 +123,8 @@ async def _wipe(service: Service, segment: SegmentName, *, force: bool, caller: 
         )
     who = caller.original_role or caller.role or "somebody without a role"
     _log.warning("data of a segment is deleted by force", segment=str(segment), by=who)
-    controller = await service.scalable.controller(segment.topic)
-    await controller.changes.wipe(segment.id, reason=f"forced by {who}")
+    controls = service.scalable.controls
+    await controls.ask(segment.topic, Control.wipe, segment.id, f"forced by {who}")
 
 
 # Subscriptions of one segment

@@ -34,7 +34,7 @@ def make_handlers(service: Service) -> Mapping[int, Handler]:
         service.schemas,
         service.clock,
         check_name=plane.guard.check_producer,
-        adopt_subscription=plane.adopt_subscription,
+        adopt_subscription=plane.reports.adopt_subscription,
         next_name=service.next_producer_name,
     )
     consumers = ConsumerCommands(

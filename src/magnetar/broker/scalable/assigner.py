@@ -117,6 +117,8 @@ class Assigner:
         for segment in layout.sealed:
             if segment.id not in self._drained:
                 await self._look_at(layout, segment)
+                if not self._is_reported(segment) and segment.id not in self._drained:
+                    self.reconciler.request_later()
 
     async def _look_at(self, layout: Layout, segment: Segment) -> None:
         segments = self._members.host.segments
@@ -132,6 +134,13 @@ class Assigner:
             return
         self._backlog[segment.id] = backlog
         self._drained |= decide_drained(layout, {segment.id: backlog})
+
+    def _is_reported(self, segment: Segment) -> bool:
+        """Whether it is certain that this broker is notified when the segment is drained."""
+        segments, subscription = self._members.host.segments, self._members.subscription
+        if segments.reports_drained:
+            return True
+        return segments.loaded_subscription(segment.ref, subscription) is not None
 
     def _on_failure(self, problem: str, failure: BrokerError) -> None:
         _log.warning(

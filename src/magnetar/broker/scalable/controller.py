@@ -7,7 +7,7 @@ is known is read anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -43,6 +43,8 @@ class ControllerNeeds:
 
     records: ScalableRecords
     segments_of: SegmentsOf
+    wake_elsewhere: Callable[[TopicName], Awaitable[None]]
+    """Wakes the controller of a topic at the broker that owns its name."""
     regular: RegularTopics
     """Gives its groups to the controller of a topic that has become scalable."""
     make_coordinator: CoordinatorFactory
@@ -115,8 +117,7 @@ class Controller:
     def layout(self) -> Layout:
         return self.state.layout
 
-    @property
-    def is_needed(self) -> bool:
+    async def is_needed(self) -> bool:
         """Whether the topic is in use, or anything is left to be done or read in it."""
         if self.leadership.is_busy or self.groups.coordinators or self.scaler.is_waiting:
             return True
@@ -124,7 +125,10 @@ class Controller:
             return False
         if not self._mutation.is_settled or self.layout.sealed:
             return True
-        return any(self.segments.is_used(segment.ref) for segment in self.layout.segments)
+        for segment in self.layout.segments:
+            if await self.segments.is_used(segment.ref):
+                return True
+        return False
 
     # ------------------------------------------------------------------ leading
 

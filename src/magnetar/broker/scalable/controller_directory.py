@@ -19,13 +19,19 @@ from magnetar.errors import (
     StoreClosed,
     TopicNotFound,
 )
+from magnetar.metadata.store import Cancel, Change, ChangeKind
 from magnetar.model.name import TopicName
+from magnetar.model.scalable import CONTROLLER, TOPICS, parse_topic_path
 from magnetar.model.scaling import ScaleTally
 from magnetar.model.segment import scalable_name
+from magnetar.rules.bundle import Bundle
 from magnetar.runtime.log import Logger
+from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 
 _RETRY_S: Final = 1.0
+_WAKE_S: Final = 30.0
+_WOKEN_MAX: Final = 10_000
 
 _log = Logger(__name__)
 
@@ -49,6 +55,17 @@ class ControllerDirectory:
         self._controllers: dict[TopicName, Controller] = {}
         self._idle: dict[TopicName, tuple[int, ScaleTally]] = {}
         """Active segments and counts of topics that were controlled here and are not in use."""
+        self._woken: dict[TopicName, float] = {}
+        """When the controllers of topics at other brokers were woken, oldest first."""
+        self._orphans: set[TopicName] = set()
+        """Topics whose controller went; another broker may have to go on with a change."""
+        self._take_over = Reconciler(
+            tasks, "orphans", self._look_at_orphans, clock=needs.clock, retried=BrokerError
+        )
+        self._cancel_watch: Cancel | None = None
+        if ownership.is_shared:
+            ownership.listen(self._on_lost)
+            self._cancel_watch = needs.store.watch(TOPICS, self._on_change)
 
     def leading(self) -> Iterator[Controller]:
         """Those of topics that this broker leads."""
@@ -80,7 +97,7 @@ class ControllerDirectory:
         return controller
 
     async def require_owner(self, name: TopicName) -> None:
-        """Segments and controller of a topic are with the one broker that owns its namespace."""
+        """A topic is controlled by the broker that owns its name, wherever its segments are."""
         owner = await self._ownership.owner_of(name)
         if not owner.is_self:
             raise NoOwner(f"{name} is controlled by {owner.service_url}")
@@ -92,11 +109,25 @@ class ControllerDirectory:
 
     async def _wake(self, topic: TopicName) -> None:
         try:
-            await self.get(topic)
+            try:
+                await self.get(topic)
+            except NoOwner:
+                if self._ownership.is_shared:
+                    await self._wake_elsewhere(scalable_name(topic))
         except (NoOwner, StoreClosed, TopicNotFound, ServiceNotReady):
-            pass  # another broker's, or deleted
+            pass  # changing hands, or deleted
         except BrokerError as failure:
             _log.warning("topic has no controller", topic=topic.full, reason=failure.sentence)
+
+    async def _wake_elsewhere(self, topic: TopicName) -> None:
+        """Not for every client that attaches: a controller stays for a while."""
+        now_s, last_s = self._needs.clock.monotonic(), self._woken.pop(topic, None)
+        if last_s is None or now_s - last_s >= _WAKE_S:
+            last_s = now_s
+            await self._needs.wake_elsewhere(topic)
+        if len(self._woken) >= _WOKEN_MAX:
+            del self._woken[next(iter(self._woken))]
+        self._woken[topic] = last_s
 
     # ------------------------------------------------------------------ what an earlier one left
 
@@ -130,7 +161,9 @@ class ControllerDirectory:
                     await controller.subscriptions.delete_unused()
                     await controller.changes.prune()
                     await controller.subscriptions.drop_idle_groups()
-                if not controller.is_needed and not self._records.is_watched(controller.topic):
+                if not self._records.is_watched(controller.topic) and not (
+                    await controller.is_needed()
+                ):
                     await self._close(controller)
             except BrokerError as failure:
                 topic = controller.topic.full
@@ -170,6 +203,48 @@ class ControllerDirectory:
         if is_leading and tally != ScaleTally(epoch=tally.epoch):
             self._idle[controller.topic] = (len(controller.layout.active), tally)
 
+    def _on_lost(self, bundle: Bundle) -> None:
+        """Controllers follow the names of their topics."""
+        if any(map(bundle.holds, self._controllers)):
+            self._tasks.start(self.leave(bundle), name="leave controllers")
+
+    async def leave(self, bundle: Bundle) -> None:
+        """Close the controllers of topics whose names are owned elsewhere from now on."""
+        for topic, controller in list(self._controllers.items()):
+            if bundle.holds(topic) and self._controllers.get(topic) is controller:
+                await self._close(controller)
+
+    def _on_change(self, change: Change) -> None:
+        path, _, name = change.path.rpartition("/")
+        if change.kind is ChangeKind.DELETED and name == CONTROLLER:
+            topic = parse_topic_path(path)
+            if topic is not None and topic not in self._controllers:
+                self._orphans.add(topic)
+                self._take_over.request()
+
+    async def _look_at_orphans(self) -> None:
+        failed: BrokerError | None = None
+        for topic in tuple(self._orphans):
+            try:
+                await self._adopt(topic)
+            except BrokerError as failure:
+                failed = failure
+            else:
+                self._orphans.discard(topic)
+        if failed is not None and not self._catalog.closing:
+            raise failed
+
+    async def _adopt(self, topic: TopicName) -> None:
+        """The owner of a topic's name goes on with what the last controller left."""
+        record = await self._records.get(topic)
+        if record is None or (record.intent is None and not record.layout.sealed):
+            return
+        if (await self._ownership.owner_of(topic)).is_self:
+            await self._resume(topic, is_deleting=record.is_deleting)
+
     async def close(self) -> None:
+        if self._cancel_watch is not None:
+            self._cancel_watch()
+        self._take_over.close()
         controllers, self._controllers = self._controllers, {}
         await asyncio.gather(*(controller.close() for controller in controllers.values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from magnetar.broker.scalable.segment import LocalSegments
+from magnetar.broker.scalable.segment import Segments
 from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import ConsumerRecord, SubscriptionKind
@@ -33,7 +33,7 @@ class Host(Protocol):
     def layout(self) -> Layout: ...
 
     @property
-    def segments(self) -> LocalSegments: ...
+    def segments(self) -> Segments: ...
 
     @property
     def records(self) -> ConsumerRecords: ...

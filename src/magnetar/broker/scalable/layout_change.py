@@ -11,7 +11,7 @@ from magnetar.broker.policy import EffectivePolicies
 from magnetar.broker.scalable.leadership import Leadership
 from magnetar.broker.scalable.limit import load_limits
 from magnetar.broker.scalable.mutation import Mutation
-from magnetar.broker.scalable.segment import LocalSegments
+from magnetar.broker.scalable.segment import Segments, load_clients
 from magnetar.broker.scalable.state import TopicState
 from magnetar.broker.scalable.subscription_registry import SubscriptionRegistry
 from magnetar.model.layout import Layout
@@ -28,7 +28,7 @@ class LayoutChanges:
         leadership: Leadership,
         mutation: Mutation,
         subscriptions: SubscriptionRegistry,
-        segments: LocalSegments,
+        segments: Segments,
         *,
         policies: EffectivePolicies,
         clock: Clock,
@@ -105,14 +105,14 @@ class LayoutChanges:
                 self._state.record,
                 now_ms=self._clock.now_ms(),
                 force=force,
-                attached=self._attached(),
+                attached=await self._attached(),
             )
             await self._mutation.begin(intent)
 
         await self._leadership.lead(body)
 
-    def _attached(self) -> list[str]:
+    async def _attached(self) -> list[str]:
         """Words for what is in the way of deleting the topic."""
         names = [f"subscription {name}" for name in sorted(self._subscriptions.names)]
-        clients = self._segments.clients_of(self._state.layout)
+        clients = await load_clients(self._segments, self._state.layout)
         return names + [str(client) for client in clients]

@@ -16,7 +16,7 @@ from magnetar.broker.ownership import Ownership
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.autoscale import ScalePolicies
 from magnetar.broker.scalable.record import ScalableRecords
-from magnetar.broker.scalable.segment import together
+from magnetar.broker.scalable.segment import Segments, together
 from magnetar.broker.topic import Topic
 from magnetar.errors import BrokerError, StoreClosed
 from magnetar.model.autoscale import AutoScalePolicy
@@ -113,6 +113,9 @@ class LedTopic(Protocol):
 
     @property
     def layout(self) -> Layout: ...
+
+    @property
+    def segments(self) -> Segments: ...
 
 
 class LoadReporter:
@@ -213,22 +216,34 @@ class LoadReporter:
             self._watched[key] = _Watched()
 
     async def _unserved(self, this: _Round) -> list[tuple[TopicName, SegmentId]]:
-        """Active segments of topics controlled here that would be served here but that nobody
-        uses: what was last reported of them may be long over.
+        """Active segments of topics controlled here that nobody uses: what was last reported of
+        them may be long over. Other brokers report what they serve.
         """
         found = []
         for led in self._led():
             await self._active(led.topic, this)
             for segment in led.layout.active:
-                if await self._is_unserved(led.topic, segment):
+                if await self._is_unserved(led, segment):
                     found.append((led.topic, segment.id))
         return found
 
-    async def _is_unserved(self, topic: TopicName, segment: Segment) -> bool:
-        name = segment.name_in(topic)
+    async def _is_unserved(self, led: LedTopic, segment: Segment) -> bool:
+        name = segment.name_in(led.topic)
         if segment.is_legacy or name.full in self._topics:
             return False
-        return await self._is_own(name)
+        return await self._is_own(name) or await self._is_left(led, segment)
+
+    async def _is_left(self, led: LedTopic, segment: Segment) -> bool:
+        """Whether there is a report of a segment that its owner, another broker, has not loaded:
+        of an earlier owner, or of before it was unloaded.
+        """
+        try:
+            stored = await self._records.scaling.get_load(led.topic, segment.id)
+            if stored is None or stored[0] == SegmentLoad():
+                return False
+            return not (await led.segments.stats(segment.ref)).is_loaded
+        except BrokerError:
+            return False
 
     async def _is_own(self, name: TopicName) -> bool:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, assert_never
 
-from magnetar.broker.scalable.segment import END, LocalSegments, together
+from magnetar.broker.scalable.segment import END, Segments, together
 from magnetar.broker.scalable.size import SizeCheck
 from magnetar.broker.scalable.state import TopicState
 from magnetar.broker.scalable.subscription_registry import SubscriptionRegistry
@@ -52,7 +52,7 @@ class Mutation:
     def __init__(
         self,
         state: TopicState,
-        segments: LocalSegments,
+        segments: Segments,
         subscriptions: SubscriptionRegistry,
         clock: Clock,
         *,

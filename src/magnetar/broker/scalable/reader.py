@@ -11,31 +11,42 @@ from typing import Final
 
 from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.consumer import Consumer
+from magnetar.broker.scalable.control import Control, Controls, ReaderRef, find_groups
 from magnetar.broker.scalable.coordinator import Coordinator
 from magnetar.broker.scalable.group import GroupOwnersOf
-from magnetar.broker.scalable.registration import reader_name
 from magnetar.broker.subscription import Subscription
-from magnetar.errors import ConsumerBusy
-from magnetar.model.migration import READER_INFIX
-from magnetar.model.name import TopicDomain, TopicName
-from magnetar.model.scalable import ConsumerKind
-from magnetar.model.segment import SegmentId, parse_segment, scalable_name
+from magnetar.errors import BrokerError, ConsumerBusy
+from magnetar.model.migration import READER_INFIX, is_reader_name
+from magnetar.model.name import TopicName
+from magnetar.model.segment import SegmentId, scalable_name
 from magnetar.model.subscription import SubscriptionType
 from magnetar.runtime.clock import Clock
+from magnetar.runtime.log import Logger
+from magnetar.runtime.task import TaskScope
 from magnetar.wire.command import CommandSubscribe
 
 _HAND_OVER_S: Final = 10.0
 """How long a new reader waits for the old one to leave."""
 _REMIND_S: Final = 0.5
 """How long the old one has before its assignment is sent again."""
+_MEMBERS_MAX: Final = 1000
+"""Topics of other brokers whose groups are remembered."""
+
+_log = Logger(__name__)
 
 
 class SegmentReaders:
-    """Knows the readers of this broker's groups."""
+    """Knows the readers of this broker's groups, and asks other brokers about theirs."""
 
-    def __init__(self, clock: Clock, owners_of: GroupOwnersOf) -> None:
+    def __init__(
+        self, clock: Clock, owners_of: GroupOwnersOf, controls: Controls, tasks: TaskScope
+    ) -> None:
         self._clock = clock
         self._owners_of = owners_of
+        self._controls = controls
+        self._tasks = tasks
+        self._members: dict[TopicName, dict[str, tuple[str, ...]]] = {}
+        """The consumers of topics that other brokers control, by group, as of the last question."""
 
     async def attach(self, topic: AnyTopic, consumer: Consumer, request: CommandSubscribe) -> None:
         """Attach any consumer; one that a group has sent waits for its predecessor."""
@@ -45,7 +56,7 @@ class SegmentReaders:
             subscription = topic.subscriptions.get(request.subscription)
             if not isinstance(subscription, Subscription):
                 raise
-            if not self._is_sent(consumer, subscription):
+            if not await self._is_sent(consumer, subscription):
                 raise
             try:
                 async with self._clock.timeout(_HAND_OVER_S):
@@ -68,69 +79,84 @@ class SegmentReaders:
                 async with self._clock.timeout(_REMIND_S):
                     await subscription.await_vacancy()
             except TimeoutError:
-                self._remind(subscription)
+                await self._remind(subscription)
                 continue
             try:
                 return await topic.subscribe(consumer, request)
             except ConsumerBusy:
-                if not self._is_sent(consumer, subscription):
+                if not await self._is_sent(consumer, subscription):
                     raise
 
-    def _remind(self, subscription: Subscription) -> None:
-        for group, segment in self._find_groups(subscription):
-            for present in subscription.consumers:
-                group.remind(segment, present.name)
+    async def _remind(self, subscription: Subscription) -> None:
+        for present in tuple(subscription.consumers):
+            reader = _refer(present, subscription)
+            await self._controls.ask(subscription.topic.name, Control.remind, reader)
 
-    def _is_sent(self, consumer: Consumer, subscription: Subscription) -> bool:
+    async def _is_sent(self, consumer: Consumer, subscription: Subscription) -> bool:
         """Whether a group wants this reader here; one of another kind will not make room."""
-        if subscription.kind is SubscriptionType.SHARED:
+        if subscription.kind is SubscriptionType.SHARED or not is_reader_name(consumer.name):
             return False
-        return any(
-            reader_name(each, segment) == consumer.name
-            for group, segment in self._find_groups(subscription)
-            for each in group.assigner.owners_of(segment)
-        )
+        reader = _refer(consumer, subscription)
+        return await self._controls.ask(subscription.topic.name, Control.awaits, reader)
 
     def on_closed(self, consumer: Consumer) -> None:
         """A client closed a consumer by its own wish; one that has read to the end may do so."""
         subscription = consumer.subscription
         if not isinstance(subscription, Subscription):
             return
-        is_done = subscription.topic.log.record.terminated is not None and not subscription.backlog
-        if not is_done:
-            for group, segment in self._find_groups(subscription):
-                group.on_reader_closed(segment, consumer.name, since_ms=consumer.connected_since_ms)
+        if subscription.topic.log.record.terminated is not None and not subscription.backlog:
+            return
+        since_ms = consumer.connected_since_ms
+        groups = self._find_groups(subscription)
+        for group, segment in groups:
+            group.on_reader_closed(segment, consumer.name, since_ms=since_ms)
+        if not groups and self._controls.is_shared and is_reader_name(consumer.name):
+            reader = _refer(consumer, subscription)
+            self._tasks.start(
+                self._report_closed(subscription.topic.name, reader, since_ms), name="reader closed"
+            )
+
+    async def _report_closed(self, topic: TopicName, reader: ReaderRef, since_ms: int) -> None:
+        try:
+            await self._controls.ask(topic, Control.on_reader_closed, reader, since_ms)
+        except BrokerError as failure:  # then its consumer is missed when its grace is over
+            _log.warning("reader not reported", topic=topic.full, reason=failure.sentence)
+
+    async def load_groups(self, topic: TopicName) -> None:
+        """Return when `is_assigned` knows the groups of a topic."""
+        found = await self._controls.ask(topic, Control.members)
+        self._members.pop(topic, None)
+        if not self._owners_of(topic):
+            if len(self._members) >= _MEMBERS_MAX:
+                del self._members[next(iter(self._members))]
+            self._members[topic] = found
 
     def is_assigned(self, topic: TopicName, group: str | None, name: str) -> bool:
         """Whether a consumer of that name belongs to one that is registered with the group, or with
         any: readers of a group's checkpoints have subscriptions of their own.
         """
-        return any(
-            name.startswith(f"{each}{READER_INFIX}")
+        known = [*self._members.get(topic, {}).items()] + [
+            (key, coordinator.members.names)
             for owner in self._owners_of(topic)
             for key, coordinator in owner.groups.coordinators.items()
+        ]
+        return any(
+            name.startswith(f"{each}{READER_INFIX}")
+            for key, names in known
             if group is None or key == group
-            for each in coordinator.members.names
+            for each in names
         )
 
     def _find_groups(self, subscription: Subscription) -> list[tuple[Coordinator, SegmentId]]:
-        """The groups that may read a topic as one of its segments; what was a regular topic may be
-        one.
-
-        Readers of a CHECKPOINT group keep no place, so their subscriptions have names of their own.
-        """
         name = subscription.topic.name
-        owner = next(iter(self._owners_of(scalable_name(name))), None)
-        if owner is None or not owner.groups.coordinators:
-            return []
-        if name.domain is TopicDomain.SEGMENT:
-            segment = parse_segment(name).id
-        else:
-            same = (each.id for each in owner.layout.segments if each.legacy_topic == name.full)
-            segment = next(same, SegmentId(-1))
-        return [
-            (group, segment)
-            for group in owner.groups.coordinators.values()
-            if group.subscription == subscription.name
-            or (group.members.kind is ConsumerKind.CHECKPOINT and not subscription.durable)
-        ]
+        return find_groups(
+            self._owners_of(scalable_name(name)),
+            name,
+            subscription.name,
+            durable=subscription.durable,
+        )
+
+
+def _refer(consumer: Consumer, subscription: Subscription) -> ReaderRef:
+    topic = subscription.topic.name.full
+    return ReaderRef(topic, subscription.name, subscription.durable, consumer.name)

@@ -6,13 +6,13 @@ to be kept for the next owner: consumers that come back are assigned segments an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.resource import PartitionedTopics
 from magnetar.broker.scalable.coordinator import Coordinator, CoordinatorFactory
 from magnetar.broker.scalable.group import Groups
-from magnetar.broker.scalable.segment import LocalSegments, SegmentsOf
+from magnetar.broker.scalable.segment import Segments, SegmentsOf
 from magnetar.errors import BrokerError, TopicNotFound
 from magnetar.metadata.store import Cancel
 from magnetar.model.layout import Layout
@@ -20,6 +20,7 @@ from magnetar.model.migration import legacy_names, regular_name
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import ConsumerRecord, SubscriptionKind
 from magnetar.model.segment import scalable_name
+from magnetar.rules.bundle import Bundle
 from magnetar.rules.migrate import refuse_regular
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Logger
@@ -52,7 +53,7 @@ class RegularTopic:
         self,
         topic: TopicName,
         layout: Layout,
-        segments: LocalSegments,
+        segments: Segments,
         make: CoordinatorFactory,
         stop: Cancel,
     ) -> None:
@@ -123,7 +124,7 @@ class RegularTopics:
         topic = scalable_name(name)
         host = self._hosts.get(topic)
         if host is None:
-            await self._catalog.require_owner(name)  # one group, whichever broker a client knows
+            await self._catalog.require_owner(topic)  # one group, whichever broker a client knows
             if not await self.exists(name) and not await self._catalog.may_create(name):
                 raise TopicNotFound(f"Topic not found: {name}")
             layout = await self.load_layout(name)
@@ -167,7 +168,14 @@ class RegularTopics:
             if not host.groups.coordinators and self._hosts.get(topic) is host:
                 self.release(topic)
 
+    async def leave(self, bundle: Bundle) -> None:
+        """Another broker has the groups of the topics in a bundle: consumers look for it."""
+        await self._close(filter(bundle.holds, tuple(self._hosts)))
+
     async def close(self) -> None:
-        for topic in list(self._hosts):
+        await self._close(tuple(self._hosts))
+
+    async def _close(self, topics: Iterable[TopicName]) -> None:
+        for topic in topics:
             for coordinator in self.release(topic).values():
                 await coordinator.close()

@@ -75,6 +75,8 @@ class LayoutResolver:
             await self._controllers.get(topic)
         except TopicNotFound:
             raise
+        except NoOwner:
+            self._controllers.wake(topic)  # where its name is owned
         except BrokerError as failure:  # the layout can be served without
             _log.warning("topic has no controller", topic=topic.full, reason=failure.sentence)
         return topic, await self.view(topic)
@@ -112,13 +114,13 @@ class LayoutResolver:
             return None
 
     async def _host_address(self, name: TopicName) -> BrokerAddress | None:
-        """Where the groups of a regular topic are: with the owner of its partitions, whichever
-        broker a client knows. A broker that runs alone need not say so.
+        """Where the groups of a regular topic are: with the broker that would control it if it
+        were scalable. A broker that runs alone need not say so.
         """
         if not self._ownership.is_shared:
             return None
         try:
-            return (await self._ownership.owner_of(name)).address
+            return (await self._ownership.owner_of(scalable_name(name))).address
         except NoOwner:
             return None
 

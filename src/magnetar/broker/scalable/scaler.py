@@ -19,7 +19,7 @@ from magnetar.broker.scalable.group import Groups
 from magnetar.broker.scalable.layout_change import LayoutChanges
 from magnetar.broker.scalable.leadership import Leadership
 from magnetar.broker.scalable.load_observation import LoadObserver
-from magnetar.broker.scalable.segment import LocalSegments
+from magnetar.broker.scalable.segment import Segments
 from magnetar.broker.scalable.state import TopicState
 from magnetar.errors import BrokerError, PreconditionFailed
 from magnetar.metadata.store import ABSENT
@@ -70,7 +70,7 @@ class Scaler:
         leadership: Leadership,
         changes: LayoutChanges,
         groups: Groups,
-        segments: LocalSegments,
+        segments: Segments,
         *,
         policies: ScalePolicies,
         clock: Clock,

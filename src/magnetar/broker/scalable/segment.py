@@ -1,5 +1,6 @@
-"""The topics of a scalable topic's segments, and what its controller does to them. One broker owns
-the topic and all its segments.
+"""The topics of a scalable topic's segments, and what its controller does to them.
+
+Each is owned by a broker of its own choice: what is done to it is done there.
 """
 
 from __future__ import annotations
@@ -9,31 +10,36 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Collection,
     Iterable,
     Sequence,
 )
 from dataclasses import dataclass
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.resource import PartitionedTopics
 from magnetar.broker.scalable.key_sample import load_key_sample
+from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.subscription import Subscription
-from magnetar.errors import SubscriptionNotFound, TopicNotFound
+from magnetar.errors import PreconditionFailed, SubscriptionNotFound, TopicNotFound
 from magnetar.ledger.birth import parse_born
 from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
+from magnetar.model.scalable import SegmentLoad
 from magnetar.model.segment import SegmentRef
 from magnetar.model.subscription import INTERNAL_CURSORS
 from magnetar.rules.drain import SeekTarget, SegmentUse, ToEnd, ToStart, ToTime
 from magnetar.rules.hotspot import KeySample
+from magnetar.rules.layout import is_kept
 from magnetar.rules.phase import SegmentSeen
 from magnetar.runtime.task import yield_to_loop
 
 T = TypeVar("T")
 
+_NO_LOAD: Final = SegmentLoad()
 _AT_ONCE_MAX: Final = 32
 _A_TURN: Final = 64
 """Calls, or things looked at, between two chances for others to run."""
@@ -52,21 +58,90 @@ class SegmentClient:
         return f"consumer {self.name} of {self.subscription}"
 
 
-class LocalSegments:
-    """Segments of one scalable topic, all served by this broker.
+@dataclass(frozen=True, slots=True)
+class SegmentStats:
+    """What a segment's topic does at present; one that is not loaded does nothing."""
 
-    Every call may be repeated: what is done already is not an error.
+    is_missing: bool = False
+    is_loaded: bool = False
+    load: SegmentLoad = _NO_LOAD
+    msgs_in: int = 0
+    bytes_in: int = 0
+    storage_bytes: int = 0
+    clients: tuple[SegmentClient, ...] = ()
+
+
+class Segments(Protocol):
+    """Segments of one scalable topic. Every call may be repeated: what is done already is not an
+    error.
     """
 
+    reports_drained: bool
+    """Whether every segment that is drained is reported to this broker."""
+
+    async def see(self, segment: SegmentRef) -> SegmentSeen | None:
+        """How it is; None when there is no such topic."""
+
+    async def create(self, segment: SegmentRef, subscriptions: Collection[str]) -> None:
+        """Make the topic and a cursor at its start for each subscription."""
+
+    async def seal(self, segment: SegmentRef) -> None: ...
+
+    async def delete(self, segment: SegmentRef) -> None: ...
+
+    async def subscriptions(self, segment: SegmentRef) -> frozenset[str]:
+        """The durable ones that have a cursor there."""
+
+    async def create_subscription(
+        self, segment: SegmentRef, name: str, start: Position = EARLIEST
+    ) -> None: ...
+
+    async def delete_subscription(self, segment: SegmentRef, name: str) -> None: ...
+
+    async def backlog(self, segment: SegmentRef, name: str) -> int | None:
+        """Entries left to acknowledge; None when the subscription has no cursor there."""
+
+    async def use(self, segment: SegmentRef) -> SegmentUse:
+        """What it takes up, and who needs it."""
+
+    async def move(self, segment: SegmentRef, name: str, target: SeekTarget) -> bool:
+        """Move a cursor; False when the subscription has none there."""
+
+    async def expire(self, segment: SegmentRef, name: str, seconds: int) -> bool: ...
+
+    async def idle_since(self, segment: SegmentRef, name: str) -> int | None:
+        """When the last consumer left, in milliseconds; None: one is there, or no cursor."""
+
+    async def stats(self, segment: SegmentRef) -> SegmentStats: ...
+
+    async def is_used(self, segment: SegmentRef) -> bool:
+        """Whether it has clients, or messages that are not acknowledged."""
+
+    async def sample_keys(self, segment: SegmentRef) -> KeySample:
+        """Keys of its latest messages."""
+
+    def loaded_subscription(self, segment: SegmentRef, name: str) -> Subscription | None:
+        """The subscription on a segment that is loaded here."""
+
+
+class LocalSegments:
+    """Those that this broker serves."""
+
+    reports_drained = True
+
     def __init__(
-        self, catalog: TopicCatalog, partitioned: PartitionedTopics, topic: TopicName
+        self,
+        catalog: TopicCatalog,
+        records: ScalableRecords,
+        partitioned: PartitionedTopics,
+        topic: TopicName,
     ) -> None:
         self._catalog = catalog
+        self._records = records
         self._partitioned = partitioned
         self._topic = topic
 
     async def see(self, segment: SegmentRef) -> SegmentSeen | None:
-        """How it is; None when there is no such topic."""
         name = segment.name_in(self._topic)
         live = self._loaded(name)
         if live is not None:
@@ -79,8 +154,7 @@ class LocalSegments:
         cursors = frozenset((*born, *await records.load_cursors())) - INTERNAL_CURSORS
         return SegmentSeen(stored[0].terminated is not None, cursors)
 
-    async def create(self, segment: SegmentRef, subscriptions: Iterable[str]) -> None:
-        """Make the topic and a cursor at its start for each subscription."""
+    async def create(self, segment: SegmentRef, subscriptions: Collection[str]) -> None:
         names = frozenset(subscriptions)
         topic = await self._load(segment, create=True, cursors=names)
         missing = sorted(names - topic.subscriptions.keys())
@@ -91,6 +165,9 @@ class LocalSegments:
         await (await self._load(segment, create=True)).termination.run()
 
     async def delete(self, segment: SegmentRef) -> None:
+        held = await self._records.load(self._topic, refresh=True)
+        if held is not None and is_kept(held.value, segment):
+            raise PreconditionFailed(f"Segment {segment.id} is part of the layout of {self._topic}")
         name = segment.name_in(self._topic)
         if segment.legacy_topic and name.is_partition:
             await self._forget_partitions(name.base)
@@ -107,7 +184,6 @@ class LocalSegments:
             pass
 
     async def subscriptions(self, segment: SegmentRef) -> frozenset[str]:
-        """The durable ones that have a cursor there."""
         seen = await self.see(segment)
         return frozenset() if seen is None else seen.cursors
 
@@ -123,7 +199,6 @@ class LocalSegments:
             pass
 
     async def backlog(self, segment: SegmentRef, name: str) -> int | None:
-        """Entries left to acknowledge; None when the subscription has no cursor there."""
         subscription = await self._find(segment, name)
         if subscription is None:
             return None
@@ -132,7 +207,6 @@ class LocalSegments:
         return subscription.backlog
 
     async def use(self, segment: SegmentRef) -> SegmentUse:
-        """What it takes up, and who needs it."""
         name = segment.name_in(self._topic)
         topic = self._loaded(name)
         if topic is None:
@@ -147,7 +221,6 @@ class LocalSegments:
         return SegmentUse(topic.log.sequence.total_bytes, waiting)
 
     async def move(self, segment: SegmentRef, name: str, target: SeekTarget) -> bool:
-        """Move a cursor; False when the subscription has none there."""
         subscription = await self._find(segment, name)
         if subscription is None:
             return False
@@ -168,42 +241,42 @@ class LocalSegments:
         return True
 
     async def idle_since(self, segment: SegmentRef, name: str) -> int | None:
-        """When the last consumer left, in milliseconds; None: one is there, or no cursor."""
         subscription = await self._find(segment, name)
         if subscription is None or subscription.consumers:
             return None
         return subscription.last_active_ms
 
-    def clients(self, segment: SegmentRef) -> list[SegmentClient]:
-        live = self._loaded(segment.name_in(self._topic))
+    async def stats(self, segment: SegmentRef) -> SegmentStats:
+        name = segment.name_in(self._topic)
+        live = self._loaded(name)
         if live is None:
-            return []
-        producers = [SegmentClient(each.name) for each in live.producers]
-        consumers = [
-            SegmentClient(consumer.name, subscription.name)
-            for subscription in live.subscriptions.values()
-            for consumer in subscription.consumers
-        ]
-        return producers + consumers
+            return SegmentStats(is_missing=not await self._catalog.topic_exists(name))
+        out = [each.rate for each in live.subscriptions.values()]
+        return SegmentStats(
+            is_loaded=True,
+            load=SegmentLoad(
+                live.rate_in.count_per_s,
+                live.rate_in.bytes_per_s,
+                sum(rate.count_per_s for rate in out),
+                sum(rate.bytes_per_s for rate in out),
+            ),
+            msgs_in=live.rate_in.count,
+            bytes_in=live.rate_in.bytes,
+            storage_bytes=live.log.sequence.total_bytes,
+            clients=tuple(_clients(live)),
+        )
 
-    def clients_of(self, layout: Layout) -> list[SegmentClient]:
-        """Of all segments."""
-        return [each for segment in layout.segments for each in self.clients(segment.ref)]
-
-    def is_used(self, segment: SegmentRef) -> bool:
-        """Whether it has clients, or messages that are not acknowledged."""
+    async def is_used(self, segment: SegmentRef) -> bool:
         live = self._loaded(segment.name_in(self._topic))
         return live is not None and (
             live.has_clients() or any(each.backlog for each in live.subscriptions.values())
         )
 
     def loaded_subscription(self, segment: SegmentRef, name: str) -> Subscription | None:
-        """The subscription on a segment that is loaded."""
         live = self._loaded(segment.name_in(self._topic))
         return None if live is None else live.subscriptions.get(name)
 
     async def sample_keys(self, segment: SegmentRef) -> KeySample:
-        """Keys of its latest messages."""
         live = self._loaded(segment.name_in(self._topic))
         return KeySample() if live is None else await load_key_sample(live, segment.range)
 
@@ -235,8 +308,14 @@ class LocalSegments:
         return subscription if subscription is not None and subscription.durable else None
 
 
-SegmentsOf: TypeAlias = Callable[[TopicName], LocalSegments]
+SegmentsOf: TypeAlias = Callable[[TopicName], Segments]
 """The segments of any scalable topic."""
+
+
+async def load_clients(segments: Segments, layout: Layout) -> list[SegmentClient]:
+    """Of all segments."""
+    found = await together(segments.stats(each.ref) for each in layout.segments)
+    return [client for stats in found for client in stats.clients]
 
 
 async def together(calls: Iterable[Awaitable[T]], *, at_once: int = _AT_ONCE_MAX) -> Sequence[T]:
@@ -283,6 +362,12 @@ async def in_turns(found: Iterable[T]) -> AsyncIterator[T]:
         yield each
         if place % _A_TURN == _A_TURN - 1:
             await yield_to_loop()
+
+
+def _clients(topic: PersistentTopic) -> Iterable[SegmentClient]:
+    yield from (SegmentClient(each.name) for each in topic.producers)
+    for subscription in topic.subscriptions.values():
+        yield from (SegmentClient(each.name, subscription.name) for each in subscription.consumers)
 
 
 def _durable_names(topic: PersistentTopic) -> frozenset[str]:

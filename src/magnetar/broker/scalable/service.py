@@ -9,11 +9,13 @@ from functools import partial
 from typing import Final
 
 from magnetar.broker.attachment import Link
+from magnetar.broker.broker_call import BrokerCalls
 from magnetar.broker.catalog import AnyTopic, TopicCatalog, TopicWatchers
-from magnetar.broker.ownership import Owner, Ownership
+from magnetar.broker.ownership import Owner
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
 from magnetar.broker.scalable.autoscale import ScalePolicies
+from magnetar.broker.scalable.control import Control, Controls, LocalControl
 from magnetar.broker.scalable.controller import Controller, ControllerNeeds
 from magnetar.broker.scalable.controller_directory import ControllerDirectory
 from magnetar.broker.scalable.coordinator import Coordinator
@@ -24,30 +26,30 @@ from magnetar.broker.scalable.key_hash import KeyHashes, is_mixed
 from magnetar.broker.scalable.load import LoadReporter
 from magnetar.broker.scalable.migration import Migrations
 from magnetar.broker.scalable.migration_plan import MigrationPlanner
+from magnetar.broker.scalable.owned_segment import OwnedSegments
 from magnetar.broker.scalable.reader import SegmentReaders
 from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.refusal import LegacyRefusals
 from magnetar.broker.scalable.regular import RegularTopics
 from magnetar.broker.scalable.resolution import LayoutResolver
-from magnetar.broker.scalable.segment import LocalSegments, together
+from magnetar.broker.scalable.segment import LocalSegments, Segments, together
+from magnetar.broker.scalable.segment_report import SegmentReports
 from magnetar.broker.scalable.session import LayoutSession, WatchingLink
 from magnetar.broker.scalable.size import LayoutSize
 from magnetar.broker.scalable.watch import NamespaceWatcher
 from magnetar.broker.schema import SchemaRegistry
-from magnetar.broker.subscription import Subscription
 from magnetar.errors import BrokerError, Conflict, NamespaceNotFound, TopicNotFound
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.layout import Layout
 from magnetar.model.migration import regular_name
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
-from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.model.scalable import HealIntent, ScalableTopicMetadata, WipeIntent
 from magnetar.model.segment import SegmentName, check_scalable_name, parse_segment, scalable_name
+from magnetar.rules.bundle import Bundle
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
-from magnetar.wire.command import CommandSubscribe, signed64
 
 _ROUND_S: Final = 60
 
@@ -68,10 +70,12 @@ class ScalableService:
         policies: PolicyService,
         schemas: SchemaRegistry,
         owner: Owner,
-        ownership: Ownership,
+        calls: BrokerCalls,
         cluster: str,
         watchers: TopicWatchers,
     ) -> None:
+        ownership = calls.ownership
+        self._calls = calls
         self._catalog = catalog
         self._config = config
         self._clock = clock
@@ -109,6 +113,7 @@ class ScalableService:
         needs = ControllerNeeds(
             records=self.records,
             segments_of=self.segments_of,
+            wake_elsewhere=self._wake_elsewhere,
             regular=self.regular,
             make_coordinator=make_coordinator,
             policies=policies,
@@ -124,12 +129,18 @@ class ScalableService:
         self.controllers = ControllerDirectory(
             needs, ownership, catalog, tasks, on_deleted=self.deletions.on_deleted
         )
-        self.readers = SegmentReaders(clock, self._owners_of)
+        calls.offer(Segments, self._local_segments)
+        self.controls = Controls(
+            calls, lambda topic: LocalControl(self.controllers, self._owners_of, topic)
+        )
+        self.reports = SegmentReports(self.controllers, self.controls, tasks)
+        """Follows what happens to topics."""
+        self.readers = SegmentReaders(clock, self._owners_of, self.controls, tasks)
         self.guard = Guard(
             self.records,
             self.refusals,
             is_assigned=self.readers.is_assigned,
-            load_groups=self.controllers.get,
+            load_groups=self.readers.load_groups,
         )
         self.layouts = LayoutResolver(
             self.records,
@@ -221,7 +232,6 @@ class ScalableService:
             bucket_budget=self._config.scalableTopicEntryBucketBudget,
         )
         await self._check_creation(name)
-        await self.controllers.require_owner(name)
         record = ScalableTopicMetadata(layout, dict(properties or {}))
         self._size.check(name, record)
         await self.records.create(name, record)
@@ -298,8 +308,13 @@ class ScalableService:
 
     # ------------------------------------------------------------------ segments
 
-    def segments_of(self, topic: TopicName) -> LocalSegments:
-        return LocalSegments(self._catalog, self._partitioned, topic)
+    def segments_of(self, topic: TopicName) -> Segments:
+        local = self._local_segments(topic)
+        is_shared = self._calls.ownership.is_shared
+        return OwnedSegments(self._calls, local, topic) if is_shared else local
+
+    def _local_segments(self, topic: TopicName) -> LocalSegments:
+        return LocalSegments(self._catalog, self.records, self._partitioned, topic)
 
     async def attach_segment(self, name: TopicName) -> AnyTopic:
         """The topic of a segment; one that the layout does not name is refused. An active one that
@@ -309,6 +324,11 @@ class ScalableService:
         wanted = parse_segment(name)
         record = await self.records.get(wanted.topic)
         segment = None if record is None else record.layout.by_id.get(wanted.id)
+        if segment is None and self._calls.ownership.is_shared:
+            # The client may know a layout of which this broker has not been notified yet.
+            held = await self.records.load(wanted.topic, refresh=True)
+            record = None if held is None else held.value
+            segment = None if record is None else record.layout.by_id.get(wanted.id)
         if record is None or record.is_deleting or segment is None:
             raise TopicNotFound(f"Segment not found: {name}")
         if segment.range != wanted.range:
@@ -327,47 +347,12 @@ class ScalableService:
         )
         if is_changing or not await self._catalog.topic_exists(segment.name):
             await self._catalog.require_owner(segment.name)
-            await (await self.controller(segment.topic)).changes.heal(segment.id)
+            await self.controls.ask(segment.topic, Control.heal, segment.id)
 
-    # ------------------------------------------------------------------ what topics report
+    # ------------------------------------------------------------------ what its parts need
 
-    async def on_subscribed(self, name: TopicName, request: CommandSubscribe) -> None:
-        """A client attaches to a durable subscription on a segment: it is one of the whole topic,
-        and is there when the client is answered.
-        """
-        start: Position | None = None
-        age_s = signed64(request.start_message_rollback_duration_sec)
-        if age_s <= 0:  # else each segment has its own place
-            is_first = request.initialPosition == CommandSubscribe.Earliest
-            start = EARLIEST if is_first else LATEST
-        await self.adopt_subscription(name, request.subscription, start)
-
-    async def adopt_subscription(
-        self, name: TopicName, subscription: str, start: Position | None
-    ) -> None:
-        """Give every segment a subscription that one of them has."""
-        await (await self.controller(name)).subscriptions.adopt(subscription, start)
-
-    def on_drained(self, subscription: Subscription) -> None:
-        """Nothing is left to acknowledge on a sealed segment."""
-        found = self.controllers.find(subscription.topic.name)
-        if found is not None and subscription.name in found.groups.coordinators:
-            self._tasks.start(self._on_drained(found, subscription), name="drained")
-
-    async def _on_drained(self, found: Controller, subscription: Subscription) -> None:
-        """What waits for this must not begin before it is certain that it holds after a crash."""
-        await subscription.cursor.flush()
-        if subscription.backlog:
-            return
-        name = subscription.topic.name
-        for segment in found.layout.sealed:
-            if segment.name_in(found.topic) == name:
-                found.groups.on_drained(segment.id, subscription.name)
-
-    def on_cursor_moved(self, subscription: Subscription) -> None:
-        found = self.controllers.find(subscription.topic.name)
-        if found is not None:
-            found.groups.on_cursor_moved(subscription.name)
+    async def _wake_elsewhere(self, topic: TopicName) -> None:
+        await self.controls.ask(topic, Control.wake)
 
     def _on_redelivered(self) -> None:
         self.redeliveries += 1
@@ -380,6 +365,11 @@ class ScalableService:
         return [each for each in found if each is not None]
 
     # ------------------------------------------------------------------ the end
+
+    async def leave(self, bundle: Bundle) -> None:
+        """The names in a bundle get another owner."""
+        await self.controllers.leave(bundle)
+        await self.regular.leave(bundle)
 
     async def close(self) -> None:
         await self.controllers.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from magnetar.broker.scalable.segment import END, LocalSegments, together
+from magnetar.broker.scalable.segment import END, Segments, together
 from magnetar.broker.scalable.state import TopicState
 from magnetar.errors import SubscriptionNotFound
 from magnetar.model.position import EARLIEST, Position
@@ -20,7 +20,7 @@ from magnetar.rules.retain import Use, decide_subscription_use
 
 
 class SubscriptionRegistry:
-    def __init__(self, state: TopicState, segments: LocalSegments) -> None:
+    def __init__(self, state: TopicState, segments: Segments) -> None:
         self._state = state
         self._segments = segments
         self._records: dict[str, SubscriptionRecord] = {}

@@ -9,7 +9,7 @@ from magnetar.broker.scalable.coordinator import Coordinator
 from magnetar.broker.scalable.group import Groups
 from magnetar.broker.scalable.leadership import Leadership
 from magnetar.broker.scalable.limit import load_limits
-from magnetar.broker.scalable.segment import LocalSegments
+from magnetar.broker.scalable.segment import Segments, load_clients
 from magnetar.broker.scalable.state import TopicState
 from magnetar.broker.scalable.subscription_registry import SubscriptionRegistry
 from magnetar.errors import NotAllowed, ResourceBusy
@@ -29,7 +29,7 @@ class TopicSubscriptions:
         leadership: Leadership,
         registry: SubscriptionRegistry,
         groups: Groups,
-        segments: LocalSegments,
+        segments: Segments,
         *,
         policies: EffectivePolicies,
         clock: Clock,
@@ -73,14 +73,14 @@ class TopicSubscriptions:
 
         async def body() -> None:
             if not force:
-                self._check_unused(name)
+                await self._check_unused(name)
             await self._groups.drop(name, is_over=True)
             await self.registry.delete(name)
 
         await self._leadership.lead(body)
 
-    def _check_unused(self, name: str) -> None:
-        clients = self._segments.clients_of(self._state.layout)
+    async def _check_unused(self, name: str) -> None:
+        clients = await load_clients(self._segments, self._state.layout)
         is_attached = any(client.subscription == name for client in clients)
         if is_attached or self._groups.count_consumers().get(name):
             raise ResourceBusy(f"Subscription {name} has active connected consumers")

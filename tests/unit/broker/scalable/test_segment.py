@@ -5,7 +5,7 @@ import pytest
 from magnetar.broker.scalable.segment import SegmentClient
 from magnetar.broker.schema import schema_id
 from magnetar.broker.topicpolicy.metadata import topic_policies_path
-from magnetar.errors import InvalidName, TopicNotFound
+from magnetar.errors import InvalidName, PreconditionFailed, TopicNotFound
 from magnetar.model.log_path import log_path
 from magnetar.model.name import TopicDomain, parse_topic
 from magnetar.model.position import EARLIEST, LATEST
@@ -107,7 +107,8 @@ def test_cursors_begin_and_move_where_they_are_told() -> None:
         assert await segments.backlog(ref, "late") == 3
         use = await segments.use(ref)
         assert use == SegmentUse(live.log.sequence.total_bytes, ("late",))
-        assert segments.clients(ref) == [SegmentClient(each.name) for each in live.producers]
+        stats = await segments.stats(ref)
+        assert stats.clients == tuple(SegmentClient(each.name) for each in live.producers)
 
     run(body)
 
@@ -166,5 +167,24 @@ def test_a_name_that_is_no_segment_cannot_be_loaded_as_one() -> None:
         ):
             with pytest.raises(InvalidName):
                 await place.service.catalog.load_topic(parse_topic(text), create=True)
+
+    run(body)
+
+
+def test_a_segment_that_the_layout_names_is_not_removed_by_an_outdated_controller() -> None:
+    async def body(place: Place) -> None:
+        plane = place.service.scalable
+        await plane.create_topic(TOPIC)
+        controller = await plane.controller(TOPIC)
+        await controller.changes.split(SegmentId(0))
+        parent, child, _ = controller.layout.segments
+        for kept in (parent, child):
+            with pytest.raises(PreconditionFailed):
+                await plane.segments_of(TOPIC).delete(kept.ref)
+            assert await place.service.catalog.topic_exists(kept.name_in(TOPIC))
+        other = SegmentRef(SegmentId(7), child.range)
+        await plane.segments_of(TOPIC).create(other, ())
+        await plane.segments_of(TOPIC).delete(other)
+        assert not await place.service.catalog.topic_exists(other.name_in(TOPIC))
 
     run(body)

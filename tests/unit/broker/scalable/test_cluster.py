@@ -1,0 +1,210 @@
+"""A scalable topic whose segments, controller and clients are at different brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from magnetar.broker.scalable.controller import Controller
+from magnetar.errors import NoOwner
+from magnetar.model.name import TopicName, parse_topic
+from magnetar.model.scalable import ScalableTopicMetadata
+from magnetar.model.segment import SegmentId
+from magnetar.wire.command import BaseCommand, CommandSubscribe
+from tests.unit.broker.scalable.cluster_place import Broker, Cluster, eventually, run_cluster
+
+TOPIC = parse_topic("topic://shop/eu/orders")
+
+
+async def _open_topic(cluster: Cluster, segments: int = 4) -> Controller:
+    """The segments are at every broker, the controller at the first."""
+    cluster.place(TOPIC, cluster.brokers[0])
+    for index in range(20):
+        first, last = index * 65536 // segments, (index + 1) * 65536 // segments - 1
+        name = f"segment://shop/eu/orders/{first:04x}-{last:04x}-{index}"
+        cluster.place(name, cluster.brokers[index % len(cluster.brokers)])
+    plane = cluster.brokers[0].service.scalable
+    await plane.create_topic(TOPIC, segments=segments)
+    return await plane.controller(TOPIC)
+
+
+async def _owners(cluster: Cluster) -> dict[SegmentId, Broker]:
+    layout = await cluster.layout(TOPIC)
+    return {each.id: cluster.owner(each.name_in(TOPIC)) for each in layout.segments}
+
+
+def test_each_segment_is_made_by_its_owner_and_by_no_other() -> None:
+    async def body(cluster: Cluster) -> None:
+        await _open_topic(cluster)
+        owners = await _owners(cluster)
+        assert {each.id for each in owners.values()} == {each.id for each in cluster.brokers}
+        for segment in (await cluster.layout(TOPIC)).segments:
+            name = segment.name_in(TOPIC).full
+            having = [each for each in cluster.brokers if name in each.service.catalog.topics]
+            assert having == [owners[segment.id]]
+
+    run_cluster(body)
+
+
+def test_a_layout_names_the_broker_of_every_segment_and_of_the_controller() -> None:
+    async def body(cluster: Cluster) -> None:
+        await _open_topic(cluster)
+        owners = await _owners(cluster)
+        for broker in cluster.brokers:
+            layouts = broker.service.scalable.layouts
+            _, view = await layouts.resolve(TOPIC, create_if_missing=False)
+            served = {number: address.url for number, address in view.brokers.items()}
+            assert served == {n: each.service.owner.service_url for n, each in owners.items()}
+            assert view.controller == cluster.brokers[0].service.owner.address
+
+    run_cluster(body)
+
+
+def test_only_the_owner_of_the_name_controls_a_topic() -> None:
+    async def body(cluster: Cluster) -> None:
+        await _open_topic(cluster)
+        for broker in cluster.brokers[1:]:
+            try:
+                await broker.service.scalable.controller(TOPIC)
+            except NoOwner:
+                continue
+            raise AssertionError("two controllers")
+
+    run_cluster(body)
+
+
+def test_segments_at_other_brokers_are_split_and_merged_with_every_cursor() -> None:
+    async def body(cluster: Cluster) -> None:
+        controller = await _open_topic(cluster)
+        owners = await _owners(cluster)
+        await controller.subscriptions.create("all", _queue())
+        far = next(n for n, each in owners.items() if each is not cluster.brokers[0])
+        parent = (await cluster.layout(TOPIC)).get(far)
+        peer = owners[far].connect()
+        await peer.produce(parent.name_in(TOPIC).full)
+        await peer.send(5)
+        await controller.changes.split(far)
+        layout = await cluster.layout(TOPIC)
+        children = layout.get(far).children
+        assert len(children) == 2
+        for number in children:
+            live = await cluster.live(TOPIC, layout.get(number))
+            assert set(live.subscriptions) == {"all"}
+        sealed = await cluster.live(TOPIC, layout.get(far))
+        assert sealed.log.record.terminated is not None
+        assert await controller.subscriptions.registry.backlog("all") == {
+            each.id: 5 if each.id == far else 0 for each in layout.segments
+        }
+        await controller.changes.merge(*children)
+        merged = await cluster.layout(TOPIC)
+        assert len(merged.active) == 4
+        await controller.subscriptions.clear_backlog("all")
+        assert set(await controller.changes.prune()) == {far, *children}
+        layout = await cluster.layout(TOPIC)
+        assert not layout.sealed
+        for broker in cluster.brokers:
+            assert not await broker.service.catalog.topic_exists(parent.name_in(TOPIC))
+
+    run_cluster(body)
+
+
+def _queue() -> Any:
+    from magnetar.model.scalable import SubscriptionKind
+
+    return SubscriptionKind.QUEUE
+
+
+def test_a_subscription_that_a_client_makes_anywhere_is_on_every_segment() -> None:
+    async def body(cluster: Cluster) -> None:
+        await _open_topic(cluster)
+        owners = await _owners(cluster)
+        layout = await cluster.layout(TOPIC)
+        far = next(n for n, each in owners.items() if each is not cluster.brokers[0])
+        peer = owners[far].connect()
+        name = layout.get(far).name_in(TOPIC).full
+        answer = await peer.subscribe(name, "mine", CommandSubscribe.Shared, consumer_id=1)
+        assert answer.type == BaseCommand.SUCCESS
+        for segment in layout.segments:
+            live = await cluster.live(TOPIC, segment)
+            assert "mine" in live.subscriptions
+
+    run_cluster(body)
+
+
+def test_a_segment_at_another_broker_that_is_missing_is_made_for_its_first_client() -> None:
+    async def body(cluster: Cluster) -> None:
+        controller = await _open_topic(cluster)
+        await controller.subscriptions.create("all", _queue())
+        owners = await _owners(cluster)
+        layout = await cluster.layout(TOPIC)
+        far = next(n for n, each in owners.items() if each is not cluster.brokers[0])
+        name = layout.get(far).name_in(TOPIC)
+        await owners[far].service.catalog.delete_topic(name, force=True)
+        answer = await owners[far].connect().produce(name.full)
+        assert answer.type == BaseCommand.PRODUCER_SUCCESS
+        assert "all" in (await cluster.live(TOPIC, layout.get(far))).subscriptions
+
+    run_cluster(body)
+
+
+def test_a_segment_that_a_client_uses_wakes_its_controller_at_another_broker() -> None:
+    async def body(cluster: Cluster) -> None:
+        await _open_topic(cluster)
+        controllers = cluster.brokers[0].service.scalable.controllers
+        for each in tuple(controllers.leading()):
+            await controllers._close(each)
+        owners = await _owners(cluster)
+        far = next(n for n, each in owners.items() if each is not cluster.brokers[0])
+        name = (await cluster.layout(TOPIC)).get(far).name_in(TOPIC)
+        await owners[far].connect().produce(name.full)
+
+        async def leads() -> bool:
+            return any(controllers.leading())
+
+        await eventually(leads)
+
+    run_cluster(body)
+
+
+async def _record(cluster: Cluster, topic: TopicName) -> ScalableTopicMetadata:
+    held = await cluster.alive[0].service.scalable.records.load(topic, refresh=True)
+    assert held is not None
+    return held.value
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3, 4, 5, 6])
+def test_a_split_goes_on_at_the_next_broker_when_that_of_the_controller_is_killed(
+    writes: int,
+) -> None:
+    async def body(cluster: Cluster) -> None:
+        controller = await _open_topic(cluster)
+        await controller.subscriptions.create("all", _queue())
+        owners = await _owners(cluster)
+        far = next(n for n, each in owners.items() if each is not cluster.brokers[0])
+        seen = await cluster.write_count(writes)
+        change = asyncio.create_task(controller.changes.split(far))
+        waiting = asyncio.create_task(seen.wait())
+        await asyncio.wait({change, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        await cluster.kill(cluster.brokers[0])
+        change.cancel()
+        waiting.cancel()
+
+        async def is_done() -> bool:
+            return (await _record(cluster, TOPIC)).intent is None
+
+        await eventually(is_done)
+        layout = await cluster.layout(TOPIC)
+        assert len(layout.active) == 5
+        for segment in layout.active:
+            live = await cluster.live(TOPIC, segment)
+            assert "all" in live.subscriptions
+            assert live.log.record.terminated is None
+        successor = cluster.owner(TOPIC)
+        assert successor is not cluster.brokers[0]
+        found = await successor.service.scalable.controller(TOPIC)
+        await found.changes.split(found.layout.active[0].id)
+        assert len((await cluster.layout(TOPIC)).active) == 6
+
+    run_cluster(body)
