@@ -214,8 +214,11 @@ def _write_broker(
     logs = (topic.log for topic in service.catalog.topics.values() if topic.log is not None)
     queued = service.ledgers.queued_bytes + sum(log.flights.waiting_bytes for log in logs)
     text.add("magnetar_ledger_queued_bytes", labels, queued)
-    for name, count in service.ledgers.counters().items():
-        text.add(f"magnetar_{name}_total", labels, count, kind=MetricKind.COUNTER)
+    for node, counts in service.ledgers.counters().items():
+        at = {"cluster": service.cluster, "broker": service.broker_id}
+        own = format_labels({**at, "bookie": node}) if node else labels
+        for name, count in counts.items():
+            text.add(f"magnetar_{name}_total", own, count, kind=MetricKind.COUNTER)
     version = {"cluster": service.cluster, "version": __version__}
     text.add("pulsar_version_info", format_labels(version), 1)
     for name in ("active", "committed", "aborted", "timeout", "created"):

@@ -172,8 +172,10 @@ class LedgerStore(Protocol):
     def queued_bytes(self) -> int:
         """Bytes appended but not yet durable: what back-pressure looks at."""
 
-    def counters(self) -> Mapping[str, int]:
-        """What the backend has counted since it was opened, by name; each only grows."""
+    def counters(self) -> Mapping[str, Mapping[str, int]]:
+        """What the backend has counted since it was opened, by name; each only grows. For each
+        node that it stores on; without a name for itself.
+        """
 
     async def close(self) -> None:
         """Make durable what was queued, then refuse everything."""

@@ -206,7 +206,7 @@ class FaultyLedgerStore:
     def queued_bytes(self) -> int:
         return self._inner.queued_bytes
 
-    def counters(self) -> Mapping[str, int]:
+    def counters(self) -> Mapping[str, Mapping[str, int]]:
         return self._inner.counters()
 
     async def close(self) -> None:

@@ -216,7 +216,7 @@ class MemoryLedgerStore:
     def queued_bytes(self) -> int:
         return sum(found.writer.queued_bytes for found in self._ledgers.values() if found.writer)
 
-    def counters(self) -> Mapping[str, int]:
+    def counters(self) -> Mapping[str, Mapping[str, int]]:
         """Nothing is written anywhere."""
         return {}
 

@@ -236,7 +236,7 @@ class Appender:
         bookie = self._bookies[member]
         self._lost[member] = reason
         self._shunned.add(bookie)
-        self._clients[member].counts.add_failures += 1
+        self._clients[member].counts.bookie_add_failures += 1
         self._clients[member].detach(self.ledger, self)
         self._around.registry.fail(bookie, reason)
         self.reconsider()

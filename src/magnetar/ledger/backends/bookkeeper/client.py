@@ -50,12 +50,12 @@ class AddSink(Protocol):
 class BookieCounts:
     """What one bookie was asked for since the store was opened; each only grows."""
 
-    connections: int = 0
-    adds: int = 0
-    add_bytes: int = 0
-    add_failures: int = 0
-    reads: int = 0
-    read_failures: int = 0
+    bookie_connections: int = 0
+    bookie_adds: int = 0
+    bookie_add_bytes: int = 0
+    bookie_add_failures: int = 0
+    bookie_reads: int = 0
+    bookie_read_failures: int = 0
 
 
 class Outbox:
@@ -142,8 +142,8 @@ class BookieClient(asyncio.Protocol):
 
     def add(self, frames: bytes, count: int) -> None:
         """Send frames of entries; the sink of their ledger gets the answers."""
-        self.counts.adds += count
-        self.counts.add_bytes += len(frames)
+        self.counts.bookie_adds += count
+        self.counts.bookie_add_bytes += len(frames)
         self._send(frames)
 
     @property
@@ -157,7 +157,7 @@ class BookieClient(asyncio.Protocol):
         self, ledger: int, entry: int, *, flags: Flag = Flag.NONE, key: bytes = b""
     ) -> Reply:
         """Raise BookieUnavailable when no answer comes. A refusal is an answer."""
-        self.counts.reads += 1
+        self.counts.bookie_reads += 1
         request = encode_read(ledger, entry, flags=flags, key=key)
         return await self._ask((READ, ledger, entry), request)
 
@@ -165,7 +165,7 @@ class BookieClient(asyncio.Protocol):
         self, ledger: int, first: int, *, entries_max: int, bytes_max: int
     ) -> tuple[int, list[memoryview]]:
         """A code, and entries from `first` on, as many as the bookie sends at once."""
-        self.counts.reads += 1
+        self.counts.bookie_reads += 1
         self._number += 1
         number = self._number
         request = encode_batch(ledger, first, number, entries_max=entries_max, bytes_max=bytes_max)
@@ -195,7 +195,7 @@ class BookieClient(asyncio.Protocol):
             async with self._around.clock.timeout(seconds):
                 return await answer
         except TimeoutError:
-            self.counts.read_failures += 1
+            self.counts.bookie_read_failures += 1
             raise BookieUnavailable(f"{self.bookie} did not answer within {seconds:g} s") from None
         finally:
             if answer in waiting:
@@ -243,7 +243,7 @@ class BookieClient(asyncio.Protocol):
         if transport.is_closing():
             self._lose("the connection ended at once")
             return
-        self.counts.connections += 1
+        self.counts.bookie_connections += 1
         self._transport = transport
         self.flush()
 
@@ -286,7 +286,7 @@ class BookieClient(asyncio.Protocol):
                 if reply.code == Code.OK:
                     sink.on_added(member, reply.entry)
                 else:
-                    self.counts.add_failures += 1
+                    self.counts.bookie_add_failures += 1
                     sink.on_refused(member, reply.code)
         except ProtocolViolation as violation:
             self.abort(violation.sentence)
@@ -330,7 +330,7 @@ class BookieClient(asyncio.Protocol):
         for answers in waiting.values():
             for answer in answers:
                 if not answer.done():
-                    self.counts.read_failures += 1
+                    self.counts.bookie_read_failures += 1
                     answer.set_exception(BookieUnavailable(f"{self.bookie}: {reason}"))
         sinks = list(self._sinks.values())
         for sink, member in sinks:

@@ -106,21 +106,36 @@ class EntryReader:
     ) -> list[bytes]:
         """From a bookie that has all of them."""
         client = self._find_client(bookie)
-        if client.refused_batches >= _BATCH_TRIES:
+        bodies = await self._read_batch(client, codec, ledger, first, count, bytes_max)
+        if bodies is None:
             count = min(count, _SINGLE_MAX)
             bodies = await self._pipeline([client] * count, ledger, first)
-        else:
-            overhead = _BATCH_OVERHEAD + count * (4 + codec.overhead)
-            code, bodies = await client.read_batch(
-                ledger,
-                first,
-                entries_max=count,
-                bytes_max=min(bytes_max + overhead, _BATCH_BYTES_MAX),
-            )
-            _check(bookie, ledger, first, code)
         if not bodies:
             raise LedgerCorrupt(f"{bookie}: nothing of ledger {ledger} from entry {first} on")
         return _take(codec, first, bodies, bytes_max)
+
+    async def _read_batch(
+        self,
+        client: BookieClient,
+        codec: EntryCodec,
+        ledger: int,
+        first: int,
+        count: int,
+        bytes_max: int,
+    ) -> list[memoryview] | None:
+        """None when the bookie seems to be too old to know such a request: it hangs up."""
+        if client.refused_batches >= _BATCH_TRIES:
+            return None
+        overhead = _BATCH_OVERHEAD + count * (4 + codec.overhead)
+        size = min(bytes_max + overhead, _BATCH_BYTES_MAX)
+        try:
+            code, bodies = await client.read_batch(ledger, first, entries_max=count, bytes_max=size)
+        except BookieUnavailable:
+            if client.refused_batches:
+                return None
+            raise
+        _check(client.bookie, ledger, first, code)
+        return bodies
 
     async def _pipeline(
         self, clients: Sequence[BookieClient], ledger: int, first: int

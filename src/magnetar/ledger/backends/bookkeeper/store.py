@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict
 from functools import partial
 from typing import Final
 
@@ -19,7 +20,6 @@ from magnetar.errors import (
 from magnetar.ledger.backends.bookkeeper.catalogue import LedgerCatalogue, TakeNumber
 from magnetar.ledger.backends.bookkeeper.client import (
     BookieClient,
-    BookieCounts,
     Outbox,
     Surroundings,
 )
@@ -242,20 +242,9 @@ class BookkeeperLedgerStore:
     def queued_bytes(self) -> int:
         return sum(writer.appender.queued_bytes for writer in self._writers.values())
 
-    @property
-    def bookies(self) -> Mapping[str, BookieCounts]:
-        """What each bookie was asked for."""
-        return self._around.counts
-
-    def counters(self) -> Mapping[str, int]:
-        counts = self._around.counts.values()
-        return {
-            "bookie_adds": sum(each.adds for each in counts),
-            "bookie_add_bytes": sum(each.add_bytes for each in counts),
-            "bookie_add_failures": sum(each.add_failures for each in counts),
-            "bookie_reads": sum(each.reads for each in counts),
-            "bookie_read_failures": sum(each.read_failures for each in counts),
-        }
+    def counters(self) -> Mapping[str, Mapping[str, int]]:
+        """By bookie."""
+        return {bookie: asdict(counts) for bookie, counts in self._around.counts.items()}
 
     async def close(self) -> None:
         if self._closed:

@@ -323,12 +323,13 @@ class FileLedgerStore:
     def queued_bytes(self) -> int:
         return self._journal.queued_bytes
 
-    def counters(self) -> Mapping[str, int]:
-        return {
+    def counters(self) -> Mapping[str, Mapping[str, int]]:
+        own = {
             "journal_groups": self.groups,
             "journal_syncs": self.syncs,
             "journal_bytes": self.bytes_written,
         }
+        return {"": own}
 
     @property
     def groups(self) -> int:

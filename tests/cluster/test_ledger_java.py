@@ -1,0 +1,132 @@
+"""Ledgers that Apache BookKeeper's own client and shell read, and theirs that we read."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from magnetar.ledger.store import Digest, Replication
+from magnetar.model.position import LedgerId
+from magnetar.testing.bookkeeper import BookieCluster
+from magnetar.testing.jar import fetch_jars, find_java
+from magnetar.wire.bookkeeper import DigestType
+from tests.contract.bookkeeper_place import bookkeeper_store
+from tests.unit.ledger.file_place import ONE, append, numbered, read_all
+
+PROGRAM = Path(__file__).parent / "java" / "LedgerTool.java"
+PASSWORD = "secret"
+
+
+def run_tool(bookies: BookieCluster, *words: str) -> list[str]:
+    done = subprocess.run(
+        [
+            *(
+                find_java(),
+                "-Xmx128m",
+                "-XX:TieredStopAtLevel=1",
+                "-Djava.net.preferIPv4Stack=true",
+            ),
+            *("-cp", fetch_jars(), str(PROGRAM), bookies.zookeeper.hosts, *words),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    return done.stdout.splitlines()
+
+
+def read_by_java(bookies: BookieCluster, digest: str, ledger: LedgerId) -> tuple[str, list[bytes]]:
+    lines = run_tool(bookies, "read", digest, PASSWORD, str(ledger))
+    [last] = [each for each in lines if each.startswith("last ")]
+    entries = [each[6:].encode() for each in lines if each.startswith("entry ")]
+    return last, entries
+
+
+@pytest.mark.parametrize(
+    ("name", "digest", "ensemble"),
+    [
+        ("CRC32C", DigestType.CRC32C, Replication(3, 2, 2)),
+        ("CRC32", DigestType.CRC32, Replication(2, 2, 2)),
+        ("MAC", DigestType.HMAC, Replication(3, 3, 2)),
+    ],
+)
+def test_the_java_client_reads_what_we_sealed(
+    bookies: BookieCluster, name: str, digest: DigestType, ensemble: Replication
+) -> None:
+    async def body() -> LedgerId:
+        async with bookkeeper_store(bookies, digest=digest, password=PASSWORD.encode()) as store:
+            writer = await store.create(
+                term=ONE, properties={"pulsar/managed-ledger": "t/n/ü"}, replication=ensemble
+            )
+            await append(writer, numbered(50))
+            await writer.seal()
+            return writer.id
+
+    assert read_by_java(bookies, name, asyncio.run(body())) == ("last 49 1000", numbered(50))
+
+
+def test_the_java_client_recovers_what_we_left_open_after_a_bookie_was_replaced(
+    bookies: BookieCluster,
+) -> None:
+    async def body() -> LedgerId:
+        async with bookkeeper_store(bookies, password=PASSWORD.encode(), timeout_s=2.0) as store:
+            writer = await store.create(term=ONE, properties={}, replication=Replication(2, 2, 2))
+            await append(writer, numbered(20))
+            victim = bookies.bookie_at(writer.metadata.segments[0].bookies[0])
+            victim.kill()
+            await append(writer, numbered(20, start=20))
+            assert [each.first for each in writer.metadata.segments] == [0, 20]
+            await asyncio.to_thread(victim.start)
+            return writer.id
+
+    assert read_by_java(bookies, "CRC32C", asyncio.run(body())) == ("last 39 800", numbered(40))
+
+
+@pytest.mark.parametrize(
+    ("name", "verb"), [("CRC32C", "write"), ("MAC", "leave"), ("CRC32", "leave")]
+)
+def test_we_read_and_recover_what_the_java_client_wrote(
+    bookies: BookieCluster, name: str, verb: str
+) -> None:
+    [line] = [
+        each for each in run_tool(bookies, verb, name, PASSWORD, "30") if each.startswith("ledger ")
+    ]
+    ledger = LedgerId(int(line[7:]))
+
+    async def body() -> None:
+        async with bookkeeper_store(bookies) as store:
+            before = await store.describe(ledger)
+            assert before.sealed == (verb == "write")
+            assert before.properties == {"made-by": "java"}
+            assert await read_all(store, ledger) == numbered(before.last + 1)
+            info = await store.recover(ledger, term=ONE)
+            assert (info.sealed, info.last, info.length) == (True, 29, 600)
+            assert await read_all(store, ledger) == numbered(30)
+
+    asyncio.run(body())
+    assert read_by_java(bookies, name, ledger) == ("last 29 600", numbered(30))
+
+
+def test_the_shell_of_bookkeeper_shows_our_ledgers(bookies: BookieCluster) -> None:
+    async def body() -> LedgerId:
+        async with bookkeeper_store(bookies) as store:
+            writer = await store.create(
+                term=ONE, properties={"made-by": "magnetar"}, digest=Digest.CRC32
+            )
+            await append(writer, numbered(3))
+            await writer.seal()
+            return writer.id
+
+    ledger = str(asyncio.run(body()))
+    bookie = bookies.bookies[0]
+    listed = bookie.shell("listledgers", "-meta")
+    assert f"{{ledgerId={ledger}, metadata=" in listed
+    metadata = bookie.shell("ledgermetadata", "-ledgerid", ledger)
+    assert "CLOSED" in metadata and "digestType=CRC32" in metadata and "lastEntryId=2" in metadata
+    read = bookie.shell("readledger", "-ledgerid", ledger, "-fe", "0", "-le", "2", "-m")
+    assert [f"{number:020d}" in read for number in range(3)] == [True] * 3
