@@ -229,7 +229,7 @@ class _Parser:
             kind,
             json.dumps(part["default"], sort_keys=True) if "default" in part else None,
             order,
-            tuple(text for text in part.get("aliases") or () if isinstance(text, str)),
+            _list_aliases(part),
             _extra(part, "name", "type", "default", "order", "aliases"),
         )
 
@@ -305,8 +305,16 @@ def _check_name(name: Any) -> str:
 
 
 def _parse_aliases(part: dict[str, Any], namespace: str) -> tuple[str, ...]:
-    found = part.get("aliases") or ()
-    return tuple(_join(text, namespace) for text in found if isinstance(text, str))
+    return tuple(_join(text, namespace) for text in _list_aliases(part))
+
+
+def _list_aliases(part: dict[str, Any]) -> tuple[str, ...]:
+    found = part.get("aliases")
+    if found is None:
+        return ()
+    if not isinstance(found, list):
+        raise AvroUnreadable(f"the aliases of {part['name']} are not a list")
+    return tuple(text for text in found if isinstance(text, str))
 
 
 def _extra(part: dict[str, Any], *known: str) -> str:

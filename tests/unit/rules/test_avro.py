@@ -276,6 +276,9 @@ def test_avro_schemas_are_read(schema: Any) -> None:
         (enum("E", "a", "a"), "enum E has a symbol twice"),
         (enum("E", "a b"), "'a b' is no name"),
         (enum("E", "a", default="b"), "the default of enum E is none of its symbols"),
+        (enum("E", "a", aliases=True), "the aliases of E are not a list"),
+        (record("A", aliases="B"), "the aliases of A are not a list"),
+        (record("A", entry("f", "int", aliases=5)), "the aliases of f are not a list"),
     ],
 )
 def test_what_is_no_avro_schema_is_refused_with_a_reason(schema: Any, reason: str) -> None:
