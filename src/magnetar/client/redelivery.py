@@ -119,9 +119,15 @@ class RedeliveryPlan:
         while self._heap and self._heap[0][0] <= horizon:
             when, id = heapq.heappop(self._heap)
             if self._due.get(id) == when:
-                del self._due[id]
-                self._counts.pop(id, None)
+                self.on_done(_with_batch(id))
                 due.append(id)
         self._arm()
         if due:
             self._redeliver(due)
+
+
+def _with_batch(id: MessageId) -> Iterable[MessageId]:
+    """Every message that comes again with this one: a batch is redelivered once, whole."""
+    yield id
+    for index in range(id.batch_size):
+        yield MessageId(id.ledger_id, id.entry_id, id.partition, index)

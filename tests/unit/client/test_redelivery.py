@@ -68,6 +68,17 @@ def test_a_new_time_replaces_the_old_one() -> None:
     assert planned(RedeliveryTimes(HOUR), steps) == []
 
 
+def test_a_batch_is_asked_for_once_for_all_its_refused_messages() -> None:
+    first, second = (MessageId(1, 1, -1, index, 3) for index in (0, 2))
+
+    def steps(plan: RedeliveryPlan) -> None:
+        plan.on_refused(first, 0.001)
+        plan.on_refused(second, 0.02)
+        plan.on_refused(B, 0.02)
+
+    assert planned(RedeliveryTimes(HOUR), steps) == [first, B]
+
+
 def test_a_message_delivered_before_may_take_longer() -> None:
     times = RedeliveryTimes(
         HOUR, processing_timeout=0.001, processing_backoff=BackoffPolicy.fixed(HOUR)
