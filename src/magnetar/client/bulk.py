@@ -13,12 +13,12 @@ from magnetar.client.hold import move_hold
 from magnetar.client.message_id import EARLIEST, MessageId
 from magnetar.client.opening import Opening
 from magnetar.client.quantity import Size, parse_size
-from magnetar.client.scalable.lane import MANAGED
 from magnetar.client.scalable.layout import parse_scalable
 from magnetar.client.scalable.option import ScalableProducerOptions, build_scalable_producer
 from magnetar.client.scalable.resumable import AsyncResumableProducer
 from magnetar.client.schema.schema import Schema
 from magnetar.client.session import Session
+from magnetar.model.migration import MANAGED
 from magnetar.model.name import TopicDomain, parse_topic
 from magnetar.model.schema import SchemaData
 from magnetar.runtime.clock import make_token

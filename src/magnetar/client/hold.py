@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from magnetar.client.error import NotFoundError
 from magnetar.client.message_id import MessageId
-from magnetar.client.scalable.lane import MANAGED
 from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, InitialPosition
 from magnetar.client.topic_consumer import TopicConsumer
+from magnetar.model.migration import MANAGED
 from magnetar.model.name import TopicDomain, TopicName
 
 

@@ -21,7 +21,6 @@ from magnetar.client.scalable.arrow import ArrowReceiver
 from magnetar.client.scalable.attendance import Attendance, Seat
 from magnetar.client.scalable.checkpoint import Checkpoint
 from magnetar.client.scalable.inbox import Inbox
-from magnetar.client.scalable.lane import MANAGED
 from magnetar.client.scalable.layout import LayoutWatch
 from magnetar.client.scalable.membership import Membership
 from magnetar.client.scalable.queue import plan_seats
@@ -33,6 +32,7 @@ from magnetar.client.stats import ConsumerStats
 from magnetar.client.subscription import ConsumerSettings, Floor
 from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.model.layout import Layout
+from magnetar.model.migration import MANAGED
 from magnetar.model.name import TopicName, parse_topic
 from magnetar.model.scalable import ConsumerAssignment, ConsumerKind, LayoutView
 from magnetar.model.segment import Segment, SegmentId

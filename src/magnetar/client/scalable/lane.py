@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Protocol
 
 from magnetar.client.admission import Desk
 from magnetar.client.error import (
@@ -28,11 +28,9 @@ from magnetar.client.scalable.message_id import NO_VECTOR, MessageId
 from magnetar.client.scalable.route import overlaps, span_of
 from magnetar.client.session import Session
 from magnetar.client.topic_producer import TopicProducer
+from magnetar.model.migration import MANAGED
 from magnetar.model.name import TopicName
 from magnetar.model.segment import Segment, SegmentId
-
-MANAGED: Final = "__pulsar.v5.managed"
-"""Marks clients of a regular topic that follow it when it becomes scalable."""
 
 
 @dataclass(slots=True, eq=False)

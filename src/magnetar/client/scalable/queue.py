@@ -16,7 +16,6 @@ from magnetar.client.retry_letter import RetryLetters
 from magnetar.client.scalable.attendance import Attendance, Seat
 from magnetar.client.scalable.consumer import SubscriptionConsumer, id_of
 from magnetar.client.scalable.inbox import Inbox
-from magnetar.client.scalable.lane import MANAGED
 from magnetar.client.scalable.layout import LayoutWatch
 from magnetar.client.scalable.message import Message
 from magnetar.client.scalable.message_id import MessageId
@@ -27,6 +26,7 @@ from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, InitialPosition
 from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.model.layout import Layout
+from magnetar.model.migration import MANAGED
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import LayoutView
 from magnetar.model.segment import SegmentId
