@@ -130,10 +130,14 @@ class PersistentTopic(Topic):
             raise TopicTerminated(f"Topic {self.name} was terminated")
         if self.quota_refusal is not None:
             raise self.quota_refusal
+        self.check_dedup_open()
+        return await super().add_producer(producer)
+
+    def check_dedup_open(self) -> None:
+        """Raise ServiceNotReady while the policy asks for deduplication and it is not open."""
         if self.policy.dedup_enabled and self.dedup is None:
             self.host.tasks.start(self._switch_dedup(), name="deduplication")
             raise ServiceNotReady(f"The deduplication of {self.name} is being opened; try again")
-        return await super().add_producer(producer)
 
     def on_producer_idle(self, producer: Producer) -> None:
         if self.termination.is_under_way:

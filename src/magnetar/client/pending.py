@@ -49,6 +49,13 @@ class PendingQueue:
             expired.append(self._sends.popleft())
         return expired
 
+    def take_through(self, sequence_id: int) -> list[PendingSend]:
+        """Take those of the head that are stored up to a sequence id."""
+        taken = []
+        while self._sends and self._sends[0].highest_sequence_id <= sequence_id:
+            taken.append(self._sends.popleft())
+        return taken
+
     @property
     def next_expiry(self) -> float | None:
         return self._sends[0].expires_at if self._sends else None

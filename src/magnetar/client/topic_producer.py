@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from magnetar.client.admission import Desk
 from magnetar.client.attachment import Attachment
@@ -22,11 +23,12 @@ from magnetar.client.error import (
 )
 from magnetar.client.locksmith import make_sealer
 from magnetar.client.message_id import MessageId
-from magnetar.client.outgoing import Outgoing, SendEncoder, part_batch
+from magnetar.client.outgoing import Outgoing, PendingSend, SendEncoder, part_batch
 from magnetar.client.pending import PendingQueue
 from magnetar.client.policy import BatchingPolicy
 from magnetar.client.publication import ProducerSettings as ProducerSettings
 from magnetar.client.publication import choose_schema, encode_producer
+from magnetar.client.retry import is_final
 from magnetar.client.session import Session
 from magnetar.errors import ProtocolViolation
 from magnetar.model.name import TopicName
@@ -38,6 +40,10 @@ from magnetar.wire.command import (
     CommandSendReceipt,
     position_of,
 )
+from magnetar.wire.stored import ask_last_stored
+
+_NOWHERE: Final = (-1, -1)
+"""Where a duplicate is stored, as brokers say."""
 
 
 class ProducerOwner(Protocol):
@@ -77,6 +83,10 @@ class TopicProducer:
         )
         self._heard: Connection | None = None
         """Where receipts come from, even after the broker let go of us."""
+        self._sent_on: Connection | None = None
+        """Where all that is pending was sent last."""
+        self._resent_through = -1
+        """Up to here it was sent on an earlier connection too, whose receipts are lost."""
         self._epoch = 0
         self._is_known = False
         self._topic_epoch: int | None = None
@@ -154,21 +164,49 @@ class TopicProducer:
         """Send nothing more, and give back in order what the broker does not confirm.
 
         Receipts precede the answer to CLOSE_PRODUCER on their connection: after it, none comes.
+        Where they may be lost with an earlier connection, the sealed topic is asked what it has.
         """
         if self._failure is None:
             self._finish(AlreadyClosedError(f"The producer on {self.topic} has retired"))
-        heard = self._heard
+        heard, is_answered = self._heard, False
         if heard is not None and heard.is_open:
             goodbye = CommandCloseProducer(producer_id=self._id)
             try:
                 timeout = self._session.operation_timeout
                 await heard.request(goodbye, Type.SUCCESS, timeout=timeout)
+                is_answered = heard is self._sent_on
             except PulsarError:
                 pass  # a refusal is an answer too, and a lost connection brings no receipts
         self._leave()
+        may_be_stored = self._sent_on is not None and not is_answered
+        if any(may_be_stored or s.sequence_id <= self._resent_through for s in self._pending):
+            for send in self._pending.take_through(await self._ask_last_stored()):
+                self._confirm(send, *_NOWHERE)
         messages = [message for send in self._pending.drain() for message in send.messages]
         batch, self._batch = self._batch, []
         return [*messages, *batch]
+
+    async def _ask_last_stored(self) -> int:
+        """The last sequence id that the sealed topic stored; -1 when it cannot tell: what it has
+        may then be sent once more, as without deduplication.
+        """
+        session, clock = self._session, self._clock
+        backoff = session.policy.backoff.begin(clock.chance)
+        deadline = clock.monotonic() + (self._settings.send_timeout or math.inf)
+        while clock.monotonic() < deadline:
+            try:
+                connection = await session.lookup.connect(self.topic, session.next_turn())
+                answer: CommandProducerSuccess = await connection.request(
+                    ask_last_stored(self.topic.full, session.next_producer_id(), self.name),
+                    Type.PRODUCER_SUCCESS,
+                    timeout=session.operation_timeout,
+                )
+                return answer.last_sequence_id
+            except PulsarError as error:
+                if is_final(error) or isinstance(error, NotAllowedError):
+                    break
+            await clock.sleep(backoff.next_s())
+        return -1
 
     def _add_to_batch(self, message: Outgoing, size: int, batching: BatchingPolicy) -> None:
         bytes_max = self.batch_bytes_max(batching)
@@ -264,8 +302,11 @@ class TopicProducer:
             initial = self._settings.initial_sequence_id
             self.last_sequence_id = answer.last_sequence_id if initial is None else initial
             self._next_sequence_id = max(self._next_sequence_id, self.last_sequence_id + 1)
+        self._sent_on = connection
         for send in self._pending:
             connection.send(send.frame)
+            if not is_first:
+                self._resent_through = send.highest_sequence_id
 
     def _detach(self, connection: Connection) -> None:
         connection.remove_producer(self._id)
@@ -282,12 +323,13 @@ class TopicProducer:
             if connection is not None:
                 connection.close(ConnectError(f"{self.topic}: {error.sentence}"))
             return
-        if send is None:
-            return
+        if send is not None:
+            self._confirm(send, *position_of(receipt.message_id))
+
+    def _confirm(self, send: PendingSend, ledger_id: int, entry_id: int) -> None:
         if send.highest_sequence_id > self.last_sequence_id:
             self.last_sequence_id = send.highest_sequence_id
         if send.messages:
-            ledger_id, entry_id = position_of(receipt.message_id)
             partition, count = self.topic.partition_index, len(send.messages)
             if count == 1:
                 ids = [MessageId(ledger_id, entry_id, partition)]

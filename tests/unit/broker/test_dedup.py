@@ -14,6 +14,7 @@ from magnetar.model.subscription import DEDUP_CURSOR
 from magnetar.wire.command import BaseCommand, CommandSend, MessageMetadata, ServerError
 from magnetar.wire.entry import encode_entry
 from magnetar.wire.run import SendRun
+from magnetar.wire.stored import ask_last_stored
 from tests.unit.broker.broker_place import NAMESPACE, Place, run, until
 from tests.unit.broker.traffic import EXCLUSIVE, TOPIC, Client, settle
 
@@ -285,5 +286,33 @@ def test_it_can_be_switched_on_and_off_while_the_topic_is_in_use() -> None:
         assert await client.publish("x", sequence=3) != NOWHERE
         refused = await client.subscribe(TOPIC, DEDUP_CURSOR, EXCLUSIVE, consumer_id=1)
         assert refused.error.error == ServerError.ProducerBusy
+
+    run(body)
+
+
+def test_a_sealed_topic_tells_what_it_stored_of_a_producer_and_admits_none() -> None:
+    async def body(place: Place) -> None:
+        client = await attach(place)
+        for sequence in range(3):
+            await client.publish("a", sequence=sequence)
+        topic, _ = await dedup_of(place)
+        open_still = await client.ask(ask_last_stored(TOPIC, 2, "p"), BaseCommand.PRODUCER_SUCCESS)
+        assert open_still.error.error == ServerError.ServiceNotReady
+        await topic.termination.run()
+        for name, last in (("p", 2), ("q", -1)):
+            question = ask_last_stored(TOPIC, 3, name)
+            answer = await client.ask(question, BaseCommand.PRODUCER_SUCCESS)
+            assert answer.producer_success.last_sequence_id == last
+        assert not list(topic.producers)
+
+    run(body, **ON)
+
+
+def test_a_sealed_topic_without_deduplication_refuses_to_tell_as_it_refuses_producers() -> None:
+    async def body(place: Place) -> None:
+        client = await attach(place)
+        await (await place.topic(TOPIC)).termination.run()
+        answer = await client.ask(ask_last_stored(TOPIC, 2, "p"), BaseCommand.PRODUCER_SUCCESS)
+        assert answer.error.error == ServerError.TopicTerminatedError
 
     run(body)

@@ -33,6 +33,13 @@ def test_a_receipt_ahead_of_the_head_is_a_violation() -> None:
         queue_of(send(0), send(5)).confirm(5)
 
 
+def test_what_is_stored_up_to_a_sequence_id_is_taken_from_the_head() -> None:
+    queue = queue_of(send(0), send(1, 4), send(5, 7))
+    assert [each.sequence_id for each in queue.take_through(6)] == [0, 1]
+    assert [each.sequence_id for each in queue] == [5]
+    assert queue.take_through(-1) == []
+
+
 def test_chunks_with_one_id_are_confirmed_one_by_one() -> None:
     queue = queue_of(send(3), send(3), send(4))
     assert queue.confirm(3) and queue.confirm(3)

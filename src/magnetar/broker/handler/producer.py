@@ -13,7 +13,7 @@ from magnetar.broker.handler.topic import TopicSource
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.producer import AccessMode, Producer
 from magnetar.broker.schema import SchemaRegistry
-from magnetar.errors import IncompatibleSchema, NotAllowed, ServiceNotReady
+from magnetar.errors import IncompatibleSchema, NotAllowed, ServiceNotReady, TopicTerminated
 from magnetar.model.name import TopicDomain, TopicName, parse_topic
 from magnetar.model.position import EARLIEST, Position
 from magnetar.model.schema import encode_version
@@ -31,6 +31,7 @@ from magnetar.wire.command import (
     success,
 )
 from magnetar.wire.schema import decode_schema
+from magnetar.wire.stored import asks_last_stored
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,15 @@ class ProducerCommands:
         try:
             name = parse_topic(request.topic)
             await self._authorize(connection, name, request)
-            await self.check_name(connection, name)
-            topic = await self.topics.attach_topic(name)
+            is_question = asks_last_stored(request)
+            if not is_question:
+                await self.check_name(connection, name)
+            topic = await self.topics.attach_topic(name, may_create=not is_question)
             check_policies_known(topic.policy, name)
             await self._authorize(connection, name, request)  # loading may have taken long
+            if is_question:
+                await _tell_last_stored(connection, request, topic)
+                return
             await self._add_initial_subscription(topic, request)
             schema_version = await self._check_schema(topic, request)
             producer = self._make_producer(connection, topic, request, schema_version)
@@ -180,6 +186,26 @@ class ProducerCommands:
             await producer.wait_idle()
             producer.detach()
         connection.send_command(success(request.request_id))
+
+
+async def _tell_last_stored(
+    connection: Connection, request: CommandProducer, topic: AnyTopic
+) -> None:
+    """The last sequence id of a producer; final, since the topic is sealed."""
+    if not isinstance(topic, PersistentTopic):
+        raise NotAllowed(f"{topic.name} stores nothing")
+    await topic.termination.wait()
+    if not topic.termination.is_over:
+        raise ServiceNotReady(f"Topic {topic.name} is not sealed yet: more may be stored")
+    topic.check_dedup_open()
+    if topic.dedup is None:
+        raise TopicTerminated(f"Topic {topic.name} was terminated")
+    response = CommandProducerSuccess(
+        request_id=request.request_id,
+        producer_name=request.producer_name,
+        last_sequence_id=topic.last_sequence(request.producer_name),
+    )
+    connection.send_command(make_command(response))
 
 
 def _welcome(
