@@ -89,4 +89,29 @@ MUTATIONS = (
         "        return owner if holder is owner else None\n",
         "        return owner if holder else None\n",
     ),
+    Mutation(
+        "a negative acknowledgement after which the message does not come again",
+        "rules/dispatch/shared.py",
+        "            self._on_released(member, position)\n            self._enqueue(position)\n",
+        "            self._on_released(member, position)\n",
+    ),
+    Mutation(
+        "a cache that keeps what it knew before the connection was lost",
+        "metadata/cache.py",
+        "        if event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):\n"
+        "            self.clear()\n",
+        "        if event is SessionEvent.SESSION_LOST:\n            self.clear()\n",
+    ),
+    Mutation(
+        "a sealed segment that does not tell what it has stored",
+        "broker/handler/producer.py",
+        "last_sequence_id=topic.last_sequence(request.producer_name)",
+        "last_sequence_id=-1",
+    ),
+    Mutation(
+        "a batch of which acknowledged messages come again",
+        "broker/dispatch/view.py",
+        "        bits = [self.remaining.get(index) for index in indexes]\n",
+        "        bits = [None for _ in indexes]\n",
+    ),
 )

@@ -23,6 +23,7 @@ from magnetar.testing.simulation.history import (
     Sent,
     Stored,
 )
+from magnetar.testing.simulation.workload import Traffic
 
 TOPIC, NAME = "topic://public/default/orders", "stream"
 ORDERED = Promise(TOPIC, NAME, keeps_order=True, has_deduplication=True)
@@ -109,10 +110,27 @@ def test_a_message_is_stored_twice_only_after_a_fault_and_without_deduplication(
     assert judge(*events, promise=promise) == found
 
 
-def test_deduplication_is_of_one_segment() -> None:
-    """A parent that was sealed before its receipt arrived has the message, and so has a child."""
+def test_deduplication_spans_a_split() -> None:
+    """A parent that was sealed before its receipt arrived has the message; a child must not."""
     events = (*sent(0), Fault("cut"), received(0), received(0, "1@1:0"))
-    assert judge(*events) == []
+    assert judge(*events) == ["stored twice"]
+
+
+def test_a_refused_message_is_missing_until_it_comes_again() -> None:
+    traffic = Traffic()
+    traffic.on_refused(TOPIC, NAME, "0@1:0")
+    assert traffic.missing(TOPIC, NAME) == 1 and traffic.missing(TOPIC, "other") == 0
+    traffic.on_received(TOPIC, NAME, "k", 0, "0@1:0")
+    assert traffic.missing(TOPIC, NAME) == 0
+
+
+def test_a_refused_message_that_another_consumer_acknowledges_need_not_come_again() -> None:
+    """Whether or not that is confirmed: a broker that cannot store it may have taken note of it."""
+    traffic = Traffic()
+    traffic.on_refused(TOPIC, NAME, "0@1:0")
+    traffic.on_acknowledging(TOPIC, NAME, "0@1:0")
+    traffic.on_refused(TOPIC, NAME, "0@1:0")
+    assert traffic.missing(TOPIC, NAME) == 0
 
 
 def test_brokers_that_answer_differently_are_found() -> None:

@@ -44,7 +44,6 @@ METHODS: Beyond = {
     "model/layout.py:Layout": (26, "a value with one question for each method"),
     "rules/dispatch/shared.py:Shared": (32, "one method for each event, and key-shared's hooks"),
     "testing/ledger.py:FaultyLedgerStore": (30, CONTRACT),
-    "testing/simulation/run.py:Scenario": (26, "one method for each fault"),
 }
 
 SHOWN: Beyond = {

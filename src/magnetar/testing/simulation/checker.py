@@ -28,8 +28,6 @@ from magnetar.testing.simulation.history import (
 from magnetar.testing.simulation.plan import UNKEYED
 
 RING: Final = 65_536
-_AGAIN_S: Final = 3.0
-"""How soon a refused message comes again."""
 _UNDER_WAY_S: Final = 1.0
 """How long a delivery may still arrive that was made before a rewind or an acknowledgement."""
 
@@ -80,9 +78,8 @@ def find_lost(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
 
 def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
     """Nothing comes again after its acknowledgement was confirmed. Nothing is stored twice unless
-    something broke; with deduplication, not even then in one place: a segment knows what it has,
-    and not what its parent had when it was sealed before a receipt arrived. As long as nothing
-    broke and the layout stayed, nothing comes twice that was not asked for again.
+    something broke; with deduplication, not even then. As long as nothing broke and the layout
+    stayed, nothing comes twice that was not asked for again.
     """
     topic, subscription = promise.topic, promise.subscription
     acknowledged: dict[str, float] = {}
@@ -90,8 +87,6 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
     seen: set[str] = set()
     has_fault = has_change = False
     rewinding, rewound_s = 0, -math.inf
-    refused_s: dict[str, float] = {}
-    """An entry comes again whole for each refusal of one of its messages, perhaps twice at once."""
     fresh: set[str] = set()
     """Received since the last rewind: an acknowledgement of an earlier delivery says nothing."""
     for entry in entries:
@@ -104,7 +99,6 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
                 has_change = True
             case Refused(t, s, message_id) if t == topic and s == subscription:
                 seen.discard(message_id)
-                refused_s[_entry_of(message_id)] = entry.at_s
             case Rewound(t, s, is_done) if t == topic and s == subscription:
                 acknowledged.clear()
                 fresh.clear()
@@ -119,24 +113,15 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
             ):
                 where = f"{key}#{number} of {topic} to {consumer} of {subscription}"
                 first = stored.setdefault((key, number), message_id)
-                is_same_place = first.partition("@")[0] == message_id.partition("@")[0]
-                is_deduplicated = promise.has_deduplication and is_same_place
-                if first != message_id and (is_deduplicated or not has_fault):
+                if first != message_id and (promise.has_deduplication or not has_fault):
                     yield f"stored twice: {where}, as {first} and as {message_id}"
-                is_refused = entry.at_s < refused_s.get(_entry_of(message_id), -math.inf) + _AGAIN_S
-                is_late = entry.at_s > acknowledged.get(message_id, math.inf) + _UNDER_WAY_S
-                if is_late and not is_refused:
+                if entry.at_s > acknowledged.get(message_id, math.inf) + _UNDER_WAY_S:
                     yield f"repeated: {where} at {entry.at_s:.3f}, although acknowledged"
                 elif message_id in seen and not (has_fault or has_change):
                     yield f"repeated: {where} at {entry.at_s:.3f}, without a cause"
                 seen.add(message_id)
                 if not rewinding and entry.at_s > rewound_s + _UNDER_WAY_S:
                     fresh.add(message_id)
-
-
-def _entry_of(message_id: str) -> str:
-    """Without the index in a batch."""
-    return message_id.rsplit(":", 2)[0]
 
 
 def find_disorder(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:

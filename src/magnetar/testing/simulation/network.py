@@ -67,9 +67,13 @@ class Network:
     def is_parted(self, left: Process, right: Process) -> bool:
         return (left.name in self._parted) != (right.name in self._parted)
 
-    def cut_one(self) -> bool:
-        """Reset some connection: both ends lose what is on its way."""
-        open_ones = [each for each in self._transports if not each.is_closing()]
+    def cut_one(self, process: Process | None = None) -> bool:
+        """Reset some connection, of one process or of any: both ends lose what is on its way."""
+        open_ones = [
+            each
+            for each in self._transports
+            if not each.is_closing() and process in (None, each.process)
+        ]
         if not open_ones:
             return False
         self._random.choice(open_ones).reset()

@@ -10,27 +10,22 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from msgspec import structs
-
 from magnetar.broker.administration.partition import create_partitioned
-from magnetar.broker.administration.scalable import create_topic, migrate
+from magnetar.broker.administration.scalable import create_topic
 from magnetar.broker.service import Service
-from magnetar.errors import MagnetarError
 from magnetar.model.name import NamespaceName
 from magnetar.model.policy import Policies
-from magnetar.model.segment import Segment
+from magnetar.testing.simulation.administrator import Administrator
 from magnetar.testing.simulation.checker import Promise, find_violations
 from magnetar.testing.simulation.cluster import Cluster, SimulatedBroker
-from magnetar.testing.simulation.history import Asked, Configured, Fault, History, Operated
+from magnetar.testing.simulation.history import Fault, History
 from magnetar.testing.simulation.loop import Process, Stuck, VirtualLoop
 from magnetar.testing.simulation.plan import Kind, Plan, TopicPlan, make_plan
 from magnetar.testing.simulation.workload import Application, Traffic
 
 QUIET_S: Final = 300.0
 """How long everything may take to arrive once the faults have ended."""
-_OPERATION_S: Final = 20.0
 _FAULTS_AT_ONCE: Final = 2
-_HARMLESS: Final = 5_000_000
 _CLUSTER: Final = "simulation"
 _SETTINGS: Final = (
     f"clusterName={_CLUSTER}",
@@ -104,13 +99,13 @@ class Scenario:
         self._cluster = Cluster(
             loop, random, history, brokers=plan.brokers, settings=(*_SETTINGS, auto_scale)
         )
+        self._administrator = Administrator(random, history, plan, self._cluster)
         self._applications: list[Application] = []
         self._chaos = Process("chaos")
         self._late: list[str] = []
         self._busy_until_s = 0.0
         self.traffic = Traffic()
         self.faults = 0
-        self._values = 0
 
     # ------------------------------------------------------------------ the play
 
@@ -118,7 +113,7 @@ class Scenario:
         self._cluster.start()
         await self._cluster.wait_ready()
         for topic in self._plan.topics:
-            await self._prepare(topic, self._home_of(topic))
+            await self._prepare(topic, self._administrator.home_of(topic))
         self._busy_until_s = self._loop.time() + self._plan.busy_s
         producing = [task for topic in self._plan.topics for task in self._begin(topic)]
         if self._plan.has_faults:
@@ -126,13 +121,13 @@ class Scenario:
                 self._loop.spawn(self._chaos, self._break_things(), "chaos")
         while self._is_busy:
             await asyncio.sleep(self._random.uniform(0.2, 3))
-            await self._operate()
+            await self._administrator.operate()
         self._heal()
         await asyncio.wait(producing, timeout=QUIET_S)
         await self._wait_arrived()
         for plan in self._plan.topics:
             for broker in self._cluster.brokers:
-                await self._ask(plan, broker)
+                self._late += await self._administrator.ask(plan, broker)
 
     async def _prepare(self, plan: TopicPlan, broker: SimulatedBroker) -> None:
         async def make(service: Service) -> None:
@@ -145,10 +140,6 @@ class Scenario:
                 await service.catalog.load_topic(plan.topic, create=True)
 
         await broker.call(make)
-
-    def _home_of(self, plan: TopicPlan) -> SimulatedBroker:
-        """The broker that is asked for the topic first, and so becomes its owner."""
-        return self._cluster.brokers[self._plan.topics.index(plan) % self._plan.brokers]
 
     def _begin(self, plan: TopicPlan) -> list[asyncio.Task[Any]]:
         for reading, consumers in plan.readings:
@@ -201,89 +192,6 @@ class Scenario:
         for process in (*self._cluster.graves, *others):
             self._loop.bury(process)
 
-    # ------------------------------------------------------------------ operators
-
-    async def _operate(self) -> None:
-        plan = self._random.choice(self._plan.topics)
-        broker = self._broker() if self._random.random() < 0.3 else self._home_of(plan)
-        if plan.kind is Kind.CLASSIC or self._random.random() < 0.3:
-            await self._configure(plan, broker)
-            return
-        is_migration = plan.kind is Kind.MIGRATING and self._random.random() < 0.5
-        is_split = self._random.random() < 0.6
-
-        async def change(service: Service) -> None:
-            if is_migration:
-                await migrate(service, plan.topic, force=False, segments=None)
-                return
-            controller = await service.scalable.controller(plan.topic)
-            active = sorted(controller.layout.active, key=_first_hash)
-            if is_split or len(active) < 2:
-                await controller.changes.split(self._random.choice(active).id)
-            else:
-                at = self._random.randrange(len(active) - 1)
-                await controller.changes.merge(active[at].id, active[at + 1].id)
-
-        try:
-            await asyncio.wait_for(broker.call(change), _OPERATION_S)
-            outcome = "done"
-        except MagnetarError as refusal:
-            outcome = f"{type(refusal).__name__}: {refusal}"
-        except TimeoutError:
-            outcome = "no answer"
-        what = "migrate" if is_migration else "split" if is_split else "merge"
-        self._history.add(Operated(f"{what} {plan.name} at {broker.name}", outcome))
-
-    async def _configure(self, plan: TopicPlan, broker: SimulatedBroker) -> None:
-        """Set a policy to a value that does nothing but can be told from all others."""
-        self._values += 1
-        value = _HARMLESS + self._values
-        is_of_topic = self._random.random() < 0.5
-        what = _policy_of(plan, is_of_topic=is_of_topic)
-
-        async def change(service: Service) -> None:
-            if is_of_topic:
-                await service.policies.update(
-                    plan.topic, lambda record: structs.replace(record, maxMessageSize=value)
-                )
-            else:
-                await service.resources.namespaces.update(
-                    plan.topic.namespace,
-                    lambda record: structs.replace(record, max_topics_per_namespace=value),
-                )
-
-        try:
-            await asyncio.wait_for(broker.call(change), _OPERATION_S)
-            is_confirmed = True
-        except (MagnetarError, TimeoutError):
-            is_confirmed = False
-        self._history.add(Configured(what, value, is_confirmed))
-
-    async def _ask(self, plan: TopicPlan, broker: SimulatedBroker) -> None:
-        """What every broker must know alike once all is quiet: the owner and the policies."""
-
-        async def look(service: Service) -> dict[str, str]:
-            owner = await service.ownership.owner_of(plan.topic)
-            record = await service.resources.namespaces.get(plan.topic.namespace)
-            assert record is not None
-            return {
-                f"owner of {plan.name}": owner.broker_id,
-                _policy_of(plan, is_of_topic=False): str(record.max_topics_per_namespace),
-            }
-
-        end_s = self._loop.time() + _OPERATION_S
-        while True:
-            try:
-                answers = await asyncio.wait_for(broker.call(look), _OPERATION_S)
-                break
-            except (MagnetarError, TimeoutError) as refusal:
-                if self._loop.time() > end_s:
-                    self._late.append(f"no progress: {broker.name} does not know: {refusal}")
-                    return
-                await asyncio.sleep(1)
-        for what, answer in answers.items():
-            self._history.add(Asked(what, broker.name, answer))
-
     # ------------------------------------------------------------------ faults
 
     async def _break_things(self) -> None:
@@ -304,11 +212,16 @@ class Scenario:
             self.faults += 1
             await fault()
 
-    def _on_burst(self) -> None:
-        """Messages are on their way: the moment at which a loss of the connection hurts most."""
+    def _on_burst(self, plan: TopicPlan, process: Process) -> None:
+        """Messages are on their way: the moment at which a loss of the connection hurts most, and
+        a segment that is sealed before the next one.
+        """
         if self._is_busy and self._plan.has_faults and self._random.random() < 0.1:
             self.faults += 1
-            self._loop.call_later(self._random.uniform(0, 0.02), self._cut)
+            self._loop.call_later(self._random.uniform(0, 0.02), self._cut, process)
+            if plan.kind is not Kind.CLASSIC and self._random.random() < 0.5:
+                change = self._administrator.change_layout(plan, self._administrator.home_of(plan))
+                self._loop.spawn(self._chaos, change, "change of the layout")
 
     @property
     def _is_busy(self) -> bool:
@@ -320,8 +233,8 @@ class Scenario:
     async def _cut_now(self) -> None:
         self._cut()
 
-    def _cut(self) -> None:
-        if self._cluster.network.cut_one():
+    def _cut(self, process: Process | None = None) -> None:
+        if self._cluster.network.cut_one(process):
             self._history.add(Fault("a connection is cut"))
 
     async def _kill(self) -> None:
@@ -355,6 +268,11 @@ class Scenario:
             return
         self._history.add(Fault(f"{broker.name} loses the metadata"))
         store.disconnect()
+        # What it does not hear of meanwhile is what it must learn when it is back.
+        if self._random.random() < 0.5:
+            await self._administrator.configure(
+                self._random.choice(self._plan.topics), self._broker()
+            )
         await asyncio.sleep(self._random.choice((0.5, 3, 12, 15)))
         store.reconnect()
         self._history.add(Fault(f"{broker.name} reaches the metadata"))
@@ -382,14 +300,6 @@ class Scenario:
             broker.start()
             if broker.store is not None:
                 broker.store.reconnect()
-
-
-def _policy_of(plan: TopicPlan, *, is_of_topic: bool) -> str:
-    return f"policy of {plan.name if is_of_topic else plan.topic.namespace}"
-
-
-def _first_hash(segment: Segment) -> int:
-    return segment.range.first
 
 
 async def _make_namespace(

@@ -38,10 +38,29 @@ class Traffic:
 
     confirmed: set[tuple[str, str, int]] = field(default_factory=set)
     received: dict[tuple[str, str], set[tuple[str, int]]] = field(default_factory=dict)
+    acknowledged: set[tuple[str, str, str]] = field(default_factory=set)
+    """By message id, as soon as it is asked for: one that is refused may have taken effect, and
+    outweighs a negative acknowledgement of another delivery.
+    """
+    refused: set[tuple[str, str, str]] = field(default_factory=set)
+    """By message id, not received since: they are to come again."""
 
     def missing(self, topic: str, subscription: str) -> int:
         has = self.received.get((topic, subscription), set())
-        return sum(t == topic and (key, number) not in has for t, key, number in self.confirmed)
+        absent = sum(t == topic and (key, number) not in has for t, key, number in self.confirmed)
+        return absent + sum(each[:2] == (topic, subscription) for each in self.refused)
+
+    def on_received(self, topic: str, subscription: str, key: str, number: int, id_: str) -> None:
+        self.received.setdefault((topic, subscription), set()).add((key, number))
+        self.refused.discard((topic, subscription, id_))
+
+    def on_acknowledging(self, topic: str, subscription: str, id_: str) -> None:
+        self.acknowledged.add((topic, subscription, id_))
+        self.refused.discard((topic, subscription, id_))
+
+    def on_refused(self, topic: str, subscription: str, id_: str) -> None:
+        if (topic, subscription, id_) not in self.acknowledged:
+            self.refused.add((topic, subscription, id_))
 
 
 class Application:
@@ -55,7 +74,7 @@ class Application:
         name: str,
         service_url: str,
         random: Random,
-        on_burst: Callable[[], None],
+        on_burst: Callable[[TopicPlan, Process], None],
     ) -> None:
         self.process = Process(name)
         self.name = name
@@ -124,7 +143,7 @@ class Application:
                 sent.add_done_callback(self._on_sent(topic.name, key, number))
                 # In bursts, so that several are on their way when something breaks.
                 if self._random.random() < 0.2:
-                    self._on_burst()
+                    self._on_burst(topic, self.process)
                     await asyncio.sleep(self._random.uniform(0, 10 * plan.pause_s))
             await producer.flush()
             await producer.close()
@@ -197,8 +216,10 @@ class Application:
             chance = self._random.random()
             if chance < 0.05:
                 self._history.add(Refused(topic, Reading.QUEUE, _id_of(message)))
+                self._traffic.on_refused(topic, Reading.QUEUE, _id_of(message))
                 consumer.negative_acknowledge(message)
                 continue
+            self._traffic.on_acknowledging(topic, Reading.QUEUE, _id_of(message))
             await consumer.acknowledge(message)
             self._note_acknowledged(topic, Reading.QUEUE, message)
             if chance > 0.995:
@@ -242,8 +263,9 @@ class Application:
 
     def _note_received(self, topic: str, subscription: str, message: Any) -> None:
         key, number = _parse(message)
-        self._history.add(Received(topic, subscription, self.name, key, number, _id_of(message)))
-        self._traffic.received.setdefault((topic, subscription), set()).add((key, number))
+        id_ = _id_of(message)
+        self._history.add(Received(topic, subscription, self.name, key, number, id_))
+        self._traffic.on_received(topic, subscription, key, number, id_)
 
     def _note_acknowledged(self, topic: str, subscription: str, message: Any) -> None:
         key, number = _parse(message)
