@@ -85,7 +85,7 @@ LAZY: Mapping[str, str] = {
     "client/error.py": "a command over plain HTTP that does not fail needs no TLS",
     "client/tls.py": "a command over plain HTTP needs no TLS",
     "client/message_id.py": "the admin commands use ids and never meet the protocol",
-    "client/locksmith.py": "cryptography comes with an extra",
+    "client/cipher_loader.py": "cryptography comes with an extra",
     "client/schema/schema.py": "fastavro takes its time, and most clients have no Avro",
     "client/scalable/arrow.py": "pyarrow comes with an extra, and is slow to load",
     "client/tracing.py": "opentelemetry comes with an extra",

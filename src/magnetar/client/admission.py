@@ -21,14 +21,14 @@ M = TypeVar("M", bound=Outgoing)
 _log = Logger(__name__)
 
 
-class Desk(Protocol):
-    """Where the end of a message is told."""
+class SendCompletion(Protocol):
+    """Ends the sends of messages, each once."""
 
     def confirm(self, messages: Sequence[Any], ids: Sequence[Any]) -> None:
         """The broker has stored these."""
 
     def fail(self, messages: Iterable[Any], error: PulsarError) -> None:
-        """Nobody will store these; those that have ended already are passed over."""
+        """These are not stored; those that have ended already are skipped."""
 
 
 class Admission(Generic[M]):

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, Unpack, overload
 
 from magnetar.client.choice import check_name, check_options, choose
 from magnetar.client.consumer import AsyncConsumer
-from magnetar.client.dead_letter import DeadLetters, Letterbox
+from magnetar.client.dead_letter import DeadLetters, LetterProducer
 from magnetar.client.error import ConfigurationError
 from magnetar.client.message_id import Start, choose_start
 from magnetar.client.opening import Opening
@@ -211,7 +211,9 @@ class AsyncClassic:
             raise ConfigurationError(error.sentence) from None
         return await self._session.lookup.list_topics(parsed, mode=mode)
 
-    async def _open_letterbox(self, topic: str, initial_subscription: str | None) -> Letterbox:
+    async def _open_letter_producer(
+        self, topic: str, initial_subscription: str | None
+    ) -> LetterProducer:
         return await self.create_producer(
             topic, batching=False, initial_subscription=initial_subscription
         )
@@ -226,7 +228,9 @@ class AsyncClassic:
             policy,
             subscription,
             scope=self._session.scope,
-            open_letterbox=lambda: self._open_letterbox(target, policy.initial_subscription),
+            open_letter_producer=lambda: self._open_letter_producer(
+                target, policy.initial_subscription
+            ),
         )
 
     def _make_retries(
@@ -241,7 +245,7 @@ class AsyncClassic:
             retry_topic=parse_regular(policy.retry_topic).full,
             dead_letter_topic=_choose_dead_letter_topic(policy, topics, subscription),
             policy=policy,
-            open_letterbox=self._open_letterbox,
+            open_letter_producer=self._open_letter_producer,
         )
 
 

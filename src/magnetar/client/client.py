@@ -11,7 +11,7 @@ from magnetar.client.authentication import Authentication, NoAuthentication
 from magnetar.client.bulk import AsyncBulk
 from magnetar.client.choice import check_keywords
 from magnetar.client.classic import AsyncClassic
-from magnetar.client.dead_letter import Letterbox
+from magnetar.client.dead_letter import LetterProducer
 from magnetar.client.error import AlreadyClosedError, FeatureNotSupportedError, PulsarError
 from magnetar.client.greeting import parse_description
 from magnetar.client.handle import Handle
@@ -41,8 +41,8 @@ from magnetar.client.scalable.option import (
 from magnetar.client.scalable.producer import AsyncScalableProducer
 from magnetar.client.scalable.queue import AsyncQueueConsumer, QueueTopic
 from magnetar.client.scalable.retry import plan_retries
-from magnetar.client.scalable.roster import Roster
 from magnetar.client.scalable.stream import AsyncStreamConsumer, StreamTopic
+from magnetar.client.scalable.topic_set import TopicSet
 from magnetar.client.scalable.trail import Trail
 from magnetar.client.scalable.transaction import refuse_transaction
 from magnetar.client.schema.schema import Schema
@@ -212,14 +212,14 @@ class AsyncPulsarClient(Handle):
                 )
 
             def on_lost(member: StreamTopic, error: PulsarError) -> None:
-                if not roster.lose(member):
+                if not topic_set.lose(member):
                     inbox.fail(error)
 
-            roster = Roster(
+            topic_set = TopicSet(
                 self._session, make, topics=topics, namespace=chosen, filters=property_filters
             )
-            trail = Trail(names_topic=roster.is_of_many)
-            consumer = AsyncStreamConsumer(self._session, settings, inbox, roster, trail)
+            trail = Trail(names_topic=topic_set.is_of_many)
+            consumer = AsyncStreamConsumer(self._session, settings, inbox, topic_set, trail)
             await consumer.open()
             return consumer
 
@@ -268,11 +268,14 @@ class AsyncPulsarClient(Handle):
         )
         topics, chosen = choose_target(topic, namespace)
 
-        async def open_letterbox(target: str, initial: str | None) -> Letterbox:
+        async def open_letter_producer(target: str, initial: str | None) -> LetterProducer:
             return await self.producer(target, batching=False, initial_subscription=initial)
 
         topics, policy, retries = plan_retries(
-            given.get("dead_letter"), topics, subscription, open_letterbox=open_letterbox
+            given.get("dead_letter"),
+            topics,
+            subscription,
+            open_letter_producer=open_letter_producer,
         )
 
         async def open() -> AsyncQueueConsumer[Any]:
@@ -288,13 +291,13 @@ class AsyncPulsarClient(Handle):
                     create=create,
                     names_topic=chosen is not None or len(topics) > 1,
                     dead_letter=policy,
-                    open_letterbox=open_letterbox,
+                    open_letter_producer=open_letter_producer,
                 )
 
-            roster = Roster(
+            topic_set = TopicSet(
                 self._session, make, topics=topics, namespace=chosen, filters=property_filters
             )
-            consumer = AsyncQueueConsumer(self._session, settings, inbox, roster, retries)
+            consumer = AsyncQueueConsumer(self._session, settings, inbox, topic_set, retries)
             await consumer.open()
             return consumer
 

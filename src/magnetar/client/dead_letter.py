@@ -25,7 +25,7 @@ RECONSUME_TIMES: Final = "RECONSUMETIMES"
 DELAY_TIME: Final = "DELAY_TIME"
 
 
-class Letterbox(Protocol):
+class LetterProducer(Protocol):
     """A producer of bytes."""
 
     async def send(self, value: bytes | None, **options: Unpack[SendOptions]) -> Any: ...
@@ -41,7 +41,7 @@ class Source(Protocol):
     def negative_acknowledge(self, id: MessageId, delay: float | None) -> None: ...
 
 
-OpenLetterbox = Callable[[str, str | None], Awaitable[Letterbox]]
+OpenLetterProducer = Callable[[str, str | None], Awaitable[LetterProducer]]
 """Given the name of a topic, and of a subscription to make there first."""
 
 
@@ -57,15 +57,15 @@ class DeadLetters:
         subscription: str,
         *,
         scope: TaskScope,
-        open_letterbox: Callable[[], Awaitable[Letterbox]],
+        open_letter_producer: Callable[[], Awaitable[LetterProducer]],
         name_origin: Callable[[Message[Any]], str] = lambda message: message.topic,
     ) -> None:
         self._policy = policy
         self._subscription = subscription
         self._scope = scope
-        self._open_letterbox = open_letterbox
+        self._open_letter_producer = open_letter_producer
         self._name_origin = name_origin
-        self._letterbox: Letterbox | None = None
+        self._producer: LetterProducer | None = None
         self._is_closed = False
 
     def claims(self, message: Message[Any]) -> bool:
@@ -78,14 +78,14 @@ class DeadLetters:
 
     async def close(self) -> None:
         self._is_closed = True
-        letterbox, self._letterbox = self._letterbox, None
-        if letterbox is not None:
-            await letterbox.close()
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await producer.close()
 
     async def _bury(self, message: Message[Any], source: Source) -> None:
         try:
-            letterbox = await self._get_letterbox()
-            await letterbox.send(message.data, **self.describe(message))
+            producer = await self._get_producer()
+            await producer.send(message.data, **self.describe(message))
             await source.acknowledge(message.id)
         except PulsarError as error:
             if not self._is_closed:
@@ -101,16 +101,16 @@ class DeadLetters:
         }
         return copy_options(message, origin)
 
-    async def _get_letterbox(self) -> Letterbox:
-        if self._letterbox is None:
-            opened = await self._open_letterbox()
-            if self._letterbox is None and not self._is_closed:
-                self._letterbox = opened
+    async def _get_producer(self) -> LetterProducer:
+        if self._producer is None:
+            opened = await self._open_letter_producer()
+            if self._producer is None and not self._is_closed:
+                self._producer = opened
             else:  # another message was faster, or the consumer left meanwhile
                 await opened.close()
-        if self._letterbox is None:
+        if self._producer is None:
             raise PulsarError("The consumer is closed")
-        return self._letterbox
+        return self._producer
 
 
 def copy_options(

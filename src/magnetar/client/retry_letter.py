@@ -10,8 +10,8 @@ from magnetar.client.dead_letter import (
     REAL_SUBSCRIPTION,
     REAL_TOPIC,
     RECONSUME_TIMES,
-    Letterbox,
-    OpenLetterbox,
+    LetterProducer,
+    OpenLetterProducer,
     copy_options,
 )
 from magnetar.client.message import Message
@@ -31,14 +31,14 @@ class RetryLetters:
         retry_topic: str,
         dead_letter_topic: str,
         policy: DeadLetterPolicy,
-        open_letterbox: OpenLetterbox,
+        open_letter_producer: OpenLetterProducer,
     ) -> None:
         self._subscription = subscription
         self._retry_topic = retry_topic
         self._dead_letter_topic = dead_letter_topic
         self._policy = policy
-        self._open_letterbox = open_letterbox
-        self._letterboxes: dict[str, Letterbox] = {}
+        self._open_letter_producer = open_letter_producer
+        self._producers: dict[str, LetterProducer] = {}
 
     async def put_aside(self, message: Letter, delay: float) -> None:
         """Returns once the copy is stored; the caller acknowledges the original then."""
@@ -56,18 +56,18 @@ class RetryLetters:
             counted[DELAY_TIME] = str(int(delay * 1000))
             options["deliver_after"] = delay
         options["properties"] = {**(options.get("properties") or {}), **counted}
-        letterbox = self._letterboxes.get(target)
-        if letterbox is None:
-            opened = await self._open_letterbox(target, initial)
-            letterbox = self._letterboxes.setdefault(target, opened)
-            if letterbox is not opened:  # another message was faster
+        producer = self._producers.get(target)
+        if producer is None:
+            opened = await self._open_letter_producer(target, initial)
+            producer = self._producers.setdefault(target, opened)
+            if producer is not opened:  # another message was faster
                 await opened.close()
-        await letterbox.send(message.data, **options)
+        await producer.send(message.data, **options)
 
     async def close(self) -> None:
-        letterboxes, self._letterboxes = self._letterboxes, {}
-        for letterbox in letterboxes.values():
-            await letterbox.close()
+        producers, self._producers = self._producers, {}
+        for producer in producers.values():
+            await producer.close()
 
 
 def _count(message: Letter) -> int:

@@ -13,13 +13,13 @@ from magnetar.client.acknowledgement import (
 )
 from magnetar.client.acknowledger import Acknowledger
 from magnetar.client.attachment import Attachment
+from magnetar.client.cipher_loader import make_opener
 from magnetar.client.connection import MESSAGE_BYTES_DEFAULT, Connection, Type
 from magnetar.client.delivery import CorruptEntry, EntryDecoder, count_permits
 from magnetar.client.encryption import ConsumerFailure
 from magnetar.client.error import CryptoError, PulsarError, PulsarTimeoutError
 from magnetar.client.intake import Intake, select_messages
 from magnetar.client.interceptor import tell_refused
-from magnetar.client.locksmith import make_opener
 from magnetar.client.message import Message
 from magnetar.client.message_id import EARLIEST, LATEST, MessageId
 from magnetar.client.raw import RawEntry, make_raw

@@ -7,8 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from magnetar.client.admission import Desk
+from magnetar.client.admission import SendCompletion
 from magnetar.client.attachment import Attachment
+from magnetar.client.cipher_loader import make_sealer
 from magnetar.client.connection import MESSAGE_BYTES_DEFAULT, Connection, Type
 from magnetar.client.encryption import RENEWAL_S, Sealer
 from magnetar.client.error import (
@@ -21,7 +22,6 @@ from magnetar.client.error import (
     TopicTerminatedError,
     decode_refusal,
 )
-from magnetar.client.locksmith import make_sealer
 from magnetar.client.message_id import MessageId
 from magnetar.client.outgoing import Outgoing, PendingSend, SendEncoder, part_batch
 from magnetar.client.pending import PendingQueue
@@ -64,7 +64,7 @@ class TopicProducer:
         session: Session,
         topic: TopicName,
         settings: ProducerSettings,
-        desk: Desk,
+        completion: SendCompletion,
         *,
         owner: ProducerOwner | None = None,
     ) -> None:
@@ -73,7 +73,7 @@ class TopicProducer:
         self.last_sequence_id = -1
         self._session = session
         self._settings = settings
-        self._desk = desk
+        self._completion = completion
         self._owner = owner
         self._id = session.next_producer_id()
         self._loop = asyncio.get_running_loop()
@@ -221,7 +221,7 @@ class TopicProducer:
 
     def _send(self, messages: Sequence[Outgoing]) -> None:
         if self._failure is not None:
-            self._desk.fail(messages, self._failure)
+            self._completion.fail(messages, self._failure)
             return
         if self._sealer is not None and self._clock.monotonic() > self._sealed_at + RENEWAL_S:
             self._sealed_at = self._clock.monotonic()
@@ -229,7 +229,7 @@ class TopicProducer:
         try:
             sends = self._encoder.encode(messages, now_ms=self._session.clock.now_ms())
         except InvalidMessageError as error:
-            self._desk.fail(messages, error)
+            self._completion.fail(messages, error)
             return
         connection = self._attachment.connection
         timeout = self._settings.send_timeout
@@ -255,7 +255,7 @@ class TopicProducer:
     def _expire(self) -> None:
         self._expiry_timer = None
         for send in self._pending.expire(self._clock.monotonic()):
-            self._desk.fail(
+            self._completion.fail(
                 send.messages, PulsarTimeoutError(f"No receipt from {self.topic} in time")
             )
         next_expiry = self._pending.next_expiry
@@ -336,14 +336,14 @@ class TopicProducer:
             else:
                 ids = [MessageId(ledger_id, entry_id, partition, n, count) for n in range(count)]
             owner = self._owner
-            self._desk.confirm(send.messages, ids if owner is None else owner.identify(ids))
+            self._completion.confirm(send.messages, ids if owner is None else owner.identify(ids))
 
     def on_send_error(self, error: CommandSendError) -> None:
         refusal = decode_refusal(error.error, error.message)
         if isinstance(refusal, NotAllowedError | InvalidMessageError):
             send = self._pending.refuse(error.sequence_id)
             if send is not None:
-                self._desk.fail(send.messages, refusal)
+                self._completion.fail(send.messages, refusal)
         elif isinstance(refusal, TopicTerminatedError):
             self._finish(refusal)
         else:
@@ -366,9 +366,9 @@ class TopicProducer:
             return
         self._leave()
         batch, self._batch = self._batch, []
-        self._desk.fail(batch, failure)
+        self._completion.fail(batch, failure)
         for send in self._pending.drain():
-            self._desk.fail(send.messages, failure)
+            self._completion.fail(send.messages, failure)
 
     def _leave(self) -> None:
         if self._heard is not None:

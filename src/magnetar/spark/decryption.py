@@ -8,10 +8,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from magnetar.client.cipher_loader import make_decrypt
 from magnetar.client.column import Decrypt
 from magnetar.client.encryption import EncryptionKey
 from magnetar.client.error import CryptoError
-from magnetar.client.locksmith import make_decrypt
 
 ANY: Final = "*"
 """Stands for keys of all names."""

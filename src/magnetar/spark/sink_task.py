@@ -70,13 +70,13 @@ async def _write(
     broker = options.broker
     async with make_client(broker) as client:
         with open_admin(broker.admin_url, broker.access, timeout_s=broker.timeout_s) as admin:
-            desk = _Desk(options, schema, client, admin, name)
-            result = await desk.write(plans)
-            await desk.close()
+            producers = _TaskProducers(options, schema, client, admin, name)
+            result = await producers.write(plans)
+            await producers.close()
             return result
 
 
-class _Desk:
+class _TaskProducers:
     """The producers of one task, one for each topic it meets."""
 
     def __init__(

@@ -19,8 +19,8 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from magnetar.spark.admission import Limits, admit, is_too_little
-from magnetar.spark.bell import Bell
 from magnetar.spark.bound import plan_slices, resolve_bound
+from magnetar.spark.change_watch import ChangeWatch
 from magnetar.spark.file import LedgerFiles
 from magnetar.spark.hold import Hold, name_hold
 from magnetar.spark.offset import Offset, Place, TopicOffset, format_offset, parse_offset
@@ -65,7 +65,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._files: LedgerFiles | None = None
         self._waiting_since: float | None = None
         self._initial: dict[str, Any] | None = None
-        self._bell: Bell | None = None
+        self._change_watch: ChangeWatch | None = None
         self._quiet: dict[str, Any] | None = None
         """The offset after which the last look found nothing."""
 
@@ -76,7 +76,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "_views": {},
             "_goal": None,
             "_initial": None,
-            "_bell": None,
+            "_change_watch": None,
         }
         return self.__dict__ | gone
 
@@ -116,7 +116,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return format_offset(Offset({name: start_latest(v) for name, v in self._views.items()}))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        if start == self._quiet and self._bell is not None and self._bell.is_silent:
+        if (
+            start == self._quiet
+            and self._change_watch is not None
+            and self._change_watch.is_unchanged
+        ):
             return start
         read = parse_offset(start)
         seen = self._views
@@ -185,9 +189,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._move_hold(parse_offset(end))
 
     def stop(self) -> None:
-        if self._bell is not None:
-            self._bell.close()
-            self._bell = None
+        if self._change_watch is not None:
+            self._change_watch.close()
+            self._change_watch = None
         if self._survey is not None:
             self._survey.close()
             self._survey = None
@@ -235,14 +239,14 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Until something comes, a trigger need not ask."""
         if self._goal is not None:
             return
-        if self._bell is None:
+        if self._change_watch is None:
             is_named = bool(self.options.selection.topics)
             trust_s = _TRUST_S if is_named else _TRUST_FOUND_S
-            self._bell = Bell(self.options.broker, trust_s=trust_s)
+            self._change_watch = ChangeWatch(self.options.broker, trust_s=trust_s)
         if start != self._quiet:
-            self._bell.take_down()
+            self._change_watch.stop()
             self._quiet = start
-        self._bell.hang(views)
+        self._change_watch.start(views)
 
     def _outlook(self, read: Offset, view: TopicView) -> Outlook:
         goal = None if self._goal is None else self._goal.get(view.name)

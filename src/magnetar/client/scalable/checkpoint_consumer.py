@@ -18,12 +18,12 @@ from magnetar.client.message_id import EARLIEST, LATEST
 from magnetar.client.message_id import MessageId as EntryId
 from magnetar.client.raw import RawEntry
 from magnetar.client.scalable.arrow import ArrowReceiver
-from magnetar.client.scalable.attendance import Attendance, Seat
 from magnetar.client.scalable.checkpoint import Checkpoint
+from magnetar.client.scalable.consumer_set import ConsumerSet, SegmentRead
 from magnetar.client.scalable.inbox import Inbox
 from magnetar.client.scalable.layout import LayoutWatch
 from magnetar.client.scalable.membership import Membership
-from magnetar.client.scalable.queue import plan_seats
+from magnetar.client.scalable.queue import plan_reads
 from magnetar.client.scalable.segment_consumer import SegmentConsumer, covers
 from magnetar.client.scalable.stream import plan_assigned
 from magnetar.client.scalable.trail import Mark
@@ -69,7 +69,7 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
         self._group = group
         self._watch = LayoutWatch(session, topic, on_change=self._on_layout)
         self._membership: Membership | None = None
-        self._assigned: dict[SegmentId, Seat] | None = None
+        self._assigned: dict[SegmentId, SegmentRead] | None = None
         self._places: dict[SegmentId, EntryId] = {}
         """The message before the first one to come of each segment."""
         self._ends: dict[SegmentId, EntryId] = {}
@@ -82,7 +82,7 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
         self._first: frozenset[SegmentId] = frozenset()
         self._opened_at_ms = session.clock.now_ms()
         self._passing: asyncio.Task[None] | None = None
-        self._attendance = self._attend()
+        self._consumers = self._make_consumers()
 
     @property
     def topic(self) -> str:
@@ -100,7 +100,7 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
     @property
     def segments(self) -> tuple[SegmentId, ...]:
         """Those it reads now."""
-        return tuple(sorted(self._attendance.parts))
+        return tuple(sorted(self._consumers.parts))
 
     @property
     def stats(self) -> ConsumerStats:
@@ -121,7 +121,7 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
             if self._group is not None:
                 assignment = await self._join(self._group)
                 self._assigned = plan_assigned(assignment)
-            await self._attendance.start(self._plan())
+            await self._consumers.start(self._plan())
         except BaseException:
             await self._leave()
             raise
@@ -145,25 +145,25 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
 
     async def seek(self, start: Checkpoint) -> None:
         """Go on from there; what waits to be received is dropped."""
-        previous, self._attendance = self._attendance, self._attend()
+        previous, self._consumers = self._consumers, self._make_consumers()
         self._start = start
         self._begin(self._watch.layout)
         await previous.close()
-        await self._attendance.start(self._plan())
+        await self._consumers.start(self._plan())
 
     def pause(self) -> None:
         """Ask for no more messages; those that were asked for still come."""
-        self._attendance.pause()
+        self._consumers.pause()
 
     def resume(self) -> None:
-        self._attendance.resume()
+        self._consumers.resume()
 
     async def has_message_available(self) -> bool:
         """Whether a message was stored that was not received yet."""
-        for part in tuple(self._attendance.parts.values()):
+        for part in tuple(self._consumers.parts.values()):
             if await part.is_behind():
                 return True
-        waiting = self._seats().keys() - self._finished - self._attendance.parts.keys()
+        waiting = self._reads().keys() - self._finished - self._consumers.parts.keys()
         return bool(waiting)
 
     async def close(self) -> None:
@@ -178,7 +178,7 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
     def take(self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]) -> Mark | None:
         last = delivered[-1]
         number = SegmentId(last.origin)
-        if self._attendance.parts.get(number) is not part:
+        if self._consumers.parts.get(number) is not part:
             return None
         part.on_taken(delivered)
         self._on_taken(number, part, last)
@@ -200,7 +200,7 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
 
     def _take_raw(self, part: TopicConsumer, raw: RawEntry) -> bool:
         number = SegmentId(raw.origin)
-        if self._attendance.parts.get(number) is not part:
+        if self._consumers.parts.get(number) is not part:
             return False
         part.on_taken_raw(raw)
         self._on_taken(number, part, raw)
@@ -208,7 +208,7 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
 
     async def _leave(self) -> None:
         self._watch.close()
-        await self._attendance.close()
+        await self._consumers.close()
         if self._membership is not None:
             self._membership.close()
 
@@ -264,27 +264,27 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
 
     # ------------------------------------------------------------------ what to read
 
-    def _seats(self) -> dict[SegmentId, Seat]:
+    def _reads(self) -> dict[SegmentId, SegmentRead]:
         if self._assigned is not None:
             return self._assigned
-        return plan_seats(self._watch.topic, self._watch.layout)
+        return plan_reads(self._watch.topic, self._watch.layout)
 
-    def _plan(self) -> dict[SegmentId, Seat]:
+    def _plan(self) -> dict[SegmentId, SegmentRead]:
         """Segments that are not read to the end and whose parents are."""
-        seats = self._seats()
+        reads = self._reads()
         by_id = self._watch.layout.by_id
         return {
-            number: seat
-            for number, seat in seats.items()
+            number: read
+            for number, read in reads.items()
             if number not in self._finished
             and all(
-                parent in self._finished or parent not in seats
+                parent in self._finished or parent not in reads
                 for parent in (by_id[number].parents if number in by_id else ())
             )
         }
 
-    def _attend(self) -> Attendance:
-        return Attendance(
+    def _make_consumers(self) -> ConsumerSet:
+        return ConsumerSet(
             self._session,
             f"reader {self._settings.name}",
             make=self._make,
@@ -292,9 +292,9 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
             on_gone=self._finish,
         )
 
-    def _make(self, number: SegmentId, seat: Seat) -> TopicConsumer:
+    def _make(self, number: SegmentId, read: SegmentRead) -> TopicConsumer:
         properties = dict(self._settings.properties)
-        if seat.is_legacy:
+        if read.is_legacy:
             properties[MANAGED] = "true"
         settings = replace(
             self._settings,
@@ -302,10 +302,10 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
             start=self._floor(number),
             properties=properties,
         )
-        attendance = self._attendance
+        consumers = self._consumers
 
         def on_lost(error: PulsarError) -> None:
-            attendance.skip(number)
+            consumers.skip(number)
             if isinstance(error, NotFoundError):
                 self._finish(number)
             else:
@@ -317,7 +317,7 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
 
         part = SegmentConsumer(
             self._session,
-            seat.topic,
+            read.topic,
             settings,
             origin=number,
             deliver=lambda part, messages: self._inbox.put(self, part, messages),
@@ -354,17 +354,17 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
     def _finish(self, number: SegmentId) -> None:
         if number not in self._finished:
             self._finished.add(number)
-            self._attendance.want(self._plan())
+            self._consumers.want(self._plan())
 
     # ------------------------------------------------------------------ changes
 
     def _on_layout(self, view: LayoutView) -> None:
         self._finished &= view.layout.by_id.keys()
-        for number, part in self._attendance.parts.items():
+        for number, part in self._consumers.parts.items():
             segment = view.layout.by_id.get(number)
             if segment is not None and segment.is_sealed and number not in self._ends:
                 self._session.scope.start(self._follow_end(number, part), f"end of {part.topic}")
-        self._attendance.want(self._plan())
+        self._consumers.want(self._plan())
 
     async def _follow_end(self, number: SegmentId, part: TopicConsumer) -> None:
         try:
@@ -386,12 +386,12 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
 
     def _on_assigned(self, assignment: ConsumerAssignment) -> None:
         self._assigned = plan_assigned(assignment)
-        self._attendance.want(self._plan())
+        self._consumers.want(self._plan())
 
     async def _pass_on(self) -> None:
         """Tell the broker what was read: it forgets it, and says when a segment ends."""
         passed, self._passed = self._passed, {}
         for number, message in passed.items():
-            part = self._attendance.parts.get(number)
+            part = self._consumers.parts.get(number)
             if part is not None:
                 await part.acknowledge_cumulative(message.id)

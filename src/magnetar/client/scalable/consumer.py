@@ -12,7 +12,7 @@ from magnetar.client.scalable.inbox import Inbox, Receiver
 from magnetar.client.scalable.message import Message
 from magnetar.client.scalable.message_id import EARLIEST_ID, LATEST_ID, MessageId
 from magnetar.client.scalable.moment import to_ms
-from magnetar.client.scalable.roster import Member, Roster
+from magnetar.client.scalable.topic_set import Member, TopicSet
 from magnetar.client.session import Session
 from magnetar.client.stats import ConsumerStats
 from magnetar.client.subscription import ConsumerSettings
@@ -24,22 +24,22 @@ M = TypeVar("M", bound=Member)
 
 class SubscriptionConsumer(Receiver[T], Generic[T, M]):
     def __init__(
-        self, session: Session, settings: ConsumerSettings, inbox: Inbox[T], roster: Roster[M]
+        self, session: Session, settings: ConsumerSettings, inbox: Inbox[T], topic_set: TopicSet[M]
     ) -> None:
         super().__init__(inbox)
         self._session = session
         self._settings = settings
-        self._roster = roster
+        self._topic_set = topic_set
         self._acknowledged = self._refused = 0
 
     @property
     def topic(self) -> str:
         """The topic; `namespace://` and its name for a consumer of a namespace."""
-        return self._roster.title
+        return self._topic_set.title
 
     @property
     def topics(self) -> tuple[str, ...]:
-        return self._roster.topics
+        return self._topic_set.topics
 
     @property
     def subscription(self) -> str:
@@ -52,24 +52,24 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
     @property
     def stats(self) -> ConsumerStats:
         segments = {
-            each.topic: tuple(sorted(each.attendance.parts)) for each in self._roster.members
+            each.topic: tuple(sorted(each.consumers.parts)) for each in self._topic_set.members
         }
         return ConsumerStats(
             self._received, self._acknowledged, self._refused, len(self._inbox), segments
         )
 
     async def open(self) -> None:
-        await self._roster.open()
+        await self._topic_set.open()
         self._session.made[self] = None
 
     def pause(self) -> None:
         """Ask for no more messages; those that were asked for still come."""
-        for member in self._roster.members:
-            member.attendance.pause()
+        for member in self._topic_set.members:
+            member.consumers.pause()
 
     def resume(self) -> None:
-        for member in self._roster.members:
-            member.attendance.resume()
+        for member in self._topic_set.members:
+            member.consumers.resume()
 
     async def seek(self, target: datetime | MessageId) -> None:
         """Move the subscription to a time, or to `EARLIEST_ID` or `LATEST_ID`, in all segments.
@@ -94,8 +94,8 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
             await part.seek(place, is_leaving=is_guest)
 
         self._forget_ends()
-        for member in self._roster.members:
-            await member.attendance.visit(member.seats(), move)
+        for member in self._topic_set.members:
+            await member.consumers.visit(member.reads(), move)
         self._forget_positions()
 
     async def unsubscribe(self, *, force: bool = False) -> None:
@@ -107,8 +107,8 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
         async def leave(part: TopicConsumer, is_guest: bool) -> None:
             await part.unsubscribe(force=force)
 
-        for member in self._roster.members:
-            await member.attendance.visit(member.seats(), leave)
+        for member in self._topic_set.members:
+            await member.consumers.visit(member.reads(), leave)
         await self.close()
 
     async def close(self) -> None:
@@ -117,7 +117,7 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
             return
         self._inbox.close(AlreadyClosedError(f"The consumer of {self.subscription} is closed"))
         self._session.made.pop(self, None)
-        await self._roster.close()
+        await self._topic_set.close()
 
     def _forget_ends(self) -> None:
         """Segments that were read to their end may be read again."""

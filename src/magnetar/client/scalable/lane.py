@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from magnetar.client.admission import Desk
+from magnetar.client.admission import SendCompletion
 from magnetar.client.error import (
     AlreadyClosedError,
     NotFoundError,
@@ -74,7 +74,7 @@ class Lane:
         topic: TopicName,
         segment: Segment,
         settings: ProducerSettings,
-        desk: Desk,
+        completion: SendCompletion,
         before: Iterable[Lane],
     ) -> None:
         self.segment = segment
@@ -82,7 +82,7 @@ class Lane:
         """Why the segment takes no more messages."""
         self._session = session
         self._owner = owner
-        self._desk = desk
+        self._completion = completion
         self._span = span_of(segment)
         self._blockers = {lane for lane in before if overlaps(lane._span, self._span)}
         self._waiting: list[Item] = []
@@ -101,7 +101,7 @@ class Lane:
             properties=properties,
             bucket_splits=segment.bucket_splits,
         )
-        self.producer = TopicProducer(session, segment.name_in(topic), own, desk, owner=self)
+        self.producer = TopicProducer(session, segment.name_in(topic), own, completion, owner=self)
 
     def start(self) -> None:
         """Open on the side; what comes until then waits."""
@@ -152,7 +152,7 @@ class Lane:
     def fail(self, failure: PulsarError) -> None:
         """Nothing of what waits here will be sent."""
         waiting, self._waiting = self._waiting, []
-        self._desk.fail(waiting, failure)
+        self._completion.fail(waiting, failure)
 
     def identify(self, ids: list[EntryId]) -> list[MessageId]:
         number = self.segment.id
@@ -222,7 +222,7 @@ class Lane:
         waiting, self._waiting = self._waiting, []
         given_up = [each for each in waiting if each.sent.done()]
         if given_up:
-            self._desk.fail(given_up, AlreadyClosedError("The caller has given it up"))
+            self._completion.fail(given_up, AlreadyClosedError("The caller has given it up"))
         return sorted((each for each in waiting if not each.sent.done()), key=_call_order)
 
 

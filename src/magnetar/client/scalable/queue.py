@@ -7,19 +7,19 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from magnetar.client.dead_letter import DeadLetters, OpenLetterbox
+from magnetar.client.dead_letter import DeadLetters, OpenLetterProducer
 from magnetar.client.error import ConfigurationError, PulsarError
 from magnetar.client.message import Message as Delivered
 from magnetar.client.policy import DeadLetterPolicy
 from magnetar.client.quantity import Duration, parse_duration
 from magnetar.client.retry_letter import RetryLetters
-from magnetar.client.scalable.attendance import Attendance, Seat
 from magnetar.client.scalable.consumer import SubscriptionConsumer, id_of
+from magnetar.client.scalable.consumer_set import ConsumerSet, SegmentRead
 from magnetar.client.scalable.inbox import Inbox
 from magnetar.client.scalable.layout import LayoutWatch
 from magnetar.client.scalable.message import Message
 from magnetar.client.scalable.message_id import MessageId
-from magnetar.client.scalable.roster import Roster
+from magnetar.client.scalable.topic_set import TopicSet
 from magnetar.client.scalable.trail import Mark
 from magnetar.client.scalable.transaction import refuse_transaction
 from magnetar.client.session import Session
@@ -38,24 +38,25 @@ _log = Logger(__name__)
 
 
 def settle_segment(
-    settings: ConsumerSettings, number: SegmentId, seat: Seat, *, is_new: bool
+    settings: ConsumerSettings, number: SegmentId, read: SegmentRead, *, is_new: bool
 ) -> ConsumerSettings:
     """The settings for one segment; one that came later is read from its beginning."""
     properties = dict(settings.properties)
-    if seat.is_legacy:
+    if read.is_legacy:
         properties[MANAGED] = "true"
     return replace(
         settings,
-        name=f"{settings.name}-{'guest' if seat.is_guest else 'seg'}-{number}",
+        name=f"{settings.name}-{'guest' if read.is_guest else 'seg'}-{number}",
         initial_position=InitialPosition.EARLIEST if is_new else settings.initial_position,
         properties=properties,
     )
 
 
-def plan_seats(topic: TopicName, layout: Layout) -> dict[SegmentId, Seat]:
+def plan_reads(topic: TopicName, layout: Layout) -> dict[SegmentId, SegmentRead]:
     """Everything there is to read: sealed segments hold what is not consumed yet."""
     return {
-        segment.id: Seat(segment.name_in(topic), segment.is_legacy) for segment in layout.segments
+        segment.id: SegmentRead(segment.name_in(topic), segment.is_legacy)
+        for segment in layout.segments
     }
 
 
@@ -72,7 +73,7 @@ class QueueTopic:
         create: bool,
         names_topic: bool,
         dead_letter: DeadLetterPolicy | None,
-        open_letterbox: OpenLetterbox,
+        open_letter_producer: OpenLetterProducer,
     ) -> None:
         self._session = session
         self._marks: dict[SegmentId, Mark] = {}
@@ -82,7 +83,7 @@ class QueueTopic:
                 dead_letter,
                 settings.subscription,
                 scope=session.scope,
-                open_letterbox=lambda: open_letterbox(
+                open_letter_producer=lambda: open_letter_producer(
                     dead_letter.topic or f"{self.topic}-DLQ", dead_letter.initial_subscription
                 ),
                 name_origin=lambda message: self.topic,
@@ -92,7 +93,7 @@ class QueueTopic:
         self._names_topic = names_topic
         self._watch = LayoutWatch(session, topic, create=create, on_change=self._on_layout)
         self._known: frozenset[SegmentId] = frozenset()
-        self.attendance = Attendance(session, str(topic), make=self._make)
+        self.consumers = ConsumerSet(session, str(topic), make=self._make)
 
     @property
     def topic(self) -> str:
@@ -102,23 +103,23 @@ class QueueTopic:
         try:
             await self._watch.open()
             self._known = frozenset(self._watch.layout.by_id)
-            await self.attendance.start(plan_seats(self._watch.topic, self._watch.layout))
+            await self.consumers.start(plan_reads(self._watch.topic, self._watch.layout))
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
         self._watch.close()
-        await self.attendance.close()
+        await self.consumers.close()
         if self._dead_letters is not None:
             await self._dead_letters.close()
 
-    def seats(self) -> dict[SegmentId, Seat]:
-        return plan_seats(self._watch.topic, self._watch.layout)
+    def reads(self) -> dict[SegmentId, SegmentRead]:
+        return plan_reads(self._watch.topic, self._watch.layout)
 
     def take(self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]) -> Mark | None:
         number = part.segment
-        if self.attendance.parts.get(number) is not part:
+        if self.consumers.parts.get(number) is not part:
             return None
         part.on_taken(delivered)
         mark = self._marks.get(number)
@@ -127,19 +128,19 @@ class QueueTopic:
         return mark
 
     def _on_layout(self, view: LayoutView) -> None:
-        self.attendance.want(plan_seats(self._watch.topic, view.layout))
+        self.consumers.want(plan_reads(self._watch.topic, view.layout))
 
-    def _make(self, number: SegmentId, seat: Seat) -> TopicConsumer:
+    def _make(self, number: SegmentId, read: SegmentRead) -> TopicConsumer:
         is_new = number not in self._known
 
         def on_lost(error: PulsarError) -> None:
-            _log.warning("segment lost", topic=seat.topic, reason=error)
-            self.attendance.skip(number)
+            _log.warning("segment lost", topic=read.topic, reason=error)
+            self.consumers.skip(number)
 
         return TopicConsumer(
             self._session,
-            seat.topic,
-            settle_segment(self._settings, number, seat, is_new=is_new),
+            read.topic,
+            settle_segment(self._settings, number, read, is_new=is_new),
             origin=number,
             deliver=lambda part, messages: self._inbox.put(self, part, messages),
             give_up=on_lost,
@@ -155,10 +156,10 @@ class AsyncQueueConsumer(SubscriptionConsumer[T, QueueTopic], Generic[T]):
         session: Session,
         settings: ConsumerSettings,
         inbox: Inbox[T],
-        roster: Roster[QueueTopic],
+        topic_set: TopicSet[QueueTopic],
         retries: RetryLetters | None,
     ) -> None:
-        super().__init__(session, settings, inbox, roster)
+        super().__init__(session, settings, inbox, topic_set)
         self._retries = retries
 
     async def acknowledge(self, message: Message[T] | MessageId, transaction: None = None) -> None:
@@ -209,8 +210,8 @@ class AsyncQueueConsumer(SubscriptionConsumer[T, QueueTopic], Generic[T]):
 
     def _find(self, message: Message[T] | MessageId) -> tuple[TopicConsumer | None, MessageId]:
         id = id_of(message)
-        member = self._roster.find(id.topic)
-        part = member.attendance.parts.get(id.segment_id) if member is not None else None
+        member = self._topic_set.find(id.topic)
+        part = member.consumers.parts.get(id.segment_id) if member is not None else None
         if part is None:
             _log.warning("segment is not attached; its message comes again elsewhere", id=id)
         return part, id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from magnetar.client.dead_letter import OpenLetterbox
+from magnetar.client.dead_letter import OpenLetterProducer
 from magnetar.client.error import ConfigurationError
 from magnetar.client.policy import DeadLetterPolicy
 from magnetar.client.retry_letter import RetryLetters
@@ -17,7 +17,7 @@ def plan_retries(
     topics: tuple[TopicName, ...],
     subscription: str,
     *,
-    open_letterbox: OpenLetterbox,
+    open_letter_producer: OpenLetterProducer,
 ) -> tuple[tuple[TopicName, ...], DeadLetterPolicy | None, RetryLetters | None]:
     """What to consume, the retry topic among it, and where messages are put aside."""
     if policy is None or policy.retry_topic is None:
@@ -31,6 +31,6 @@ def plan_retries(
         retry_topic=retry_topic.full,
         dead_letter_topic=graves,
         policy=policy,
-        open_letterbox=open_letterbox,
+        open_letter_producer=open_letter_producer,
     )
     return (*topics, retry_topic), replace(policy, topic=graves), retries

@@ -10,20 +10,20 @@ from typing import Any, Final, Generic, TypeVar
 from magnetar.client.error import ConfigurationError, PulsarError
 from magnetar.client.message import Message as Delivered
 from magnetar.client.message_id import MessageId as EntryId
-from magnetar.client.scalable.attendance import Attendance, Seat
 from magnetar.client.scalable.consumer import SubscriptionConsumer, id_of
-from magnetar.client.scalable.handout import Handout
+from magnetar.client.scalable.consumer_set import ConsumerSet, SegmentRead
 from magnetar.client.scalable.inbox import Inbox
 from magnetar.client.scalable.layout import LayoutWatch
 from magnetar.client.scalable.membership import Membership
 from magnetar.client.scalable.message import Message
 from magnetar.client.scalable.message_id import MessageId, Vector
-from magnetar.client.scalable.queue import plan_seats, settle_segment
-from magnetar.client.scalable.roster import Roster
+from magnetar.client.scalable.queue import plan_reads, settle_segment
 from magnetar.client.scalable.route import is_apache
 from magnetar.client.scalable.segment_consumer import SegmentConsumer
+from magnetar.client.scalable.topic_set import TopicSet
 from magnetar.client.scalable.trail import Mark, Trail
 from magnetar.client.scalable.transaction import refuse_transaction
+from magnetar.client.scalable.unacked import UnackedIds
 from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, SubscriptionType
 from magnetar.client.topic_consumer import TopicConsumer
@@ -43,16 +43,16 @@ _HAND_OVER_S: Final = 1.0
 _log = Logger(__name__)
 
 
-def plan_assigned(assignment: ConsumerAssignment) -> dict[SegmentId, Seat]:
-    seats = {}
+def plan_assigned(assignment: ConsumerAssignment) -> dict[SegmentId, SegmentRead]:
+    reads = {}
     for each in assignment.segments:
         try:
             topic = parse_topic(each.topic)
         except InvalidName as error:
             _log.warning("assigned segment not understood", reason=error.sentence)
             continue
-        seats[each.id] = Seat(topic, topic.domain is not TopicDomain.SEGMENT, each.buckets)
-    return seats
+        reads[each.id] = SegmentRead(topic, topic.domain is not TopicDomain.SEGMENT, each.buckets)
+    return reads
 
 
 def name_for_controller(topic: TopicName, layout: Layout) -> TopicName:
@@ -94,12 +94,12 @@ class StreamTopic:
         """How far, and under which generation of deliveries: what was said before a reconnect may
         be lost, so that it is said again.
         """
-        self._shared: dict[SegmentId, Handout] = {}
+        self._shared: dict[SegmentId, UnackedIds] = {}
         """What was taken of segments that are acknowledged message by message."""
-        self._assigned: dict[SegmentId, Seat] = {}
+        self._assigned: dict[SegmentId, SegmentRead] = {}
         self._ended: set[SegmentId] = set()
         self._progress = asyncio.Event()
-        self.attendance = Attendance(
+        self.consumers = ConsumerSet(
             session, str(topic), make=self._make, release=self._release, on_gone=self._on_end
         )
 
@@ -114,10 +114,10 @@ class StreamTopic:
             layout = self._watch.layout
             self._known = frozenset(layout.by_id)
             if layout.is_synthetic and is_apache(self._watch.server_version):
-                await self.attendance.start(plan_seats(self._watch.topic, layout))
+                await self.consumers.start(plan_reads(self._watch.topic, layout))
             else:
                 self._assigned = plan_assigned(await self._join(self._watch.view))
-                await self.attendance.start(self._plan(), hand_over_s=_HAND_OVER_S)
+                await self.consumers.start(self._plan(), hand_over_s=_HAND_OVER_S)
         except BaseException:
             await self.close()
             raise
@@ -125,16 +125,16 @@ class StreamTopic:
     async def close(self) -> None:
         """The segments first: whoever is assigned them next must find them free."""
         self._watch.close()
-        await self.attendance.close()
+        await self.consumers.close()
         if self._membership is not None:
             self._membership.close()
 
-    def seats(self) -> dict[SegmentId, Seat]:
-        return plan_seats(self._watch.topic, self._watch.layout)
+    def reads(self) -> dict[SegmentId, SegmentRead]:
+        return plan_reads(self._watch.topic, self._watch.layout)
 
     def take(self, part: TopicConsumer, delivered: Sequence[Delivered[Any]]) -> Mark | None:
         number = part.segment
-        if self.attendance.parts.get(number) is not part:
+        if self.consumers.parts.get(number) is not part:
             return None
         part.on_taken(delivered)
         if number in self._shared:
@@ -146,7 +146,7 @@ class StreamTopic:
         for number, entry in vector.items():
             shared = self._shared.get(number)
             before, generation = self._acknowledged.get(number, (None, -1))
-            part = self.attendance.parts.get(number) or self.attendance.leaving.get(number)
+            part = self.consumers.parts.get(number) or self.consumers.leaving.get(number)
             is_same = part is None or part.generation == generation
             if shared is None and before is not None and entry <= before and is_same:
                 continue
@@ -187,12 +187,12 @@ class StreamTopic:
             self._membership.topic = name_for_controller(self._watch.topic, view.layout)
             return
         if view.layout.is_synthetic:
-            self.attendance.want(plan_seats(self._watch.topic, view.layout))
+            self.consumers.want(plan_reads(self._watch.topic, view.layout))
         else:
             self._session.scope.start(self._become_scalable(view), f"join {self.topic}")
 
     async def _become_scalable(self, view: LayoutView) -> None:
-        self.attendance.want({})
+        self.consumers.want({})
         try:
             assignment = await self._join(view)
         except PulsarError as error:
@@ -203,52 +203,52 @@ class StreamTopic:
     def _on_assigned(self, assignment: ConsumerAssignment) -> None:
         self._assigned = plan_assigned(assignment)
         self._ended &= self._assigned.keys()
-        self.attendance.want(self._plan())
+        self.consumers.want(self._plan())
 
     def _on_end(self, number: SegmentId) -> None:
         self._ended.add(number)
         if self._membership is not None:
-            self.attendance.want(self._plan())
+            self.consumers.want(self._plan())
 
-    def _plan(self) -> dict[SegmentId, Seat]:
+    def _plan(self) -> dict[SegmentId, SegmentRead]:
         """What is assigned, save segments that came out of one which is not consumed yet.
 
         Brokers withhold active segments for that time, but not all of them sealed ones.
         """
         by_id = self._watch.layout.by_id
         return {
-            number: seat
-            for number, seat in self._assigned.items()
+            number: read
+            for number, read in self._assigned.items()
             if not any(
                 parent in self._assigned and parent not in self._ended
                 for parent in (by_id[number].parents if number in by_id else ())
             )
         }
 
-    def _make(self, number: SegmentId, seat: Seat) -> TopicConsumer:
+    def _make(self, number: SegmentId, read: SegmentRead) -> TopicConsumer:
         kind, key_shared = SubscriptionType.EXCLUSIVE, None
         self._shared.pop(number, None)
         self._acknowledged.pop(number, None)
-        if seat.buckets:
+        if read.buckets:
             kind = SubscriptionType.KEY_SHARED
             key_shared = KeySharedMeta(
                 keySharedMode=KeySharedMode.STICKY,
-                hashRanges=[IntRange(start=each.first, end=each.last) for each in seat.buckets],
+                hashRanges=[IntRange(start=each.first, end=each.last) for each in read.buckets],
                 entryBucketDispatch=True,
             )
-            self._shared[number] = Handout()
+            self._shared[number] = UnackedIds()
         elif self._membership is None:
             kind = SubscriptionType.FAILOVER
-        settings = settle_segment(self._settings, number, seat, is_new=number not in self._known)
+        settings = settle_segment(self._settings, number, read, is_new=number not in self._known)
 
         def on_lost(error: PulsarError) -> None:
-            _log.warning("segment lost", topic=seat.topic, reason=error)
-            self.attendance.skip(number)
+            _log.warning("segment lost", topic=read.topic, reason=error)
+            self.consumers.skip(number)
             self._on_end(number)
 
         return SegmentConsumer(
             self._session,
-            seat.topic,
+            read.topic,
             replace(settings, type=kind, key_shared=key_shared),
             origin=number,
             deliver=lambda part, messages: self._inbox.put(self, part, messages),
@@ -286,10 +286,10 @@ class AsyncStreamConsumer(SubscriptionConsumer[T, StreamTopic], Generic[T]):
         session: Session,
         settings: ConsumerSettings,
         inbox: Inbox[T],
-        roster: Roster[StreamTopic],
+        topic_set: TopicSet[StreamTopic],
         trail: Trail,
     ) -> None:
-        super().__init__(session, settings, inbox, roster)
+        super().__init__(session, settings, inbox, topic_set)
         self._trail = trail
 
     async def acknowledge_cumulative(
@@ -308,18 +308,18 @@ class AsyncStreamConsumer(SubscriptionConsumer[T, StreamTopic], Generic[T]):
             )
         self._acknowledged += 1
         if id.vectors is None:
-            vectors = [(self._roster.find(id.topic), id.vector)]
+            vectors = [(self._topic_set.find(id.topic), id.vector)]
         else:
-            vectors = [(self._roster.find(name), each) for name, each in id.vectors.items()]
+            vectors = [(self._topic_set.find(name), each) for name, each in id.vectors.items()]
         for member, vector in vectors:
             if member is not None:
                 await member.acknowledge(vector)
 
     def _forget_ends(self) -> None:
-        for member in self._roster.members:
+        for member in self._topic_set.members:
             member.forget_ends()
 
     def _forget_positions(self) -> None:
         self._trail.clear()
-        for member in self._roster.members:
+        for member in self._topic_set.members:
             member.forget_positions()

@@ -54,17 +54,17 @@ def test_properties_are_told_on_every_segment(kind: str) -> None:
 def test_a_segment_whose_topic_is_gone_is_passed_over(kind: str) -> None:
     async def body() -> None:
         async with scalable_peer(2) as peer, peer.client() as client:
-            seats = Seats(peer)
+            reads = Seats(peer)
 
             def subscribe(line: Line, body: Any, _: bytes) -> None:
                 if number_of(body.topic) == 0:
                     line.say(error(body.request_id, WireCode.TOPIC_NOT_FOUND, "deleted"))
                 else:
-                    seats.on_subscribe(line, body, _)
+                    reads.on_subscribe(line, body, _)
 
             peer.broker.on[Type.SUBSCRIBE] = subscribe
             consumer = await open_kind(client, kind)
-            seats.deliver(1, 0, 1, 2)
+            reads.deliver(1, 0, 1, 2)
             found = [(await consumer.receive(10)).data for _ in range(3)]
             assert found == [b"0", b"1", b"2"]
 
@@ -74,7 +74,7 @@ def test_a_segment_whose_topic_is_gone_is_passed_over(kind: str) -> None:
 def test_a_dead_letter_topic_that_could_not_be_reached_is_tried_again() -> None:
     async def body() -> None:
         async with scalable_peer() as peer, peer.client() as client:
-            seats = Seats(peer)
+            reads = Seats(peer)
             attach = peer.broker.on[Type.PRODUCER]
             refusals: list[str] = []
 
@@ -86,7 +86,7 @@ def test_a_dead_letter_topic_that_could_not_be_reached_is_tried_again() -> None:
                     line.say(error(body.request_id, WireCode.AUTHORIZATION, "not yet"))
 
             def deliver_late() -> None:
-                line, consumer_id = seats.held[SegmentId(0)]
+                line, consumer_id = reads.held[SegmentId(0)]
                 command = CommandMessage(
                     consumer_id=consumer_id,
                     message_id=MessageIdData(ledgerId=0, entryId=7),
@@ -116,9 +116,9 @@ def test_an_acknowledgement_that_can_reach_nobody_is_not_silent(
 ) -> None:
     async def body() -> None:
         async with scalable_peer() as peer, peer.client() as client:
-            seats = Seats(peer)
+            reads = Seats(peer)
             queue = await client.queue_consumer(TOPIC, subscription="s")
-            seats.deliver(0, 0)
+            reads.deliver(0, 0)
             message = await queue.receive(10)
             assert message is not None
             elsewhere = MessageId(SegmentId(9), message.id.entry)

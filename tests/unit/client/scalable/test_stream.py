@@ -78,13 +78,13 @@ def acknowledged(peer: ScalablePeer) -> list[tuple[int, int]]:
 def test_a_message_is_acknowledged_with_all_that_was_received_before_it_and_no_more() -> None:
     async def body() -> None:
         async with scalable_peer(2) as peer, peer.client() as client:
-            seats = Seats(peer)
+            reads = Seats(peer)
             peer.assign(0, 1)
             async with client.stream_consumer(
                 TOPIC, subscription="s", ack_group_time=0
             ) as consumer:
-                seats.deliver(0, 0, 1, 2)
-                seats.deliver(1, 0, 1, 2)
+                reads.deliver(0, 0, 1, 2)
+                reads.deliver(1, 0, 1, 2)
                 received = [await consumer.receive(10) for _ in range(4)]
                 last = received[3]
                 assert last is not None
@@ -110,7 +110,7 @@ def test_a_push_right_behind_the_answer_is_not_lost() -> None:
 
     async def body() -> None:
         async with scalable_peer(2) as peer, peer.client() as client:
-            seats = Seats(peer)
+            reads = Seats(peer)
             peer.assign(0)
 
             def register(line: Line, body: Any, _: bytes) -> None:
@@ -119,7 +119,7 @@ def test_a_push_right_behind_the_answer_is_not_lost() -> None:
 
             peer.broker.on[Type.SCALABLE_TOPIC_SUBSCRIBE] = register
             async with client.stream_consumer(TOPIC, subscription="s"):
-                await until(lambda: len(seats.held) == 2)
+                await until(lambda: len(reads.held) == 2)
 
     asyncio.run(body())
 
@@ -127,7 +127,7 @@ def test_a_push_right_behind_the_answer_is_not_lost() -> None:
 def test_a_push_before_the_answer_is_as_good() -> None:
     async def body() -> None:
         async with scalable_peer(2) as peer, peer.client() as client:
-            seats = Seats(peer)
+            reads = Seats(peer)
 
             def register(line: Line, body: Any, _: bytes) -> None:
                 peer.registered.append((line, body))
@@ -138,7 +138,7 @@ def test_a_push_before_the_answer_is_as_good() -> None:
 
             peer.broker.on[Type.SCALABLE_TOPIC_SUBSCRIBE] = register
             async with client.stream_consumer(TOPIC, subscription="s"):
-                assert set(seats.held) == {0, 1}
+                assert set(reads.held) == {0, 1}
 
     asyncio.run(body())
 
@@ -146,7 +146,7 @@ def test_a_push_before_the_answer_is_as_good() -> None:
 def test_a_broker_that_does_not_lead_is_asked_again() -> None:
     async def body() -> None:
         async with scalable_peer() as peer, peer.client() as client:
-            seats = Seats(peer)
+            reads = Seats(peer)
             peer.assign(0)
             refusals = 0
 
@@ -165,7 +165,7 @@ def test_a_broker_that_does_not_lead_is_asked_again() -> None:
 
             peer.broker.on[Type.SCALABLE_TOPIC_SUBSCRIBE] = register
             async with client.stream_consumer(TOPIC, subscription="s"):
-                assert set(seats.held) == {0}
+                assert set(reads.held) == {0}
 
     asyncio.run(body())
 
@@ -186,7 +186,7 @@ def test_a_controller_that_never_answers_is_given_up_in_time() -> None:
 def test_a_lost_registration_is_made_again_under_the_same_name() -> None:
     async def body() -> None:
         async with scalable_peer(2) as peer, peer.client() as client:
-            seats = Seats(peer)
+            reads = Seats(peer)
             peer.assign(0)
             async with client.stream_consumer(TOPIC, subscription="s", name="me"):
                 line, first = peer.registered[0]
@@ -198,7 +198,7 @@ def test_a_lost_registration_is_made_again_under_the_same_name() -> None:
                 second = peer.registered[1][1]
                 assert (first.consumer_name, first.topic) == ("me", TOPIC)
                 assert (second.consumer_name, second.consumer_id) == ("me", first.consumer_id)
-                await until(lambda: set(seats.held) == {0, 1})
+                await until(lambda: set(reads.held) == {0, 1})
 
     asyncio.run(body())
 
@@ -206,7 +206,7 @@ def test_a_lost_registration_is_made_again_under_the_same_name() -> None:
 def test_a_busy_segment_is_tried_until_it_is_free() -> None:
     async def body() -> None:
         async with scalable_peer() as peer, peer.client() as client:
-            seats = Seats(peer)
+            reads = Seats(peer)
             peer.assign(0)
             refusals = 0
 
@@ -216,7 +216,7 @@ def test_a_busy_segment_is_tried_until_it_is_free() -> None:
                 if refusals < 3:
                     line.say(error(body.request_id, WireCode.CONSUMER_BUSY, "taken"))
                 else:
-                    seats.on_subscribe(line, body, _)
+                    reads.on_subscribe(line, body, _)
 
             peer.broker.on[Type.SUBSCRIBE] = subscribe
             async with client.stream_consumer(TOPIC, subscription="s"):
@@ -245,19 +245,19 @@ def test_a_segment_that_stays_busy_is_an_error_in_time() -> None:
 def test_a_segment_moves_away_once_what_was_received_of_it_is_acknowledged() -> None:
     async def body() -> None:
         async with scalable_peer(2) as peer, peer.client() as client:
-            seats = Seats(peer)
+            reads = Seats(peer)
             peer.assign(0, 1)
             async with client.stream_consumer(TOPIC, subscription="s") as consumer:
-                seats.deliver(0, 0, 1)
+                reads.deliver(0, 0, 1)
                 message = await consumer.receive(10)
                 assert message is not None and message.segment_id == 0
                 peer.assign(1)
                 await until(lambda: consumer.stats.segments[TOPIC] == (1,))
                 assert consumer.receive_nowait() is None, "the rest goes to the next owner"
                 await asyncio.sleep(0.02)
-                assert set(seats.held) == {0, 1}
+                assert set(reads.held) == {0, 1}
                 await consumer.acknowledge_cumulative(message)
-                await until(lambda: set(seats.held) == {1})
+                await until(lambda: set(reads.held) == {1})
                 assert acknowledged(peer) == [(0, 0)]
 
     asyncio.run(body())
@@ -266,15 +266,15 @@ def test_a_segment_moves_away_once_what_was_received_of_it_is_acknowledged() -> 
 def test_a_segment_that_nobody_acknowledges_is_released_at_the_timeout() -> None:
     async def body() -> None:
         async with scalable_peer(2) as peer, peer.client() as client:
-            seats = Seats(peer)
+            reads = Seats(peer)
             peer.assign(0, 1)
             async with client.stream_consumer(
                 TOPIC, subscription="s", release_timeout=0.02
             ) as consumer:
-                seats.deliver(0, 0)
+                reads.deliver(0, 0)
                 await consumer.receive(10)
                 peer.assign(1)
-                await until(lambda: set(seats.held) == {1})
+                await until(lambda: set(reads.held) == {1})
 
     asyncio.run(body())
 
@@ -282,14 +282,14 @@ def test_a_segment_that_nobody_acknowledges_is_released_at_the_timeout() -> None
 def test_a_sealed_child_waits_for_its_sealed_parent() -> None:
     async def body() -> None:
         async with scalable_peer() as peer, peer.client() as client:
-            seats = Seats(peer)
+            reads = Seats(peer)
             peer.layout = peer.layout.split(SegmentId(0), now_ms=1)
             peer.layout = peer.layout.split(SegmentId(1), now_ms=2)
             peer.assign(0, 1)
             async with client.stream_consumer(TOPIC, subscription="s"):
-                assert set(seats.held) == {0}
-                seats.end(0)
-                await until(lambda: set(seats.held) == {0, 1})
+                assert set(reads.held) == {0}
+                reads.end(0)
+                await until(lambda: set(reads.held) == {0, 1})
 
     asyncio.run(body())
 
@@ -297,19 +297,19 @@ def test_a_sealed_child_waits_for_its_sealed_parent() -> None:
 def test_a_segment_that_was_pruned_is_left_out() -> None:
     async def body() -> None:
         async with scalable_peer(2) as peer, peer.client() as client:
-            seats = Seats(peer)
+            reads = Seats(peer)
             peer.assign(0, 1)
 
             def subscribe(line: Line, body: Any, _: bytes) -> None:
                 if number_of(body.topic) == 0:
                     line.say(error(body.request_id, WireCode.TOPIC_NOT_FOUND, "pruned"))
                 else:
-                    seats.on_subscribe(line, body, _)
+                    reads.on_subscribe(line, body, _)
 
             peer.broker.on[Type.SUBSCRIBE] = subscribe
             async with client.stream_consumer(TOPIC, subscription="s") as consumer:
-                assert set(seats.held) == {1}
-                seats.deliver(1, 0)
+                assert set(reads.held) == {1}
+                reads.deliver(1, 0)
                 assert await consumer.receive(10) is not None
 
     asyncio.run(body())
@@ -338,7 +338,7 @@ def test_a_regular_topic_of_apache_pulsar_that_becomes_scalable_is_consumed_on()
     async def body() -> None:
         async with scalable_peer() as peer, peer.client() as client:
             peer.version = "Pulsar Server5.0.0-M1"
-            seats = Seats(peer)
+            reads = Seats(peer)
             parts = [f"persistent://public/default/t-partition-{index}" for index in range(2)]
             peer.layout = Layout.synthetic(parts, now_ms=0)
             async with client.stream_consumer(
@@ -352,7 +352,7 @@ def test_a_regular_topic_of_apache_pulsar_that_becomes_scalable_is_consumed_on()
                     == "true"
                     for each in subscribed
                 )
-                seats.deliver(0, 0)
+                reads.deliver(0, 0)
                 message = await consumer.receive(10)
                 assert message is not None and message.topic == TOPIC
                 await consumer.acknowledge_cumulative(message)
@@ -362,11 +362,11 @@ def test_a_regular_topic_of_apache_pulsar_that_becomes_scalable_is_consumed_on()
                 later = await peer.broker.until(Type.SUBSCRIBE, 4)
                 assert [each.subType for each in later[2:]] == [CommandSubscribe.Exclusive] * 2
                 assert [each.topic for _, each in peer.registered] == [TOPIC]
-                await until(lambda: set(seats.held) == {0, 1})
+                await until(lambda: set(reads.held) == {0, 1})
                 for number in (0, 1):
-                    seats.end(number)
+                    reads.end(number)
                 peer.assign(0, 1, 2, 3)
-                await until(lambda: set(seats.held) == {0, 1, 2, 3})
+                await until(lambda: set(reads.held) == {0, 1, 2, 3})
 
     asyncio.run(body())
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from magnetar.client.message_id import MessageId as EntryId
 
 
-class Handout:
+class UnackedIds:
     """Not acknowledged yet, in the order it was handed out.
 
     Entry buckets that change hands are delivered from where they stood: a message may be handed out

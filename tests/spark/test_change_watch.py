@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from magnetar.client.admin import AdminClient
-from magnetar.spark.bell import Bell
+from magnetar.spark.change_watch import ChangeWatch
 from magnetar.spark.option import parse_source
 from magnetar.spark.plan import TopicView
 from magnetar.spark.survey import Survey
@@ -44,84 +44,86 @@ def look(connection: dict[str, str]) -> Iterator[Callable[[str], dict[str, Topic
 
 
 @pytest.fixture
-def bell(connection: dict[str, str]) -> Iterator[Bell]:
-    made = Bell(parse_source(connection | {"topic": "any"}, is_stream=True).broker, trust_s=WAIT_S)
+def watch(connection: dict[str, str]) -> Iterator[ChangeWatch]:
+    made = ChangeWatch(
+        parse_source(connection | {"topic": "any"}, is_stream=True).broker, trust_s=WAIT_S
+    )
     yield made
     made.close()
 
 
-def test_it_is_silent_until_a_message_comes(
-    magnetar_broker: MagnetarBroker, topic: str, look: Any, bell: Bell
+def test_it_is_unchanged_until_a_message_comes(
+    magnetar_broker: MagnetarBroker, topic: str, look: Any, watch: ChangeWatch
 ) -> None:
     publish(magnetar_broker.service_url, topic, range(3))
-    assert not bell.is_silent
-    bell.hang(look(topic))
-    await_true(lambda: bell.is_silent)
+    assert not watch.is_unchanged
+    watch.start(look(topic))
+    await_true(lambda: watch.is_unchanged)
     publish(magnetar_broker.service_url, topic, range(3, 4))
-    await_true(lambda: not bell.is_silent)
+    await_true(lambda: not watch.is_unchanged)
 
 
-def test_what_came_after_the_look_and_before_it_was_hung_rings(
-    magnetar_broker: MagnetarBroker, topic: str, look: Any, bell: Bell, admin: AdminClient
+def test_what_came_after_the_look_and_before_the_start_is_a_change(
+    magnetar_broker: MagnetarBroker, topic: str, look: Any, watch: ChangeWatch, admin: AdminClient
 ) -> None:
     seen = look(topic)
     publish(magnetar_broker.service_url, topic, range(1))
-    bell.hang(seen)
+    watch.start(seen)
     time.sleep(0.3)
-    assert not bell.is_silent
+    assert not watch.is_unchanged
     seen = look(topic)
     admin.scalable_topics.split(topic, 0)
-    bell.hang(seen)
+    watch.start(seen)
     time.sleep(0.3)
-    assert not bell.is_silent
+    assert not watch.is_unchanged
 
 
-def test_a_change_of_the_layout_rings(
-    topic: str, look: Any, bell: Bell, admin: AdminClient
+def test_a_change_of_the_layout_is_a_change(
+    topic: str, look: Any, watch: ChangeWatch, admin: AdminClient
 ) -> None:
-    bell.hang(look(topic))
-    await_true(lambda: bell.is_silent)
+    watch.start(look(topic))
+    await_true(lambda: watch.is_unchanged)
     admin.scalable_topics.split(topic, 0)
-    await_true(lambda: not bell.is_silent)
-    bell.hang(look(topic))
-    await_true(lambda: bell.is_silent)
+    await_true(lambda: not watch.is_unchanged)
+    watch.start(look(topic))
+    await_true(lambda: watch.is_unchanged)
 
 
 def test_where_it_cannot_listen_it_does_not_try_at_every_trigger(
     connection: dict[str, str], topic: str, look: Any
 ) -> None:
     broker = parse_source(connection | {"topic": "any"}, is_stream=True).broker
-    bell = Bell(broker, trust_s=WAIT_S)
+    watch = ChangeWatch(broker, trust_s=WAIT_S)
     (name, view), *_ = look(topic).items()
     stranger = replace(view, label="topic://public/default/nobody-made-it")
-    bell.hang({name: stranger})
-    await_true(lambda: bell.is_resting)
-    bell.hang({name: view})
+    watch.start({name: stranger})
+    await_true(lambda: watch.is_suspended)
+    watch.start({name: view})
     time.sleep(0.3)
-    assert not bell.is_silent
-    bell.close()
+    assert not watch.is_unchanged
+    watch.close()
 
 
-def test_a_topic_that_is_deleted_rings(
-    topic: str, look: Any, bell: Bell, admin: AdminClient
+def test_a_topic_that_is_deleted_is_a_change(
+    topic: str, look: Any, watch: ChangeWatch, admin: AdminClient
 ) -> None:
-    bell.hang(look(topic))
-    await_true(lambda: bell.is_silent)
+    watch.start(look(topic))
+    await_true(lambda: watch.is_unchanged)
     admin.scalable_topics.delete(topic, force=True)
-    await_true(lambda: not bell.is_silent)
+    await_true(lambda: not watch.is_unchanged)
 
 
 def test_silence_is_trusted_for_a_while_only(
     connection: dict[str, str], topic: str, look: Any
 ) -> None:
     broker = parse_source(connection | {"topic": "any"}, is_stream=True).broker
-    bell = Bell(broker, trust_s=1.0)
-    bell.hang(look(topic))
-    await_true(lambda: bell.is_silent)
-    await_true(lambda: not bell.is_silent)
-    bell.hang(look(topic))
-    assert bell.is_silent  # it has listened all the while
-    bell.close()
+    watch = ChangeWatch(broker, trust_s=1.0)
+    watch.start(look(topic))
+    await_true(lambda: watch.is_unchanged)
+    await_true(lambda: not watch.is_unchanged)
+    watch.start(look(topic))
+    assert watch.is_unchanged  # it has listened all the while
+    watch.close()
 
 
 def latest(reader: DataSourceStreamReader, start: dict[str, Any]) -> dict[str, Any]:

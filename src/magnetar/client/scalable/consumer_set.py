@@ -23,7 +23,7 @@ from magnetar.runtime.log import Logger
 _log = Logger(__name__)
 
 
-class Seat(NamedTuple):
+class SegmentRead(NamedTuple):
     """Which topic a segment is read from, and the buckets when several consumers share it."""
 
     topic: TopicName
@@ -33,7 +33,7 @@ class Seat(NamedTuple):
     """For a moment only, under a name that no controller takes for a reader it has sent."""
 
 
-Make = Callable[[SegmentId, Seat], TopicConsumer]
+Make = Callable[[SegmentId, SegmentRead], TopicConsumer]
 Open = Callable[[SegmentId, TopicConsumer], Awaitable[None]]
 Release = Callable[[SegmentId, TopicConsumer], Awaitable[None]]
 
@@ -46,7 +46,7 @@ async def close_part(number: SegmentId, part: TopicConsumer) -> None:
     await part.close()
 
 
-class Attendance:
+class ConsumerSet:
     """Each segment is opened, tried again and let go by itself: one that is slow holds up no other.
 
     A segment whose topic is gone is left out: it was pruned, and a layout will say so. A segment
@@ -73,10 +73,10 @@ class Attendance:
         self._open = open
         self._release = release
         self._on_gone = on_gone
-        self._wanted: dict[SegmentId, Seat] = {}
-        self._seats: dict[SegmentId, Seat] = {}
+        self._wanted: dict[SegmentId, SegmentRead] = {}
+        self._reads: dict[SegmentId, SegmentRead] = {}
         """What is attached or being attached, and as what."""
-        self._gone: dict[SegmentId, Seat] = {}
+        self._gone: dict[SegmentId, SegmentRead] = {}
         self._opening: dict[SegmentId, asyncio.Task[Any]] = {}
         self._releases: set[asyncio.Task[None]] = set()
         self._is_started = False
@@ -84,7 +84,7 @@ class Attendance:
         self._is_paused = False
 
     async def start(
-        self, wanted: Mapping[SegmentId, Seat], *, hand_over_s: float | None = None
+        self, wanted: Mapping[SegmentId, SegmentRead], *, hand_over_s: float | None = None
     ) -> None:
         """Attach everywhere, or raise why not; a busy segment has the operation timeout.
 
@@ -93,11 +93,11 @@ class Attendance:
         """
         self._is_started = True
         self._wanted = dict(wanted)
-        self._seats = dict(wanted)
+        self._reads = dict(wanted)
         scope = self._session.scope
         first = {
-            number: scope.start(self._attach_first(number, seat), f"attach {seat.topic}")
-            for number, seat in wanted.items()
+            number: scope.start(self._attach_first(number, read), f"attach {read.topic}")
+            for number, read in wanted.items()
         }
         self._opening.update(first)
         try:
@@ -115,13 +115,13 @@ class Attendance:
             if self._opening.get(number) is not task:
                 continue  # not wanted any more
             if not task.done():
-                self._begin(number, self._seats[number], task)
+                self._begin(number, self._reads[number], task)
             elif failure := task.result():
                 raise failure
             else:
                 del self._opening[number]
 
-    def want(self, wanted: Mapping[SegmentId, Seat]) -> None:
+    def want(self, wanted: Mapping[SegmentId, SegmentRead]) -> None:
         self._wanted = dict(wanted)
         self._reconcile()
 
@@ -138,7 +138,7 @@ class Attendance:
 
     async def visit(
         self,
-        seats: Mapping[SegmentId, Seat],
+        reads: Mapping[SegmentId, SegmentRead],
         act: Callable[[TopicConsumer, bool], Awaitable[None]],
     ) -> None:
         """Do something on all of these segments: on the attached ones, and on others as a guest.
@@ -149,9 +149,9 @@ class Attendance:
         held = dict(self.parts)
         guests: list[TopicConsumer] = []
         try:
-            for number, seat in seats.items():
+            for number, read in reads.items():
                 if number not in held:
-                    part = self._make(number, seat._replace(is_guest=True))
+                    part = self._make(number, read._replace(is_guest=True))
                     part.pause()
                     guests.append(part)
                     try:
@@ -174,9 +174,9 @@ class Attendance:
     def skip(self, number: SegmentId) -> None:
         """Its topic is gone: do not attach again while the layout still names it."""
         self.parts.pop(number, None)
-        seat = self._seats.pop(number, None)
-        if seat is not None:
-            self._gone[number] = seat
+        read = self._reads.pop(number, None)
+        if read is not None:
+            self._gone[number] = read
 
     async def close(self) -> None:
         self._is_closed = True
@@ -195,26 +195,29 @@ class Attendance:
         if not self._is_started or self._is_closed:
             return
         wanted = self._wanted
-        self._gone = {key: seat for key, seat in self._gone.items() if wanted.get(key) == seat}
-        for number in [key for key, seat in self._seats.items() if wanted.get(key) != seat]:
+        self._gone = {key: read for key, read in self._gone.items() if wanted.get(key) == read}
+        for number in [key for key, read in self._reads.items() if wanted.get(key) != read]:
             self._let_go(number)
-        for number, seat in wanted.items():
-            if not any(number in each for each in (self._seats, self._gone, self.leaving)):
-                self._seats[number] = seat
-                self._begin(number, seat)
+        for number, read in wanted.items():
+            if not any(number in each for each in (self._reads, self._gone, self.leaving)):
+                self._reads[number] = read
+                self._begin(number, read)
 
     def _begin(
-        self, number: SegmentId, seat: Seat, attempt: asyncio.Task[PulsarError | None] | None = None
+        self,
+        number: SegmentId,
+        read: SegmentRead,
+        attempt: asyncio.Task[PulsarError | None] | None = None,
     ) -> None:
-        insisting = self._insist(number, seat, attempt)
-        self._opening[number] = self._session.scope.start(insisting, f"attach {seat.topic}")
+        insisting = self._insist(number, read, attempt)
+        self._opening[number] = self._session.scope.start(insisting, f"attach {read.topic}")
 
-    async def _attach_first(self, number: SegmentId, seat: Seat) -> PulsarError | None:
+    async def _attach_first(self, number: SegmentId, read: SegmentRead) -> PulsarError | None:
         clock = self._session.clock
         deadline = clock.monotonic() + self._session.operation_timeout
         backoff = make_backoff(self._session, 1.0)
-        while failure := await self._attach(number, seat):
-            if self._seats.get(number) != seat:
+        while failure := await self._attach(number, read):
+            if self._reads.get(number) != read:
                 return None  # not wanted any more: no failure of the start
             delay_s = backoff.next_s()
             is_late = clock.monotonic() + delay_s >= deadline
@@ -226,25 +229,25 @@ class Attendance:
     async def _insist(
         self,
         number: SegmentId,
-        seat: Seat,
+        read: SegmentRead,
         attempt: asyncio.Task[PulsarError | None] | None,
     ) -> None:
         """Until it is attached; `attempt` is one that is under way."""
         backoff = make_backoff(self._session)
         own = asyncio.current_task()
         try:
-            while failure := await (attempt or self._attach(number, seat)):
+            while failure := await (attempt or self._attach(number, read)):
                 attempt = None
                 if isinstance(failure, AlreadyClosedError):
                     return
-                _log.warning("segment not attached", topic=seat.topic, reason=failure)
+                _log.warning("segment not attached", topic=read.topic, reason=failure)
                 await self._session.clock.sleep(backoff.next_s())
         finally:
             if self._opening.get(number) is own:
                 del self._opening[number]
 
-    async def _attach(self, number: SegmentId, seat: Seat) -> PulsarError | None:
-        part = self._make(number, seat)
+    async def _attach(self, number: SegmentId, read: SegmentRead) -> PulsarError | None:
+        part = self._make(number, read)
         self.parts[number] = part
         if self._is_paused:
             part.pause()
@@ -252,10 +255,10 @@ class Attendance:
             await self._open(number, part)
         except NotFoundError as error:
             self._forget(number, part)
-            if seat.is_legacy:
+            if read.is_legacy:
                 return error
-            self._seats.pop(number, None)
-            self._gone[number] = seat
+            self._reads.pop(number, None)
+            self._gone[number] = read
             if self._on_gone is not None:
                 self._on_gone(number)
         except PulsarError as error:
@@ -272,7 +275,7 @@ class Attendance:
             del self.parts[number]
 
     def _let_go(self, number: SegmentId) -> None:
-        del self._seats[number]
+        del self._reads[number]
         opening = self._opening.pop(number, None)
         if opening is not None and opening is not asyncio.current_task():
             opening.cancel()  # it closes what it has begun

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from magnetar.client.error import AlreadyClosedError, PulsarError
-from magnetar.client.scalable.attendance import Attendance, Seat
+from magnetar.client.scalable.consumer_set import ConsumerSet, SegmentRead
 from magnetar.client.scalable.namespace import NamespaceWatch
 from magnetar.client.scalable.watch import make_backoff
 from magnetar.client.session import Session
@@ -27,9 +27,9 @@ class Member(Protocol):
         """The `topic://` name."""
 
     @property
-    def attendance(self) -> Attendance: ...
+    def consumers(self) -> ConsumerSet: ...
 
-    def seats(self) -> Mapping[SegmentId, Seat]:
+    def reads(self) -> Mapping[SegmentId, SegmentRead]:
         """Every segment there is, whoever consumes it."""
 
     async def open(self) -> None: ...
@@ -45,7 +45,7 @@ class MakeMember(Protocol[M_co]):
     def __call__(self, name: TopicName, *, create: bool) -> M_co: ...
 
 
-class Roster(Generic[M]):
+class TopicSet(Generic[M]):
     """Topics that were named must all be there. A namespace's are tried until they open or go."""
 
     def __init__(
