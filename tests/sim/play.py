@@ -43,8 +43,7 @@ def play(
         loop.run_until_complete(loop.spawn(process, inside(), "client"))
     finally:
         cluster.brokers[0].kill(power=False)
-        for each in (*cluster.graves, process):
-            loop.bury(each)
+        loop.bury((*cluster.graves, process))
         loop.close()
 
 

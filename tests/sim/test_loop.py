@@ -63,7 +63,7 @@ def test_nothing_of_a_killed_process_runs_again() -> None:
 
     play(body(), loop)
     assert steps == ["victim waits", "other waits", "other goes on", "other ends"]
-    loop.bury(victim)
+    loop.bury([victim])
     assert steps[4:] == ["victim ends"]
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
+import gc
+import warnings
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, TypeVar, cast
@@ -104,17 +106,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
         for told in process.on_killed:
             told()
 
-    def bury(self, process: Process) -> None:
-        """At the end of a run: let go of what the killed process left standing.
+    def bury(self, processes: Iterable[Process]) -> None:
+        """At the end of a run: let go of what killed processes left standing.
 
-        Its cleanup runs here, where the world has ended, and not at some collection of garbage.
+        Their cleanup runs here, where the world has ended, and not at some collection of garbage.
         """
-        for task in process.tasks:
-            if not task.done():
-                try:
-                    cast(Coroutine[Any, Any, Any], task.get_coro()).close()
-                except (Exception, asyncio.CancelledError):
-                    pass  # there is no loop any more to clean up with
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a cleanup would await is not awaited
+            for task in [task for process in processes for task in process.tasks]:
+                if not task.done():
+                    try:
+                        cast(Coroutine[Any, Any, Any], task.get_coro()).close()
+                    except (Exception, asyncio.CancelledError):
+                        pass  # there is no loop any more to clean up with
+            gc.collect()
 
     def create_task(  # type: ignore[override]
         self,

@@ -189,8 +189,7 @@ class Scenario:
         others = [self._chaos, *(each.process for each in self._applications)]
         for process in others:
             self._loop.kill(process)
-        for process in (*self._cluster.graves, *others):
-            self._loop.bury(process)
+        self._loop.bury((*self._cluster.graves, *others))
 
     # ------------------------------------------------------------------ faults
 
