@@ -23,7 +23,8 @@ class Member(MagnetarBroker):
     """Started by `magnetar broker`, not `magnetar standalone`."""
 
     def command(self) -> list[str]:
-        return [word if word != "standalone" else "broker" for word in super().command()]
+        command = [word if word != "standalone" else "broker" for word in super().command()]
+        return [*command, "--ledgers", "files"]
 
 
 def broker_on(url: str, **settings: str | int) -> MagnetarBroker:

@@ -93,6 +93,7 @@ LAZY: Mapping[str, str] = {
     "client/token.py": "cryptography comes with an extra, and is slow to load",
     "wire/jwt.py": "PyJWT loads cryptography, which takes its time and comes with an extra",
     "wire/policy_event.py": "fastavro takes its time, and most brokers have no events to read",
+    "app/storage.py": "brokers with ledgers in files start without a client of BookKeeper",
     "wire/compression.py": "a codec is loaded when it is first met: most processes need none",
 }
 # Modules loaded by name, and why.

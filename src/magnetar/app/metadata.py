@@ -46,8 +46,17 @@ async def open_stores(
         store = await SqliteStore.open(directory.metadata_file, clock=clock)
         stack.push_async_callback(store.close)
         return Stores(store, store, own=store)
+    stores = await open_shared_stores(stack, settings, clock)
+    await check_unshared(stores.local, local_url)
+    return stores
+
+
+async def open_shared_stores(
+    stack: AsyncExitStack, settings: Configuration, clock: Clock
+) -> Stores:
+    """Open the servers that the settings name; they are closed with the stack."""
+    local_url = settings.metadataStoreUrl
     local = await open_zookeeper(stack, settings, local_url, clock)
-    await check_unshared(local, local_url)
     shared_url = settings.configurationMetadataStoreUrl or local_url
     configuration = (
         local

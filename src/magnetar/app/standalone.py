@@ -22,10 +22,8 @@ from magnetar.admin.table import make_application
 from magnetar.app.broker_link import HttpBrokerLink
 from magnetar.app.directory import holding
 from magnetar.app.exposure import check_exposure
-from magnetar.app.membership import settle_identity
-from magnetar.app.metadata import open_stores
-from magnetar.app.reserve import Reserve, free_bytes
-from magnetar.app.storage import open_ledgers
+from magnetar.app.reserve import free_bytes
+from magnetar.app.storage import open_own, open_shared
 from magnetar.app.tls import check_tls, open_broker_tls, open_web_tls
 from magnetar.broker.administration.web import Administration
 from magnetar.broker.door import BinaryDoor
@@ -34,7 +32,7 @@ from magnetar.broker.node import open_node
 from magnetar.broker.ownership import Owner, parse_listeners
 from magnetar.broker.service import Service
 from magnetar.errors import InvalidConfiguration, MagnetarError
-from magnetar.ledger.backends.file import Disk, FileLedgerStore, FilePolicy
+from magnetar.ledger.backends.file import Disk, FilePolicy
 from magnetar.model.position import Term
 from magnetar.runtime.accept import accepting
 from magnetar.runtime.clock import Clock, SystemClock
@@ -43,8 +41,9 @@ from magnetar.runtime.log import Logger, configure_logs
 
 _log = Logger(__name__)
 
+FILES: Final = "files"
+BOOKKEEPER: Final = "bookkeeper"
 _GC_THRESHOLD: Final = 50_000
-_WATCH_DISK_S: Final = 5
 _DESCRIPTORS_MAX: Final = 1 << 20
 
 
@@ -67,12 +66,14 @@ async def serving(
     config: Path | None = None,
     overrides: Sequence[str] = (),
     standalone: bool = True,
+    ledgers: str = FILES,
     disk: Disk | None = None,
     files: FilePolicy | None = None,
     room: Callable[[Path], int] = free_bytes,
 ) -> AsyncIterator[Server]:
     """Run a broker until the end of the block; port 0 takes a free one. Leaving drains.
 
+    With its ledgers on bookies it keeps nothing in `data`, which is not made.
     `disk`, `files` and `room` are for tests: what the ledgers lie on, how soon they are settled,
     and how much room there is for the data.
     """
@@ -83,35 +84,33 @@ async def serving(
     host = bind or settings.bindAddress or "127.0.0.1"
     check_exposure(settings, host)
     async with AsyncExitStack() as stack:
-        directory = stack.enter_context(holding(data, clock))
+        is_shared = ledgers == BOOKKEEPER
+        directory = None if is_shared else stack.enter_context(holding(data, clock))
         doors = _open_doors(settings, clock, host, port, web_port)
         stack.callback(doors.close)
-        reserve = Reserve(directory.path, room)
-        await asyncio.to_thread(reserve.update)
-        stores = await open_stores(stack, settings, directory, clock)
-        ledgers = await open_ledgers(
-            stores, directory, clock=clock, sync=settings.journalSyncData, disk=disk, policy=files
-        )
-        stack.push_async_callback(ledgers.close)
-        ledgers.trouble = reserve.trouble
-        found = await ledgers.ledgers()
-        home = await settle_identity(stores, directory, has_ledgers=bool(found))
-        link = HttpBrokerLink(settings, clock)
+        if directory is None:
+            storage = await open_shared(stack, settings, clock=clock)
+        else:
+            storage = await open_own(
+                stack, settings, directory, clock=clock, disk=disk, policy=files, room=room
+            )
+        link = HttpBrokerLink(storage.settings, clock)
         stack.push_async_callback(link.close)
         service = await open_node(
             stack,
-            settings,
+            storage.settings,
             clock,
-            store=stores.local,
-            shared=stores.configuration,
-            ledgers=ledgers,
-            home=home,
+            store=storage.stores.local,
+            shared=storage.stores.configuration,
+            ledgers=storage.ledgers,
+            home=storage.home,
             make_owner=lambda term: _make_owner(settings, host, doors, term),
             link=link,
         )
         service.connection_limit.fit(_descriptor_limit())
         stack.enter_context(service.watchdog.running())
-        service.tasks.start(_watch_disk(reserve, ledgers), name="watch the disk")
+        if storage.watch is not None:
+            service.tasks.start(storage.watch(), name="watch the disk")
         api = Administration(service)
         handlers = make_handlers(service)
         for listener, tls in ((doors.plain, None), (doors.secure, doors.secure_tls)):
@@ -182,16 +181,6 @@ def _open(make: Callable[[str, int], socket.socket], host: str, port: int | None
         raise InvalidConfiguration(f"cannot listen on {host}:{port}: {error.strerror}") from None
 
 
-async def _watch_disk(reserve: Reserve, ledgers: FileLedgerStore) -> None:
-    while True:
-        await asyncio.sleep(_WATCH_DISK_S)
-        try:
-            await asyncio.to_thread(reserve.update)
-        except OSError as error:
-            _log.warning("cannot tell how much room the disk has", reason=str(error))
-        ledgers.trouble = reserve.trouble
-
-
 def _make_owner(settings: Configuration, host: str, doors: _Doors, term: Term) -> Owner:
     is_anywhere = host == "0.0.0.0"  # nosec B104
     advertised = settings.advertisedAddress or (socket.gethostname() if is_anywhere else host)
@@ -223,11 +212,13 @@ async def _serve_until_told(options: dict[str, object]) -> None:
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD, 20, 50)
         owner = server.service.owner
+        key = "data" if options["ledgers"] == FILES else "ledgers"
+        place = {key: options[key]}
         _log.info(
             "ready",
             service=" ".join(filter(None, (owner.service_url, owner.service_url_tls))),
             admin=" ".join(filter(None, (owner.web_url, owner.web_url_tls))),
-            data=options["data"],
+            **place,
         )
         await told.wait()
         _log.info("stopping")
@@ -243,6 +234,7 @@ def run(
     config: Path | None,
     overrides: Sequence[str],
     standalone: bool = True,
+    ledgers: str = FILES,
     log_format: str = "text",
     log_level: str = "info",
 ) -> int:
@@ -258,6 +250,7 @@ def run(
         "config": config,
         "overrides": overrides,
         "standalone": standalone,
+        "ledgers": ledgers,
     }
     try:
         with asyncio.Runner(loop_factory=_new_loop) as runner:

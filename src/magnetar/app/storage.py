@@ -1,12 +1,22 @@
-"""The ledgers beside the metadata they belong to."""
+"""Where a broker keeps metadata and ledgers: in a directory of its own, or with others."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, Final
 
 from magnetar.app.directory import DataDirectory
-from magnetar.app.metadata import Stores
-from magnetar.errors import DataDirectoryRefused
+from magnetar.app.joining import check_neighbours, settle_bookies, settle_cluster
+from magnetar.app.membership import settle_identity
+from magnetar.app.metadata import Stores, open_shared_stores, open_stores
+from magnetar.app.reserve import Reserve, free_bytes
+from magnetar.broker.membership import Home
+from magnetar.errors import DataDirectoryRefused, InvalidConfiguration
 from magnetar.ledger.backends.file import (
     Disk,
     FileLedgerStore,
@@ -15,8 +25,83 @@ from magnetar.ledger.backends.file import (
     open_file_store,
     parse_witness,
 )
+from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.backends.sqlite_format import Witness
 from magnetar.runtime.clock import Clock
+from magnetar.runtime.configuration import Configuration
+from magnetar.runtime.log import Logger
+
+_WATCH_DISK_S: Final = 5
+
+_log = Logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    settings: Configuration
+    """With the name of the cluster that was found."""
+    stores: Stores
+    ledgers: LedgerStore
+    home: Home | None = None
+    """The data directory as shared metadata knows it, if ledgers are in one."""
+    watch: Callable[[], Coroutine[Any, Any, None]] | None = None
+    """Follows the disk under the ledgers, for as long as the broker runs."""
+
+
+async def open_own(
+    stack: AsyncExitStack,
+    settings: Configuration,
+    directory: DataDirectory,
+    *,
+    clock: Clock,
+    disk: Disk | None = None,
+    policy: FilePolicy | None = None,
+    room: Callable[[Path], int] = free_bytes,
+) -> Storage:
+    """Ledgers in files of a data directory; closed with the stack."""
+    reserve = Reserve(directory.path, room)
+    await asyncio.to_thread(reserve.update)
+    stores = await open_stores(stack, settings, directory, clock)
+    ledgers = await open_ledgers(
+        stores, directory, clock=clock, sync=settings.journalSyncData, disk=disk, policy=policy
+    )
+    stack.push_async_callback(ledgers.close)
+    ledgers.trouble = reserve.trouble
+    found = await ledgers.ledgers()
+    home = await settle_identity(stores, directory, has_ledgers=bool(found))
+    return Storage(settings, stores, ledgers, home, partial(_watch_disk, reserve, ledgers))
+
+
+async def open_shared(stack: AsyncExitStack, settings: Configuration, *, clock: Clock) -> Storage:
+    """Ledgers on the bookies that are registered in the cluster's ZooKeeper; closed with the
+    stack. Raise InvalidConfiguration for a cluster that is not whole, or not ours to join.
+    """
+    # A broker with ledgers in files starts without it.
+    from magnetar.app.bookkeeper import open_bookkeeper
+
+    url = settings.metadataStoreUrl
+    if not url:
+        raise InvalidConfiguration(
+            "ledgers on BookKeeper need the ZooKeeper that its bookies are registered in: name it"
+            " with --metadata zk://host:port/chroot, or metadataStoreUrl"
+        )
+    stores = await open_shared_stores(stack, settings, clock)
+    await check_neighbours(stores.local, url)
+    named = settings.replace(clusterName=await settle_cluster(stores, settings, url))
+    if not settings.bookkeeperMetadataServiceUri:
+        await settle_bookies(stores.local, url)
+    ledgers = await open_bookkeeper(stack, named, stores.local, clock)
+    return Storage(named, stores, ledgers)
+
+
+async def _watch_disk(reserve: Reserve, ledgers: FileLedgerStore) -> None:
+    while True:
+        await asyncio.sleep(_WATCH_DISK_S)
+        try:
+            await asyncio.to_thread(reserve.update)
+        except OSError as error:
+            _log.warning("cannot tell how much room the disk has", reason=str(error))
+        ledgers.trouble = reserve.trouble
 
 
 async def open_ledgers(

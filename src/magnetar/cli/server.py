@@ -18,7 +18,11 @@ def _run(module: str, *given: Any, **named: Any) -> int:
     return code
 
 
-def run_standalone(options: Options, *, standalone: bool = True) -> int:
+def run_standalone(options: Options) -> int:
+    return _serve(options, standalone=True)
+
+
+def _serve(options: Options, *, standalone: bool, **more: str) -> int:
     names = ("data", "port", "web_port", "config", "log_format", "log_level")
     return _run(
         "standalone",
@@ -26,6 +30,7 @@ def run_standalone(options: Options, *, standalone: bool = True) -> int:
         overrides=_overrides(options),
         standalone=standalone,
         **{name: getattr(options, name) for name in names},
+        **more,
     )
 
 
@@ -40,7 +45,7 @@ def run_broker(options: Options) -> int:
             file=sys.stderr,
         )
         return 1
-    return run_standalone(options, standalone=False)
+    return _serve(options, standalone=False, ledgers=options.ledgers)
 
 
 def run_doctor(options: Options) -> int:

@@ -99,6 +99,12 @@ COMMANDS: Final = (
         "broker",
         "run a broker that shares its metadata store with others",
         *_SERVER,
+        choice(
+            "--ledgers",
+            "where messages are kept: on the bookies of that store, or in files of --data",
+            "bookkeeper",
+            "files",
+        ),
         at="server:run_broker",
     ),
     _command(

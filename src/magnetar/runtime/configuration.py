@@ -48,6 +48,10 @@ class Configuration(ActingKeys):
         settings = load_settings(path, _check_setting) if path is not None else {}
         return cls(settings | parse_overrides(overrides), standalone=standalone)
 
+    def replace(self, **settings: Value) -> Configuration:
+        """The same with other values, as if they had been set from the beginning."""
+        return Configuration({**self._set, **settings}, standalone=self._standalone)
+
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{name}: a configuration changes through update_dynamic only")
 
