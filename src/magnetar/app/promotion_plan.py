@@ -24,8 +24,10 @@ from magnetar.model.document import decode_json
 from magnetar.model.log_path import LOGS, parse_managed_name, without_bucket
 from magnetar.model.name import TopicDomain, encode_local
 from magnetar.model.position import EARLIEST
+from magnetar.model.scalable import TOPICS
 from magnetar.model.stored_log import CursorInfo, LedgerPart
 from magnetar.model.subscription import COMPACTION_CURSOR
+from magnetar.wire.scalable import decode_topic_record, encode_plain_record
 from magnetar.wire.schema import decode_locator
 from magnetar.wire.storage import Packing, decode_cursor, decode_log, encode_cursor, encode_log
 
@@ -33,6 +35,7 @@ SCHEMAS: Final = "/schemas"
 _CARRIED: Final = ("/admin/", "/topics/")
 _LEFT: Final = ("/magnetar/standalone/", f"{CLUSTERS}/", "/loadbalance/", "/counters/")
 """What a cluster has of its own, or a directory only of itself."""
+_TOPIC_DEPTH: Final = 4
 _PACKING: Final = Packing("LZ4", 16_384)
 _CLUSTER_FIELDS: Final = ("allowedClusters", "replication_clusters", "allowed_clusters")
 
@@ -108,6 +111,8 @@ class _Planning:
                 self._written[path] = record.value
             elif path.startswith(f"{POLICIES}/"):
                 later[path] = self._rename(path, record.value)
+            elif path.startswith(f"{TOPICS}/") and path.count("/") == _TOPIC_DEPTH:
+                self._written[path] = encode_plain_record(decode_topic_record(record.value))
             elif path.startswith(_LEFT):
                 continue
             elif path.startswith(_CARRIED):

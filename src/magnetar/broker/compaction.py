@@ -25,7 +25,7 @@ from magnetar.model.subscription import COMPACTION_CURSOR
 from magnetar.rules.compaction import Retained, plan_retained
 from magnetar.runtime.log import Logger
 from magnetar.wire.batch import BatchMessage, decode_batch, encode_batch
-from magnetar.wire.command import MessageMetadata, SingleMessageMetadata
+from magnetar.wire.command import MessageMetadata, SingleMessageMetadata, message_id
 from magnetar.wire.compacted import (
     DecodeCompacted,
     decode_compacted,
@@ -215,7 +215,7 @@ class Compactor:
             plan_retained(retained, position, [_key_of(metadata, each) for each in messages])
         writer = await self._host.ledgers.create(
             term=log.term,
-            properties=self._use.format(),
+            properties=self._describe(horizon),
             deletion_intended=True,
             digest=Digest.CRC32,  # as Pulsar makes it
         )
@@ -229,6 +229,14 @@ class Compactor:
             self._log, self._host.ledgers, writer.id, positions, horizon, sealed.length
         )
         await self._publish(cursor, view)
+
+    def _describe(self, horizon: Position) -> dict[str, str]:
+        """Pulsar adds up to where it goes, in bytes that are no text: for stores that take them."""
+        properties = self._use.format()
+        if self._host.ledgers.is_shared:
+            reached = message_id(horizon).SerializeToString()
+            properties["pulsar/compactedTo"] = reached.decode("utf-8", "surrogateescape")
+        return properties
 
     async def _scan(
         self, horizon: Position

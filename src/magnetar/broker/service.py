@@ -95,7 +95,7 @@ class Service:
         self.started_ms: Final = clock.now_ms()
         self.tasks: Final = TaskScope("broker")
         self.connections: Final = Connections()
-        scalable = ScalableRecords(store, clock=clock)
+        scalable = ScalableRecords(store, clock=clock, is_shared=ledgers.is_shared)
         self.topic_lists: Final = TopicLists(self.tasks, clock)
         self._names = count()
         number = owner.term + (_FIRST_INSTANCE if isinstance(ownership, BundleOwnership) else 0)

@@ -1,5 +1,5 @@
 """The commands that run a broker here or work on its data: standalone, broker, doctor,
-promote and demo.
+promote, give-back and demo.
 
 The assembly is the one room above this one, hence its imports by name when they are needed.
 """
@@ -56,6 +56,11 @@ def run_promote(options: Options) -> int:
     names = ("data", "metadata", "cluster", "config")
     chosen = {name: getattr(options, name) for name in names}
     return _run("promote", overrides=list(options.set or []), **chosen)
+
+
+def run_give_back(options: Options) -> int:
+    chosen = {name: getattr(options, name) for name in ("metadata", "config")}
+    return _run("give_back", overrides=list(options.set or []), **chosen)
 
 
 def run_demo(options: Options) -> int:

@@ -231,6 +231,14 @@ COMMANDS: Final = (
         at="server:run_promote",
     ),
     _command(
+        "give-back",
+        "see that Apache Pulsar may serve a cluster after us; what only we know is written out",
+        _METADATA,
+        _CONFIG,
+        _SET,
+        at="server:run_give_back",
+    ),
+    _command(
         "completion",
         "print a completion script for a shell",
         word("shell", "bash, zsh or fish"),

@@ -97,6 +97,11 @@ def encode_topic_record(record: ScalableTopicMetadata) -> bytes:
     return msgspec.json.encode(value)
 
 
+def encode_plain_record(record: ScalableTopicMetadata) -> bytes:
+    """Every segment as Pulsar spells it, for brokers of Pulsar that may read the record."""
+    return msgspec.json.encode(_format_topic(record, None))
+
+
 def format_topic_record(record: ScalableTopicMetadata) -> dict[str, Any]:
     """The record as the JSON values that REST answers with."""
     return _format_topic(record, None)

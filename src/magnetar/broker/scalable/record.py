@@ -41,6 +41,7 @@ from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Logger
 from magnetar.wire.scalable import (
     decode_topic_record,
+    encode_plain_record,
     encode_topic_record,
 )
 
@@ -54,10 +55,12 @@ _log = Logger(__name__)
 
 
 class ScalableRecords:
-    def __init__(self, store: MetadataStore, *, clock: Clock) -> None:
+    def __init__(self, store: MetadataStore, *, clock: Clock, is_shared: bool = False) -> None:
+        """`is_shared` says that brokers of other kinds may serve the topics after this one."""
         self._store = store
+        self.encode: Final = encode_plain_record if is_shared else encode_topic_record
         self._cache = MetadataCache(
-            store, TOPICS, encode=encode_topic_record, decode=decode_topic_record, clock=clock
+            store, TOPICS, encode=self.encode, decode=decode_topic_record, clock=clock
         )
         self._topics: Listeners[str, TopicListener] = Listeners()
         self._namespaces: Listeners[NamespaceName, NamespaceListener] = Listeners()

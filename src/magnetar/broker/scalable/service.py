@@ -82,7 +82,7 @@ class ScalableService:
         self._tasks = tasks
         self._namespaces = resources.namespaces
         self._partitioned = resources.partitioned
-        self._size = LayoutSize(config, owner.address)
+        self._size = LayoutSize(config, owner.address, records.encode)
         self._keys = KeyHashes(resources.partitioned, catalog.topics)
         self.redeliveries = 0
         """Sealed segments that were taken from a consumer and assigned to it again."""

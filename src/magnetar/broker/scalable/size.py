@@ -13,7 +13,6 @@ from magnetar.model.scalable import BrokerAddress, LayoutView, ScalableTopicMeta
 from magnetar.runtime.configuration import Configuration
 from magnetar.wire.frame import FRAME_PADDING_BYTES
 from magnetar.wire.layout import estimate_migrated, measure_layout
-from magnetar.wire.scalable import encode_topic_record
 
 SizeCheck: TypeAlias = Callable[[ScalableTopicMetadata], None]
 
@@ -28,9 +27,16 @@ _LINK_BYTES_MAX: Final = 11
 class LayoutSize:
     """What one broker can serve: its clients' largest frame and the address that layouts name."""
 
-    def __init__(self, config: Configuration, address: BrokerAddress) -> None:
+    def __init__(
+        self,
+        config: Configuration,
+        address: BrokerAddress,
+        encode: Callable[[ScalableTopicMetadata], bytes],
+    ) -> None:
+        """`encode` makes what is kept of a topic."""
         self._config = config
         self._address = address
+        self._encode = encode
 
     @property
     def frame_bytes_max(self) -> int:
@@ -64,7 +70,7 @@ class LayoutSize:
                 f"{len(layout.segments)} segments with {links} links make a layout of {size} bytes;"
                 f" clients take {size_max} (maxMessageSize and {FRAME_PADDING_BYTES})"
             )
-        size = len(encode_topic_record(record))
+        size = len(self._encode(record))
         if size > RECORD_BYTES_MAX:
             raise LayoutTooLarge(
                 f"{len(layout.segments)} segments make a record of {size} bytes;"
