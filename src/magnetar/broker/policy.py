@@ -132,7 +132,7 @@ class EffectivePolicies:
 
     async def load(self, name: TopicName) -> None:
         """Hold what `get` needs for this topic. Policies that cannot be read do not keep a
-        topic from being loaded.
+        topic from being loaded, unless brokers share topics.
         """
         base = policy_name(name)
         self._namespaces.setdefault(base.namespace, None)
@@ -292,6 +292,7 @@ class PolicyService:
 
     def start(self, host: PolicyHost) -> None:
         """Start the backend. Raise InvalidConfiguration when it does not start."""
+        self.in_force.own.is_required = host.calls.ownership.is_shared
         try:
             self.backend.start(host)
         # It may be of another package and raise anything; the operator must learn which one it was.

@@ -152,6 +152,7 @@ class Service:
                 resources=resources,
                 schemas=schemas,
                 topics=self.catalog,
+                calls=self.calls,
                 cluster=self.cluster,
                 producer_name=self._name_prefix,
                 namespaces_in_use=policies.in_force.namespaces_in_use,

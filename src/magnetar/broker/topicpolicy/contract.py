@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from magnetar.broker.broker_call import BrokerCalls
 from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.topic import Topic
@@ -41,6 +42,7 @@ class PolicyHost:
     resources: Resources
     schemas: SchemaRegistry
     topics: PolicyTopics
+    calls: BrokerCalls
     cluster: str
     producer_name: str
     """The prefix of this broker's producer names."""

@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from magnetar.broker.compaction import open_entry
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.topicpolicy.contract import PolicyHost, PolicyNotice
+from magnetar.broker.topicpolicy.event_source import (
+    READ_BYTES,
+    READ_ENTRIES,
+    ChangeEvents,
+    LocalEvents,
+    NewEvent,
+    keep_until_compacted,
+)
 from magnetar.errors import (
     BrokerError,
     InvalidName,
     LedgerCorrupt,
     LedgerNotFound,
+    NoOwner,
     PoliciesUnavailable,
     ProtocolViolation,
     RecordUnreadable,
+    ServiceNotReady,
     TopicNotFound,
 )
 from magnetar.model.hash import java_hash31
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import TopicPolicies
 from magnetar.model.position import EARLIEST, Position
-from magnetar.model.subscription import COMPACTION_CURSOR
 from magnetar.rules.system import change_events_of
 from magnetar.runtime.log import Logger
 from magnetar.runtime.task import yield_to_loop
 from magnetar.wire.command import MessageMetadata, SingleMessageMetadata
-from magnetar.wire.entry import decode_entry, encode_entry
+from magnetar.wire.entry import decode_entry
 from magnetar.wire.policy_event import (
     EVENT_SCHEMA,
     Action,
@@ -40,8 +49,12 @@ from magnetar.wire.policy_event import (
     encode_event_key,
 )
 
-_READ_ENTRIES: Final = 500
-_READ_BYTES: Final = 4 << 20
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_RETRY_S: Final = 1.0
+_LOOK_S: Final = 60.0
+"""How long events of another broker may go unnoticed, if the notice of them is lost."""
 _REOPENED_MAX: Final = 3
 # The first bytes of an event in the schema of today: the branch of a union, then the action.
 _UPDATE_HEAD: Final = b"\x02\x04"
@@ -123,6 +136,10 @@ class EventLog:
         self._progress = asyncio.Event()
         self._stopped = False
         self._failure: BrokerError | None = None
+        self._begun = 0
+        """How many rounds of reading have begun."""
+        self._ended = 0
+        """The last of them that read everything."""
 
     # ------------------------------------------------------------------ the reader
 
@@ -133,15 +150,14 @@ class EventLog:
             async with self._host.clock.timeout(timeout_s) as replay:
                 while not self._stopped:
                     self._wake.clear()
-                    for partition in self._partitions:
-                        await self._read_partition(partition)
+                    pause_s = await self._read_all()
                     if not self.is_ready:
                         replay.reschedule(None)
                         self.is_ready = True
                         self._note_progress()
                         if self._was_read:
                             self._notify(self.namespace)
-                    await self._wake.wait()
+                    await self._wait_for_more(pause_s)
             return
         except TimeoutError:
             failure = PoliciesUnavailable(
@@ -181,16 +197,77 @@ class EventLog:
                 raise self._failure
             await self._progress.wait()
 
+    async def _read_all(self) -> float | None:
+        """Read what there is; return when to look again, if nothing is certain to notify.
+
+        Ownership of the events may move. Once they were read, what is known stays in force until
+        the next owner answers.
+        """
+        is_notified = True
+        self._begun += 1
+        try:
+            for partition in self._partitions:
+                if await self._is_elsewhere(partition):
+                    is_notified = False
+                    await self._read_elsewhere(partition)
+                else:
+                    await self._read_partition(partition)
+        except (NoOwner, ServiceNotReady) as refusal:
+            if not (self.is_ready and self._host.calls.ownership.is_shared):
+                raise
+            _log.warning("change events not read", topic=self._name, reason=refusal.sentence)
+            return _RETRY_S
+        self._ended = self._begun
+        self._note_progress()
+        return None if is_notified else _LOOK_S
+
+    async def _wait_for_more(self, pause_s: float | None) -> None:
+        try:
+            async with self._host.clock.timeout(pause_s):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    async def _is_elsewhere(self, partition: _Partition) -> bool:
+        ownership = self._host.calls.ownership
+        if not ownership.is_shared:
+            return False
+        return not (await ownership.owner_of(partition.name)).is_self
+
+    async def _ask(
+        self,
+        name: TopicName,
+        method: Callable[Concatenate[ChangeEvents, P], Awaitable[R]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:
+        """Call the broker that owns a topic of events; it may be this one."""
+        here: ChangeEvents = LocalEvents(self._host, name)
+        return await self._host.calls.ask(name, name, method, here, *args, **kwargs)
+
+    async def _read_elsewhere(self, partition: _Partition) -> None:
+        while True:
+            try:
+                page = await self._ask(partition.name, ChangeEvents.read, partition.next)
+            except TopicNotFound:
+                return  # not written to yet, or deleted
+            if page is None:
+                return
+            for index, entry in enumerate(page.entries):
+                position = Position(page.ledger_id, page.first + index)
+                await self._apply_entry(partition.name, position, entry)
+            partition.next = page.next
+            self._note_progress()
+
     async def _read_partition(self, partition: _Partition) -> None:
         for attempt in range(_REOPENED_MAX):
             try:
-                partition.live = live = await self._load(partition.name)
+                partition.live = live = await LocalEvents(self._host, partition.name).load()
             except TopicNotFound:
                 return  # not written to yet, or deleted
             try:
                 if self.wake not in live.log.appended:
-                    # Nothing of it may be trimmed before it was compacted.
-                    await live.log.cursors.open(COMPACTION_CURSOR, start=EARLIEST)
+                    await keep_until_compacted(live)
                     live.log.appended.append(self.wake)
                 await self._read_on(partition, live)
                 return
@@ -199,18 +276,13 @@ class EventLog:
                     raise
                 # It was unloaded under the reader; the next owner has the same entries.
 
-    async def _load(self, name: TopicName, *, create: bool = False) -> PersistentTopic:
-        live = await self._host.topics.load_topic(name, create=create)
-        assert isinstance(live, PersistentTopic), "the domain says so"
-        return live
-
     async def _read_on(self, partition: _Partition, live: PersistentTopic) -> None:
         source = live.source(read_compacted=True)
         count = 0
         while True:
-            run = source.read_cached(partition.next, _READ_ENTRIES, _READ_BYTES)
+            run = source.read_cached(partition.next, READ_ENTRIES, READ_BYTES)
             if run is None:
-                run = await source.read(partition.next, _READ_ENTRIES, _READ_BYTES)
+                run = await source.read(partition.next, READ_ENTRIES, READ_BYTES)
             if run is None:
                 return
             for index, entry in enumerate(run.data):
@@ -219,7 +291,7 @@ class EventLog:
             partition.next = run.next_position
             self._note_progress()
             count += len(run.data)
-            if count >= _READ_ENTRIES:  # let other tasks run while a long log is replayed
+            if count >= READ_ENTRIES:  # let other tasks run while a long log is replayed
                 count = 0
                 await yield_to_loop()
 
@@ -300,26 +372,26 @@ class EventLog:
         """
         host = self._host
         key = encode_event_key(topic, is_global=is_global)
-        index = java_hash31(key) % len(self._partitions)
-        loaded = [await self._load(each.name, create=True) for each in self._partitions]
-        partition, live = self._partitions[index], loaded[index]
-        version = await host.schemas.put_if_absent(
-            partition.name, EVENT_SCHEMA, live.policy.schema_compatibility
-        )
-        metadata = MessageMetadata(
-            producer_name=f"{host.producer_name}-topic-policies",
-            sequence_id=sequence,
-            publish_time=host.clock.now_ms(),
-            partition_key=key,
-            schema_version=version.to_bytes(8, "big"),
-        )
-        payload = b""
-        if policies is None:
-            metadata.null_value = True
-        else:
+        for each in self._partitions:
+            await self._ask(each.name, ChangeEvents.create)
+        partition = self._partitions[java_hash31(key) % len(self._partitions)]
+        payload = None
+        if policies is not None:
             payload = encode_event(topic, policies, cluster=host.cluster)
-        if not is_global:
-            metadata.replicate_to.append(host.cluster)
-        position = await live.log.append_entry(encode_entry(metadata, payload))
-        live.last_active_ms = host.clock.now_ms()
+        producer = f"{host.producer_name}-topic-policies"
+        event = NewEvent(key, is_global, producer, sequence, payload)
+        position = await self._ask(partition.name, ChangeEvents.append, event)
+        self.wake()
         await self._wait(lambda: position < partition.next)
+
+    async def catch_up(self, timeout_s: float) -> None:
+        """Wait, within the time given, until everything that any broker wrote before this moment
+        has been read.
+        """
+        wanted = self._begun + 1
+        self.wake()
+        try:
+            async with self._host.clock.timeout(timeout_s):
+                await self._wait(lambda: self._ended >= wanted)
+        except TimeoutError:
+            raise PoliciesUnavailable(f"{self._name} was not read within {timeout_s:g} s") from None

@@ -6,6 +6,7 @@ import asyncio
 from typing import Final, TypeAlias
 
 from magnetar.broker.topicpolicy.contract import TopicPoliciesService
+from magnetar.errors import BrokerError, PoliciesUnavailable
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import TopicPolicies
 from magnetar.rules.system import takes_policies
@@ -23,6 +24,12 @@ _KNOWN_MAX: Final = 100_000
 _log = Logger(__name__)
 
 
+def _tell(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "nothing answers in time"
+    return error.sentence if isinstance(error, BrokerError) else repr(error)
+
+
 class LastKnownPolicies:
     """Reads both scopes of a topic. Topics without policies take no memory here."""
 
@@ -31,6 +38,9 @@ class LastKnownPolicies:
         self._backend = backend
         self._config = config
         self._known: dict[TopicName, Pair] = {}
+        self.is_required = False
+        """Whether topics do not load without their policies. Where brokers share topics, the next
+        attempt, here or at another broker, may well succeed."""
 
     async def load(self, topic: TopicName) -> Pair:
         """Both scopes as they are now."""
@@ -47,13 +57,20 @@ class LastKnownPolicies:
         return local, shared
 
     async def load_or_recall(self, topic: TopicName) -> tuple[Pair, bool]:
-        """The topic's policies and True, or what was known last and False; never waits long."""
+        """The topic's policies and True, or what was known last and False; never waits long.
+
+        Raise PoliciesUnavailable instead where topics do not load without their policies.
+        """
         wait_s = min(_LOAD_S_MAX, self._config.topicPoliciesCacheInitTimeoutSeconds)
         try:
             async with self._clock.timeout(wait_s):
                 return await self.load(topic), True
-        # A backend may be of another package: whatever it raises, topics load.
+        # A backend may be of another package, and raise whatever it wants.
         except Exception as error:
+            if self.is_required:
+                raise PoliciesUnavailable(
+                    f"The policies of {topic} cannot be read: {_tell(error)}"
+                ) from error
             known = self._known.get(topic)
             _log.error(
                 "topic is without its own policies",

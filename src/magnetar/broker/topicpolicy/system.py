@@ -9,14 +9,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Final
 from weakref import WeakValueDictionary
 
 from magnetar.broker.topicpolicy.contract import PolicyChange, PolicyHost, TopicPoliciesService
 from magnetar.broker.topicpolicy.event_log import EventLog
-from magnetar.errors import BrokerError, InvalidName, NamespaceNotFound, PoliciesUnavailable
-from magnetar.metadata.store import Change, ChangeKind, SessionEvent
+from magnetar.broker.topicpolicy.event_source import ChangeEvents, LocalEvents
+from magnetar.errors import (
+    BrokerError,
+    InvalidName,
+    NamespaceNotFound,
+    PoliciesUnavailable,
+    RecordNotFound,
+)
+from magnetar.metadata.store import ANY_VERSION, Cancel, Change, ChangeKind, SessionEvent
 from magnetar.model.log_path import LOGS, without_bucket
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import TopicPolicies
@@ -29,9 +37,15 @@ _log = Logger(__name__)
 
 _NAMES: Final = (CHANGE_EVENTS, f"{CHANGE_EVENTS}-partition-0")
 """Partition 0 counts: what says how many partitions there are may outlive them in a cluster."""
+NOTICES: Final = "/magnetar/change-events"
+"""A record for each namespace, written after each event: whoever reads the events reads on."""
 _CACHED_MAX: Final = 100_000
 _IDLE_MAX: Final = 100
 """Namespaces that are read although none of their topics is loaded here."""
+
+
+def notice_path(namespace: NamespaceName) -> str:
+    return f"{NOTICES}/{namespace}"
 
 
 class EventTopics:
@@ -99,6 +113,7 @@ class SystemTopicPolicies(TopicPoliciesService):
     def __init__(self, config: Configuration) -> None:
         self._config = config
         self._event_topics: EventTopics | None = None
+        self._cancel_notices: Cancel | None = None
         self.logs: dict[NamespaceName, EventLog] = {}
         """The events of the namespaces that are being read."""
         self._logs_max = _IDLE_MAX
@@ -114,10 +129,20 @@ class SystemTopicPolicies(TopicPoliciesService):
     def start(self, host: PolicyHost) -> None:
         self._host = host
         self._event_topics = EventTopics(host, self._on_event_topic)
+        host.calls.offer(ChangeEvents, partial(LocalEvents, host))
+        if self._is_shared:
+            self._cancel_notices = host.resources.local.watch(NOTICES, self._on_notice)
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether other brokers may own the events of a namespace, or write some."""
+        return self._host.calls.ownership.is_shared
 
     async def close(self) -> None:
         if self._event_topics is not None:
             self._event_topics.close()
+        if self._cancel_notices is not None:
+            self._cancel_notices()
         await self._scope.close()
         self.logs.clear()
 
@@ -133,7 +158,10 @@ class SystemTopicPolicies(TopicPoliciesService):
 
     async def update(self, topic: TopicName, change: PolicyChange, *, is_global: bool) -> None:
         async with self._turns.setdefault((topic, is_global), asyncio.Lock()):
-            present = await self.get(topic, is_global=is_global)
+            log = await self._open_log(topic.namespace)
+            if log is not None and self._is_shared:
+                await log.catch_up(self._timeout_s)
+            present = None if log is None else log.get(topic, is_global=is_global)
             changed = change(present)
             if changed != present:
                 await self._write(topic, changed, is_global=is_global)
@@ -168,11 +196,31 @@ class SystemTopicPolicies(TopicPoliciesService):
                     raise NamespaceNotFound(f"Namespace {topic.namespace} does not exist")
                 sequence = next(self._sequences)
                 await log.write(topic, policies, is_global=is_global, sequence=sequence)
+                if self._is_shared:
+                    await self._notify_brokers(topic.namespace)
         except TimeoutError:
             raise PoliciesUnavailable(
                 f"{change_events_of(topic.namespace).full} did not take the change within"
                 f" {self._timeout_s:g} s"
             ) from None
+
+    async def _notify_brokers(self, namespace: NamespaceName) -> None:
+        """Other brokers read on when the record of a namespace is written."""
+        value = f"{self._host.producer_name} {next(self._sequences)}".encode()
+        await self._host.resources.local.put(notice_path(namespace), value, expect=ANY_VERSION)
+
+    def _on_notice(self, change: Change) -> None:
+        tenant, _, local = change.path.removeprefix(f"{NOTICES}/").partition("/")
+        with suppress(InvalidName):
+            log = self.logs.get(NamespaceName(tenant, local))
+            if log is not None:
+                log.wake()
+
+    async def delete_namespace(self, namespace: NamespaceName) -> None:
+        with suppress(RecordNotFound):
+            if self._is_shared:
+                path = notice_path(namespace)
+                await self._host.resources.local.delete(path, expect=ANY_VERSION)
 
     # ------------------------------------------------------------------ readers
 

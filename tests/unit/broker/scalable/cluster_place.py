@@ -59,7 +59,8 @@ class Shares:
         if placed in self.owners:
             return self.owners[placed]
         return max(
-            self.owners.values(), key=lambda each: zlib.crc32(f"{each}{topic.full}".encode())
+            self.owners.values(),
+            key=lambda each: zlib.crc32(f"{each.broker_id}{topic.full}".encode()),
         )
 
 
@@ -138,6 +139,14 @@ class Cluster:
         found = await self.owner(name).service.catalog.load_topic(name)
         assert isinstance(found, PersistentTopic)
         return found
+
+    def hide(self, broker: Broker) -> None:
+        """Others do not reach it, though it owns what it owned."""
+        owner = self.shares.owners[broker.id]
+        self.shares.owners[broker.id] = replace(owner, web_url="http://127.0.0.1:1")
+
+    def show(self, broker: Broker) -> None:
+        self.shares.owners[broker.id] = broker.service.owner
 
     async def write_count(self, count: int) -> asyncio.Event:
         """Set when so many records were written or removed, from now on."""
