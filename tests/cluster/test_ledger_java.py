@@ -112,6 +112,27 @@ def test_we_read_and_recover_what_the_java_client_wrote(
     assert read_by_java(bookies, name, ledger) == ("last 29 600", numbered(30))
 
 
+def test_the_java_client_is_told_the_end_of_an_idle_ledger(bookies: BookieCluster) -> None:
+    async def body() -> None:
+        async with bookkeeper_store(
+            bookies, password=PASSWORD.encode(), explicit_last_s=0.05
+        ) as store:
+            writer = await store.create(term=ONE, properties={})
+            for number in range(5):
+                await append(writer, numbered(1, start=number))
+            async with asyncio.timeout(60):
+                end = ""
+                while end != "end 4 4":  # the last entry itself tells of entry 3
+                    lines = await asyncio.to_thread(
+                        run_tool, bookies, "end", "CRC32C", PASSWORD, str(writer.id)
+                    )
+                    [end] = [each for each in lines if each.startswith("end ")]
+            await append(writer, numbered(1, start=5))
+            assert (await writer.seal()).last == 5
+
+    asyncio.run(body())
+
+
 def test_the_shell_of_bookkeeper_shows_our_ledgers(bookies: BookieCluster) -> None:
     async def body() -> LedgerId:
         async with bookkeeper_store(bookies) as store:

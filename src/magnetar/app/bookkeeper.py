@@ -101,6 +101,7 @@ def plan_policy(settings: Configuration) -> BookkeeperPolicy:
         password=settings.managedLedgerPassword.encode(),
         timeout_s=settings.bookkeeperClientTimeoutInSeconds,
         speculative_read_s=settings.bookkeeperClientSpeculativeReadTimeoutInMillis / 1000,
+        explicit_last_s=settings.bookkeeperExplicitLacIntervalInMills / 1000,
         min_racks=settings.bookkeeperClientMinNumRacksPerWriteQuorum
         if settings.bookkeeperClientRackawarePolicyEnabled
         else 1,

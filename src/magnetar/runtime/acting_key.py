@@ -38,6 +38,7 @@ class ActingKeys:
     bookkeeperClientRackawarePolicyEnabled: bool
     bookkeeperClientSpeculativeReadTimeoutInMillis: int
     bookkeeperClientTimeoutInSeconds: int
+    bookkeeperExplicitLacIntervalInMills: int
     bookkeeperMetadataServiceUri: str
     bookkeeperTLSCertificateFilePath: str
     bookkeeperTLSClientAuthentication: bool

@@ -22,10 +22,17 @@ public class LedgerTool {
     static void run(String[] words) throws Exception {
         ClientConfiguration settings = new ClientConfiguration();
         settings.setMetadataServiceUri("zk+hierarchical://" + words[0] + "/ledgers");
-        settings.setUseV2WireProtocol(true);
+        settings.setUseV2WireProtocol(!words[1].equals("end"));
         BookKeeper client = new BookKeeper(settings);
         BookKeeper.DigestType digest = BookKeeper.DigestType.valueOf(words[2]);
         byte[] password = words[3].getBytes();
+        if (words[1].equals("end")) {
+            LedgerHandle ledger =
+                client.openLedgerNoRecovery(Long.parseLong(words[4]), digest, password);
+            System.out.println("end " + ledger.readLastConfirmed()
+                + " " + ledger.readExplicitLastConfirmed());
+            return;
+        }
         if (words[1].equals("read")) {
             LedgerHandle ledger = client.openLedger(Long.parseLong(words[4]), digest, password);
             System.out.println("last " + ledger.getLastAddConfirmed() + " " + ledger.getLength());

@@ -22,7 +22,7 @@ from magnetar.errors import (
     NotEnoughBookies,
     StorageFailed,
 )
-from magnetar.ledger.backends.bookkeeper.client import BookieClient, Surroundings
+from magnetar.ledger.backends.bookkeeper.client import BookieClient, Surroundings, TellingClient
 from magnetar.ledger.backends.bookkeeper.entry import EntryCodec
 from magnetar.ledger.backends.bookkeeper.frame import (
     ADD,
@@ -100,6 +100,7 @@ class Appender:
         self._lost: dict[int, str] = {}
         """Members to be replaced, and why."""
         self._shunned: set[str] = set()
+        self._told = -1
         self._is_changing = False
         self._is_stopped = False
         self._drained: asyncio.Future[None] | None = None
@@ -227,6 +228,15 @@ class Appender:
         if self._lost and not self._is_changing and self.error is None:
             self._is_changing = True
             self._around.scope.start(self._change(), f"ensemble of ledger {self.ledger}")
+
+    def tell_last(self, find_client: Callable[[str], TellingClient]) -> None:
+        """Tell the bookies the confirmed entry when no entry behind it does."""
+        last = self.confirmed
+        if last > self._told and not self._runs:
+            self._told = last
+            body = self._codec.encode_last(last)
+            for bookie in self._bookies:
+                find_client(bookie).tell_last(self.ledger, last, self._codec.key, body)
 
     # Bookies that fail
 

@@ -27,7 +27,7 @@ from magnetar.ledger.backends.bookkeeper.policy import BookkeeperPolicy
 from magnetar.ledger.backends.bookkeeper.registry import BookieRegistry
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.task import TaskScope
-from magnetar.wire.bookkeeper import decode_response, encode_start_tls
+from magnetar.wire.bookkeeper import decode_response, encode_start_tls, encode_write_lac
 
 _NUMBER_BYTES: Final = 8
 
@@ -335,3 +335,20 @@ class BookieClient(asyncio.Protocol):
         sinks = list(self._sinks.values())
         for sink, member in sinks:
             sink.on_lost(member, reason)
+
+
+class TellingClient(BookieClient):
+    """Tells a bookie the end of ledgers that are open and idle, for readers in other processes.
+
+    Only the third version of the protocol has a request for it, and a connection that has spoken
+    the second cannot speak that. What comes of it is not waited for: the next entry tells it too.
+    """
+
+    def tell_last(self, ledger: int, last: int, key: bytes, body: bytes) -> None:
+        self._number += 1
+        request = encode_write_lac(self._number, ledger, last, key, body)
+        self._send(len(request).to_bytes(4) + request)
+
+    def data_received(self, data: bytes) -> None:
+        if self._greeting is not None:
+            super().data_received(data)

@@ -22,6 +22,7 @@ from magnetar.ledger.backends.bookkeeper.client import (
     BookieClient,
     Outbox,
     Surroundings,
+    TellingClient,
 )
 from magnetar.ledger.backends.bookkeeper.placement import choose_ensemble, count_racks
 from magnetar.ledger.backends.bookkeeper.policy import BookkeeperPolicy
@@ -72,6 +73,7 @@ class BookkeeperLedgerStore:
         self._find_appending = partial(self._find, "append")
         self._find_recovering = partial(self._find, "recover")
         self._find_reading = partial(self._find, "read")
+        self._telling: dict[str, TellingClient] = {}
         self._reader = EntryReader(self._around, self._find_reading)
         self._writers: dict[int, BookkeeperWriter] = {}
         self._recoveries: dict[int, asyncio.Task[LedgerMetadata]] = {}
@@ -84,6 +86,8 @@ class BookkeeperLedgerStore:
         await self._catalogue.open()
         await self._around.registry.open()
         self._around.scope.start(self._watch_bookies(), "watch for silent bookies")
+        if self._policy.explicit_last_s > 0:
+            self._around.scope.start(self._tell_ends(), "tell the ends of idle ledgers")
 
     async def create(
         self,
@@ -255,7 +259,7 @@ class BookkeeperLedgerStore:
         await asyncio.gather(*(each.appender.drain() for each in self._writers.values()))
         await self._around.registry.close()
         await self._around.scope.close()
-        for client in self._clients.values():
+        for client in (*self._clients.values(), *self._telling.values()):
             client.close()
 
     def _find(self, use: str, bookie: str) -> BookieClient:
@@ -286,6 +290,17 @@ class BookkeeperLedgerStore:
             now = self._clock.monotonic()
             for writer in tuple(self._writers.values()):
                 writer.appender.check(now)
+
+    async def _tell_ends(self) -> None:
+        def find_client(bookie: str) -> TellingClient:
+            if bookie not in self._telling:
+                self._telling[bookie] = TellingClient(bookie, self._around)
+            return self._telling[bookie]
+
+        while True:
+            await self._clock.sleep(self._policy.explicit_last_s)
+            for writer in tuple(self._writers.values()):
+                writer.appender.tell_last(find_client)
 
     def _check_open(self) -> None:
         if self._closed:
