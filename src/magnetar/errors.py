@@ -249,7 +249,27 @@ class InvalidSchema(BrokerError): ...
 class UnsupportedVersion(BrokerError): ...
 
 
-class TransactionsNotSupported(BrokerError): ...
+# Transactions
+class TransactionsDisabled(BrokerError): ...
+
+
+class CoordinatorNotFound(BrokerError):
+    """The coordinator is not served here, or not any more; look it up again."""
+
+
+class TransactionNotFound(BrokerError):
+    """Unknown, ended long ago, or another role's."""
+
+
+class InvalidTransactionStatus(BrokerError): ...
+
+
+class TransactionEnded(BrokerError):
+    """A message of a transaction that has ended on the topic."""
+
+
+class TransactionConflict(BrokerError):
+    """Another transaction holds what this one acknowledges, or it is acknowledged already."""
 
 
 # Metadata
@@ -403,7 +423,12 @@ FAULTS: Final[Mapping[type[BrokerError], Fault]] = {
     IncompatibleSchema: _fault(WireCode.INCOMPATIBLE_SCHEMA, 409),
     InvalidSchema: _fault(WireCode.INCOMPATIBLE_SCHEMA, 422),
     UnsupportedVersion: _fault(WireCode.UNSUPPORTED_VERSION, 400),
-    TransactionsNotSupported: _fault(WireCode.NOT_ALLOWED, 501),
+    TransactionsDisabled: _fault(WireCode.NOT_ALLOWED, 503),
+    CoordinatorNotFound: _fault(WireCode.TRANSACTION_COORDINATOR_NOT_FOUND, 404, retry=True),
+    TransactionNotFound: _fault(WireCode.TRANSACTION_NOT_FOUND, 404),
+    InvalidTransactionStatus: _fault(WireCode.INVALID_TRANSACTION_STATUS, 409),
+    TransactionEnded: _fault(WireCode.NOT_ALLOWED, 409),
+    TransactionConflict: _fault(WireCode.TRANSACTION_CONFLICT, 409),
     RecordNotFound: _fault(WireCode.METADATA, 404),
     RecordExists: _fault(WireCode.METADATA, 409),
     VersionConflict: _fault(WireCode.METADATA, 409, retry=True),

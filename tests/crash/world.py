@@ -179,6 +179,8 @@ class World:
         """Start a broker on what is there, and let it go on with what it finds unfinished."""
         self._start(**settings)
         await self.service.scalable.resume()
+        if self.service.transactions.is_enabled:
+            await self.service.transactions.resume()
 
     async def boot_doomed(self, number: int, *, after: bool) -> None:
         """As `boot`, but the broker dies at one of its first writes, if it does so many."""
@@ -222,6 +224,7 @@ class World:
         self._ledgers.kill()
         self.tree.detach(self._store)
         await self.service.scalable.close()
+        await self.service.transactions.close()
         for connection in list(self.service.connections):
             connection.abort()
         await self.service.tasks.close()

@@ -140,7 +140,7 @@ COMMANDS: dict[str, Rule] = {
     # To end what one does not have is allowed and does nothing.
     **dict.fromkeys(("WATCH_TOPIC_LIST_CLOSE", "SCALABLE_TOPIC_CLOSE"), ANYBODY_KNOWN),
     **dict.fromkeys(("WATCH_SCALABLE_TOPICS_CLOSE", "WATCH_TC_ASSIGNMENTS_CLOSE"), ANYBODY_KNOWN),
-    # Transactions are refused to all alike, for another reason than permissions.
+    # A transaction belongs to the role that began it: another's is as good as unknown.
     **dict.fromkeys(("NEW_TXN", "ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN"), ANYBODY_KNOWN),
     **dict.fromkeys(("END_TXN", "END_TXN_ON_PARTITION", "END_TXN_ON_SUBSCRIPTION"), ANYBODY_KNOWN),
     **dict.fromkeys(("TC_CLIENT_CONNECT_REQUEST", "WATCH_TC_ASSIGNMENTS"), ANYBODY_KNOWN),

@@ -80,6 +80,10 @@ class Found:
     def skipped(self) -> Collection[int]:
         return {index for index, entry in enumerate(self.entries) if not entry.count}
 
+    @property
+    def withheld(self) -> Collection[int]:
+        return ()
+
     def special(self) -> Collection[int]:
         plain = Traits()
         return {

@@ -42,7 +42,7 @@ METHODS: Beyond = {
     "metadata/backends/zookeeper.py:ZookeeperStore": (31, CONTRACT),
     "metadata/backends/zookeeper_tree.py:ZookeeperTree": (30, CONTRACT),
     "model/layout.py:Layout": (26, "a value with one question for each method"),
-    "rules/dispatch/shared.py:Shared": (32, "one method for each event, and key-shared's hooks"),
+    "rules/dispatch/shared.py:Shared": (33, "one method for each event, and key-shared's hooks"),
     "testing/ledger.py:FaultyLedgerStore": (30, CONTRACT),
 }
 
@@ -51,7 +51,7 @@ SHOWN: Beyond = {
     "broker/persistent.py:PersistentTopic": (13, "its parts, which callers use themselves"),
     "broker/scalable/controller.py:Controller": (9, "its parts, which callers use themselves"),
     "broker/scalable/service.py:ScalableService": (14, "its parts, which callers use themselves"),
-    "broker/service.py:Service": (29, "the composition: one attribute for each owner"),
+    "broker/service.py:Service": (30, "the composition: one attribute for each owner"),
     "broker/subscription.py:Subscription": (12, "what stats report of it"),
     "broker/topic.py:Topic": (12, "what stats report of it"),
     "client/admin/service.py:AsyncAdmin": (9, "one attribute for each noun"),

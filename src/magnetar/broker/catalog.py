@@ -7,7 +7,7 @@ deleted wait for the outcome.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Final, Protocol, TypeAlias
 
@@ -21,6 +21,7 @@ from magnetar.broker.resource import Resources
 from magnetar.broker.topic_host import TopicHost
 from magnetar.broker.topic_limit import TopicLimit
 from magnetar.broker.topic_log import TopicLogs
+from magnetar.broker.transactional import TopicTransactions
 from magnetar.errors import (
     BrokerError,
     Conflict,
@@ -83,6 +84,10 @@ class TopicCatalog:
         """Follow what happens to persistent topics."""
         self.guards: Final[list[TopicGuard]] = []
         """Asked when clients attach to a topic that has become a part of a scalable one."""
+        self.open_transactions: (
+            Callable[[PersistentTopic], Awaitable[TopicTransactions | None]] | None
+        ) = None
+        """Finds what transactions that span a topic have left there."""
         self.closing = False
         """Whether the broker is; nothing is loaded any more."""
         self.limit: Final = TopicLimit(config, resources, logs.tree)
@@ -163,6 +168,8 @@ class TopicCatalog:
                 self._host, name, policy, log, listeners=self.listeners, guards=self.guards
             )
             log.record.fenced.append(partial(self._on_fenced, topic))
+            if self.open_transactions is not None:
+                topic.transactions = await self.open_transactions(topic)
             if properties:
                 await topic.set_properties(properties)
             topic.successor = await self.find_successor(name)

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
-from magnetar.broker.dispatch.backlog import Source
+from magnetar.broker.dispatch.committed import Source
 from magnetar.broker.entry import count_safely
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.topic_host import TopicHost
@@ -23,6 +23,7 @@ from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, EntryId, LedgerId, Position
 from magnetar.model.subscription import COMPACTION_CURSOR
 from magnetar.rules.compaction import Retained, plan_retained
+from magnetar.rules.transaction.buffer import TransactionBuffer
 from magnetar.runtime.log import Logger
 from magnetar.wire.batch import BatchMessage, decode_batch, encode_batch
 from magnetar.wire.command import MessageMetadata, SingleMessageMetadata, message_id
@@ -125,7 +126,9 @@ class Compactor:
         log: Log,
         host: TopicHost,
         subscriptions: Mapping[str, Subscription],
+        buffer: TransactionBuffer,
     ) -> None:
+        self._buffer = buffer
         self._topic = topic
         self._use = LedgerUse(UseKind.COMPACTED, topic.full)
         self._log = log
@@ -205,6 +208,8 @@ class Compactor:
     async def _compact(self) -> None:
         log = self._log
         horizon = log.sequence.last_position
+        if self._buffer.pin is not None:  # what is not committed yet stays for the next time
+            horizon = log.sequence.previous_position(self._buffer.pin)
         cursor = await log.cursors.open(
             COMPACTION_CURSOR, start=EARLIEST, properties={}, cursor_properties={}
         )
@@ -248,7 +253,8 @@ class Compactor:
                 at = Position(run.ledger_id, run.first + index)
                 if at > horizon:
                     return
-                if run.counts[index] == 0:  # a marker, of which nothing is kept
+                if run.counts[index] == 0 or self._buffer.is_aborted(at):
+                    # A marker, of which nothing is kept; or never committed.
                     continue
                 try:
                     yield at, *open_entry(entry)
@@ -293,7 +299,7 @@ class Compactor:
         self._view = view
         for subscription in self._subscriptions.values():
             if subscription.dispatcher is not None:
-                subscription.dispatcher.on_compacted()
+                subscription.dispatcher.refresh_source()
         if previous is not None:
             await self._discard(previous.ledger_id)
         _log.info(

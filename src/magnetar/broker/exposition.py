@@ -13,6 +13,7 @@ from magnetar.broker.metric_meaning import MEANINGS
 from magnetar.broker.scalable.migration import Outcome
 from magnetar.broker.service import Service
 from magnetar.broker.stats import topic_stats
+from magnetar.rules.transaction.coordinator import LATENCIES_MS
 from magnetar.runtime.metric import MetricKind, MetricText, format_labels
 from magnetar.runtime.task import yield_to_loop
 
@@ -123,6 +124,7 @@ async def render_metrics(service: Service) -> str:
         _write(text, format_labels(labels), shown)
     _write_scalable(text, service, by_topic=by_topic)
     _write_broker(text, service, sums)
+    _write_transactions(text, service)
     _write_process(text, service)
     return text.render()
 
@@ -221,10 +223,21 @@ def _write_broker(
             text.add(f"magnetar_{name}_total", own, count, kind=MetricKind.COUNTER)
     version = {"cluster": service.cluster, "version": __version__}
     text.add("pulsar_version_info", format_labels(version), 1)
-    for name in ("active", "committed", "aborted", "timeout", "created"):
-        suffix = "_count" if name == "active" else "_total"
-        kind = MetricKind.GAUGE if name == "active" else MetricKind.COUNTER
-        text.add(f"pulsar_txn_{name}{suffix}", labels, 0, kind=kind)
+
+
+def _write_transactions(text: MetricText, service: Service) -> None:
+    for number, live in sorted(service.transactions.coordinators.items()):
+        labels = format_labels({"cluster": service.cluster, "coordinator_id": str(number)})
+        counters, counter = live.counters, MetricKind.COUNTER
+        text.add("pulsar_txn_active_count", labels, len(live.state.transactions))
+        text.add("pulsar_txn_created_total", labels, counters.created, kind=counter)
+        text.add("pulsar_txn_committed_total", labels, counters.committed, kind=counter)
+        text.add("pulsar_txn_aborted_total", labels, counters.aborted, kind=counter)
+        text.add("pulsar_txn_timeout_total", labels, counters.timed_out, kind=counter)
+        appended = live.journal.entries_appended
+        text.add("pulsar_txn_append_log_total", labels, appended, kind=counter)
+        for limit, count in zip((*LATENCIES_MS, "overflow"), counters.latencies, strict=True):
+            text.add(f"pulsar_txn_execution_latency_le_{limit}", labels, count, kind=counter)
 
 
 def _write_process(text: MetricText, service: Service) -> None:

@@ -276,6 +276,8 @@ def _connected(config: Configuration, protocol_version: int) -> BaseCommand:
                 supports_get_partitioned_metadata_without_auto_creation=True,
                 supports_topic_watcher_reconcile=watchers,
                 supports_scalable_topics=config.scalableTopicsEnabled,
+                supports_tc_metadata_discovery=config.transactionCoordinatorEnabled
+                and config.transactionCoordinatorScalableTopicsEnabled,
             ),
         )
     )

@@ -12,6 +12,7 @@ from magnetar.ledger.belonging import UseKind, parse_use
 from magnetar.ledger.cursor_log import read_cursor
 from magnetar.ledger.orphan import load_references, remove_orphans
 from magnetar.ledger.store import LedgerInfo, LedgerStore
+from magnetar.model.log_path import is_journal
 from magnetar.model.name import TopicDomain, TopicName, decode_local, parse_topic
 from magnetar.model.position import LedgerId, Term
 from magnetar.model.subscription import COMPACTION_CURSOR
@@ -46,6 +47,8 @@ class NamedLedgers:
         return info.id in self._known[key]
 
     async def _load(self, kind: UseKind, owner: str) -> frozenset[int]:
+        if is_journal(owner):
+            return await load_references(self._tree.journal_records(owner))
         try:
             if kind is UseKind.SCHEMA:
                 namespace, _, local = owner.rpartition("/")

@@ -7,6 +7,7 @@ from magnetar.errors import EntryNotFound, NotFound
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.log import Log
 from magnetar.model.position import EARLIEST, Position
+from magnetar.rules.transaction.buffer import TransactionBuffer
 
 
 async def position_at(log: Log, timestamp_ms: int) -> Position:
@@ -24,10 +25,23 @@ async def read_entry(log: Log, position: Position) -> bytes:
     return run.data[0]
 
 
-async def last_message_id(log: Log) -> tuple[Position, int]:
-    """The last entry a consumer could see, and the index of the last message in its batch."""
+def last_visible(log: Log, buffer: TransactionBuffer) -> Position:
+    """The last entry that belongs to no transaction which is open or was aborted, nor waits for
+    one; or the place before the first.
+    """
     sequence = log.sequence
     position = sequence.last_position
+    if buffer.pin is not None:
+        position = sequence.previous_position(buffer.pin)
+    while position.entry_id >= 0 and buffer.is_aborted(position):
+        position = sequence.previous_position(position)
+    return position
+
+
+async def last_message_id(log: Log, buffer: TransactionBuffer) -> tuple[Position, int]:
+    """The last entry a consumer could see, and the index of the last message in its batch."""
+    sequence = log.sequence
+    position = last_visible(log, buffer)
     while True:
         if not sequence.total_entries or position.entry_id < 0:
             return EARLIEST, -1

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from magnetar.rules.transaction.coordinator import LATENCIES_MS
+
 _SUMMED: Final[Mapping[str, str]] = {
     "rate_in": "Messages published per second",
     "rate_out": "Messages delivered per second",
@@ -97,6 +99,13 @@ MEANINGS: Final[Mapping[str, str]] = {
     "pulsar_txn_aborted_total": "Transactions aborted",
     "pulsar_txn_timeout_total": "Transactions ended by their timeout",
     "pulsar_txn_created_total": "Transactions begun",
+    "pulsar_txn_append_log_total": "Entries written to the journal of a coordinator",
+    **{
+        f"pulsar_txn_execution_latency_le_{limit}": (
+            "Transactions by the time from their begin to the decision, up to so many ms"
+        )
+        for limit in (*LATENCIES_MS, "overflow")
+    },
     "process_cpu_seconds_total": "Processor time of the broker's process",
     "process_start_time_seconds": "When the broker started, in seconds since 1970",
     "process_resident_memory_bytes": "Memory of the broker's process",

@@ -103,6 +103,7 @@ async def open_node(
     stack.push_async_callback(service.close)
     service.upkeep.start(service.tasks)
     service.scalable.start()
+    service.transactions.start()
     if not ledgers.is_shared:  # else others' ledgers are there before their records
         service.tasks.start(_sweep_later(service, found), name="sweep ledgers")
     await service.stored_configuration.open()

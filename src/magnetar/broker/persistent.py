@@ -10,7 +10,7 @@ from magnetar.broker.access import ProducerSet
 from magnetar.broker.compaction import Compactor
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.dedup import Deduplicator, Verdict
-from magnetar.broker.dispatch.backlog import Source
+from magnetar.broker.dispatch.committed import CommittedSource, Source
 from magnetar.broker.entry import delay_ms
 from magnetar.broker.limiter import RateLimiter, make_limiter
 from magnetar.broker.policy_default import plan_log
@@ -20,6 +20,7 @@ from magnetar.broker.subscription_set import SubscriptionSet
 from magnetar.broker.termination import Termination
 from magnetar.broker.topic import Topic
 from magnetar.broker.topic_host import TopicHost
+from magnetar.broker.transactional import TopicTransactions
 from magnetar.errors import (
     BrokerError,
     NotAllowed,
@@ -29,12 +30,13 @@ from magnetar.errors import (
     StorageFailed,
     TopicFenced,
     TopicTerminated,
-    TransactionsNotSupported,
+    TransactionsDisabled,
 )
 from magnetar.ledger.log import Log
 from magnetar.model.name import TopicDomain, TopicName
 from magnetar.model.subscription import DEDUP_CURSOR
 from magnetar.rules.policy import EffectivePolicy
+from magnetar.rules.transaction.buffer import TransactionBuffer
 from magnetar.wire.command import CommandSubscribe
 from magnetar.wire.run import SendRun
 
@@ -67,6 +69,8 @@ class TopicGuard(Protocol):
 
 class PersistentTopic(Topic):
     log: Log
+    transactions: TopicTransactions | None = None
+    """None where transactions are not enabled."""
 
     def __init__(
         self,
@@ -85,8 +89,9 @@ class PersistentTopic(Topic):
         self.log = log
         self.listeners: Final = listeners
         self._guards = guards
+        self._buffer = TransactionBuffer()
         self.subscriptions: Final = SubscriptionSet(self)
-        self.compactor: Final = Compactor(name, log, host, self.subscriptions)
+        self.compactor: Final = Compactor(name, log, host, self.subscriptions, self._buffer)
         self.successor: TopicName | None = None
         """The scalable topic that this one has become a part of."""
         self.dispatch_limiter: RateLimiter | None = None
@@ -148,8 +153,7 @@ class PersistentTopic(Topic):
         self.termination.on_quiet()
 
     async def _store_epoch(self, epoch: int) -> None:
-        record = self.log.record
-        await record.set_properties({**record.properties, EPOCH_PROPERTY: str(epoch)})
+        await self.log.record.change_properties(lambda own: {**own, EPOCH_PROPERTY: str(epoch)})
 
     def last_sequence(self, producer_name: str) -> int:
         return self.dedup.last_sequence(producer_name) if self.dedup is not None else -1
@@ -195,8 +199,12 @@ class PersistentTopic(Topic):
                 return NotAllowed("Only a shadow topic accepts message ids")
             if run.command.marker:  # no message, so no consumer may get it
                 return NotAllowed("Markers are for replication, which this broker does not do")
-            if run.command.txnid_most_bits or run.command.txnid_least_bits:
-                return TransactionsNotSupported("transactions are not supported by this broker")
+            if run.transaction is not None:
+                if self.transactions is None:
+                    return TransactionsDisabled("Transactions are not enabled.")
+                refusal = self.transactions.refusal_of(run)
+                if refusal is not None:
+                    return refusal
         limit_ms = self.policy.delayed_delivery_max_delay_ms
         if limit_ms > 0 and any(delay_ms(entry) > limit_ms for entry in run.entries):
             return NotAllowed(f"Exceeds max allowed delivery delay of {limit_ms} milliseconds")
@@ -212,7 +220,10 @@ class PersistentTopic(Topic):
             producer.chunk_rate.add(1, size)
         if self.throttle.limiter is not None:
             self.throttle.spend(producer.connection, messages, size)
-        producer.append(run, self.log)
+        if run.transaction is None or self.transactions is None:
+            producer.append(run, self.log)
+        else:
+            self.transactions.append(producer, run)
 
     def _on_appended(self) -> None:
         self.last_publish_ms = self.host.clock.now_ms()
@@ -239,17 +250,25 @@ class PersistentTopic(Topic):
         await subscription.add_consumer(consumer)
 
     def source(self, *, read_compacted: bool) -> Source:
-        return self.compactor.view() if read_compacted else self.log.reader
+        source = self.compactor.view() if read_compacted else self.log.reader
+        return CommittedSource(source, self._buffer) if self._buffer.is_used else source
 
     # ------------------------------------------------------------------ properties
+
+    @property
+    def buffer(self) -> TransactionBuffer:
+        """What it hides of transactions."""
+        return self._buffer
 
     @property
     def properties(self) -> Mapping[str, str]:
         return {k: v for k, v in self.log.record.properties.items() if not k.startswith("pulsar.")}
 
     async def set_properties(self, properties: Mapping[str, str]) -> None:
-        kept = {k: v for k, v in self.log.record.properties.items() if k.startswith("pulsar.")}
-        await self.log.record.set_properties({**kept, **properties})
+        def change(known: Mapping[str, str]) -> Mapping[str, str]:
+            return {k: v for k, v in known.items() if k.startswith("pulsar.")} | dict(properties)
+
+        await self.log.record.change_properties(change)
 
     def has_clients(self) -> bool:
         return bool(len(self.producers)) or any(s.consumers for s in self.subscriptions.values())
@@ -308,12 +327,16 @@ class PersistentTopic(Topic):
         await self.compactor.close()
         if self.dedup is not None:
             await self.dedup.close()
+        if self.transactions is not None:
+            await self.transactions.close()
         await self.log.close()
 
     async def delete(self) -> None:
         await self._send_clients_away()
         await self.compactor.close()
         await self.compactor.delete()
+        if self.transactions is not None:
+            await self.transactions.delete()
         await self.log.delete()
 
     async def _send_clients_away(self, *, tell: bool = True) -> None:

@@ -28,6 +28,7 @@ from magnetar.broker.topic_log import TopicLogs
 from magnetar.broker.topic_tree import TopicTree
 from magnetar.broker.topiclist import TopicLists
 from magnetar.broker.topicpolicy.contract import PolicyHost
+from magnetar.broker.transaction.service import TransactionService
 from magnetar.broker.unread import UnreadBytes
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import TooManyRequests
@@ -140,6 +141,18 @@ class Service:
         )
         self.catalog.listeners.append(self.scalable.reports)
         self.catalog.guards.append(self.scalable.guard)
+        self.transactions: Final = TransactionService(
+            self.catalog,
+            ownership,
+            resources.partitioned,
+            config=config,
+            limits=self.limits,
+            clock=clock,
+            tasks=self.tasks,
+            store=store,
+            ledgers=ledgers,
+        )
+        self.catalog.open_transactions = self.transactions.open_topic
         self.revocation: Final = Revocation(
             self.connections, self.authorization, resources, config, self.tasks, clock=clock
         )
@@ -188,6 +201,7 @@ class Service:
         self.revocation.close()
         await self.scalable.close()
         await self.catalog.close_topics()
+        await self.transactions.close()
         for connection in self.connections:
             connection.close()
         await self.tasks.close()

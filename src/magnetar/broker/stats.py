@@ -84,6 +84,9 @@ def _persistent_stats(
         "backlogQuotaLimitTime": topic.policy.backlog_age.limit,
         "deduplicationStatus": "Disabled" if topic.dedup is None else "Enabled",
         "compaction": _compaction_stats(topic.compactor),
+        "ongoingTxnCount": len(topic.buffer.open),
+        "abortedTxnCount": topic.buffer.counts.aborted,
+        "committedTxnCount": topic.buffer.counts.committed,
     }
     if earliest_time:
         times = [earliest_publish_ms(each) for each in live]

@@ -10,23 +10,25 @@ from magnetar.broker.abandoned_chunk import read_abandoned
 from magnetar.broker.acknowledgement import apply_ack
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.consumer_group import ConsumerGroup, GroupSet, GroupTopic
-from magnetar.broker.dispatch.backlog import Backlog, Source
+from magnetar.broker.dispatch.backlog import Backlog
+from magnetar.broker.dispatch.committed import Source
 from magnetar.broker.expiry import Expiry
 from magnetar.broker.limiter import RateLimiter, make_limiter
 from magnetar.broker.log_search import position_at
+from magnetar.broker.transactional import TopicTransactions
 from magnetar.errors import (
     BrokerError,
     ResourceBusy,
     TopicFenced,
-    TransactionsNotSupported,
+    TransactionsDisabled,
     fault_of,
 )
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.log import Log
-from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.rules.dispatch.machine import NO_LIMIT, Limits
+from magnetar.rules.transaction.buffer import TransactionBuffer
 from magnetar.runtime.log import Logger
 from magnetar.wire.ackset import full_ack_set
 from magnetar.wire.command import (
@@ -65,6 +67,13 @@ class SubscribedTopic(GroupTopic, Protocol):
 
     @property
     def dispatch_limiter(self) -> RateLimiter | None: ...
+
+    @property
+    def buffer(self) -> TransactionBuffer:
+        """What it hides of transactions."""
+
+    @property
+    def transactions(self) -> TopicTransactions | None: ...
 
     @property
     def subscriptions(self) -> TransientSet: ...
@@ -156,7 +165,8 @@ class Subscription(ConsumerGroup):
             self.topic.subscriptions.remove_transient(self)
 
     def _make_backlog(self) -> Backlog:
-        return Backlog(self.topic, self.cursor, self.beginning)
+        pending = self.topic.buffer.pending_on(self.name)
+        return Backlog(self.topic, self.cursor, self.beginning, pending)
 
     def apply_policy(self) -> None:
         if self.dispatcher is None:
@@ -185,7 +195,10 @@ class Subscription(ConsumerGroup):
     def on_ack(self, consumer: Consumer, ack: CommandAck) -> None:
         refusal: BrokerError | None = None
         if ack.HasField("txnid_most_bits") and ack.HasField("txnid_least_bits"):
-            refusal = TransactionsNotSupported("transactions are not supported by this broker")
+            if self.topic.transactions is not None:
+                self.topic.transactions.acknowledge(self.name, consumer, ack)
+                return
+            refusal = TransactionsDisabled("Transactions are not enabled.")
         else:
             apply_ack(
                 ack,
@@ -200,7 +213,7 @@ class Subscription(ConsumerGroup):
             consumer.stats.last_acked_ms = self.last_acked_ms = now_ms
         if ack.HasField("request_id"):
             self.topic.host.tasks.start(
-                _confirm(self.cursor, consumer, ack.request_id, refusal), name="ack"
+                confirm(self.cursor, consumer, ack.request_id, refusal), name="ack"
             )
         self.on_end_reached()
 
@@ -262,7 +275,9 @@ class Subscription(ConsumerGroup):
             if self.dispatcher is not None:
                 self.dispatcher.close()
                 self.dispatcher = None
-            await self.cursor.reset(_within(target, self.topic.log.sequence))
+            await self.cursor.reset(_within(target, self.topic))
+            if self.topic.transactions is not None:
+                self.topic.transactions.skip_aborted(self.cursor)
             self._has_sought_abandoned = False
             self.beginning = self.cursor.mark_delete if target.ledger_id < 0 else None
             if remaining is not None:
@@ -299,7 +314,9 @@ class Subscription(ConsumerGroup):
 
     async def _acknowledge_through(self, position: Position) -> int:
         """On behalf of its consumers; return how many entries that was."""
-        before = self.cursor.backlog
+        before, pin = self.cursor.backlog, self.topic.buffer.pin
+        if pin is not None and position >= pin:  # what is not committed yet was not missed
+            position = self.topic.log.sequence.previous_position(pin)
         self.cursor.acknowledge_through(position)
         if self.dispatcher is not None:
             self.dispatcher.discard(
@@ -345,7 +362,7 @@ def _tell_end(consumer: Consumer) -> None:
         connection.send_command(make_command(CommandReachedEndOfTopic(consumer_id=consumer.id)))
 
 
-async def _confirm(
+async def confirm(
     cursor: Cursor, consumer: Consumer, request_id: int, refusal: BrokerError | None
 ) -> None:
     response = CommandAckResponse(consumer_id=consumer.id, request_id=request_id)
@@ -360,7 +377,8 @@ async def _confirm(
     consumer.connection.send_command(make_command(response))
 
 
-def _within(target: Position, sequence: LedgerSequence) -> Position:
+def _within(target: Position, topic: SubscribedTopic) -> Position:
+    sequence = topic.log.sequence
     if target.ledger_id >= LATEST.ledger_id:
-        return sequence.end_position
+        return topic.buffer.pin or sequence.end_position
     return min(max(target, sequence.first_position), sequence.end_position)

@@ -16,6 +16,7 @@ from magnetar.errors import (
     SubscriptionNotFound,
     TopicFenced,
 )
+from magnetar.ledger.cursor import Cursor
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.model.subscription import INTERNAL_CURSORS, check_subscription_name
 from magnetar.runtime.rate import Rate
@@ -75,10 +76,19 @@ class SubscriptionSet(dict[str, Subscription]):
 
     def _open_reader(self, name: str, start: Position) -> Subscription:
         self._check_open()
-        cursor = self._topic.log.cursors.open_transient(name, start)
+        cursor = self._topic.log.cursors.open_transient(name, self._visible(start))
+        self._skip_aborted(cursor)
         from_start = start == EARLIEST
         self[name] = Subscription(self._topic, name, cursor, durable=False, from_start=from_start)
         return self[name]
+
+    def _visible(self, start: Position) -> Position:
+        """The latest is what readers see from now on: an open transaction's messages too."""
+        return self._topic.buffer.pin or start if start == LATEST else start
+
+    def _skip_aborted(self, cursor: Cursor) -> None:
+        if self._topic.transactions is not None:
+            self._topic.transactions.skip_aborted(cursor)
 
     def _check_open(self) -> None:
         if self._topic.closed:
@@ -111,11 +121,15 @@ class SubscriptionSet(dict[str, Subscription]):
         if position not in (EARLIEST, LATEST):
             position = max(position, log.sequence.first_position)
         cursor = await log.cursors.open(
-            name, start=position, properties={}, cursor_properties=dict(properties or {})
+            name,
+            start=self._visible(position),
+            properties={},
+            cursor_properties=dict(properties or {}),
         )
         self._check_open()
         if name in self:  # another client attached while the cursor was being made
             return self[name]
+        self._skip_aborted(cursor)
         subscription = self[name] = Subscription(
             self._topic,
             name,
@@ -159,5 +173,6 @@ class SubscriptionSet(dict[str, Subscription]):
 
     def _forget(self, subscription: Subscription) -> None:
         self.pop(subscription.name, None)
+        self._topic.buffer.pending.pop(subscription.name, None)
         self.removed_rate_out.add(subscription.rate.count, subscription.rate.bytes)
         self._topic.touch()

@@ -26,6 +26,7 @@ from magnetar.model.log_path import (
     bucket_paths,
     domain_path,
     is_bucket,
+    journal_path,
     log_path,
     node_of,
 )
@@ -113,6 +114,10 @@ class TopicTree:
         return MetadataLogRecords(
             self._store, await self.path_of(name), self._packing, is_shared=self._is_shared
         )
+
+    def journal_records(self, name: str) -> MetadataLogRecords:
+        """Of a transaction journal, which stands beside the topics."""
+        return MetadataLogRecords(self._store, journal_path(name))
 
     async def exists(self, name: TopicName) -> bool:
         return await self._store.exists(await self.path_of(name))

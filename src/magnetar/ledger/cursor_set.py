@@ -100,9 +100,8 @@ class CursorSet(Mapping[str, Cursor]):
         cursor = self._cursors.get(name)
         if cursor is None:
             raise SubscriptionNotFound(f"no cursor {name} in {self._home.name}")
-        properties = without_born(self._home.record.properties, name)
-        if properties is not None:
-            await self._home.record.set_properties(properties)
+        if without_born(self._home.record.properties, name) is not None:
+            await self._home.record.change_properties(lambda own: without_born(own, name) or own)
         await cursor.remove()
 
     async def delete_all(self) -> None:

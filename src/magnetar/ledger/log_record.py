@@ -50,8 +50,15 @@ class LogRecord:
     # Writing
 
     async def set_properties(self, properties: Mapping[str, str]) -> None:
+        await self.change_properties(lambda _: properties)
+
+    async def change_properties(
+        self, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+    ) -> None:
+        """Make the properties of what they are when no other change is under way."""
         async with self.changing:
             self.check_owned()
+            properties = change(self.properties)
             await self.store(properties=properties)
             self.properties = dict(properties)
 

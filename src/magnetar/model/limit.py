@@ -198,6 +198,28 @@ class Limits:
         PreconditionFailed,
         "Hash ranges that a consumer of a Key_Shared subscription chooses.",
     )
+    # Transactions
+    transactions_per_caller: int = _limit(
+        10_000,
+        Unit.COUNT,
+        "maxActiveTransactionsPerCaller",
+        TooManyRequests,
+        "Transactions of one role that have not ended, at one coordinator.",
+    )
+    transaction_participants: int = _limit(
+        10_000,
+        Unit.COUNT,
+        "maxParticipantsPerTransaction",
+        TooManyRequests,
+        "Topics and subscriptions that one transaction spans.",
+    )
+    transaction_timeout_ms: int = _limit(
+        24 * 60 * 60 * 1000,
+        Unit.MILLISECONDS,
+        "maxTransactionTimeoutMillis",
+        NotAllowed,
+        "Time-out that a client may ask for; readers wait for an open transaction.",
+    )
     # What one connection has open
     topic_list_watchers: int = _limit(
         1000,

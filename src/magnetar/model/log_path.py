@@ -25,6 +25,8 @@ LOGS: Final = "/managed-ledgers"
 _BUCKETED: Final = (TopicDomain.PERSISTENT, TopicDomain.SEGMENT)
 _BUCKET: Final = re.compile(r"\$[0-9]+")
 _SIGN: Final = 1 << 31
+_JOURNALS: Final = "/magnetar/transaction"
+_JOURNAL: Final = "transaction:"
 
 
 def bucket_of(component: str, buckets: int) -> int:
@@ -95,3 +97,22 @@ def parse_managed_name(text: str) -> TopicName:
         raise InvalidName(f"Invalid name of a managed ledger: {text}")
     tenant, namespace, domain, *local = parts
     return parse_topic(f"{domain}://{tenant}/{namespace}/{'/'.join(map(decode_local, local))}")
+
+
+def coordinator_journal(number: int) -> str:
+    """The name of a transaction coordinator's journal."""
+    return f"{_JOURNAL}coordinator/{number}"
+
+
+def participant_journal(topic: TopicName) -> str:
+    """The name of the journal in which a topic keeps what it knows of transactions."""
+    return f"{_JOURNAL}participant/{topic.domain.value}/{topic.namespace}/{topic.encoded_local}"
+
+
+def is_journal(name: str) -> bool:
+    return name.startswith(_JOURNAL)
+
+
+def journal_path(name: str) -> str:
+    """The node of a journal by its name, which no topic has."""
+    return f"{_JOURNALS}/{name.removeprefix(_JOURNAL)}"

@@ -115,6 +115,8 @@ class ActingKeys:
     managedLedgerMaxWriteQuorum: int
     managedLedgerMinLedgerRolloverTimeMinutes: int
     managedLedgerPassword: str
+    maxActiveTransactionsPerCaller: int
+    maxActiveTransactionsPerCoordinator: int
     maxCommandSize: int
     maxConcurrentHttpRequests: int
     maxConcurrentLookupRequest: int
@@ -132,6 +134,7 @@ class ActingKeys:
     maxNamespaceNameLength: int
     maxNamespacesPerTenant: int
     maxNumPartitionsPerPartitionedTopic: int
+    maxParticipantsPerTransaction: int
     maxPasswordLength: int
     maxPendingRequestsPerConnection: int
     maxProducerMetadataSize: int
@@ -154,6 +157,7 @@ class ActingKeys:
     maxTopicListWatchersPerConnection: int
     maxTopicNameLength: int
     maxTopicsPerNamespace: int
+    maxTransactionTimeoutMillis: int
     maxUnackedMessagesPerConsumer: int
     maxUnackedMessagesPerSubscription: int
     maxUnreadAnswerSize: int
@@ -222,6 +226,9 @@ class ActingKeys:
     topicLevelPoliciesEnabled: bool
     topicPoliciesCacheInitTimeoutSeconds: int
     topicPoliciesServiceClassName: str
+    transactionCoordinatorEnabled: bool
+    transactionCoordinatorScalableTopicsEnabled: bool
+    transactionCoordinatorScalableTopicsParallelism: int
     ttlDurationDefaultInSeconds: int
     webServicePort: int | None
     webServicePortTls: int | None

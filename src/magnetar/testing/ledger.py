@@ -43,6 +43,8 @@ class FaultyWriter:
             raise LedgerSealed(f"ledger {self.id} has failed")
         self._store.appends += 1
         first = EntryId(self._next)
+        if self._dies(after=False):
+            raise LedgerSealed(f"ledger {self.id} has failed")
         if self._error is None:
             self._error = self._store.take_fault()
             if self._error is not None:
@@ -51,8 +53,15 @@ class FaultyWriter:
             self._inner.append(entries, lambda error: self._store.pass_on(done, error))
         else:
             self._refused.append(done)
+        self._dies(after=True)
         self._next += len(entries)
         return first
+
+    def _dies(self, *, after: bool) -> bool:
+        """Whether the process is killed here."""
+        if self._store.dies_at == (self._store.appends, after):
+            self._store.kill()
+        return self._store.killed
 
     async def seal(self) -> LedgerInfo:
         self._dead = True
@@ -82,6 +91,8 @@ class FaultyLedgerStore:
         self.appends = 0
         self.replications: list[Replication | None] = []
         """What was asked for with each new ledger."""
+        self.dies_at: tuple[int, bool] | None = None
+        """The append, counted by `appends`, at which the process is killed: before or after it."""
 
     def fail_next(self, error: BrokerError) -> None:
         """The next append, to whatever ledger, fails with `error`, and its ledger with it."""

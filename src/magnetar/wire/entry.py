@@ -16,6 +16,7 @@ from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
 from magnetar.errors import ProtocolViolation
+from magnetar.model.transaction import TransactionId
 from magnetar.wire.ackset import MESSAGES_MAX
 from magnetar.wire.command import BrokerEntryMetadata, MessageMetadata, is_text_valid, signed64
 
@@ -26,6 +27,7 @@ _SIZE: Final = struct.Struct(">I")
 # The tag of num_messages_in_batch. Most metadata does not contain this byte at all.
 _BATCH_TAG: Final = b"\x58"
 _MARKER_TAG: Final = b"\xa0\x01"
+_TRANSACTION_TAG: Final = b"\xb0\x01"
 
 
 def _size_at(entry: bytes | memoryview, start: int) -> int:
@@ -85,6 +87,30 @@ def encode_entry(metadata: MessageMetadata, payload: bytes) -> bytes:
     content = metadata.SerializeToString()
     covered = b"".join((_SIZE.pack(len(content)), content, payload))
     return b"".join((CHECKSUM_MAGIC, _SIZE.pack(crc32c(covered)), covered))
+
+
+def stamp_transaction(entry: bytes, id_: TransactionId) -> bytes:
+    """The entry with the ids of its transaction in the metadata: some clients name them in the
+    command alone, and what is stored must tell by itself where it belongs.
+    """
+    metadata, payload = decode_entry(entry)
+    has_both = metadata.HasField("txnid_most_bits") and metadata.HasField("txnid_least_bits")
+    if has_both and (metadata.txnid_most_bits, metadata.txnid_least_bits) == id_:
+        return entry
+    metadata.txnid_most_bits, metadata.txnid_least_bits = id_
+    return encode_entry(metadata, payload)
+
+
+def transaction_of(entry: bytes) -> TransactionId | None:
+    """The transaction that an entry says it belongs to."""
+    start, end = _metadata_span(entry)
+    data = entry[start:end]
+    if _TRANSACTION_TAG not in data:
+        return None
+    metadata = _parse_metadata(data)
+    if not (metadata.HasField("txnid_most_bits") and metadata.HasField("txnid_least_bits")):
+        return None
+    return TransactionId(metadata.txnid_most_bits, metadata.txnid_least_bits)
 
 
 def decode_entry(entry: bytes | memoryview) -> tuple[MessageMetadata, bytes]:

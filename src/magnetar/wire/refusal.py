@@ -7,7 +7,7 @@ from typing import Final
 
 from google.protobuf.message import Message
 
-from magnetar.errors import BrokerError, fault_of
+from magnetar.errors import BrokerError, TransactionsDisabled, fault_of
 from magnetar.wire.command import (
     BaseCommand,
     CommandAckResponse,
@@ -53,6 +53,8 @@ _RESPONSES: Final[Mapping[int, type[Message]]] = {
     BaseCommand.WATCH_TC_ASSIGNMENTS: CommandWatchTcAssignmentsUpdate,
 }
 _IDS: Final = ("request_id", "consumer_id", "session_id", "watch_id")
+_TRANSACTION_IDS: Final = ("txnid_most_bits", "txnid_least_bits")
+"""Clients find the coordinator that an answer is from by these."""
 
 
 def encode_refusal(command: BaseCommand, refusal: BrokerError) -> BaseCommand | None:
@@ -63,7 +65,7 @@ def encode_refusal(command: BaseCommand, refusal: BrokerError) -> BaseCommand | 
         return None
     code = fault_of(refusal).code
     kind = _RESPONSES.get(command.type)
-    if kind is None:
+    if kind is None or (isinstance(refusal, TransactionsDisabled) and "watch_id" not in asked):
         if "request_id" not in asked:
             return None
         return error(body.request_id, code, refusal.sentence)  # type: ignore[attr-defined]
@@ -71,6 +73,11 @@ def encode_refusal(command: BaseCommand, refusal: BrokerError) -> BaseCommand | 
     names = {field.name for field in kind.DESCRIPTOR.fields}
     for name in names & asked & set(_IDS):
         setattr(response, name, getattr(body, name))
+    if isinstance(response, CommandNewTxnResponse):
+        response.txnid_most_bits = body.tc_id  # type: ignore[attr-defined]
+    elif command.type != BaseCommand.ACK:
+        for name in names & set(_TRANSACTION_IDS):
+            setattr(response, name, getattr(body, name))
     setattr(response, "error" if "error" in names else "error_code", ServerError.Name(code))
     setattr(response, "message" if "message" in names else "error_message", refusal.sentence)
     if "response" in names:

@@ -19,6 +19,7 @@ from crc32c import crc32c
 
 from magnetar.errors import BrokerError, ProtocolViolation
 from magnetar.model.position import Position
+from magnetar.model.transaction import TransactionId
 from magnetar.wire.command import CommandSend, decode_command
 from magnetar.wire.frame import Stretch, count_alike
 from magnetar.wire.varint import WHOLE, encode_varint, read_varint, varint_bytes, varint_columns
@@ -108,6 +109,16 @@ class SendRun:
 
     def on_refused(self, error: BrokerError) -> None:
         self.reply_to.on_refused(self, error)
+
+    @property
+    def transaction(self) -> TransactionId | None:
+        """The transaction that the one message of it belongs to; (0,0) is one."""
+        command = self.command
+        if command is None or not command.HasField("txnid_most_bits"):
+            return None
+        if not command.HasField("txnid_least_bits"):
+            return None
+        return TransactionId(command.txnid_most_bits, command.txnid_least_bits)
 
 
 Item: TypeAlias = SendRun | bytes
@@ -315,8 +326,7 @@ def _decode_other(command: bytes, entry: bytes) -> Item:
         send.is_chunk
         or send.marker
         or send.HasField("message_id")
-        or send.txnid_most_bits
-        or send.txnid_least_bits
+        or (send.HasField("txnid_most_bits") and send.HasField("txnid_least_bits"))
     ):
         run.command = send
     return run

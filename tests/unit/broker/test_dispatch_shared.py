@@ -341,6 +341,6 @@ def test_an_entry_of_any_bytes_is_delivered_as_it_is() -> None:
         assert await position_at(topic.log, 1) == topic.log.sequence.end_position
         place.clock.pass_s(10)
         assert await topic.subscriptions["s"].expiry.expire(5) == 1
-        await last_message_id(topic.log)
+        await last_message_id(topic.log, topic.buffer)
 
     run(body)

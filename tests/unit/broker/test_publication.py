@@ -106,7 +106,7 @@ def test_a_topic_that_wants_encryption_takes_nothing_else() -> None:
     run(body)
 
 
-def test_message_ids_and_transactions_are_not_taken() -> None:
+def test_message_ids_and_transactions_without_a_coordinator_are_not_taken() -> None:
     async def body(place: Place) -> None:
         client = await attach(place)
         client.send_entry(metadata(), b"x", message_id=MessageIdData(ledgerId=1, entryId=1))

@@ -142,7 +142,6 @@ def test_an_unknown_key_is_refused_with_the_nearest_one(name: str, nearest: str)
     ("key", "value"),
     [
         ("tlsEnabledWithKeyStore", "true"),
-        ("transactionCoordinatorEnabled", "true"),
         ("entryFilterNames", "secretive"),
     ],
 )

@@ -315,7 +315,7 @@ async def get_backlog_size(live: PersistentTopic, position: MessageId) -> int:
 
 @carries_out("topics.last_message_id", what="GetLastMessageId")
 async def get_last_message_id(live: PersistentTopic) -> Document:
-    position, batch_index = await log_search.last_message_id(live.log)
+    position, batch_index = await log_search.last_message_id(live.log, live.buffer)
     if position == EARLIEST:
         position = live.log.sequence.last_position
     partition = live.name.partition_index

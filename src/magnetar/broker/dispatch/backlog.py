@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from magnetar.broker.consumer import Consumer
+from magnetar.broker.dispatch.committed import CommittedSource, Source
 from magnetar.broker.dispatch.view import EntryView
 from magnetar.errors import BrokerError, LedgerNotFound, ProtocolViolation
 from magnetar.ledger.cursor import Cursor
@@ -12,15 +13,9 @@ from magnetar.ledger.log import Log
 from magnetar.ledger.run import EntryRun
 from magnetar.model.hash import murmur31
 from magnetar.model.position import EARLIEST, Position
+from magnetar.rules.transaction.pending_ack import PendingAcks
+from magnetar.wire.ackset import full_ack_set
 from magnetar.wire.entry import decode_metadata, sticky_key
-
-
-class Source(Protocol):
-    """Where entries are read from: the topic's log, or its compacted view."""
-
-    def read_cached(self, start: Position, entries_max: int, bytes_max: int) -> EntryRun | None: ...
-    async def read(self, start: Position, entries_max: int, bytes_max: int) -> EntryRun | None: ...
-    def is_readable(self, position: Position) -> bool: ...
 
 
 class ReadTopic(Protocol):
@@ -31,11 +26,16 @@ class ReadTopic(Protocol):
 
 
 class Backlog:
-    def __init__(self, topic: ReadTopic, cursor: Cursor, beginning: Position | None) -> None:
-        """`beginning` is the cursor's mark for as long as nothing of the topic is acknowledged."""
+    def __init__(
+        self, topic: ReadTopic, cursor: Cursor, beginning: Position | None, pending: PendingAcks
+    ) -> None:
+        """`beginning` is the cursor's mark for as long as nothing of the topic is acknowledged;
+        what is `pending` waits for a transaction to end.
+        """
         self.source: Source = topic.log.reader
         self._topic = topic
         self._cursor = cursor
+        self._pending = pending
         self._beginning = beginning
         self._reader: Consumer | None = None
 
@@ -54,7 +54,7 @@ class Backlog:
         return self._reader is not None and self._reader.read_compacted
 
     def refresh_source(self) -> None:
-        """The topic was compacted: read on from the new view."""
+        """The topic was compacted, or a transaction writes to it: read on from the new view."""
         self.source = self._topic.source(read_compacted=self.is_compacted)
 
     def note_read(self, position: Position) -> None:
@@ -66,12 +66,14 @@ class Backlog:
         """
         cursor, counts = self._cursor, run.counts
         ranges = () if self._reader is None else self._reader.member.ranges
+        is_whole = self._pending.is_empty and not (ranges or cursor.has_partial)
         if 0 in counts:
             markers = [run.first + index for index, count in enumerate(counts) if count == 0]
             cursor.acknowledge_entries(run.ledger_id, markers)
-        elif not (ranges or cursor.has_partial) and len(cursor.unacked_in(run)) == len(counts):
+        elif is_whole and len(cursor.unacked_in(run)) == len(counts):
             return EntryView(run.ledger_id, run.first, run.data, counts)
         counts, skipped, remaining = counts[:], set[int](), dict[int, int]()
+        withheld = set[int]()
         for index, entry in enumerate(run.data):
             position = Position(run.ledger_id, run.first + index)
             is_done = counts[index] == 0 or self._is_acknowledged(position)
@@ -79,13 +81,31 @@ class Backlog:
                 skipped.add(index)
                 counts[index] = 0
                 continue
-            bits = cursor.remaining(*position)
+            bits = self._remaining(position, counts[index])
             if bits is not None:
                 remaining[index] = bits
                 counts[index] = min(counts[index], bits.bit_count())
+                if not bits:
+                    skipped.add(index)
+                    withheld.add(index)
         return EntryView(
-            run.ledger_id, run.first, run.data, counts, skipped=skipped, remaining=remaining
+            run.ledger_id,
+            run.first,
+            run.data,
+            counts,
+            skipped=skipped,
+            withheld=withheld,
+            remaining=remaining,
         )
+
+    def _remaining(self, position: Position, count: int) -> int | None:
+        """The messages of an entry that are neither acknowledged nor wait for a transaction; None:
+        all of them.
+        """
+        bits, withheld = self._cursor.remaining(*position), self._pending.withheld(position)
+        if not withheld:
+            return bits
+        return (full_ack_set(count) if bits is None else bits) & ~withheld
 
     def _is_acknowledged(self, position: Position) -> bool:
         """What was compacted before the log's start is before the mark too, and yet unread."""
@@ -98,8 +118,10 @@ class Backlog:
         """Count what cannot be read as acknowledged; return the last such entry, and the position
         behind it.
         """
-        last = first
-        if isinstance(damage, LedgerNotFound) and self.source is self._topic.log.reader:
+        last, source = first, self.source
+        if isinstance(source, CommittedSource):
+            source = source.inner
+        if isinstance(damage, LedgerNotFound) and source is self._topic.log.reader:
             for part in self._topic.log.sequence.describe():
                 if part.ledger_id == first.ledger_id:  # all the rest of it is gone
                     last = Position(part.ledger_id, max(first.entry_id, part.entries - 1))

@@ -128,13 +128,20 @@ class Driver:
         self._wake_if_due()
 
     def release(
-        self, consumer: Consumer | None, entries: Iterable[tuple[tuple[int, int], int | None]]
+        self,
+        consumer: Consumer | None,
+        entries: Iterable[tuple[tuple[int, int], int | None]],
+        *,
+        is_final: bool = True,
     ) -> int:
         """Entries are acknowledged, each whole or up to so many messages; return how many messages
-        were held until now.
+        were held until now. What is not final waits for a transaction.
         """
         member, release = None if consumer is None else consumer.member, self.machine.release
-        released = sum(release(member, position, remaining) for position, remaining in entries)
+        released = sum(
+            release(member, position, remaining, is_final=is_final)
+            for position, remaining in entries
+        )
         self._wake_if_due()
         return released
 
@@ -153,8 +160,9 @@ class Driver:
         self.machine.set_limits(limits)
         self._wake_if_due()
 
-    def on_compacted(self) -> None:
-        if self._backlog is not None and self._backlog.is_compacted:
+    def refresh_source(self) -> None:
+        """What is read by now is another view of the topic."""
+        if self._backlog is not None:
             self._backlog.refresh_source()
             self.machine.on_rewound(self.machine.read_position)
             self._wake_if_due()

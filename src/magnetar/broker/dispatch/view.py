@@ -25,7 +25,7 @@ _WHOLE: Final[Mapping[int, int]] = MappingProxyType({})
 class EntryView:
     """Entries `first`, `first + 1`, … of one ledger."""
 
-    __slots__ = ("counts", "data", "first", "ledger_id", "remaining", "skipped")
+    __slots__ = ("counts", "data", "first", "ledger_id", "remaining", "skipped", "withheld")
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class EntryView:
         counts: list[int],
         *,
         skipped: Collection[int] = _NONE,
+        withheld: Collection[int] = _NONE,
         remaining: Mapping[int, int] = _WHOLE,
     ) -> None:
         """Of a batch that is acknowledged in part, `remaining` has the bits that are left."""
@@ -43,6 +44,7 @@ class EntryView:
         self.data = data
         self.counts = counts
         self.skipped = skipped
+        self.withheld = withheld
         self.remaining = remaining
 
     def special(self) -> Collection[int]:

@@ -15,12 +15,12 @@ from magnetar.broker.handler.consumer import (
 from magnetar.broker.handler.lookup import LookupCommands
 from magnetar.broker.handler.permission import CommandAccess
 from magnetar.broker.handler.producer import ProducerCommands
-from magnetar.broker.handler.refusal import on_transaction, on_watch_coordinators_close
 from magnetar.broker.handler.scalable import ScalableCommands, leave_group
 from magnetar.broker.handler.scalable import on_close as on_scalable_close
 from magnetar.broker.handler.scalable import on_watch_close as on_scalable_watch_close
 from magnetar.broker.handler.schema import SchemaCommands
 from magnetar.broker.handler.topiclist import TopicListCommands, on_watch_close
+from magnetar.broker.handler.transaction import TransactionCommands
 from magnetar.broker.service import Service
 from magnetar.wire.command import BaseCommand
 
@@ -60,6 +60,7 @@ def make_handlers(service: Service) -> Mapping[int, Handler]:
     )
     schemas = SchemaCommands(access, service.schemas, service.catalog)
     scalable = ScalableCommands(access, service.config, plane)
+    transactions = TransactionCommands(access, service.config, service.limits, service.transactions)
     return {
         BaseCommand.PRODUCER: producers.on_producer,
         BaseCommand.CLOSE_PRODUCER: producers.on_close_producer,
@@ -80,15 +81,15 @@ def make_handlers(service: Service) -> Mapping[int, Handler]:
         BaseCommand.GET_SCHEMA: schemas.on_get_schema,
         BaseCommand.GET_OR_CREATE_SCHEMA: schemas.on_get_or_create_schema,
         BaseCommand.AUTH_RESPONSE: on_auth_response,
-        BaseCommand.NEW_TXN: on_transaction,
-        BaseCommand.ADD_PARTITION_TO_TXN: on_transaction,
-        BaseCommand.ADD_SUBSCRIPTION_TO_TXN: on_transaction,
-        BaseCommand.END_TXN: on_transaction,
-        BaseCommand.END_TXN_ON_PARTITION: on_transaction,
-        BaseCommand.END_TXN_ON_SUBSCRIPTION: on_transaction,
-        BaseCommand.TC_CLIENT_CONNECT_REQUEST: on_transaction,
-        BaseCommand.WATCH_TC_ASSIGNMENTS: on_transaction,
-        BaseCommand.WATCH_TC_ASSIGNMENTS_CLOSE: on_watch_coordinators_close,
+        BaseCommand.NEW_TXN: transactions.on_new,
+        BaseCommand.ADD_PARTITION_TO_TXN: transactions.on_add_partitions,
+        BaseCommand.ADD_SUBSCRIPTION_TO_TXN: transactions.on_add_subscriptions,
+        BaseCommand.END_TXN: transactions.on_end,
+        BaseCommand.END_TXN_ON_PARTITION: transactions.on_end_partition,
+        BaseCommand.END_TXN_ON_SUBSCRIPTION: transactions.on_end_subscription,
+        BaseCommand.TC_CLIENT_CONNECT_REQUEST: transactions.on_connect,
+        BaseCommand.WATCH_TC_ASSIGNMENTS: transactions.on_watch,
+        BaseCommand.WATCH_TC_ASSIGNMENTS_CLOSE: transactions.on_watch_close,
         BaseCommand.SCALABLE_TOPIC_LOOKUP: scalable.on_lookup,
         BaseCommand.SCALABLE_TOPIC_CLOSE: on_scalable_close,
         BaseCommand.SCALABLE_TOPIC_SUBSCRIBE: scalable.on_subscribe,

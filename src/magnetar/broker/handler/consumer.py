@@ -13,7 +13,7 @@ from magnetar.broker.consumer_group import ConsumerGroup
 from magnetar.broker.handler.permission import CommandAccess
 from magnetar.broker.handler.schema import check_consumer_schema
 from magnetar.broker.handler.topic import TopicSource
-from magnetar.broker.log_search import last_message_id
+from magnetar.broker.log_search import last_message_id, last_visible
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.subscription import Subscription
@@ -325,8 +325,9 @@ async def _last_visible(topic: PersistentTopic, *, read_compacted: bool) -> tupl
     """
     while True:
         view = topic.compactor.compacted
-        if not read_compacted or view is None or topic.log.sequence.last_position > view.horizon:
-            return await last_message_id(topic.log)
+        last = last_visible(topic.log, topic.buffer)
+        if not read_compacted or view is None or last > view.horizon:
+            return await last_message_id(topic.log, topic.buffer)
         if not view.positions:
             return EARLIEST, -1
         try:

@@ -11,6 +11,7 @@ from magnetar.broker.connection import Connection
 from magnetar.broker.handler.permission import CommandAccess
 from magnetar.broker.ownership import Ownership
 from magnetar.model.name import TopicName, parse_topic
+from magnetar.model.transaction import ASSIGN_TOPIC
 from magnetar.wire.command import (
     BaseCommand,
     CommandLookupTopic,
@@ -37,7 +38,8 @@ class LookupCommands:
     async def _lookup(self, connection: Connection, request: CommandLookupTopic) -> None:
         name = parse_topic(request.topic)
         with self.limit.counted():
-            await self.access.check(connection, BaseCommand.LOOKUP, topic=name)
+            if name.base != ASSIGN_TOPIC:  # where its owner is tells where a coordinator runs
+                await self.access.check(connection, BaseCommand.LOOKUP, topic=name)
             found = await self.ownership.locate(name, is_authoritative=request.authoritative)
             if found.broker.is_self:  # the owner knows which clients a migration sent away
                 await self.check_lookup(connection, name)
@@ -65,7 +67,8 @@ class LookupCommands:
     ) -> None:
         name = parse_topic(request.topic)
         with self.limit.counted():
-            await self.access.check(connection, BaseCommand.PARTITIONED_METADATA, topic=name)
+            if name != ASSIGN_TOPIC:
+                await self.access.check(connection, BaseCommand.PARTITIONED_METADATA, topic=name)
             await self.check_partitions(connection, name)
             partitions = await self.catalog.partitions_of(
                 name, may_create=request.metadata_auto_creation_enabled

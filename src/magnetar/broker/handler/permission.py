@@ -50,7 +50,7 @@ NEEDS: Final[Mapping[int, Need]] = {
     BaseCommand.SCALABLE_TOPIC_SUBSCRIBE: TOPIC_CONSUME,
     BaseCommand.WATCH_SCALABLE_TOPICS: NAMESPACE_READ,
     BaseCommand.WATCH_SCALABLE_TOPICS_CLOSE: ATTACHED,
-    # Transactions are refused to every caller.
+    # A transaction belongs to the role that began it. What is added to it must be allowed too.
     BaseCommand.NEW_TXN: AUTHENTICATED,
     BaseCommand.ADD_PARTITION_TO_TXN: AUTHENTICATED,
     BaseCommand.ADD_SUBSCRIPTION_TO_TXN: AUTHENTICATED,
@@ -69,6 +69,10 @@ class CommandAccess:
 
     def __init__(self, authorization: Authorization) -> None:
         self._authorization = authorization
+
+    async def allows(self, connection: Connection, need: Need) -> bool:
+        """Whether the caller meets a need that is about no topic."""
+        return await self._authorization.decide(connection.caller, need, Target()) is None
 
     async def check(
         self,

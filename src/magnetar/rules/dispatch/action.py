@@ -51,6 +51,10 @@ class Entries(Protocol):
     def skipped(self) -> Collection[int]:
         """Indexes of entries that are not for delivery: acknowledged, or not for this reader."""
 
+    @property
+    def withheld(self) -> Collection[int]:
+        """Those among them that a transaction acknowledges, and that may come again."""
+
     def special(self) -> Collection[int]:
         """Indexes of entries that may be delayed or chunks."""
 

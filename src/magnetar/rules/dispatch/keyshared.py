@@ -176,7 +176,11 @@ class KeyShared(Shared[C]):
         for index in range(len(entries.counts)):
             position = (entries.ledger_id, entries.first + index)
             if index in entries.skipped:
-                self._forget(position)
+                if index in entries.withheld:
+                    self._dequeue(position)
+                    self._slots.setdefault(position, self._slot_of(entries.traits(index)))
+                else:
+                    self._forget(position)
                 continue
             known = self._slots.get(position)
             if known is None:

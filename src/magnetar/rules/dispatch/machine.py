@@ -71,10 +71,16 @@ class Machine(ABC, Generic[C]):
     # Acknowledgement
 
     def release(
-        self, member: Member[C] | None, position: tuple[int, int], remaining: int | None
+        self,
+        member: Member[C] | None,
+        position: tuple[int, int],
+        remaining: int | None,
+        *,
+        is_final: bool = True,
     ) -> int:
         """An entry is acknowledged, through `member` or by no consumer, or all but `remaining`
-        messages of it; return how many messages were held until now.
+        messages of it; return how many messages were held until now. One that is not final waits
+        for a transaction: it comes again by `redeliver`, or is released again.
         """
         return 0
 
@@ -88,9 +94,11 @@ class Machine(ABC, Generic[C]):
 
     @abstractmethod
     def redeliver(
-        self, member: Member[C], positions: Sequence[tuple[int, int]]
+        self, member: Member[C] | None, positions: Sequence[tuple[int, int]]
     ) -> Sequence[Action[C]]:
-        """A consumer gives entries back; no positions means all it holds."""
+        """A consumer gives entries back; no positions means all it holds. Without a consumer: a
+        transaction had acknowledged them and was aborted.
+        """
 
     def set_limits(self, limits: Limits) -> None:
         self.is_due = True

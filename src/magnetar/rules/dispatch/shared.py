@@ -112,7 +112,12 @@ class Shared(Machine[C]):
     # Acknowledgement
 
     def release(
-        self, member: Member[C] | None, position: tuple[int, int], remaining: int | None
+        self,
+        member: Member[C] | None,
+        position: tuple[int, int],
+        remaining: int | None,
+        *,
+        is_final: bool = True,
     ) -> int:
         holder = member
         if member is None or position not in member.pending:  # another consumer may hold it
@@ -128,7 +133,7 @@ class Shared(Machine[C]):
                 released = max(0, held - remaining)
                 holder.pending[position] = held - released
             self._count_released(holder, released)
-        if remaining is None:
+        if remaining is None and is_final:
             self._forget(position)
         return released
 
@@ -142,19 +147,25 @@ class Shared(Machine[C]):
         super().discard(first, last, following)
 
     def redeliver(
-        self, member: Member[C], positions: Sequence[tuple[int, int]]
+        self, member: Member[C] | None, positions: Sequence[tuple[int, int]]
     ) -> Sequence[Action[C]]:
-        for position in positions or list(member.pending):
-            held = member.pending.pop(position, None)
-            if held is None:
-                continue
-            self.redeliveries[position] = self.redeliveries.get(position, 0) + 1
-            self._on_released(member, position)
-            self._enqueue(position)
-            self._count_released(member, held)
+        if member is None:
+            for position in positions:
+                if position < self.read_position:  # else it is read for the first time later
+                    self.release(None, position, None, is_final=False)
+                    self._enqueue_again(position)
+        else:
+            for position in positions or list(member.pending):
+                if position in member.pending:
+                    self.release(member, position, None, is_final=False)
+                    self._enqueue_again(position)
         self._plan_anew()
         self.is_due = True
         return ()
+
+    def _enqueue_again(self, position: tuple[int, int]) -> None:
+        self.redeliveries[position] = self.redeliveries.get(position, 0) + 1
+        self._enqueue(position)
 
     def _on_released(self, member: Member[C], position: tuple[int, int]) -> None:
         """A hook for machines that track more than the entry."""
@@ -290,7 +301,10 @@ class Shared(Machine[C]):
         while done < size and not self.blocked:
             position = (ledger_id, first + done)
             if done in skipped:
-                self._forget(position)
+                if done not in entries.withheld:
+                    self._forget(position)
+                else:
+                    self._dequeue(position)
                 done += 1
                 continue
             is_kept = False

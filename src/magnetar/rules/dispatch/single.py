@@ -19,6 +19,7 @@ from magnetar.rules.dispatch.action import (
 )
 from magnetar.rules.dispatch.machine import Machine, cut_by_permits
 from magnetar.rules.dispatch.member import Member
+from magnetar.rules.dispatch.replay import ReplayQueue, split_consecutive
 from magnetar.rules.failover import Candidate, choose_active
 
 C = TypeVar("C")
@@ -38,6 +39,8 @@ class SingleActive(Machine[C]):
         instead of being repeated, and consumers that come together are elected once.
         """
         self._allowed = 0
+        self._again: ReplayQueue = ReplayQueue()
+        """Entries that a transaction had acknowledged and did not commit."""
 
     # Who is active
 
@@ -103,8 +106,27 @@ class SingleActive(Machine[C]):
         if self._reading is not None or allowed <= 0 or not active.can_receive:
             return ()
         self._allowed = min(allowed, active.permits)
-        self._reading = Read(self.read_position, self._allowed)
+        self._reading = self._choose_read()
         return (self._reading,)
+
+    def _choose_read(self) -> Read:
+        """What was given back goes out before anything new."""
+        if len(self._again):
+            runs = split_consecutive(self._again.first(self._allowed))
+            ledger_id, first, count = runs[0]
+            return Read(Position(ledger_id, first), count, is_replay=True)
+        return Read(self.read_position, self._allowed)
+
+    def on_nothing(self, read: Read) -> None:
+        super().on_nothing(read)
+        if read.is_replay:  # it was trimmed
+            self._forget_again(read, read.entries_max)
+
+    def _forget_again(self, read: Read, count: int) -> None:
+        ledger_id, first = read.position
+        for entry_id in range(first, first + count):
+            self._again.discard((ledger_id, entry_id))
+        self.is_due = True
 
     def on_entries(self, read: Read, entries: Entries, now: Moment) -> Sequence[Deliver[C]]:
         if read is not self._reading:
@@ -114,7 +136,13 @@ class SingleActive(Machine[C]):
         active = self.active
         if active is None or not active.can_receive:
             return ()
+        if read.is_replay and (entries.ledger_id, entries.first) != read.position:
+            self._forget_again(read, read.entries_max)
+            return ()
         taken, deliveries = self._hand_out(active, entries, self._allowed)
+        if read.is_replay:
+            self._forget_again(read, taken)
+            return deliveries
         self.read_position = Position(entries.ledger_id, entries.first + taken)
         return deliveries
 
@@ -141,10 +169,24 @@ class SingleActive(Machine[C]):
         active.permits -= messages
         return taken, (Deliver(active.consumer, indexes, messages),)
 
+    def on_rewound(self, position: Position) -> None:
+        super().on_rewound(position)
+        for each in [*self._again]:
+            if each >= position:
+                self._again.discard(each)
+
     def redeliver(
-        self, member: Member[C], positions: Sequence[tuple[int, int]]
+        self, member: Member[C] | None, positions: Sequence[tuple[int, int]]
     ) -> Sequence[Action[C]]:
-        """The log is read again from the first unacknowledged entry on, whatever is asked for."""
+        """For a consumer the log is read again from the first unacknowledged entry on, whatever is
+        asked for.
+        """
+        if member is None:
+            for position in positions:
+                if position < self.read_position:
+                    self._again.add(position)
+            self.is_due = True
+            return ()
         if member is not self.active or self._switch_at_s is not None:
             return ()
         return (Rewind(member.consumer),)

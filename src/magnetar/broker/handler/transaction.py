@@ -1,0 +1,165 @@
+"""Transactions: coordinators are found and asked, and participants told by other brokers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from magnetar.broker.connection import Connection
+from magnetar.broker.handler.permission import CommandAccess
+from magnetar.broker.transaction.service import TransactionService
+from magnetar.broker.transaction.watch import AssignmentWatches
+from magnetar.errors import NotAllowed, ServiceNotReady, TransactionNotFound
+from magnetar.model.caller import Caller
+from magnetar.model.limit import Limits
+from magnetar.model.name import parse_topic
+from magnetar.model.permission import SUPER_USER
+from magnetar.model.transaction import TransactionId
+from magnetar.runtime.configuration import Configuration
+from magnetar.wire.command import (
+    BaseCommand,
+    CommandAddPartitionToTxnResponse,
+    CommandAddSubscriptionToTxnResponse,
+    CommandEndTxnOnPartitionResponse,
+    CommandEndTxnOnSubscriptionResponse,
+    CommandEndTxnResponse,
+    CommandNewTxnResponse,
+    CommandTcClientConnectResponse,
+    TxnAction,
+    make_command,
+)
+
+
+@dataclass(frozen=True)
+class TransactionCommands:
+    access: CommandAccess
+    config: Configuration
+    limits: Limits
+    transactions: TransactionService
+
+    # ------------------------------------------------------------------ finding coordinators
+
+    async def on_connect(self, connection: Connection, command: BaseCommand) -> None:
+        request = command.tcClientConnectRequest
+        await self.transactions.coordinator(request.tc_id)
+        response = CommandTcClientConnectResponse(request_id=request.request_id)
+        connection.send_command(make_command(response))
+
+    async def on_watch(self, connection: Connection, command: BaseCommand) -> None:
+        request = command.watchTcAssignments
+        self.transactions.check_enabled()
+        if not self.config.transactionCoordinatorScalableTopicsEnabled:
+            raise ServiceNotReady("Coordinators cannot be watched on this broker")
+        watches = connection.attached(AssignmentWatches)
+        await self.transactions.assignment_feed.open(watches, request.watch_id)
+
+    def on_watch_close(self, connection: Connection, command: BaseCommand) -> None:
+        watch_id = command.watchTcAssignmentsClose.watch_id
+        connection.attached(AssignmentWatches).ids.discard(watch_id)
+
+    # ------------------------------------------------------------------ a transaction's steps
+
+    async def on_new(self, connection: Connection, command: BaseCommand) -> None:
+        request = command.newTxn
+        coordinator = await self.transactions.find(TransactionId(request.tc_id, 0))
+        timeout_ms = request.txn_ttl_millis
+        longest_ms = self.limits.transaction_timeout_ms
+        if timeout_ms > longest_ms:
+            raise NotAllowed(
+                f"A time-out of {timeout_ms} ms; at most {longest_ms} are allowed"
+                " (maxTransactionTimeoutMillis)"
+            )
+        id_ = await coordinator.begin(_role_of(connection.caller), timeout_ms)
+        response = CommandNewTxnResponse(
+            request_id=request.request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least
+        )
+        connection.send_command(make_command(response))
+
+    async def on_add_partitions(self, connection: Connection, command: BaseCommand) -> None:
+        request = command.addPartitionToTxn
+        id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
+        coordinator = await self.transactions.find(id_)
+        await self._check_owner(connection, id_)
+        topics = [parse_topic(each) for each in request.partitions]
+        for topic in topics:
+            await self.access.check(connection, BaseCommand.PRODUCER, topic=topic)
+        await coordinator.join(id_, [each.full for each in topics], ())
+        response = CommandAddPartitionToTxnResponse(
+            request_id=request.request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least
+        )
+        connection.send_command(make_command(response))
+
+    async def on_add_subscriptions(self, connection: Connection, command: BaseCommand) -> None:
+        request = command.addSubscriptionToTxn
+        id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
+        coordinator = await self.transactions.find(id_)
+        await self._check_owner(connection, id_)
+        subscriptions = []
+        for each in request.subscription:
+            topic, name = parse_topic(each.topic), each.subscription
+            await self.access.check(
+                connection, BaseCommand.SUBSCRIBE, topic=topic, subscription=name
+            )
+            subscriptions.append((topic.full, name))
+        await coordinator.join(id_, (), subscriptions)
+        response = CommandAddSubscriptionToTxnResponse(
+            request_id=request.request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least
+        )
+        connection.send_command(make_command(response))
+
+    async def on_end(self, connection: Connection, command: BaseCommand) -> None:
+        request = command.endTxn
+        id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
+        coordinator = await self.transactions.find(id_)
+        await self._check_owner(connection, id_)
+        await coordinator.end(id_, is_commit=request.txn_action == TxnAction.COMMIT)
+        response = CommandEndTxnResponse(
+            request_id=request.request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least
+        )
+        connection.send_command(make_command(response))
+
+    async def _check_owner(self, connection: Connection, id_: TransactionId) -> None:
+        coordinator = await self.transactions.find(id_)
+        coordinator.state.check_owner(
+            id_,
+            _role_of(connection.caller),
+            is_super_user=await self._is_super_user(connection),
+        )
+
+    async def _is_super_user(self, connection: Connection) -> bool:
+        return await self.access.allows(connection, SUPER_USER)
+
+    # ------------------------------------------------------------------ outcomes from other brokers
+
+    async def on_end_partition(self, connection: Connection, command: BaseCommand) -> None:
+        request = command.endTxnOnPartition
+        id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
+        await self._end_here(connection, id_, request.topic, request.txn_action)
+        response = CommandEndTxnOnPartitionResponse(
+            request_id=request.request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least
+        )
+        connection.send_command(make_command(response))
+
+    async def on_end_subscription(self, connection: Connection, command: BaseCommand) -> None:
+        request = command.endTxnOnSubscription
+        id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
+        await self._end_here(connection, id_, request.subscription.topic, request.txn_action)
+        response = CommandEndTxnOnSubscriptionResponse(
+            request_id=request.request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least
+        )
+        connection.send_command(make_command(response))
+
+    async def _end_here(
+        self, connection: Connection, id_: TransactionId, topic: str, action: int
+    ) -> None:
+        self.transactions.check_enabled()
+        if not await self._is_super_user(connection):
+            raise TransactionNotFound(f"Transaction {id_} is not ended by this caller")
+        durable = await self.transactions.participants.end_here(
+            parse_topic(topic), id_, is_commit=action == TxnAction.COMMIT
+        )
+        if durable is not None:
+            await durable
+
+
+def _role_of(caller: Caller) -> str:
+    return caller.original_role or caller.role or ""

@@ -1,0 +1,1 @@
+"""Transactions: coordinators with their journals, and topics that take part."""

@@ -1,0 +1,344 @@
+"""A topic's part in transactions: what they write to it, what they acknowledge on its
+subscriptions, and a journal from which a load finds both again.
+
+A transaction announces itself before it writes or acknowledges, so that everything else is
+refused at once. When it has ended, in-memory state changes first: the coordinator keeps the
+outcome until the journal of every participant has it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterator, Sequence
+from typing import Final
+
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.producer import Producer
+from magnetar.broker.subscription import Subscription
+from magnetar.broker.transaction.acknowledgement import abort_acks, commit_acks, hold_acks
+from magnetar.broker.transaction.journal import Journal, Journals
+from magnetar.broker.transaction.recovery import describe, find_lost, recover
+from magnetar.errors import (
+    BrokerError,
+    NotAllowed,
+    ProtocolViolation,
+    SubscriptionNotFound,
+    TopicFenced,
+    TransactionEnded,
+    TransactionNotFound,
+    fault_of,
+)
+from magnetar.ledger.cursor import Cursor
+from magnetar.model.log_path import participant_journal
+from magnetar.model.position import Position
+from magnetar.model.transaction import Ended, Hidden, Range, Record, TransactionId
+from magnetar.wire.command import CommandAck, CommandAckResponse, ServerError, make_command
+from magnetar.wire.entry import stamp_transaction, transaction_of
+from magnetar.wire.run import SendRun
+
+JOURNAL_PROPERTY: Final = "pulsar.transactions"
+"""Of a topic's log: transactions have taken part here, so there is a journal to be read."""
+
+
+class _Tracked:
+    """Answers a message of a transaction once the topic knows where it stands."""
+
+    __slots__ = ("_id", "_participant", "_producer")
+
+    def __init__(self, participant: Participant, id_: TransactionId, producer: Producer) -> None:
+        self._participant = participant
+        self._id = id_
+        self._producer = producer
+
+    def on_durable(self, run: SendRun, first: Position) -> None:
+        self._participant.on_answered(self._id, first, len(run))
+        self._producer.on_durable(run, first)
+
+    def on_refused(self, run: SendRun, error: BrokerError) -> None:
+        self._participant.on_answered(self._id, None, len(run))
+        self._producer.on_refused(run, error)
+
+
+class Participant:
+    def __init__(self, topic: PersistentTopic, journals: Journals) -> None:
+        self._topic = topic
+        self._journals = journals
+        self._buffer = topic.buffer
+        self._journal: Journal | None = None
+        self._opening: asyncio.Task[Journal] | None = None
+        self._joining: dict[TransactionId, asyncio.Future[None]] = {}
+        """May not write yet: their records are not durable."""
+        self._ending: dict[TransactionId, asyncio.Future[None]] = {}
+        """Take nothing more; done when what is on its way is stored."""
+        self._settling: dict[TransactionId, tuple[Record, ...]] = {}
+        """Acknowledgements that are committed and not durable yet."""
+        self.loaded_ms: tuple[int, int] = (0, 0)
+        """When the journal began to be read, and when it was."""
+
+    @classmethod
+    async def open(cls, topic: PersistentTopic, journals: Journals) -> Participant:
+        participant = cls(topic, journals)
+        if JOURNAL_PROPERTY in topic.log.record.properties:
+            await participant._read_journal()
+        return participant
+
+    # ------------------------------------------------------------------ the journal
+
+    async def _need_journal(self) -> Journal:
+        """Made with the first transaction."""
+        if self._journal is not None:
+            return self._journal
+        if self._opening is None or self._opening.done():  # done without a journal: it failed
+            self._opening = self._topic.host.tasks.start(
+                self._read_journal(), name="transaction journal"
+            )
+        return await asyncio.shield(self._opening)
+
+    async def _read_journal(self) -> Journal:
+        topic, clock = self._topic, self._topic.host.clock
+        started_ms = clock.now_ms()
+        name = participant_journal(topic.name)
+        journal, records = await self._journals.open(name, topic.log.term)
+        if JOURNAL_PROPERTY not in topic.log.record.properties:
+            await topic.log.record.change_properties(lambda own: {**own, JOURNAL_PROPERTY: "1"})
+        await recover(topic, records)
+        for subscription in topic.subscriptions.values():
+            self.skip_aborted(subscription.cursor)
+            if subscription.dispatcher is not None:
+                subscription.dispatcher.refresh_source()
+        journal.failed.append(self._on_journal_failed)
+        self._journal = journal
+        self.loaded_ms = (started_ms, clock.now_ms())
+        return journal
+
+    def _on_journal_failed(self) -> None:
+        """Memory may know more than is stored: the topic is loaded again."""
+        self._topic.log.record.fence()
+
+    def _records(self) -> Iterator[Record]:
+        """Records that lead to the present state."""
+        yield from describe(self._topic)
+        for records in self._settling.values():
+            yield from records
+
+    def _snapshot_if_due(self, journal: Journal) -> None:
+        if journal.is_snapshot_due and not self._topic.closed:
+            self._topic.host.tasks.start(journal.snapshot(self._records), name="snapshot")
+
+    # ------------------------------------------------------------------ joining
+
+    async def join_writes(self, id_: TransactionId, deadline_ms: int) -> None:
+        """A transaction is about to write here; it may once this returns."""
+        journal = await self._need_journal()
+        self._check_not_ended(id_)
+        record = self._buffer.join(id_, self._topic.log.sequence.last_position, deadline_ms)
+        if record is not None:
+            self._joining[id_] = journal.append(record)
+        if id_ in self._joining:  # nothing may be stored before it is known where it belongs
+            await asyncio.shield(self._joining[id_])
+            self._joining.pop(id_, None)
+
+    async def join_acks(self, id_: TransactionId, name: str, deadline_ms: int) -> None:
+        journal = await self._need_journal()
+        self._check_not_ended(id_)
+        if name not in self._topic.subscriptions:
+            raise SubscriptionNotFound(
+                f"Subscription {name} not found for topic {self._topic.name}"
+            )
+        record = self._buffer.pending_on(name).join(id_, name, deadline_ms)
+        if record is not None:
+            await journal.append(record)
+
+    def _check_not_ended(self, id_: TransactionId) -> None:
+        if self._topic.closed:
+            raise TopicFenced(f"Topic {self._topic.name} is closing")
+        if id_ in self._buffer.ended or id_ in self._ending:
+            raise TransactionEnded(f"Transaction {id_} has ended on {self._topic.name}")
+
+    # ------------------------------------------------------------------ writing
+
+    def refusal_of(self, run: SendRun) -> BrokerError | None:
+        id_ = run.transaction
+        assert id_ is not None, "it is asked of no other"
+        if id_ in self._buffer.ended or id_ in self._ending:
+            return TransactionEnded(f"Transaction {id_} has ended on {self._topic.name}")
+        if id_ not in self._buffer.open or id_ in self._joining:
+            return TransactionNotFound(
+                f"Transaction {id_} is unknown, or did not announce {self._topic.name}"
+            )
+        try:
+            transaction_of(run.entries[0])
+        except ProtocolViolation as problem:
+            return NotAllowed(f"A message of a transaction has {problem.sentence}")
+        return None
+
+    def append(self, producer: Producer, run: SendRun) -> None:
+        id_ = run.transaction
+        assert id_ is not None, "no other is handed over"
+        run.entries[0] = stamp_transaction(run.entries[0], id_)
+        run.size = len(run.entries[0])
+        self._buffer.open[id_].in_flight += 1
+        producer.append(run, self._topic.log)
+        run.reply_to = _Tracked(self, id_, producer)
+
+    def on_answered(self, id_: TransactionId, first: Position | None, count: int) -> None:
+        """Entries are in the log, or, without a position, were refused."""
+        writes = self._buffer.open[id_]
+        if first is not None:
+            self._buffer.on_stored(id_, first, count)
+        else:
+            writes.is_uncertain = True
+        writes.in_flight -= 1
+        if not writes.in_flight and id_ in self._ending and not self._ending[id_].done():
+            self._ending[id_].set_result(None)
+
+    # ------------------------------------------------------------------ acknowledging
+
+    def acknowledge(self, subscription: str, consumer: Consumer, ack: CommandAck) -> None:
+        found = self._topic.subscriptions.get(subscription)
+        stored: asyncio.Future[None] | None = None
+        refusal: BrokerError | None = None
+        try:
+            if found is not None:
+                stored = self._hold(found, consumer, ack)
+        except BrokerError as conflict:
+            refusal = conflict
+        if not ack.HasField("request_id"):
+            return
+        response = CommandAckResponse(consumer_id=consumer.id, request_id=ack.request_id)
+        if stored is None:
+            _answer(consumer, response, refusal)
+        else:
+            stored.add_done_callback(lambda done: _answer(consumer, response, _failure_of(done)))
+
+    def _hold(
+        self, subscription: Subscription, consumer: Consumer, ack: CommandAck
+    ) -> asyncio.Future[None] | None:
+        id_ = TransactionId(ack.txnid_most_bits, ack.txnid_least_bits)
+        if id_ in self._ending or self._journal is None:
+            raise TransactionNotFound(f"Transaction {id_} has ended, or did not announce itself")
+        record = hold_acks(self._topic, subscription, consumer, ack)
+        if record is None:
+            return None
+        stored = self._journal.append(record)
+        self._snapshot_if_due(self._journal)
+        return stored
+
+    # ------------------------------------------------------------------ ending
+
+    @property
+    def open_ids(self) -> dict[TransactionId, int]:
+        """Transactions that have not ended here, with their deadlines."""
+        found = {id_: writes.deadline_ms for id_, writes in self._buffer.open.items()}
+        for pending in self._buffer.pending.values():
+            for id_, held in pending.joined.items():
+                found.setdefault(id_, held.deadline_ms)
+        return found
+
+    async def end(self, id_: TransactionId, *, is_commit: bool) -> Awaitable[None] | None:
+        """Apply the outcome; readers see it when this returns. What is returned is done when that
+        is durable; None: the outcome was applied before.
+        """
+        if id_ not in self.open_ids:
+            return None
+        assert self._journal is not None, "it has joined"
+        if id_ in self._ending:  # the coordinator asks again: the first one will tell it
+            raise TopicFenced(f"Transaction {id_} is being ended on {self._topic.name}")
+        await self._quiet(id_)
+        ranges = self._buffer.end(id_, is_commit=is_commit)
+        del self._ending[id_]
+        moved = self._end_acks(id_, is_commit=is_commit)
+        if ranges and not is_commit:
+            for subscription in self._topic.subscriptions.values():
+                _skip(subscription.cursor, ranges)
+        for subscription in self._topic.subscriptions.values():
+            if subscription.dispatcher is not None:
+                subscription.dispatcher.wake()
+            subscription.on_end_reached()
+        records: list[Record] = [Ended(id_, is_commit)]
+        if ranges and not is_commit:
+            records.append(Hidden(id_, ranges))
+        if is_commit and moved:
+            settling = self._settle(id_, moved, records)
+            return self._topic.host.tasks.start(settling, name="settle transaction")
+        stored = self._journal.append(*records)
+        self._snapshot_if_due(self._journal)
+        return stored
+
+    async def _quiet(self, id_: TransactionId) -> None:
+        """Take nothing more of a transaction, and wait for what is on its way to the log."""
+        self._ending[id_] = asyncio.get_running_loop().create_future()
+        try:
+            writes = self._buffer.open.get(id_)
+            if writes is not None and writes.in_flight:
+                await self._ending[id_]
+            if writes is not None and writes.is_uncertain:
+                await find_lost(self._topic.log, self._buffer, id_)
+        except BaseException:
+            self._ending.pop(id_, None)
+            raise
+
+    def _end_acks(self, id_: TransactionId, *, is_commit: bool) -> list[Cursor]:
+        """Return the cursors that have moved."""
+        moved: list[Cursor] = []
+        for name, pending in self._buffer.pending.items():
+            if id_ not in pending.joined:
+                continue
+            records = tuple(pending.records_of(id_, name))
+            held = pending.end(id_)
+            subscription = self._topic.subscriptions.get(name)
+            if held is None or subscription is None:
+                continue
+            if is_commit:
+                self._settling[id_] = (*self._settling.get(id_, ()), *records)
+                commit_acks(self._topic, subscription, held)
+                moved.append(subscription.cursor)
+            else:
+                abort_acks(self._topic, subscription, held)
+        return moved
+
+    async def _settle(
+        self, id_: TransactionId, cursors: Sequence[Cursor], records: Sequence[Record]
+    ) -> None:
+        """The acknowledgements must be durable before the journal forgets them."""
+        assert self._journal is not None, "it has joined"
+        for cursor in cursors:
+            await cursor.flush()
+        stored = self._journal.append(*records)
+        self._settling.pop(id_, None)
+        await stored
+
+    def skip_aborted(self, cursor: Cursor) -> None:
+        for ranges in self._buffer.aborted.values():
+            _skip(cursor, ranges)
+
+    # ------------------------------------------------------------------ the end
+
+    async def close(self) -> None:
+        if self._journal is not None:
+            await self._journal.close()
+
+    async def delete(self) -> None:
+        if self._journal is not None:
+            await self._journal.delete()
+
+
+def _skip(cursor: Cursor, ranges: Sequence[Range]) -> None:
+    for each in ranges:
+        cursor.acknowledge_entries(each.ledger_id, list(range(each.first, each.last + 1)))
+
+
+def _failure_of(stored: asyncio.Future[None]) -> BrokerError | None:
+    if stored.cancelled():
+        return TopicFenced("the topic was closed")
+    failure = stored.exception()
+    assert failure is None or isinstance(failure, BrokerError), "a journal refuses by name"
+    return failure
+
+
+def _answer(consumer: Consumer, response: CommandAckResponse, refusal: BrokerError | None) -> None:
+    if refusal is not None:
+        response.error = ServerError.Name(fault_of(refusal).code)  # type: ignore[assignment]
+        response.message = refusal.sentence
+    consumer.connection.send_command(make_command(response))

@@ -1,0 +1,219 @@
+"""The transactions of a broker: the coordinators that it runs, and the topics that take part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from magnetar.broker.catalog import TopicCatalog
+from magnetar.broker.keyed_lock import KeyedLock
+from magnetar.broker.ownership import Owner, Ownership
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.resource import PartitionedTopics
+from magnetar.broker.transaction.coordinator import LiveCoordinator
+from magnetar.broker.transaction.directory import ParticipantDirectory
+from magnetar.broker.transaction.journal import Journals
+from magnetar.broker.transaction.participant import Participant
+from magnetar.broker.transaction.remote import RemoteParticipants, RemoteRequests
+from magnetar.broker.transaction.watch import LOOK_S, AssignmentFeed
+from magnetar.errors import (
+    BrokerError,
+    Conflict,
+    CoordinatorNotFound,
+    NoOwner,
+    ServiceNotReady,
+    TransactionsDisabled,
+)
+from magnetar.ledger.pace import CursorPace
+from magnetar.ledger.store import LedgerStore
+from magnetar.metadata.store import MetadataStore
+from magnetar.model.limit import Limits
+from magnetar.model.log_path import coordinator_journal
+from magnetar.model.transaction import ASSIGN_TOPIC, TransactionId
+from magnetar.rules.system import SYSTEM_TENANT, is_system_topic
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.configuration import Configuration
+from magnetar.runtime.log import Logger
+from magnetar.runtime.task import TaskScope
+
+_log = Logger(__name__)
+
+_ROUND_S: Final = 5.0
+_LOST_AFTER_MS: Final = 60_000
+"""How long after its deadline a topic asks what has become of a transaction."""
+
+
+class TransactionService:
+    def __init__(
+        self,
+        catalog: TopicCatalog,
+        ownership: Ownership,
+        partitioned: PartitionedTopics,
+        *,
+        config: Configuration,
+        limits: Limits,
+        clock: Clock,
+        tasks: TaskScope,
+        store: MetadataStore,
+        ledgers: LedgerStore,
+    ) -> None:
+        self._catalog = catalog
+        self._ownership = ownership
+        self._partitioned = partitioned
+        self._config = config
+        self._limits = limits
+        self._clock = clock
+        self._tasks = tasks
+        self._journals = Journals(clock, ledgers, store, CursorPace(clock))
+        self.participants: Final = ParticipantDirectory(
+            catalog, ownership, RemoteParticipants(store, clock)
+        )
+        self._requests = RemoteRequests(store, clock, ownership, self.participants, tasks)
+        self.coordinators: Final[dict[int, LiveCoordinator]] = {}
+        """Those that run here."""
+        self.assignment_feed: Final = AssignmentFeed(self.count, self.assignments)
+        self._loading = KeyedLock()
+
+    @property
+    def is_enabled(self) -> bool:
+        return self._config.transactionCoordinatorEnabled
+
+    def check_enabled(self) -> None:
+        if not self.is_enabled:
+            raise TransactionsDisabled("Transactions are not enabled.")
+
+    def start(self) -> None:
+        """Go on with what an earlier process left, and look round from then on."""
+        if self.is_enabled:
+            self._tasks.start(self.resume(), name="transaction coordinators")
+            self._tasks.periodic(_ROUND_S, self.look_round, "transactions")
+            self._tasks.periodic(LOOK_S, self.assignment_feed.look, "coordinator watches")
+            if self._ownership.is_shared:
+                self._requests.start()
+
+    # ------------------------------------------------------------------ topics
+
+    async def open_topic(self, topic: PersistentTopic) -> Participant | None:
+        """A topic's part in transactions; the broker's own topics have none."""
+        name = topic.name
+        if not self.is_enabled or name.namespace.tenant == SYSTEM_TENANT or is_system_topic(name):
+            return None
+        return await Participant.open(topic, self._journals)
+
+    # ------------------------------------------------------------------ coordinators
+
+    async def count(self) -> int:
+        """How many coordinators the cluster has."""
+        found = await self._partitioned.get(ASSIGN_TOPIC)
+        if found is None:
+            wanted = self._config.transactionCoordinatorScalableTopicsParallelism
+            try:
+                await self._partitioned.create(ASSIGN_TOPIC, wanted)
+                return wanted
+            except Conflict:  # another broker was quicker
+                return await self.count()
+        return found.partitions
+
+    async def assignments(self) -> Mapping[int, Owner]:
+        """Which broker runs each coordinator; one whose owner is not known is left out."""
+        found: dict[int, Owner] = {}
+        for number in range(await self.count()):
+            try:
+                found[number] = await self._ownership.owner_of(ASSIGN_TOPIC.partition(number))
+            except NoOwner:
+                continue
+        return found
+
+    async def coordinator(self, number: int) -> LiveCoordinator:
+        """The coordinator of a number, loaded when this broker is to run it."""
+        self.check_enabled()
+        found = self.coordinators.get(number)
+        if found is not None and not found.is_closed:
+            return found
+        if not 0 <= number < await self.count():
+            raise CoordinatorNotFound(f"There is no coordinator {number}")
+        async with self._loading.hold(str(number)):
+            found = self.coordinators.get(number)
+            if found is not None and not found.is_closed:
+                return found
+            owner = await self._ownership.owner_of(ASSIGN_TOPIC.partition(number))
+            if not owner.is_self:
+                raise ServiceNotReady(f"Coordinator {number} runs on {owner.service_url}")
+            if self._catalog.closing:
+                raise ServiceNotReady("The broker is closing")
+            if found is not None:
+                await found.close()
+            return await self._load(number, owner)
+
+    async def _load(self, number: int, owner: Owner) -> LiveCoordinator:
+        started_ms = self._clock.now_ms()
+        journal, records = await self._journals.open(coordinator_journal(number), owner.term)
+        live = self.coordinators[number] = LiveCoordinator.resume(
+            number,
+            journal,
+            records,
+            self.participants,
+            clock=self._clock,
+            config=self._config,
+            limits=self._limits,
+            started_ms=started_ms,
+        )
+        return live
+
+    async def find(self, id_: TransactionId) -> LiveCoordinator:
+        """The coordinator of a transaction; raise CoordinatorNotFound when it runs elsewhere."""
+        try:
+            return await self.coordinator(id_.most)
+        except ServiceNotReady as elsewhere:
+            raise CoordinatorNotFound(elsewhere.sentence) from None
+
+    async def resume(self) -> None:
+        """Run the coordinators that have anything to go on with."""
+        for number in range(await self.count()):
+            if await self._journals.exists(coordinator_journal(number)):
+                try:
+                    await self.coordinator(number)
+                except BrokerError as failure:
+                    _log.info("coordinator not run here", number=number, reason=failure.sentence)
+
+    # ------------------------------------------------------------------ rounds
+
+    async def look_round(self) -> None:
+        """Leave coordinators that have moved, take over others, and ask what has become of
+        transactions that were never ended.
+        """
+        for number, live in list(self.coordinators.items()):
+            try:
+                owner = await self._ownership.owner_of(ASSIGN_TOPIC.partition(number))
+            except NoOwner:
+                continue
+            if live.is_closed or not owner.is_self:
+                del self.coordinators[number]
+                await live.close()
+        await self.resume()
+        if self._ownership.is_shared:
+            self._requests.look()
+        for topic in list(self._catalog.topics.values()):
+            if isinstance(topic, PersistentTopic) and isinstance(topic.transactions, Participant):
+                await self._end_lost(topic, topic.transactions)
+
+    async def _end_lost(self, topic: PersistentTopic, participant: Participant) -> None:
+        """Abort what its coordinator does not know, or not as spanning this topic: a crash came
+        between the two notes of its joining.
+        """
+        limit_ms = self._clock.now_ms() - _LOST_AFTER_MS
+        for id_, deadline_ms in list(participant.open_ids.items()):
+            live = self.coordinators.get(id_.most)
+            if deadline_ms > limit_ms or live is None or live.is_closed:
+                continue
+            known = live.state.transactions.get(id_.least)
+            if known is None or topic.name.full not in known.participants:
+                ended = live.state.ended.get(id_.least)
+                _log.warning("transaction lost", transaction=str(id_))
+                is_commit = ended is not None and ended.is_commit
+                await participant.end(id_, is_commit=is_commit)
+
+    async def close(self) -> None:
+        self._requests.close()
+        for live in list(self.coordinators.values()):
+            await live.close()

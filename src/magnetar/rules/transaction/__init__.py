@@ -1,0 +1,3 @@
+"""Transactions as pure state: what a coordinator knows, what a topic hides, what a subscription
+withholds.
+"""

@@ -1,0 +1,144 @@
+"""What a topic hides from its readers: entries of transactions that are open or were aborted.
+
+Everything from the first entry of the oldest open transaction on waits, so that the order of the
+log is kept. Aborted entries are known by their positions.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final
+
+from magnetar.model.position import Position
+from magnetar.model.transaction import Hidden, Range, TransactionId, Writing
+from magnetar.rules.transaction.pending_ack import PendingAcks
+
+ENDED_MAX: Final = 1000
+"""Ended transactions that are remembered to tell them from unknown ones."""
+
+
+@dataclass(slots=True)
+class Writes:
+    """What one open transaction has written to a topic."""
+
+    after: Position
+    """Its entries stand behind this one."""
+    deadline_ms: int
+    ranges: list[Range] = field(default_factory=list)
+    in_flight: int = 0
+    """Entries that are on their way to the log."""
+    is_uncertain: bool = False
+    """Whether an entry was refused and may yet be found in the log."""
+
+    def add(self, first: Position, count: int) -> None:
+        last = self.ranges[-1] if self.ranges else None
+        if last is not None and (last.ledger_id, last.last + 1) == first:
+            self.ranges[-1] = Range(last.ledger_id, last.first, last.last + count)
+        else:
+            self.ranges.append(Range(first.ledger_id, first.entry_id, first.entry_id + count - 1))
+
+
+@dataclass(slots=True)
+class EndCounts:
+    """Transactions that ended since the topic was loaded."""
+
+    committed: int = 0
+    aborted: int = 0
+
+
+class TransactionBuffer:
+    def __init__(self) -> None:
+        self.open: Final[dict[TransactionId, Writes]] = {}
+        self.aborted: Final[dict[TransactionId, tuple[Range, ...]]] = {}
+        self.ended: Final[dict[TransactionId, bool]] = {}
+        """Whether each of the latest ones that ended was committed."""
+        self.pending: Final[dict[str, PendingAcks]] = {}
+        """What transactions acknowledge, by subscription."""
+        self.pin: Position | None = None
+        """Nothing is read from here on: the first entry of the oldest open transaction."""
+        self._index: list[Range] | None = []
+        """The aborted entries in order; None: to be made."""
+        self.is_used = False
+        """Whether any transaction has written here, as far back as is known."""
+        self.counts: Final = EndCounts()
+
+    def join(self, id_: TransactionId, after: Position, deadline_ms: int) -> Writing | None:
+        """None when it has joined before."""
+        if id_ in self.open:
+            return None
+        self.is_used = True
+        self.open[id_] = Writes(after, deadline_ms)
+        return Writing(id_, after, deadline_ms)
+
+    def pending_on(self, subscription: str) -> PendingAcks:
+        return self.pending.setdefault(subscription, PendingAcks())
+
+    def on_stored(self, id_: TransactionId, first: Position, count: int) -> None:
+        """Entries of an open transaction are in the log."""
+        self.open[id_].add(first, count)
+        if self.pin is None or first < self.pin:
+            self.pin = first
+
+    def end(self, id_: TransactionId, *, is_commit: bool) -> tuple[Range, ...]:
+        """Return what it had written; nothing when it is not open here."""
+        writes = self.open.pop(id_, None)
+        if writes is None:
+            return ()
+        self.ended[id_] = is_commit
+        if len(self.ended) > ENDED_MAX:
+            del self.ended[next(iter(self.ended))]
+        ranges = tuple(writes.ranges)
+        if is_commit:
+            self.counts.committed += 1
+        else:
+            self.counts.aborted += 1
+            if ranges:
+                self.hide(Hidden(id_, ranges))
+        self.pin = min(
+            (Position(r.ledger_id, r.first) for each in self.open.values() for r in each.ranges),
+            default=None,
+        )
+        return ranges
+
+    def hide(self, record: Hidden) -> None:
+        self.aborted[record.id] = record.ranges
+        self._index = None
+
+    def forget(self, kept: Container[int]) -> None:
+        """Let go of aborted entries whose ledgers are not among those that are kept."""
+        for id_, ranges in list(self.aborted.items()):
+            left = tuple(each for each in ranges if each.ledger_id in kept)
+            if not left:
+                del self.aborted[id_]
+            elif len(left) < len(ranges):
+                self.aborted[id_] = left
+        self._index = None
+
+    def is_aborted(self, position: Position) -> bool:
+        if not self.aborted:
+            return False
+        if self._index is None:
+            self._index = sorted(each for ranges in self.aborted.values() for each in ranges)
+        ledger_id, entry_id = position
+        at = bisect_right(self._index, (ledger_id, entry_id, inf)) - 1
+        if at < 0:
+            return False
+        found = self._index[at]
+        return found.ledger_id == ledger_id and found.first <= entry_id <= found.last
+
+    @property
+    def scan_start(self) -> Position | None:
+        """Behind this entry stands everything that open transactions may have written."""
+        return min((each.after for each in self.open.values()), default=None)
+
+    def records(self) -> Iterator[Writing | Hidden]:
+        """Records that lead to this state, but for the entries of open transactions: the log
+        itself tells those.
+        """
+        for id_, writes in self.open.items():
+            yield Writing(id_, writes.after, writes.deadline_ms)
+        for id_, ranges in self.aborted.items():
+            yield Hidden(id_, ranges)

@@ -1,0 +1,262 @@
+"""Laws of transactions: a state follows from its records, nothing is half visible, and what is
+acknowledged by one transaction is nobody else's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from magnetar.errors import BrokerError, TransactionConflict
+from magnetar.model.bitset import split_words
+from magnetar.model.position import Position
+from magnetar.model.transaction import (
+    Acknowledged,
+    Finished,
+    Record,
+    Status,
+    TransactionId,
+)
+from magnetar.rules.transaction.buffer import TransactionBuffer
+from magnetar.rules.transaction.coordinator import CoordinatorState
+from magnetar.rules.transaction.pending_ack import PendingAcks
+from magnetar.wire.transaction import decode_records, encode_records
+
+BATCH = 4
+
+
+# ---------------------------------------------------------------------- coordinators
+
+
+@dataclass
+class Coordinator:
+    """Follows steps, and may be loaded again from its records after each of them."""
+
+    state: CoordinatorState = field(default_factory=lambda: CoordinatorState(3))
+    records: list[Record] = field(default_factory=list)
+    given: list[int] = field(default_factory=list)
+    outcomes: dict[int, bool] = field(default_factory=dict)
+    now_ms: int = 0
+
+    def write(self, *records: Record) -> None:
+        for record in records:
+            self.records.append(record)
+            self.state.apply(record)  # type: ignore[arg-type]
+
+    def begin(self) -> None:
+        id_, records = self.state.plan_begin(
+            "r", 100, now_ms=self.now_ms, open_max=0, open_per_owner_max=0
+        )
+        assert id_.least not in self.given, "given out twice"
+        self.given.append(id_.least)
+        self.write(*records)
+
+    def step(self, kind: str, number: int) -> None:
+        if not self.given:
+            return
+        id_ = TransactionId(3, self.given[number % len(self.given)])
+        match kind:
+            case "join":
+                joined = self.state.plan_join(id_, [f"t{number}"], (), participants_max=99)
+                if joined is not None:
+                    self.write(joined)
+            case "commit" | "abort":
+                is_commit = kind == "commit"
+                decided = self.state.plan_end(id_, is_commit=is_commit, now_ms=self.now_ms)
+                if decided is not None:
+                    assert id_.least not in self.outcomes, "decided twice"
+                    self.outcomes[id_.least] = is_commit
+                    self.write(decided)
+                assert self.outcomes[id_.least] == is_commit
+            case "finish":
+                if self.state.find(id_).status is not Status.OPEN:
+                    self.write(self.state.plan_finish(id_, now_ms=self.now_ms))
+
+    def reload(self, *, by_snapshot: bool) -> None:
+        records = tuple(self.state.records()) if by_snapshot else tuple(self.records)
+        again = CoordinatorState(3)
+        for record in decode_records(encode_records(records)):
+            again.apply(record)  # type: ignore[arg-type]
+        assert again.transactions == self.state.transactions
+        assert again.ended == self.state.ended
+        assert again.open_by_owner == self.state.open_by_owner
+        again.skip_reserved()
+        assert again.next_least >= self.state.next_least
+        self.state = again
+
+
+STEPS = st.tuples(
+    st.sampled_from(["begin", "join", "commit", "abort", "finish", "load", "snapshot", "wait"]),
+    st.integers(0, 7),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(STEPS, max_size=60))
+def test_a_coordinator_never_changes_an_outcome_nor_gives_an_id_twice(
+    steps: list[tuple[str, int]],
+) -> None:
+    coordinator = Coordinator()
+    for kind, number in steps:
+        match kind:
+            case "begin":
+                coordinator.begin()
+            case "load" | "snapshot":
+                coordinator.reload(by_snapshot=kind == "snapshot")
+            case "wait":
+                coordinator.now_ms += number * 20
+            case _:
+                try:
+                    coordinator.step(kind, number)
+                except BrokerError:
+                    pass  # a step that may not follow
+    for least, is_commit in coordinator.outcomes.items():
+        ended = coordinator.state.ended.get(least)
+        if isinstance(ended, Finished):
+            assert ended.is_commit == is_commit
+        else:
+            assert coordinator.state.transactions[least].status.is_commit == is_commit
+
+
+# ---------------------------------------------------------------------- buffers
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["plain", "write", "commit", "abort", "roll"]), st.integers(0, 3)
+        ),
+        max_size=60,
+    )
+)
+def test_readers_see_a_prefix_of_the_log_without_what_is_open_or_aborted(
+    steps: list[tuple[str, int]],
+) -> None:
+    buffer = TransactionBuffer()
+    log: list[tuple[Position, TransactionId | None]] = []
+    outcome: dict[TransactionId, bool] = {}
+    generation = [0, 0, 0, 0]
+    ledger, entry = 1, 0
+    seen: list[Position] = []
+    for kind, number in steps:
+        id_ = TransactionId(number, generation[number])
+        match kind:
+            case "roll":
+                ledger, entry = ledger + 1, 0
+                continue
+            case "plain" | "write":
+                position = Position(ledger, entry)
+                entry += 1
+                log.append((position, id_ if kind == "write" else None))
+                if kind == "write":
+                    buffer.join(id_, Position(ledger, entry - 2), 0)
+                    buffer.on_stored(id_, position, 1)
+            case _:
+                if id_ in buffer.open:
+                    buffer.end(id_, is_commit=kind == "commit")
+                    outcome[id_] = kind == "commit"
+                    generation[number] += 1
+        visible = [
+            position
+            for position, _ in log
+            if (buffer.pin is None or position < buffer.pin) and not buffer.is_aborted(position)
+        ]
+        first_open = next(
+            (at for at, owner in log if owner is not None and owner not in outcome), None
+        )
+        assert visible == [
+            at
+            for at, owner in log
+            if (first_open is None or at < first_open) and (owner is None or outcome[owner])
+        ]
+        assert visible[: len(seen)] == seen, "what was seen is never taken back"
+        seen = visible
+    again = TransactionBuffer()
+    for record in decode_records(encode_records(buffer.records())):
+        match record.__class__.__name__:
+            case "Writing":
+                again.join(record.id, record.after, record.deadline_ms)  # type: ignore[union-attr]
+            case _:
+                again.hide(record)  # type: ignore[arg-type]
+    for position, owner in log:  # as a load finds them
+        if owner in again.open:
+            again.on_stored(owner, position, 1)
+    assert again.pin == buffer.pin
+    assert [again.is_aborted(at) for at, _ in log] == [buffer.is_aborted(at) for at, _ in log]
+
+
+# ---------------------------------------------------------------------- pending acknowledgements
+
+
+@dataclass
+class Acked:
+    """What is acknowledged for good: the indexes of each batch."""
+
+    done: dict[Position, int] = field(default_factory=dict)
+    mark_delete: Position = field(default_factory=lambda: Position(1, -1))
+
+    def is_acknowledged(self, ledger_id: int, entry_id: int) -> bool:
+        return self.done.get(Position(ledger_id, entry_id), 0) == (1 << BATCH) - 1
+
+    def remaining(self, ledger_id: int, entry_id: int) -> int | None:
+        done = self.done.get(Position(ledger_id, entry_id), 0)
+        return ((1 << BATCH) - 1) & ~done if done else None
+
+
+ACKS = st.tuples(
+    st.sampled_from(["ack", "commit", "abort"]),
+    st.integers(0, 2),
+    st.integers(0, 2),
+    st.integers(1, (1 << BATCH) - 1),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(ACKS, max_size=60))
+def test_no_message_is_acknowledged_by_two_transactions(
+    steps: list[tuple[str, int, int, int]],
+) -> None:
+    pending, cursor = PendingAcks(), Acked()
+    held: dict[int, dict[Position, int]] = {0: {}, 1: {}, 2: {}}
+    whole = (1 << BATCH) - 1
+    for kind, number, entry_id, bits in steps:
+        id_, position = TransactionId(0, number), Position(1, entry_id)
+        if kind == "ack":
+            pending.join(id_, "s", 0)
+            others = 0
+            for other, entries in held.items():
+                others |= entries.get(position, 0) if other != number else 0
+            left = whole & ~bits
+            remaining = split_words(left) if left else None
+            done = cursor.done.get(position, 0)
+            own = held[number].get(position, 0)
+            taken = others & bits or (done & bits and bits != whole) or done == whole
+            try:
+                pending.acknowledge(id_, [Acknowledged(1, entry_id, remaining, BATCH)], cursor)
+                assert not taken or bits & ~own == 0
+                held[number][position] = own | bits
+            except TransactionConflict:
+                assert taken
+        else:
+            for at, own in held[number].items():
+                if kind == "commit":
+                    cursor.done[at] = cursor.done.get(at, 0) | own
+            held[number].clear()
+            pending.end(id_)
+        for at in (Position(1, entry) for entry in range(3)):
+            expected = 0
+            for entries in held.values():
+                expected |= entries.get(at, 0)
+            assert pending.withheld(at) & whole == expected
+    assert pending.is_empty == (not any(held.values()))
+    again = PendingAcks()
+    for record in decode_records(encode_records(pending.records("s"))):
+        if record.__class__.__name__ == "Acking":
+            again.join(record.id, "s", 0)  # type: ignore[union-attr]
+        else:
+            again.replay(record)  # type: ignore[arg-type]
+    for at in (Position(1, entry) for entry in range(3)):
+        assert again.withheld(at) == pending.withheld(at)
