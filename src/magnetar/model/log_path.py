@@ -106,7 +106,7 @@ def coordinator_journal(number: int) -> str:
 
 def participant_journal(topic: TopicName) -> str:
     """The name of the journal in which a topic keeps what it knows of transactions."""
-    return f"{_JOURNAL}participant/{topic.domain.value}/{topic.namespace}/{topic.encoded_local}"
+    return f"{_JOURNAL}participant/{encode_local(topic.full)}"
 
 
 def is_journal(name: str) -> bool:
