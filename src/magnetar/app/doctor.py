@@ -38,7 +38,15 @@ from magnetar.metadata.backends.sqlite_format import (
 )
 from magnetar.metadata.backends.sqlite_tree import read_children, read_record
 from magnetar.model.document import decode_document
-from magnetar.model.log_path import LOGS, bucket_of, log_path, without_bucket
+from magnetar.model.log_path import (
+    JOURNALS,
+    LOGS,
+    bucket_of,
+    is_journal,
+    journal_path,
+    log_path,
+    without_bucket,
+)
 from magnetar.model.name import TopicDomain, encode_local, parse_topic
 from magnetar.model.policy import Policies
 from magnetar.model.tenancy import TenantInfo
@@ -217,7 +225,8 @@ def _is_owner(path: str, properties: Mapping[str, str]) -> bool:
     if use.kind is UseKind.SCHEMA:
         return path == f"{SCHEMAS}/{use.owner}"
     try:
-        expected = log_path(parse_topic(use.owner), 1)
+        is_other = is_journal(use.owner)
+        expected = journal_path(use.owner) if is_other else log_path(parse_topic(use.owner), 1)
     except InvalidName:
         return True
     if use.cursor:
@@ -307,6 +316,11 @@ def _read_references(connection: sqlite3.Connection, diagnosis: Diagnosis) -> It
             _check_bucket(connection, path, diagnosis)
         except RecordUnreadable as refusal:
             diagnosis.faults.append(f"{path}: {refusal.sentence}")
+    for path, value in _walk(connection, JOURNALS):
+        try:
+            yield from _decode_journal_record(path, value)
+        except RecordUnreadable as refusal:
+            diagnosis.faults.append(f"{path}: {refusal.sentence}")
     for path, value in _walk(connection, SCHEMAS):
         try:
             for entry in decode_locator(value):
@@ -328,6 +342,18 @@ def _decode_log_record(path: str, value: bytes) -> Iterator[_Reference]:
         cursor = decode_cursor(value)
         if cursor.ledger_id >= 0:
             yield _Reference(cursor.ledger_id, path)
+
+
+def _decode_journal_record(path: str, value: bytes) -> Iterator[_Reference]:
+    """Of a coordinator or a participant of transactions, or of the cursor of its journal."""
+    kind, *below = path.removeprefix(f"{JOURNALS}/").split("/")
+    if kind not in ("coordinator", "participant"):
+        return
+    if len(below) == 1:
+        for ledger in decode_log(value).ledgers:
+            yield _Reference(ledger.ledger_id, path)
+    elif (cursor := decode_cursor(value)).ledger_id >= 0:
+        yield _Reference(cursor.ledger_id, path)
 
 
 def _check_bucket(connection: sqlite3.Connection, path: str, diagnosis: Diagnosis) -> None:

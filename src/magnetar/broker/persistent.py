@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from magnetar.broker.access import ProducerSet
@@ -101,7 +102,9 @@ class PersistentTopic(Topic):
         """Whether messages themselves must be looked at before they are taken."""
         self._is_switching = False
         epoch = log.record.properties.get(EPOCH_PROPERTY)
-        self.producers = ProducerSet(None if epoch is None else int(epoch), self._store_epoch)
+        self.producers = ProducerSet(
+            None if epoch is None else int(epoch), partial(_store_epoch, log)
+        )
         self.termination: Final = Termination(name, log, self.producers, self.subscriptions)
 
     @classmethod
@@ -151,9 +154,6 @@ class PersistentTopic(Topic):
     def remove_producer(self, producer: Producer) -> None:
         super().remove_producer(producer)
         self.termination.on_quiet()
-
-    async def _store_epoch(self, epoch: int) -> None:
-        await self.log.record.change_properties(lambda own: {**own, EPOCH_PROPERTY: str(epoch)})
 
     def last_sequence(self, producer_name: str) -> int:
         return self.dedup.last_sequence(producer_name) if self.dedup is not None else -1
@@ -356,3 +356,7 @@ class PersistentTopic(Topic):
             producer.chunk_rate.tick(now)
         for subscription in list(self.subscriptions.values()):
             subscription.tick(now)
+
+
+async def _store_epoch(log: Log, epoch: int) -> None:
+    await log.record.change_properties(lambda own: {**own, EPOCH_PROPERTY: str(epoch)})

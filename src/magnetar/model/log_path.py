@@ -25,7 +25,7 @@ LOGS: Final = "/managed-ledgers"
 _BUCKETED: Final = (TopicDomain.PERSISTENT, TopicDomain.SEGMENT)
 _BUCKET: Final = re.compile(r"\$[0-9]+")
 _SIGN: Final = 1 << 31
-_JOURNALS: Final = "/magnetar/transaction"
+JOURNALS: Final = "/magnetar/transaction"
 _JOURNAL: Final = "transaction:"
 
 
@@ -115,4 +115,4 @@ def is_journal(name: str) -> bool:
 
 def journal_path(name: str) -> str:
     """The node of a journal by its name, which no topic has."""
-    return f"{_JOURNALS}/{name.removeprefix(_JOURNAL)}"
+    return f"{JOURNALS}/{name.removeprefix(_JOURNAL)}"
