@@ -48,11 +48,20 @@ CONSUME = Rule(_ADMINS | {Who.CONSUMER}, 401)
 _N = r"/admin/v2/namespaces/t/n"
 _X = r"/admin/v2/(persistent|non-persistent)/t/n/x"
 _XT = r"/admin/v2/(persistent|non-persistent|topic)/t/n/x"
+_C = r"/console/api/(persistent|topic)/t/n/x"
 _S = r"/admin/v2/scalable(-topics)?/t/n/x"
 # The first row that matches `METHOD path` counts.
 REST: tuple[tuple[str, Rule], ...] = (
     # Pages for everybody: the probe of every test suite, load balancers, the description.
     (r"GET /(metrics|status\.html|openapi\.json)?", OPEN),
+    # The console: its files are for everybody, what its pages ask is not.
+    (r"GET /console(/1)?", OPEN),
+    (r"GET /console/api/(session|rights|tenants|overview|topics)", ANYBODY_KNOWN),
+    (r"GET /console/api/(clients|configuration)", SUPER_USER),
+    (rf"GET {_C}(/preview)?", EITHER),
+    (rf"GET {_C}/policies", POLICY),
+    (rf"GET {_C}/(messages|preview/cursor)", CONSUME),
+    (rf"POST {_C}/messages", PRODUCE),
     # The cluster: super-users, but its clusters' names, the version and readiness are no secret.
     (r"GET /admin/v2/clusters", ANYBODY_KNOWN),
     (r"GET /admin/v2/brokers/(version|ready)", ANYBODY_KNOWN),

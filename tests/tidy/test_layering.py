@@ -92,6 +92,7 @@ LAZY: Mapping[str, str] = {
     "client/telemetry.py": "prometheus_client comes with an extra",
     "client/token.py": "cryptography comes with an extra, and is slow to load",
     "wire/jwt.py": "PyJWT loads cryptography, which takes its time and comes with an extra",
+    "broker/administration/message_value.py": "fastavro takes its time, and few look at messages",
     "wire/policy_event.py": "fastavro takes its time, and most brokers have no events to read",
     "app/storage.py": "brokers with ledgers in files start without a client of BookKeeper",
     "wire/compression.py": "a codec is loaded when it is first met: most processes need none",

@@ -42,6 +42,8 @@ CERTIFICATE_NAME: Final = "client_common_name"
 """What a scope's extension `tls` calls the common name of a verified client certificate."""
 IS_BODY_WHOLE: Final = "is_body_whole"
 """What a scope's extensions call the question whether all of a request's body has arrived."""
+IS_GONE: Final = "is_gone"
+"""What a scope's extensions call the question whether the client closed the connection."""
 _FOR_BROWSERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -113,6 +115,7 @@ class Application:
                         caller=caller,
                         is_tls=scope.get("scheme") == "https",
                         address="/{}:{}".format(*scope.get("client") or ("unknown", 0)),
+                        is_gone=scope.get("extensions", {}).get(IS_GONE, _is_never_gone),
                     )
                     return await self._call(found.route, call, receive)
         except Unauthenticated as error:
@@ -206,6 +209,10 @@ class Application:
             is_read = row.method == "GET"
             return Response(HTTPStatus.NO_CONTENT if is_read else row.answer_status)
         return json_response(answer, row.answer_status)
+
+
+def _is_never_gone() -> bool:
+    return False
 
 
 def _common_headers(scope: Scope) -> list[tuple[bytes, bytes]]:

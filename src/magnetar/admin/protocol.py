@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from magnetar.admin.application import CERTIFICATE_NAME, IS_BODY_WHOLE
+from magnetar.admin.application import CERTIFICATE_NAME, IS_BODY_WHOLE, IS_GONE
 from magnetar.admin.connection import HttpSlots, LingeringTransport
 from magnetar.broker.administration.web import WebLimit
 from magnetar.model.certificate import common_name
@@ -127,6 +127,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         cycle, extensions = self.cycle, cast(dict[str, Any], self.scope["extensions"])
         extensions[IS_BODY_WHOLE] = lambda: not cycle.more_body
+        extensions[IS_GONE] = lambda: cycle.disconnected
 
     def on_message_complete(self) -> None:
         if not self.parser.should_upgrade():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
@@ -48,6 +48,8 @@ class Call:
     is_tls: bool = False
     address: str = ""
     payload: Any = None
+    is_gone: Callable[[], bool] = lambda: False
+    """Whether the client closed the connection: nobody reads what is still to be answered."""
 
     # What the path says
     def text(self, name: str) -> str:

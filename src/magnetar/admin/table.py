@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from html import escape
+from http import HTTPStatus
 from typing import Final
 
 from magnetar import __version__
 from magnetar.admin.application import Application
 from magnetar.admin.bind import make_routes
+from magnetar.admin.console import PAGE, console_routes
 from magnetar.admin.openapi import describe
 from magnetar.admin.request import Call
-from magnetar.admin.response import text_response
+from magnetar.admin.response import Response, text_response
 from magnetar.admin.route import Handler, Route
 from magnetar.admin.unsupported import unsupported_routes
 from magnetar.broker.administration.web import Administration
@@ -35,14 +37,15 @@ _PAGE: Final = """<!doctype html>
 
 def make_application(api: Administration) -> Application:
     """The whole interface, ready to be served."""
-    return Application(api, all_routes())
+    return Application(api, all_routes(has_console=api.service.config.webConsoleEnabled))
 
 
-def all_routes() -> list[Route]:
+def all_routes(*, has_console: bool = True) -> list[Route]:
     routes = [
         *unsupported_routes(),
         *make_routes(all_operations()),
-        _page("/", get_landing_page, _HTML),
+        *(console_routes() if has_console else ()),
+        _page("/", redirect_to_console if has_console else get_landing_page, _HTML),
         _page("/metrics", get_metrics, TEXT_PLAIN),
         _page("/status.html", get_status, TEXT_PLAIN),
     ]
@@ -61,6 +64,11 @@ def all_routes() -> list[Route]:
 def _page(path: str, handler: Handler, produces: str) -> Route:
     name, doc = f"site.{handler.__name__}", handler.__doc__ or ""
     return Route(Operation(name, doc, "GET", path, OPEN, produces=(produces,)), handler)
+
+
+async def redirect_to_console(api: Administration, call: Call) -> object:
+    """To the web console."""
+    return Response(HTTPStatus.FOUND, headers=(("location", f"{PAGE}/"),))
 
 
 async def get_landing_page(api: Administration, call: Call) -> object:

@@ -247,13 +247,13 @@ def _write_process(text: MetricText, service: Service) -> None:
     seconds = usage.ru_utime + usage.ru_stime
     text.add("process_cpu_seconds_total", labels, seconds, kind=MetricKind.COUNTER)
     text.add("process_start_time_seconds", labels, service.started_ms / 1000)
-    resident = _resident_bytes(usage)
+    resident = resident_bytes(usage)
     text.add("process_resident_memory_bytes", labels, resident)
     heap = format_labels({"cluster": service.cluster, "area": "heap"})
     text.add("jvm_memory_bytes_used", heap, resident)
 
 
-def _resident_bytes(usage: resource.struct_rusage) -> int:
+def resident_bytes(usage: resource.struct_rusage) -> int:
     """Memory in use now where the system tells it, else the most there ever was."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:

@@ -230,6 +230,7 @@ class ActingKeys:
     transactionCoordinatorScalableTopicsEnabled: bool
     transactionCoordinatorScalableTopicsParallelism: int
     ttlDurationDefaultInSeconds: int
+    webConsoleEnabled: bool
     webServicePort: int | None
     webServicePortTls: int | None
     webServiceTlsCiphers: tuple[str, ...]

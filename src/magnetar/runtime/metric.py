@@ -114,6 +114,10 @@ class Histogram:
         self._counts[bisect_left(self._bounds, value)] += count
         self.sum += value * count
 
+    @property
+    def count(self) -> int:
+        return sum(self._counts)
+
     def write(self, text: MetricText, labels: Labels) -> None:
         text.declare(self.name, MetricKind.HISTOGRAM, self.meaning)
         total = 0

@@ -156,6 +156,20 @@ class Watchdog:
                     at=seen.place,
                 )
 
+    @property
+    def held_sum_s(self) -> float:
+        """How late the loop was, summed over all looks."""
+        return self._held.sum
+
+    @property
+    def looks(self) -> int:
+        """How often the loop was looked at."""
+        return self._held.count
+
+    @property
+    def held_longest_s(self) -> float:
+        return self._longest.value
+
     def write(self, text: MetricText, labels: Labels) -> None:
         self._held.write(text, labels)
         self._longest.write(text, format_labels(labels))

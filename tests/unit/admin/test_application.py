@@ -32,9 +32,9 @@ def test_the_description_is_valid_and_complete() -> None:
 def test_an_unknown_path_is_told_so(path: str) -> None:
     async def body(admin: Admin) -> None:
         reply = await admin.get(path)
-        expected = 200 if path == "//" else 404
+        expected = 302 if path == "//" else 404
         assert reply.status == expected
-        assert expected == 200 or reply.reason
+        assert expected == 302 or reply.reason
 
     run(body)
 
@@ -92,13 +92,23 @@ def test_a_body_beyond_the_limit_is_refused() -> None:
     run(body)
 
 
-def test_the_landing_page_names_the_broker() -> None:
+def test_the_root_leads_to_the_console() -> None:
+    async def body(admin: Admin) -> None:
+        reply = await admin.get("/")
+        assert (reply.status, reply.headers["location"]) == (302, "/console/")
+
+    run(body)
+
+
+def test_without_the_console_the_landing_page_names_the_broker() -> None:
     async def body(admin: Admin) -> None:
         reply = await admin.get("/")
         assert reply.headers["content-type"].startswith("text/html")
         assert b"broker.test:8080" in reply.body
+        assert (await admin.get("/console/")).status == 404
+        assert (await admin.get("/console/api/session")).status == 404
 
-    run(body)
+    run(body, webConsoleEnabled="false")
 
 
 def test_it_is_served_over_http_until_the_block_ends() -> None:

@@ -1,0 +1,283 @@
+"""Messages of a topic, to be looked at: from a position, a time or either end, of one key or all,
+each decoded by its schema. And one message published by hand.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
+
+from magnetar.broker import log_search
+from magnetar.broker.administration.message_value import (
+    ValueUnreadable,
+    encode_value,
+    show_value,
+)
+from magnetar.broker.administration.registry import Document
+from magnetar.broker.administration.topic import find_persistent
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.service import Service
+from magnetar.errors import (
+    BadRequest,
+    InvalidSchema,
+    NotAllowed,
+    NotFound,
+    ProducerBusy,
+    ProtocolViolation,
+    TopicTerminated,
+)
+from magnetar.model.name import TopicDomain, TopicName, parse_topic
+from magnetar.model.position import Position
+from magnetar.model.schema import SchemaData, decode_version, encode_version
+from magnetar.rules.route import KeyHash, route_partition, segment_hash
+from magnetar.wire.batch import decode_batch
+from magnetar.wire.command import CompressionType, MessageMetadata, SingleMessageMetadata
+from magnetar.wire.compression import decompress
+from magnetar.wire.entry import decode_entry, decode_key, encode_entry
+
+_READ_ENTRIES: Final = 100
+_READ_BYTES: Final = 4 << 20
+_LOOKED_AT_MAX: Final = 20_000
+"""Entries that one question may read while it looks for a key."""
+_PAYLOAD_BYTES_MAX: Final = 64 << 20
+_SHOWN_BYTES_MAX: Final = 256 << 10
+"""Larger values are not decoded: a page shows the beginning of them."""
+_WHAT: Final = "Browse messages"
+
+
+class Start(NamedTuple):
+    """Where to begin: the last messages, unless something is said."""
+
+    position: Position | None = None
+    time_ms: int | None = None
+    is_earliest: bool = False
+
+
+class Published(Struct):
+    """A message that somebody writes by hand."""
+
+    value: Any = ""
+    key: str | None = None
+    properties: dict[str, str] = {}
+    encoding: str = "text"
+    """`text`, `json` or `base64`, for topics without a schema."""
+
+
+async def browse(
+    service: Service, topic: TopicName, part: str, start: Start, *, key: str, count: int
+) -> Document:
+    """Messages of one part of a topic in the order of its log, and where the next ones begin."""
+    live = await _find_part(service, topic, part)
+    log = live.log
+    position = await _find_start(live, start, count)
+    found: list[Document] = []
+    looked_at, following = 0, position
+    while len(found) < count and looked_at < _LOOKED_AT_MAX:
+        run = await log.reader.read(following, _READ_ENTRIES, _READ_BYTES)
+        if run is None:
+            break
+        for index, entry in enumerate(run.data):
+            looked_at += 1
+            at = Position(run.ledger_id, run.first + index)
+            following = log.sequence.next_position(at)
+            async for message in _show_entry(service, live.name, at, entry):
+                if not key or message["key"] == key:
+                    found.append(message)
+            if len(found) >= count:
+                break
+    return {
+        "messages": found,
+        "next": str(following),
+        "isEnd": following > log.sequence.last_position,
+        "entries": log.sequence.total_entries,
+        "first": str(log.sequence.first_position),
+        "last": str(log.sequence.last_position),
+    }
+
+
+async def list_parts(service: Service, topic: TopicName) -> Sequence[str]:
+    """The topics that hold messages of this one: itself, its partitions, or its segments."""
+    if topic.domain is TopicDomain.TOPIC:
+        layout = (await service.scalable.records.require(topic)).layout
+        return [segment.name_in(topic).full for segment in layout.segments]
+    partitioned = await service.resources.partitioned.get(topic)
+    if partitioned is None:
+        return [topic.full]
+    return [topic.partition(index).full for index in range(partitioned.partitions)]
+
+
+async def publish(service: Service, topic: TopicName, message: Published) -> Document:
+    """One message, written with the topic's schema, if there is one."""
+    live = await _find_writable(service, topic, message.key)
+    stored = await service.schemas.get_latest(topic)
+    schema = None if stored is None else stored.schema
+    metadata = MessageMetadata(
+        producer_name=service.next_producer_name(),
+        sequence_id=0,
+        publish_time=service.clock.now_ms(),
+    )
+    if stored is not None:
+        metadata.schema_version = encode_version(stored.version)
+    if message.key is not None:
+        metadata.partition_key = message.key
+    for name, value in message.properties.items():
+        metadata.properties.add(key=name, value=value)
+    payload = _encode(message, schema)
+    metadata.uncompressed_size = len(payload)
+    entry = encode_entry(metadata, payload)
+    _check_size(live, entry)
+    position = await live.log.append_entry(entry)
+    live.rate_in.add(1, len(entry))
+    live.last_publish_ms = service.clock.now_ms()
+    return {"topic": live.name.full, "position": str(position)}
+
+
+def _encode(message: Published, schema: SchemaData | None) -> bytes:
+    if message.encoding == "base64":
+        try:
+            return base64.b64decode(str(message.value), validate=True)
+        except ValueError as error:
+            raise BadRequest(f"The value is not base64: {error}") from None
+    return encode_value(message.value, schema)
+
+
+def _check_size(live: PersistentTopic, entry: bytes) -> None:
+    limits = (live.policy.max_message_size, live.host.config.maxMessageSize)
+    limit = min(each for each in limits if each > 0)
+    if len(entry) > limit:
+        raise NotAllowed(f"A message of {len(entry)} bytes is larger than {limit}")
+
+
+async def _find_writable(service: Service, topic: TopicName, key: str | None) -> PersistentTopic:
+    """The topic, the partition or the segment that a producer would send to; it must take it."""
+    name = topic
+    if topic.domain is TopicDomain.TOPIC:
+        layout = (await service.scalable.records.require(topic)).layout
+        place = 0 if key is None else segment_hash(key)
+        name = layout.find_active(place).name_in(topic)
+    else:
+        partitioned = await service.resources.partitioned.get(topic)
+        if partitioned is not None:
+            count = partitioned.partitions
+            at = 0 if key is None else route_partition(key, count, hashing=KeyHash.MURMUR3)
+            name = topic.partition(at)
+    live = await service.attach_topic(name, may_create=False)
+    if not isinstance(live, PersistentTopic):
+        raise NotAllowed("Only topics that keep their messages take one by hand")
+    if live.termination.is_under_way or live.termination.is_over:
+        raise TopicTerminated(f"Topic {name} was terminated")
+    if live.quota_refusal is not None:
+        raise live.quota_refusal
+    if live.policy.encryption_required:
+        raise NotAllowed("The topic takes encrypted messages only")
+    if live.producers.exclusive is not None:
+        raise ProducerBusy("Topic has an existing exclusive producer")
+    return live
+
+
+async def _find_part(service: Service, topic: TopicName, part: str) -> PersistentTopic:
+    """The first part, unless one is named; no other topic's."""
+    parts = await list_parts(service, topic)
+    if part and part not in parts:
+        raise NotFound(f"{topic} has no part {part}")
+    return await find_persistent(service, parse_topic(part or parts[0]), _WHAT)
+
+
+async def _find_start(live: PersistentTopic, start: Start, count: int) -> Position:
+    sequence = live.log.sequence
+    if start.position is not None:
+        return max(start.position, sequence.first_position)
+    if start.time_ms is not None:
+        return await log_search.position_at(live.log, start.time_ms)
+    if start.is_earliest:
+        return sequence.first_position
+    ahead = max(0, sequence.total_entries - count)
+    return sequence.position_after(sequence.first_position, ahead)
+
+
+async def _show_entry(
+    service: Service, topic: TopicName, at: Position, entry: bytes
+) -> AsyncIterator[Document]:
+    """Each message of the entry; one that cannot be read says why."""
+    shared: dict[str, Any] = {"position": str(at), "entryBytes": len(entry)}
+    try:
+        metadata, payload = decode_entry(entry)
+        shared |= _show_head(metadata)
+        if metadata.encryption_keys:
+            yield shared | {"key": _key_of(metadata), "problem": "encrypted by its producer"}
+            return
+        payload = decompress(
+            metadata.compression,
+            payload,
+            metadata.uncompressed_size,
+            bytes_max=_PAYLOAD_BYTES_MAX,
+        )
+        schema = await _find_schema(service, topic, metadata)
+        if not metadata.HasField("num_messages_in_batch"):
+            yield shared | _show_message(metadata, payload, schema)
+            return
+        messages = decode_batch(payload, metadata.num_messages_in_batch)
+    except ProtocolViolation as error:
+        yield shared | {"key": None, "problem": error.sentence}
+        return
+    for index, each in enumerate(messages):
+        if not each.metadata.compacted_out:
+            told = _show_message(each.metadata, each.payload, schema)
+            yield shared | {"batchIndex": index, "batchSize": len(messages)} | told
+
+
+def _show_head(metadata: MessageMetadata) -> dict[str, Any]:
+    head: dict[str, Any] = {
+        "producer": metadata.producer_name,
+        "sequenceId": metadata.sequence_id,
+        "publishedMs": metadata.publish_time,
+    }
+    if metadata.HasField("compression"):
+        head["compression"] = CompressionType.Name(metadata.compression)
+    if metadata.HasField("deliver_at_time"):
+        head["deliverAtMs"] = metadata.deliver_at_time
+    if metadata.HasField("num_chunks_from_msg"):
+        head["chunk"] = f"{metadata.chunk_id + 1} of {metadata.num_chunks_from_msg}"
+    return head
+
+
+def _show_message(
+    metadata: MessageMetadata | SingleMessageMetadata, payload: bytes, schema: SchemaData | None
+) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "key": _key_of(metadata),
+        "properties": {each.key: each.value for each in metadata.properties},
+        "bytes": len(payload),
+        "schema": None if schema is None else schema.type.name,
+    }
+    if metadata.HasField("event_time"):
+        told["eventMs"] = metadata.event_time
+    if metadata.null_value:
+        return told | {"value": None}
+    if len(payload) > _SHOWN_BYTES_MAX:
+        return told | {"problem": "too large to show"}
+    try:
+        key = decode_key(metadata.partition_key, is_base64=metadata.partition_key_b64_encoded)
+        return told | {"value": show_value(payload, schema, key)}
+    except ValueUnreadable as error:
+        return told | {"value": show_value(payload, None), "problem": str(error)}
+
+
+def _key_of(metadata: MessageMetadata | SingleMessageMetadata) -> str | None:
+    return metadata.partition_key if metadata.HasField("partition_key") else None
+
+
+async def _find_schema(
+    service: Service, topic: TopicName, metadata: MessageMetadata
+) -> SchemaData | None:
+    if not metadata.schema_version:
+        return None
+    try:
+        version = decode_version(metadata.schema_version)
+    except InvalidSchema as error:
+        raise ProtocolViolation(error.sentence) from None
+    stored = await service.schemas.get(topic, version)
+    return None if stored is None else stored.schema

@@ -1,0 +1,122 @@
+"""What a caller may see of a broker's topics, and what it may do: for pages that show many at once.
+
+A call names one thing and is refused or not. A page shows what is left after all refusals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from magnetar.broker.service import Service
+from magnetar.errors import InvalidName
+from magnetar.model.caller import Caller
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
+from magnetar.model.permission import (
+    NAMESPACE_READ,
+    SUPER_USER,
+    TENANT_ADMIN,
+    TOPIC_READ,
+    Need,
+    Scope,
+    Target,
+)
+from magnetar.model.segment import scalable_name
+from magnetar.operation.row import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    is_super: bool
+    """Everything is seen, the broker itself included."""
+    namespaces: frozenset[NamespaceName] = frozenset()
+    """Those whose topics are all seen."""
+    topics: frozenset[TopicName] = frozenset()
+    """Single topics of other namespaces, by grants of their own."""
+
+    def sees(self, topic: TopicName) -> bool:
+        """Of a partition or a segment: whether its topic is seen."""
+        if self.is_super or topic.namespace in self.namespaces:
+            return True
+        return bool(self.topics) and shown_name(topic) in self.topics
+
+
+def shown_name(topic: TopicName) -> TopicName:
+    """The name that people have for a partition or a segment: that of its topic."""
+    return scalable_name(topic) if topic.domain is TopicDomain.SEGMENT else topic.base
+
+
+async def list_tenants(service: Service, caller: Caller) -> Mapping[str, Sequence[NamespaceName]]:
+    """Tenants with their namespaces, as far as the caller sees anything of them."""
+    found: dict[str, Sequence[NamespaceName]] = {}
+    is_super = await may(service, caller, SUPER_USER, Target())
+    for tenant in sorted(await service.resources.tenants.list()):
+        names = sorted(await service.resources.namespaces.list(tenant), key=str)
+        is_admin = is_super or await may(service, caller, TENANT_ADMIN, Target(tenant=tenant))
+        seen = [name for name in names if is_admin or await _sees_any(service, caller, name)]
+        if is_admin or seen:
+            found[tenant] = seen
+    return found
+
+
+async def find_sight(service: Service, caller: Caller) -> Sight:
+    if await may(service, caller, SUPER_USER, Target()):
+        return Sight(is_super=True)
+    whole: set[NamespaceName] = set()
+    single: set[TopicName] = set()
+    for names in (await list_tenants(service, caller)).values():
+        for name in names:
+            if await may(service, caller, NAMESPACE_READ, Target(namespace=name)):
+                whole.add(name)
+            else:
+                single.update(await _granted_topics(service, caller, name))
+    return Sight(False, frozenset(whole), frozenset(single))
+
+
+async def find_rights(
+    service: Service, caller: Caller, operations: Iterable[Operation], target: Target
+) -> Sequence[str]:
+    """The names of the operations that the caller may call on what the target names.
+
+    What is about something that the target does not name is left out.
+    """
+    named = {Scope.OPEN, Scope.AUTHENTICATED, Scope.SUPER_USER}
+    if target.tenant_name is not None:
+        named.add(Scope.TENANT)
+    if target.namespace_name is not None:
+        named.add(Scope.NAMESPACE)
+    if target.topic is not None:
+        named |= {Scope.TOPIC, Scope.TOPIC_POLICY}
+    asked = [each for each in operations if each.need is not None and each.need.scope in named]
+    allowed = {
+        need
+        for need in {each.need for each in asked if each.need is not None}
+        if await may(service, caller, need, target)
+    }
+    return sorted(each.name for each in asked if each.need in allowed)
+
+
+async def may(service: Service, caller: Caller, need: Need, target: Target) -> bool:
+    return await service.authorization.decide(caller, need, target) is None
+
+
+async def _sees_any(service: Service, caller: Caller, namespace: NamespaceName) -> bool:
+    if await may(service, caller, NAMESPACE_READ, Target(namespace=namespace)):
+        return True
+    return bool(await _granted_topics(service, caller, namespace))
+
+
+async def _granted_topics(
+    service: Service, caller: Caller, namespace: NamespaceName
+) -> Sequence[TopicName]:
+    """Topics with grants of their own, as far as these allow the caller to read or write them."""
+    policies = await service.resources.namespaces.get(namespace)
+    found = []
+    for name in () if policies is None else policies.auth_policies.destination_auth:
+        try:
+            topic = parse_topic(name)
+        except InvalidName:
+            continue
+        if await may(service, caller, TOPIC_READ, Target(topic=topic)):
+            found.append(shown_name(topic))
+    return found

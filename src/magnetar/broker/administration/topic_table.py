@@ -1,0 +1,237 @@
+"""The topics of a broker as rows with numbers, and their sums: for pages that follow them live.
+
+A row costs a few microseconds, so that thousands can be looked at every few seconds; nothing here
+reads a log. Partitions and segments count for their topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from magnetar.broker.administration.sight import Sight, shown_name
+from magnetar.broker.catalog import AnyTopic
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.service import Service
+from magnetar.broker.subscription import Subscription
+from magnetar.errors import BadRequest
+from magnetar.model.migration import regular_name
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_stored_topic
+from magnetar.rules.system import is_system_topic
+from magnetar.runtime.task import yield_to_loop
+
+_TOPICS_A_TURN: Final = 100
+"""How many are looked at before clients are served."""
+_NAMES_A_TURN: Final = 500
+
+
+class Row(Struct):
+    """One topic with everything that belongs to it."""
+
+    name: str
+    kind: str
+    parts: int = 0
+    """Partitions or segments that are loaded here."""
+    isLoaded: bool = False
+    msgRateIn: float = 0.0
+    msgRateOut: float = 0.0
+    bytesRateIn: float = 0.0
+    bytesRateOut: float = 0.0
+    storageSize: int = 0
+    producers: int = 0
+    consumers: int = 0
+    subscriptions: int = 0
+    lag: int = 0
+    """Messages that the slowest subscription has not acknowledged."""
+    isLagExact: bool = True
+    """Whether every entry holds one message; else the lag is an estimate."""
+
+
+SORTS: Final = frozenset(Row.__struct_fields__) - {"isLoaded", "isLagExact"}
+
+
+class Choice(NamedTuple):
+    """Which rows are asked for, and in what order."""
+
+    text: str = ""
+    """A part of the name."""
+    namespace: str = ""
+    kind: str = ""
+    sort: str = "name"
+    descending: bool = False
+    offset: int = 0
+    limit: int = 100
+    include_system: bool = False
+
+
+def check_choice(choice: Choice, *, limit_max: int) -> Choice:
+    if choice.sort not in SORTS:
+        raise BadRequest(f"sort is one of {', '.join(sorted(SORTS))}, not {choice.sort!r}")
+    if not 1 <= choice.limit <= limit_max or choice.offset < 0:
+        raise BadRequest(f"limit is from 1 to {limit_max}, and offset is not negative")
+    return choice
+
+
+class Names:
+    """The topics that a caller sees with their kinds, read anew when there are more or fewer."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._known: dict[NamespaceName, tuple[int, Mapping[TopicName, str]]] = {}
+
+    async def load(self, sight: Sight) -> Mapping[TopicName, str]:
+        found = {name: _kind_of(name) for name in sight.topics}
+        resources = self._service.resources
+        for tenant in await resources.tenants.list():
+            for namespace in await resources.namespaces.list(tenant):
+                if sight.is_super or namespace in sight.namespaces:
+                    found.update(await self._load_namespace(namespace))
+        return found
+
+    async def _load_namespace(self, namespace: NamespaceName) -> Mapping[TopicName, str]:
+        """The regular topics that scalable ones were are not told twice."""
+        scalable = await self._service.scalable.records.list(namespace)
+        were = {regular_name(name) for name in scalable}
+        found = {
+            name: kind
+            for name, kind in (await self._load_regular(namespace)).items()
+            if name not in were
+        }
+        return found | dict.fromkeys(scalable, "scalable")
+
+    async def _load_regular(self, namespace: NamespaceName) -> Mapping[TopicName, str]:
+        service, domain = self._service, TopicDomain.PERSISTENT
+        count = await service.tree.count(namespace, domain)
+        known = self._known.get(namespace)
+        if known is None or known[0] != count:
+            names: dict[TopicName, str] = {}
+            async for run in service.tree.scan(namespace, domain):
+                for start in range(0, len(run), _NAMES_A_TURN):
+                    for text in run[start : start + _NAMES_A_TURN]:
+                        name = parse_stored_topic(text)
+                        names[name.base] = _kind_of(name)
+                    await yield_to_loop()
+            partitioned = await service.resources.partitioned.list(namespace, domain)
+            names |= dict.fromkeys(partitioned, "partitioned")
+            known = self._known[namespace] = count, names
+        return known[1]
+
+
+class Table(NamedTuple):
+    total: int
+    """How many topics fit the choice."""
+    offset: int
+    rows: Sequence[Row]
+
+
+async def load_table(service: Service, names: Names, sight: Sight, choice: Choice) -> Table:
+    rows = await _load_rows(service, sight)
+    wanted = choice.text.lower()
+    for name, kind in (await names.load(sight)).items():
+        if name.full not in rows:
+            rows[name.full] = Row(name.full, kind)
+    found = [
+        row
+        for row in rows.values()
+        if (not wanted or wanted in row.name.lower())
+        and (not choice.kind or row.kind == choice.kind)
+        and (not choice.namespace or f"://{choice.namespace}/" in row.name)
+        and (choice.include_system or "__" not in row.name or not _is_system(row.name))
+    ]
+    found.sort(key=lambda row: row.name)
+    if choice.sort != "name" or choice.descending:
+        found.sort(key=lambda row: getattr(row, choice.sort), reverse=choice.descending)
+    return Table(len(found), choice.offset, found[choice.offset : choice.offset + choice.limit])
+
+
+async def sum_topics(service: Service, sight: Sight) -> Row:
+    """All that is loaded and seen, as if it were one topic."""
+    total = Row("", "all")
+    for row in (await _load_rows(service, sight)).values():
+        total.parts += 1
+        for field in (
+            "msgRateIn",
+            "msgRateOut",
+            "bytesRateIn",
+            "bytesRateOut",
+            "storageSize",
+            "producers",
+            "consumers",
+            "subscriptions",
+            "lag",
+        ):
+            setattr(total, field, getattr(total, field) + getattr(row, field))
+        total.isLagExact &= row.isLagExact
+    return total
+
+
+def messages_per_entry(topic: PersistentTopic) -> float:
+    """Of what was published since the topic was loaded; 1 where nothing was."""
+    entries = topic.log.entries_added
+    return topic.rate_in.count / entries if entries and topic.rate_in.count else 1.0
+
+
+def lag_of(subscription: Subscription, per_entry: float) -> int:
+    """Messages, where batches are as large as those published lately."""
+    return round(subscription.backlog * per_entry)
+
+
+async def _load_rows(service: Service, sight: Sight) -> dict[str, Row]:
+    rows: dict[str, Row] = {}
+    lags: dict[str, dict[str, int]] = {}
+    for number, topic in enumerate(list(service.catalog.topics.values())):
+        if number % _TOPICS_A_TURN == 0:
+            await yield_to_loop()
+        name = topic.name
+        if not sight.sees(name):
+            continue
+        if isinstance(topic, PersistentTopic) and topic.successor is not None:
+            name = topic.successor  # it was regular, and is drained
+        shown = name.full
+        if name.domain is TopicDomain.SEGMENT or name.is_partition:
+            shown = shown_name(name).full
+        row = rows.get(shown)
+        if row is None:
+            row = rows[shown] = Row(shown, _kind_of(name), isLoaded=True)
+        _add(row, topic, lags.setdefault(shown, {}))
+    for shown, row in rows.items():
+        row.subscriptions = len(lags[shown])
+        row.lag = max(lags[shown].values(), default=0)
+    return rows
+
+
+def _add(row: Row, topic: AnyTopic, lags: dict[str, int]) -> None:
+    row.parts += 1
+    row.msgRateIn += topic.rate_in.count_per_s
+    row.bytesRateIn += topic.rate_in.bytes_per_s
+    row.producers += len(topic.producers)
+    for name, subscription in topic.subscriptions.items():
+        row.msgRateOut += subscription.rate.count_per_s
+        row.bytesRateOut += subscription.rate.bytes_per_s
+        row.consumers += len(subscription.consumers)
+        lags.setdefault(name, 0)
+    if isinstance(topic, PersistentTopic):
+        row.storageSize += topic.log.sequence.total_bytes
+        per_entry = messages_per_entry(topic)
+        for name, lag in _lags(topic, per_entry):
+            lags[name] += lag
+            row.isLagExact &= not lag or per_entry == 1.0
+
+
+def _lags(topic: PersistentTopic, per_entry: float) -> Iterator[tuple[str, int]]:
+    for name, subscription in topic.subscriptions.items():
+        yield name, lag_of(subscription, per_entry)
+
+
+def _kind_of(name: TopicName) -> str:
+    if name.domain in (TopicDomain.SEGMENT, TopicDomain.TOPIC):
+        return "scalable"
+    if name.domain is TopicDomain.NON_PERSISTENT:
+        return "non-persistent"
+    return "partitioned" if name.is_partition else "regular"
+
+
+def _is_system(name: str) -> bool:
+    return is_system_topic(parse_stored_topic(name)) if "://" in name else False
