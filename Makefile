@@ -9,7 +9,7 @@ ARGS ?=
 RUNS ?= 5
 SECONDS ?= 3600
 
-.PHONY: help setup run cluster java-clients bookkeeper apache test flaky explore lint format bench demo demo-crash lock clean
+.PHONY: help setup run cluster java-clients bookkeeper apache console console-tools screenshots test flaky explore lint format bench demo demo-crash lock clean
 
 help:
 	@echo "make setup   create $(VENV) with all extras, at the locked versions"
@@ -24,6 +24,8 @@ help:
 	@echo "make demo    v4, V5, migration, splits and merges, Spark and an audit in a minute"
 	@echo "make demo-crash  produce, kill -9, restart, consume: nothing lost"
 	@echo "make bookkeeper  fetch the ZooKeeper and BookKeeper servers that the tests start"
+	@echo "make console  build the web console into the package (Node.js; a broker runs without)"
+	@echo "make screenshots  take the pictures of docs/console.md anew"
 	@echo "make lock    resolve the dependencies anew"
 	@echo "make clean   remove caches and builds"
 
@@ -41,10 +43,10 @@ cluster: setup
 
 # Each test runs once, and a test that fails fails the run.
 TESTS := -n 2 --dist loadgroup
-test: setup java-clients bookkeeper
+test: setup java-clients bookkeeper console-tools
 	$(BIN)/python -m pytest -q $(TESTS) $(ARGS)
 
-flaky: setup java-clients bookkeeper
+flaky: setup java-clients bookkeeper console-tools
 	$(BIN)/python tools/flaky.py --runs $(RUNS) $(TESTS) $(ARGS)
 
 explore: setup
@@ -61,6 +63,16 @@ bookkeeper: setup
 # Tests and measurements beside Apache Pulsar start its brokers; 215 MB, resolved once.
 apache:
 	@bench/peer/pulsar fetch
+
+# The console's sources are TypeScript; what they make is kept in the package.
+console-tools:
+	@tools/console/fetch
+
+console: console-tools
+	npm --prefix console run --silent build
+
+screenshots: setup console-tools
+	MAGNETAR_SCREENSHOTS=$(CURDIR)/docs $(BIN)/python -m pytest -q -n 0 tests/console
 
 lint: setup
 	$(BIN)/ruff check .

@@ -1,0 +1,275 @@
+"""The console in a real browser against real brokers; the scenarios stand in `console/test`.
+
+The test and the browser's script take turns: the script writes what it wants the test's clients to
+do, and waits for `done`. With `MAGNETAR_SCREENSHOTS` set to a directory, pages are pictured there.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pulsar
+import pytest
+
+from magnetar import Admin, PulsarClient, ScalableProducer, Schema, StreamConsumer
+from magnetar.testing.broker import MagnetarBroker
+from magnetar.wire.jwt import SecretKey, sign_token
+from tests.console.topics import write_topics
+
+CONSOLE = Path(__file__).parents[2] / "console"
+SCRIPT = CONSOLE / "test" / "scenario.mjs"
+WAIT_S = 110
+KEY = SecretKey(b"c" * 32)
+
+Steps = Mapping[str, Callable[[], None]]
+
+pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tools() -> None:
+    """What the browser's side needs; `make test` sees to it."""
+    assert shutil.which("node"), "the console's tests need node: install nodejs"
+    assert (CONSOLE / "node_modules" / "playwright-core").is_dir(), "run `make console-tools`"
+
+
+def play(name: str, broker: MagnetarBroker, steps: Steps | None = None, **more: Any) -> None:
+    """Run a scenario to its end; what it asks for is done by the step of that name."""
+    options = {"base": broker.admin_url, "screenshots": os.environ.get("MAGNETAR_SCREENSHOTS")}
+    command = ["node", str(SCRIPT), name, json.dumps(options | more)]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=CONSOLE,
+    ) as script:
+        assert script.stdin is not None and script.stdout is not None
+        watchdog = threading.Timer(WAIT_S, script.kill)
+        watchdog.start()
+        try:
+            told = [""]
+            for line in script.stdout:
+                told.append(line.strip())
+                if told[-1] == "end":
+                    break
+                (steps or {})[told[-1]]()
+                script.stdin.write("done\n")
+                script.stdin.flush()
+            assert script.stderr is not None
+            problem = script.stderr.read() if told[-1] != "end" else ""
+            assert told[-1] == "end", f"{name} stopped after {told}:\n{problem}"
+        finally:
+            watchdog.cancel()
+            script.kill()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[MagnetarBroker]:
+    with MagnetarBroker() as started:
+        yield started
+
+
+ORDERS = "topic://public/default/orders"
+
+
+@pytest.fixture(scope="module")
+def shop(broker: MagnetarBroker) -> Iterator[MagnetarBroker]:
+    """Something on every page: a scalable topic that was split and merged, with a schema and
+    consumers of both kinds; a partitioned topic; an official client.
+    """
+    with Admin(broker.admin_url) as admin, PulsarClient(broker.service_url) as client:
+        admin.scalable_topics.create(ORDERS, segments=2)
+        # The colours of the picture: near what would split it, if it scaled itself.
+        policy = {"enabled": False, "splitMsgRateInThreshold": 60.0, "mergeMsgRateInThreshold": 1.0}
+        admin.scalable_topics.set_auto_scale_policy(ORDERS, policy)
+        admin.topics.create_partitioned("persistent://public/default/ledger", 3)
+        readers = [client.stream_consumer(ORDERS, subscription="billing") for _ in range(2)]
+        client.queue_consumer(ORDERS, subscription="post")
+        old = pulsar.Client(broker.service_url, logger=_quiet())
+        old.create_producer("persistent://public/default/ledger", producer_name="old-books")
+        is_over = threading.Event()
+
+        def write(producer: ScalableProducer[str]) -> None:
+            number = 0
+            while not is_over.wait(0.05):
+                for _ in range(5):
+                    number += 1
+                    producer.send_nowait(f"order {number}", key=f"customer-{number % 97}")
+
+        def read(consumer: StreamConsumer[bytes]) -> None:
+            while not is_over.is_set():
+                message = consumer.receive(timeout=0.5)
+                if message is not None:
+                    consumer.acknowledge_cumulative(message)
+
+        with client.producer(ORDERS, schema=Schema.STRING) as producer:
+            threads = [threading.Thread(target=write, args=(producer,))]
+            threads += [threading.Thread(target=read, args=(each,)) for each in readers]
+            for thread in threads:
+                thread.start()
+            try:
+                admin.scalable_topics.split(ORDERS, 0)
+                admin.scalable_topics.merge(ORDERS, 2, 3)
+                admin.scalable_topics.split(ORDERS, 1)
+                yield broker
+            finally:
+                is_over.set()
+                for thread in threads:
+                    thread.join()
+                old.close()
+
+
+def _quiet() -> Any:
+    import logging
+
+    logger = logging.getLogger("pulsar of the console's tests")
+    logger.setLevel(logging.ERROR)
+    return logger
+
+
+def test_every_page_is_shown_and_is_accessible(shop: MagnetarBroker) -> None:
+    play("pages", shop)
+
+
+def test_every_page_fits_a_phone_and_the_dark(shop: MagnetarBroker) -> None:
+    play("dark_and_small", shop)
+
+
+def test_what_changes_is_shown_without_a_reload(broker: MagnetarBroker) -> None:
+    topic = "persistent://public/default/made-later"
+    with PulsarClient(broker.service_url) as client:
+
+        def make() -> None:
+            client.classic.subscribe(topic, "reader").close()
+            with client.classic.create_producer(topic) as producer:
+                for number in range(7):
+                    producer.send(b"%d" % number)
+
+        def read() -> None:
+            with client.classic.subscribe(topic, "reader") as consumer:
+                for _ in range(3):
+                    message = consumer.receive(timeout=10)
+                    assert message is not None
+                    consumer.acknowledge(message)
+
+        play("live", broker, {"make a topic": make, "read three": read})
+
+
+def test_a_split_is_watched_on_the_picture(broker: MagnetarBroker) -> None:
+    with Admin(broker.admin_url) as admin:
+        admin.scalable_topics.create("topic://public/default/river", segments=1)
+        play("split", broker)
+        history = admin.scalable_topics.history("topic://public/default/river")
+    assert [each["kind"] for each in history][:3] == ["SPLIT", "SPLIT", "MERGE"]
+
+
+def test_a_migration_goes_from_start_to_end(broker: MagnetarBroker) -> None:
+    topic = "persistent://public/default/till"
+    clients: list[pulsar.Client] = []
+
+    def attach() -> None:
+        old = pulsar.Client(broker.service_url, logger=_quiet())
+        clients.append(old)
+        old.subscribe(topic, "books").close()
+        producer = old.create_producer(topic, producer_name="old-till")
+        for number in range(5):
+            producer.send(b"%d" % number)
+
+    def drain() -> None:
+        with (
+            PulsarClient(broker.service_url) as client,
+            client.stream_consumer("topic://public/default/till", subscription="books") as consumer,
+        ):
+            for _ in range(5):
+                message = consumer.receive(timeout=20)
+                assert message is not None
+                consumer.acknowledge_cumulative(message)
+
+    steps = {
+        "attach a v4 client": attach,
+        "detach the v4 client": lambda: clients[0].close(),
+        "drain": drain,
+    }
+    play("migration", broker, steps)
+
+
+def test_messages_are_read_and_written_by_their_schema(broker: MagnetarBroker) -> None:
+    topic = "persistent://public/default/typed"
+    definition = {
+        "type": "record",
+        "name": "Sale",
+        "fields": [{"name": "name", "type": "string"}, {"name": "amount", "type": "int"}],
+    }
+    schema = Schema.avro(json.dumps(definition))
+    with (
+        PulsarClient(broker.service_url) as client,
+        client.classic.subscribe(topic, "clerk", schema=schema) as consumer,
+    ):
+        with client.classic.create_producer(topic, schema=schema) as producer:
+            for number in range(4):
+                producer.send({"name": "ada", "amount": number}, key=f"key-{number}")
+
+        def receive() -> None:
+            values = []
+            for _ in range(5):
+                message = consumer.receive(timeout=10)
+                assert message is not None
+                consumer.acknowledge(message)
+                values.append(dict(message.value))
+            assert values[-1] == {"name": "by hand", "amount": 9}
+            consumer.close()
+
+        play("messages", broker, {"receive what was written by hand": receive})
+
+
+@contextmanager
+def guarded() -> Iterator[tuple[MagnetarBroker, Mapping[str, str]]]:
+    settings = {
+        "authenticationEnabled": "true",
+        "authenticationProviders": "token",
+        "tokenSecretKey": "data:;base64," + base64.b64encode(KEY.key).decode(),
+        "authorizationEnabled": "true",
+        "superUserRoles": "root",
+    }
+    tokens = {role: sign_token({"sub": role}, KEY) for role in ("root", "reader")}
+    with MagnetarBroker(set=settings) as started:
+        yield started, tokens
+
+
+def test_a_caller_sees_and_does_what_its_grants_say() -> None:
+    with guarded() as (broker, tokens):
+        with Admin(broker.admin_url, token=tokens["root"]) as admin:
+            admin.tenants.create("shop", admin_roles=["boss"], allowed_clusters=["standalone"])
+            for name in ("front", "back"):
+                admin.namespaces.create(f"shop/{name}")
+            admin.namespaces.grant("shop/front", "reader", ["consume"])
+            admin.scalable_topics.create("topic://shop/front/orders")
+            admin.scalable_topics.create("topic://shop/back/secret")
+        play("rights", broker, tokens=tokens)
+
+
+def test_ten_thousand_topics_are_in_the_list(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with MagnetarBroker(data=data):
+        pass  # the cluster and its namespaces are made
+    write_topics(data, 10_000)
+    with MagnetarBroker(data=data) as broker:
+        play("many", broker)
+
+
+def test_the_shipped_files_are_what_the_sources_make() -> None:
+    done = subprocess.run(
+        ["npm", "run", "--silent", "check"], cwd=CONSOLE, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
