@@ -88,6 +88,7 @@ lint: setup
 	$(BIN)/python tools/generate_unsupported.py --check
 	$(BIN)/python tools/generate_limits.py --check
 	$(BIN)/python tools/generate_architecture.py --check
+	$(BIN)/python tools/generate_cluster.py --check
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from magnetar.testing.bookkeeper import BookieCluster, shared_bookies
+from tests.cluster.brokers import BrokerCluster
 
 GROUP = "bookkeeper"
 
@@ -25,3 +26,27 @@ def bookies() -> Iterator[BookieCluster]:
     cluster = shared_bookies()
     yield cluster
     cluster.mend()
+
+
+@pytest.fixture(scope="session")
+def shared_brokers() -> Iterator[BrokerCluster]:
+    with BrokerCluster(shared_bookies()) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def brokers(bookies: BookieCluster, shared_brokers: BrokerCluster) -> BrokerCluster:
+    """Three brokers that serve; what an earlier test did to them is mended."""
+    shared_brokers.mend()
+    return shared_brokers
+
+
+@pytest.fixture
+def rolling(bookies: BookieCluster) -> Iterator[BrokerCluster]:
+    """Two brokers that begin a new ledger after every 20 entries."""
+    settings = {
+        "managedLedgerMaxEntriesPerLedger": 20,
+        "managedLedgerMinLedgerRolloverTimeMinutes": 0,
+    }
+    with BrokerCluster(bookies, 2, settings) as cluster:
+        yield cluster

@@ -14,7 +14,10 @@ from typing import Any
 
 import pytest
 
+from magnetar import PulsarClient
+
 LIMIT_S = 90.0
+TOPIC = "persistent://public/default/orders"
 COMMAND = [sys.executable, "-m", "magnetar", "cluster"]
 
 
@@ -129,6 +132,27 @@ def test_what_is_left_of_a_killed_run_is_ended_by_the_next(up: Callable[..., Up]
     second = up("--brokers", "0").document()
     assert second["bookies"][0]["address"] == left["bookies"][0]["address"]
     assert not any(is_alive(pid) for pid in left["processes"].values())
+
+
+def test_messages_are_there_when_the_cluster_is_started_again(up: Callable[..., Up]) -> None:
+    first = up("--brokers", "2")
+    document = first.document()
+    sent = [b"%d" % number for number in range(20)]
+    with PulsarClient(document["brokers"][0]["service"]) as client:
+        producer = client.classic.create_producer(TOPIC)
+        for value in sent:
+            producer.send(value)
+    assert first.end(signal.SIGTERM) == 0
+    assert not any(is_alive(pid) for pid in document["processes"].values())
+
+    again = up("--brokers", "2").document()
+    assert [each["service"] for each in again["brokers"]] == [
+        each["service"] for each in document["brokers"]
+    ]
+    with PulsarClient(again["brokers"][1]["service"]) as client:
+        consumer = client.classic.subscribe(TOPIC, "all", initial_position="earliest")
+        received = [consumer.receive(timeout=LIMIT_S) for _ in sent]
+    assert [each.data for each in received if each is not None] == sent
 
 
 def test_a_port_that_is_taken_is_named(up: Callable[..., Up]) -> None:

@@ -31,8 +31,6 @@ from magnetar.testing.simulation.history import (
 
 LONG_S = 90.0
 KEYS = 7
-SUBSCRIPTION = "live"
-AUDIT = "audit"
 _PAUSE_S = 0.01
 _BURST = 5
 
@@ -49,15 +47,21 @@ class Workload:
     """One producer and one stream consumer on a topic, on a thread of their own.
 
     Every message carries its key and the number it has among those of its key. The SDK tries again
-    until a broker has taken a message, so each has an outcome.
+    until a broker has taken a message, so each has an outcome. Workloads of different names may
+    share a topic; each reads all and judges its own.
     """
 
-    def __init__(self, service_url: str, topic: str) -> None:
+    def __init__(self, service_url: str, topic: str, name: str = "one") -> None:
         self._url = service_url
+        self._name = name
+        self._live, self._audit = f"{name}-live", f"{name}-audit"
         self.topic = topic
         self.history = History(time.monotonic)
         self.confirmed: set[tuple[str, int]] = set()
-        self._received: dict[str, set[tuple[str, int]]] = {SUBSCRIPTION: set(), AUDIT: set()}
+        self._received: dict[str, set[tuple[str, int]]] = {
+            self._live: set(),
+            self._audit: set(),
+        }
         self._is_sending = True
         self._is_done = threading.Event()
         self._ready = threading.Event()
@@ -100,7 +104,7 @@ class Workload:
 
     def _judge(self) -> None:
         self._is_sending = False
-        for subscription in (SUBSCRIPTION, AUDIT):
+        for subscription in (self._live, self._audit):
             await_true(
                 lambda name=subscription: self._has_all(name) or self._failure is not None,  # type: ignore[misc]
                 f"all {len(self.confirmed)} confirmed messages arrive at {subscription}",
@@ -108,7 +112,7 @@ class Workload:
         self._check()
         entries = self.history.entries
         found = list(find_unanswered(entries))
-        for subscription in (SUBSCRIPTION, AUDIT):
+        for subscription in (self._live, self._audit):
             promise = Promise(self.topic, subscription, keeps_order=True, has_deduplication=False)
             for find in (find_lost, find_repeated, find_disorder):
                 found += find(entries, promise)
@@ -151,17 +155,17 @@ class Workload:
         ) as client:
             producer = await client.producer(self.topic, send_timeout=0.0, batching=False)
             async with asyncio.TaskGroup() as tasks:
-                reading = tasks.create_task(self._consume(client, SUBSCRIPTION))
+                reading = tasks.create_task(self._consume(client, self._live))
                 await self._produce(producer)
                 self._is_flushed = True
                 # From the beginning, by a consumer that saw none of the faults.
-                auditing = tasks.create_task(self._consume(client, AUDIT))
+                auditing = tasks.create_task(self._consume(client, self._audit))
                 await asyncio.to_thread(self._is_done.wait)
                 reading.cancel()
                 auditing.cancel()
 
     async def _produce(self, producer: Any) -> None:
-        numbers = {f"k{key}": itertools.count() for key in range(KEYS)}
+        numbers = {f"{self._name}{key}": itertools.count() for key in range(KEYS)}
         keys = itertools.cycle(numbers)
         while self._is_sending:
             for key in itertools.islice(keys, _BURST):
@@ -190,18 +194,24 @@ class Workload:
         self._ready.set()
         while True:
             messages = list(await consumer.receive_many(100, 0.2))
-            for message in messages:
-                key, _, number = message.data.decode().partition("#")
-                place = (self.topic, subscription, "consumer", key, int(number), str(message.id))
+            mine = [each for each in messages if str(each.key).startswith(self._name)]
+            for message in mine:
+                key, number = _parse(message)
+                place = (self.topic, subscription, "consumer", key, number, str(message.id))
                 self.history.add(Received(*place))
-                self._received[subscription].add((key, int(number)))
+                self._received[subscription].add((key, number))
             if messages:
                 try:
                     await consumer.acknowledge_cumulative(messages[-1])
                 except PulsarError:
                     continue  # they come again
-                for message in messages:
-                    key, _, number = message.data.decode().partition("#")
+                for message in mine:
+                    key, number = _parse(message)
                     self.history.add(
-                        Acknowledged(self.topic, subscription, key, int(number), str(message.id))
+                        Acknowledged(self.topic, subscription, key, number, str(message.id))
                     )
+
+
+def _parse(message: Any) -> tuple[str, int]:
+    key, _, number = message.data.decode().partition("#")
+    return key, int(number)
