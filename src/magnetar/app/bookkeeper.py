@@ -7,6 +7,7 @@ import ssl
 from contextlib import AsyncExitStack
 from typing import Final, TypeVar
 
+from magnetar.app.metadata import open_zookeeper
 from magnetar.errors import InvalidConfiguration
 from magnetar.ledger.backends.bookkeeper import BookkeeperLedgerStore, BookkeeperPolicy
 from magnetar.ledger.store import Replication
@@ -53,13 +54,7 @@ async def open_bookkeeper_as(
     root = _LEDGERS
     if uri:
         hosts, root = parse_service_uri(uri)
-        store = await ZookeeperStore.open(
-            f"zk://{hosts}",
-            session_timeout_s=settings.metadataStoreSessionTimeoutMillis / 1000,
-            deadline_s=settings.metadataStoreOperationTimeoutSeconds,
-            clock=clock,
-        )
-        stack.push_async_callback(store.close)
+        store = await open_zookeeper(stack, settings, f"zk://{hosts}", clock)
     if not isinstance(store, ZookeeperStore):
         raise InvalidConfiguration(
             "ledgers on BookKeeper need the ZooKeeper that its bookies are registered in: set"

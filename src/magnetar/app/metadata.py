@@ -75,7 +75,11 @@ async def open_zookeeper(
             f"metadata is kept in a file of the broker or on ZooKeeper (zk://host:port/chroot),"
             f" not at {url!r}"
         )
+    file = settings.metadataStoreConfigPath
+    if url == settings.configurationMetadataStoreUrl:
+        file = settings.configurationStoreConfigPath or file
     try:
+        from magnetar.app.zookeeper_file import load_tls
         from magnetar.metadata.backends.zookeeper import ZookeeperStore
     except ImportError:
         raise InvalidConfiguration(
@@ -86,6 +90,7 @@ async def open_zookeeper(
         session_timeout_s=settings.metadataStoreSessionTimeoutMillis / 1000,
         deadline_s=settings.metadataStoreOperationTimeoutSeconds,
         clock=clock,
+        tls=load_tls(file),
     )
     stack.push_async_callback(store.close)
     return store

@@ -68,6 +68,7 @@ class ActingKeys:
     brokerServicePortTls: int | None
     clusterName: str
     configurationMetadataStoreUrl: str
+    configurationStoreConfigPath: str
     connectionLivenessCheckTimeoutMillis: int
     defaultNumberOfNamespaceBundles: int
     defaultNumPartitions: int
@@ -163,6 +164,7 @@ class ActingKeys:
     maxUnreadAnswerSize: int
     maxUnreadAnswerSizePerConnection: int
     messageExpiryCheckIntervalInMinutes: int
+    metadataStoreConfigPath: str
     metadataStoreOperationTimeoutSeconds: int
     metadataStoreSessionTimeoutMillis: int
     metadataStoreUrl: str

@@ -33,6 +33,7 @@ from magnetar.metadata.backends.zookeeper_request import (
     watch_below,
 )
 from magnetar.metadata.backends.zookeeper_tree import ZookeeperTree
+from magnetar.metadata.backends.zookeeper_wire import ZookeeperTls
 from magnetar.metadata.path import ROOT, check_directory, check_path, child_of, parent_of
 from magnetar.metadata.sequence import check_deltas
 from magnetar.metadata.store import (
@@ -94,9 +95,10 @@ class ZookeeperStore:
         session_timeout_s: float,
         deadline_s: float,
         clock: Clock,
+        tls: ZookeeperTls | None = None,
     ) -> None:
         self._address = address
-        self._link = Link(address.hosts, session_timeout_s, deadline_s, self, clock)
+        self._link = Link(address.hosts, session_timeout_s, deadline_s, self, clock, tls)
         self._tree = ZookeeperTree(address.root, self._ask)
         self._clock = clock
         self._watchers = Watchers()
@@ -121,6 +123,7 @@ class ZookeeperStore:
         session_timeout_s: float = 30.0,
         deadline_s: float = 30.0,
         clock: Clock = SYSTEM,
+        tls: ZookeeperTls | None = None,
     ) -> ZookeeperStore:
         """Raise InvalidConfiguration for what is no address, StoreUnavailable when no server
         answers.
@@ -130,6 +133,7 @@ class ZookeeperStore:
             session_timeout_s=session_timeout_s,
             deadline_s=deadline_s,
             clock=clock,
+            tls=tls,
         )
         store._link.start()
         try:

@@ -22,7 +22,7 @@ from kazoo.protocol.states import KazooState
 
 from magnetar.errors import InvalidPath, StoreUnavailable
 from magnetar.metadata.backends.zookeeper_request import CREATED, Request
-from magnetar.metadata.backends.zookeeper_wire import Client
+from magnetar.metadata.backends.zookeeper_wire import Client, ZookeeperTls
 from magnetar.runtime.clock import Clock, Timer
 from magnetar.runtime.worker import run_in_thread
 
@@ -137,6 +137,7 @@ class Link:
     deadline_s: float
     listener: Listener
     clock: Clock
+    tls: ZookeeperTls | None = None
     inbox: deque[Reply | Event | Turn] = field(default_factory=deque)
     session: tuple[int, bytes] = (0, b"")
     """The number of the last session and what proves that it is ours."""
@@ -153,6 +154,7 @@ class Link:
         self._client = Client(
             self.hosts,
             session_timeout_s=self.session_timeout_s,
+            tls=self.tls,
             on_event=lambda kind, path: self.inbox.append(Event(kind, path)),
             on_batch=self.wake,
         )

@@ -12,8 +12,10 @@ ones used here, and a test compares.
 from __future__ import annotations
 
 import logging
+import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from kazoo.client import KazooClient
@@ -40,6 +42,26 @@ _quiet = logging.getLogger("kazoo.magnetar")
 _quiet.setLevel(logging.CRITICAL)
 
 
+@dataclass(frozen=True, slots=True)
+class ZookeeperTls:
+    """PEM files: the certificates that servers are trusted by, empty for the system's, and one
+    with our own certificate and its key, empty for none.
+    """
+
+    trust: str
+    certificate: str
+    verifies_host: bool
+
+    def options(self) -> Mapping[str, Any]:
+        return {
+            "use_ssl": True,
+            "ca": self.trust or None,
+            "certfile": self.certificate or None,
+            "keyfile": self.certificate or None,
+            "check_hostname": self.verifies_host,
+        }
+
+
 class Client(KazooClient):  # type: ignore[misc]
     """A session. `on_event` and `on_batch` are called on kazoo's thread."""
 
@@ -48,12 +70,18 @@ class Client(KazooClient):  # type: ignore[misc]
         hosts: str,
         *,
         session_timeout_s: float,
+        tls: ZookeeperTls | None,
         on_event: Callable[[int, str], None],
         on_batch: Callable[[], None],
     ) -> None:
         retry = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0, ignore_expire=True)
+        security = {} if tls is None else tls.options()
         super().__init__(
-            hosts=hosts, timeout=session_timeout_s, connection_retry=retry, logger=_quiet
+            hosts=hosts,
+            timeout=session_timeout_s,
+            connection_retry=retry,
+            logger=_quiet,
+            **security,
         )
         self._connection = _Connection(self, retry.copy(), on_event, on_batch)
 
@@ -113,7 +141,9 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     def _read_socket(self, read_timeout: float) -> Any:
         try:
             chunk = self._socket.recv(_READ_BYTES)
-        except BlockingIOError:
+            while isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+                chunk += self._socket.recv(_READ_BYTES)  # no select tells of what TLS holds
+        except (BlockingIOError, ssl.SSLWantReadError):
             return None
         if not chunk:
             raise ConnectionDropped("the server closed the connection")
