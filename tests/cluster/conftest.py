@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from magnetar.testing.apache import find_pulsar_jars, format_apache
 from magnetar.testing.bookkeeper import BookieCluster, shared_bookies
+from magnetar.testing.jar import ServerMissing
 from tests.cluster.brokers import BrokerCluster
 
 GROUP = "bookkeeper"
@@ -49,4 +51,16 @@ def rolling(bookies: BookieCluster) -> Iterator[BrokerCluster]:
         "managedLedgerMinLedgerRolloverTimeMinutes": 0,
     }
     with BrokerCluster(bookies, 2, settings) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def apache_cluster() -> Iterator[BookieCluster]:
+    """Two bookies of its own, set up for brokers of Apache Pulsar; no ledger id is taken."""
+    try:
+        find_pulsar_jars()
+    except ServerMissing as missing:
+        pytest.skip(missing.sentence)
+    with BookieCluster(2) as cluster:
+        format_apache(cluster)
         yield cluster

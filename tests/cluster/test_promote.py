@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,21 +13,13 @@ from magnetar.app.promotion import ORIGIN, plan_source
 from magnetar.app.promotion_source import open_source
 from magnetar.app.standalone import serving
 from magnetar.model.position import LedgerId
-from magnetar.testing.apache import ApacheBroker, format_apache
+from magnetar.testing.apache import ApacheBroker
 from magnetar.testing.bookkeeper import BookieCluster
 from tests.contract.bookkeeper_place import bookkeeper_store
 
 ORDERS = "persistent://public/default/orders"
 FLOW = "topic://public/default/flow"
 PATIENCE_S = 30
-
-
-@pytest.fixture
-def cluster() -> Iterator[BookieCluster]:
-    """Of its own: ids of ledgers are free there."""
-    with BookieCluster(2) as bookies:
-        format_apache(bookies)
-        yield bookies
 
 
 async def make_directory(path: Path) -> list[tuple[int, int]]:
@@ -78,28 +69,28 @@ async def read_apache(url: str, ids: list[tuple[int, int]]) -> None:
 
 
 def test_apache_brokers_serve_what_was_promoted(
-    cluster: BookieCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    apache_cluster: BookieCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = tmp_path / "data"
     ids = asyncio.run(make_directory(data))
-    assert run(data=data, metadata=cluster.url) == 0
+    assert run(data=data, metadata=apache_cluster.url) == 0
     assert "every ledger was read back and is as it was" in capsys.readouterr().out
-    assert run(data=data, metadata=cluster.url) == 0  # again is the same as once
-    with ApacheBroker(cluster) as apache:
-        assert run(data=data, metadata=cluster.url) == 1
+    assert run(data=data, metadata=apache_cluster.url) == 0  # again is the same as once
+    with ApacheBroker(apache_cluster) as apache:
+        assert run(data=data, metadata=apache_cluster.url) == 1
         assert "brokers are running in the cluster" in capsys.readouterr().err
         asyncio.run(read_apache(apache.service_url, ids))
 
 
 def test_an_id_that_the_cluster_has_is_refused_and_a_copy_half_done_goes_on(
-    cluster: BookieCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    apache_cluster: BookieCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = tmp_path / "data"
     asyncio.run(make_directory(data))
 
     async def begin() -> None:
         """As a promotion that was killed: a ledger has an entry and is not closed."""
-        async with open_source(data) as source, bookkeeper_store(cluster) as ledgers:
+        async with open_source(data) as source, bookkeeper_store(apache_cluster) as ledgers:
             (carried, *_) = (await plan_source(source, cluster="c1")).ledgers
             properties = carried.use.format() | {ORIGIN: source.identity}
             writer = await ledgers.create_at(carried.info.id, properties=properties)
@@ -109,16 +100,16 @@ def test_an_id_that_the_cluster_has_is_refused_and_a_copy_half_done_goes_on(
             await durable
 
     async def take() -> None:
-        async with bookkeeper_store(cluster) as ledgers:
+        async with bookkeeper_store(apache_cluster) as ledgers:
             await ledgers.create_at(LedgerId(2), properties={"application": "pulsar"})
 
     async def give_back() -> None:
-        async with bookkeeper_store(cluster) as ledgers:
+        async with bookkeeper_store(apache_cluster) as ledgers:
             await ledgers.delete(LedgerId(2))
 
     asyncio.run(begin())
     asyncio.run(take())
-    assert run(data=data, metadata=cluster.url) == 1
+    assert run(data=data, metadata=apache_cluster.url) == 1
     assert "ledger 2 of the directory has an id" in capsys.readouterr().err
     asyncio.run(give_back())
-    assert run(data=data, metadata=cluster.url) == 0
+    assert run(data=data, metadata=apache_cluster.url) == 0

@@ -4,7 +4,9 @@ Each write is the whole state, as one entry in a ledger of the cursor's own, so 
 commit of the ledger store is shared. The metadata record names that ledger. A worn ledger is
 replaced: first the new ledger with the state in it, then the record, then the old ledger is
 deleted. At rest (a new cursor, a clean close, a seek) the record holds the state and there is no
-ledger. Recovery takes the last entry of the ledger, else the record.
+ledger; but brokers of Apache Pulsar, which may be the next to read it in a shared store, look for
+batches that are acknowledged in part in a ledger only. Recovery takes the last entry of the ledger,
+else the record.
 """
 
 from __future__ import annotations
@@ -171,12 +173,13 @@ class CursorLog:
 
     async def settle(self) -> None:
         """Put the state into the metadata record and do without a ledger, unless it is too big for
-        a record.
+        a record, or other brokers would read only a part of it there.
         """
         await self._enter()
         try:
             info = self._take()
-            if len(self._home.records.encode_cursor(info)) > _RECORD_BYTES_MAX:
+            is_partial = self._home.store.is_shared and bool(info.batches)
+            if is_partial or len(self._home.records.encode_cursor(info)) > _RECORD_BYTES_MAX:
                 await self._replace_ledger()
             else:
                 await self._announce()

@@ -487,3 +487,24 @@ def test_a_stored_range_over_several_ledgers_covers_the_entries_that_each_has() 
         assert all(first.ledger_id == last.ledger_id for first, last in stored.ranges)
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_in_a_shared_store_a_batch_acknowledged_in_part_is_left_in_a_ledger(
+    is_shared: bool,
+) -> None:
+    async def body() -> None:
+        place = Place()
+        place.inner.is_shared = is_shared
+        log, cursor, places = await opened(place, 5)
+        cursor.acknowledge_batch(*places[2], 0b101)
+        await log.close()
+        info = place.shelf.cursors["s"][0]
+        assert (info.ledger_id >= 0) == is_shared and bool(info.batches) != is_shared
+        log = await place.open()
+        assert log.cursors["s"].remaining(*places[2]) == 0b101
+        log.cursors["s"].acknowledge_through(places[4])
+        await log.close()
+        assert place.shelf.cursors["s"][0].ledger_id == -1
+
+    asyncio.run(body())
