@@ -38,6 +38,7 @@ from magnetar.runtime.accept import accepting
 from magnetar.runtime.clock import Clock, SystemClock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Logger, configure_logs
+from magnetar.runtime.usage import read_usage
 
 _log = Logger(__name__)
 
@@ -106,6 +107,7 @@ async def serving(
             home=storage.home,
             make_owner=lambda term: _make_owner(settings, host, doors, term),
             link=link,
+            read_usage=read_usage,
         )
         service.connection_limit.fit(_descriptor_limit())
         stack.enter_context(service.watchdog.running())

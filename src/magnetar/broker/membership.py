@@ -17,7 +17,7 @@ from magnetar.broker.bundle_ownership import BundleOwnership
 from magnetar.broker.bundle_record import describe_listeners
 from magnetar.broker.lease import DirectoryRecord, NamespaceOwnership, directory_path
 from magnetar.broker.ownership import Owner
-from magnetar.broker.placement import Placement
+from magnetar.broker.placement import IsolationPolicies, Placement
 from magnetar.broker.resource import Resources
 from magnetar.errors import LockBusy, RecordNotFound
 from magnetar.metadata.election import Election
@@ -47,6 +47,8 @@ class Membership:
     ownership: BundleOwnership
     registration: Lock
     """Lists the broker, with what it carries."""
+    placement: Placement
+    boundaries: Boundaries
 
 
 async def store_home(store: MetadataStore, home: Home, broker_id: str = "") -> None:
@@ -96,18 +98,19 @@ async def join_bundles(
     registration, election = await _register(stack, store, me, value, clock)
     directory = BrokerDirectory(store, election, clock=clock)
     stack.callback(directory.close)
+    isolation = IsolationPolicies(resources.configuration, cluster_of(settings), clock=clock)
+    stack.callback(isolation.close)
+    placement = Placement(directory, isolation, clock=clock)
+    boundaries = Boundaries(resources.namespaces, lambda: settings.defaultNumberOfNamespaceBundles)
     ownership = BundleOwnership(
-        store,
-        me,
-        directory,
-        clock=clock,
-        boundaries=Boundaries(
-            resources.namespaces, lambda: settings.defaultNumberOfNamespaceBundles
-        ),
-        choose=Placement(directory, clock=clock).choose,
+        store, me, directory, clock=clock, boundaries=boundaries, choose=placement.choose
     )
     stack.push_async_callback(ownership.close)
-    return Membership(ownership, registration)
+    return Membership(ownership, registration, placement, boundaries)
+
+
+def cluster_of(settings: Configuration) -> str:
+    return settings.clusterName or "standalone"
 
 
 async def take_instance(store: MetadataStore) -> Term:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
+from magnetar.broker.balancer import Balancer
 from magnetar.broker.broker_call import BrokerLink
 from magnetar.broker.ledger_sweep import NamedLedgers
-from magnetar.broker.membership import Home, join, join_bundles, take_instance
+from magnetar.broker.load_report import LoadReporter
+from magnetar.broker.membership import Home, Membership, join, join_bundles, take_instance
 from magnetar.broker.ownership import Owner, Ownership, SoleOwnership, take_term
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.seed import seed_cluster
 from magnetar.broker.service import Service
-from magnetar.errors import StoreClosed, StoreUnavailable
+from magnetar.errors import BrokerError, StoreClosed, StoreUnavailable
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.lock import Lock
@@ -25,11 +27,13 @@ from magnetar.model.position import LedgerId, Term
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Logger
+from magnetar.runtime.usage import ProcessUsage
 from magnetar.runtime.worker import ThreadWorker, Workers
 
 _MIB: Final = 1 << 20
 _CACHE_MIB: Final = 256
 _SWEEP_DELAY_S: Final = 10
+_ROUND_S_MIN: Final = 0.1
 
 _log = Logger(__name__)
 
@@ -46,22 +50,23 @@ async def open_node(
     make_owner: Callable[[Term], Owner],
     workers: Workers = ThreadWorker,
     link: BrokerLink | None = None,
+    read_usage: Callable[[], ProcessUsage] = ProcessUsage,
 ) -> Service:
     """A broker that is ready for connections; it is closed with the stack, the stores are not.
 
     `store` keeps the cluster's records, `shared` those of all clusters. With a `home`, other
     brokers are on the same store, and each namespace belongs to one of them. With ledgers that
     brokers share, each bundle of a namespace belongs to one of them, at times to another. `link`
-    carries calls to them.
+    carries calls to them, `read_usage` tells what the process uses of its machine.
     """
     resources = Resources(store, shared, clock=clock)
     ownership: Ownership
-    registration = None
+    membership = None
     found: Sequence[LedgerId] = ()
     if ledgers.is_shared:
         owner = make_owner(await take_instance(store))
         membership = await join_bundles(stack, store, owner, resources, settings, clock=clock)
-        ownership, registration = membership.ownership, membership.registration
+        ownership = membership.ownership
     else:
         found = await ledgers.ledgers()
         above = await _highest_term(ledgers, found)
@@ -107,9 +112,50 @@ async def open_node(
     if not ledgers.is_shared:  # else others' ledgers are there before their records
         service.tasks.start(_sweep_later(service, found), name="sweep ledgers")
     await service.stored_configuration.open()
-    if registration is not None:
-        stack.push_async_callback(_leave, service, registration)
+    if membership is not None:
+        _start_balancing(service, membership, read_usage)
+        stack.push_async_callback(_leave, service, membership.registration)
     return service
+
+
+def _start_balancing(
+    service: Service, membership: Membership, read_usage: Callable[[], ProcessUsage]
+) -> None:
+    """Report what this broker carries, and balance the cluster while it leads."""
+    config, clock, tasks = service.config, service.clock, service.tasks
+    reporter = LoadReporter(
+        membership.registration,
+        membership.ownership,
+        service.catalog.topics,
+        read_usage,
+        config=config,
+        clock=clock,
+    )
+    balancer = Balancer(
+        service.store,
+        membership.ownership,
+        membership.placement,
+        membership.boundaries,
+        config=config,
+        clock=clock,
+    )
+
+    async def repeat(seconds: Callable[[], float], act: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await clock.sleep(max(_ROUND_S_MIN, seconds()))
+            try:
+                await act()
+            except BrokerError as failure:
+                _log.warning("load not balanced", reason=failure.sentence)
+
+    tasks.start(
+        repeat(lambda: config.loadBalancerReportUpdateMinIntervalMillis / 1000, reporter.report),
+        name="report load",
+    )
+    tasks.start(
+        repeat(lambda: config.loadBalancerSheddingIntervalMinutes * 60, balancer.run),
+        name="balance load",
+    )
 
 
 async def _leave(service: Service, registration: Lock) -> None:

@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from magnetar.broker.broker_directory import BrokerDirectory
+from magnetar.broker.resource import CLUSTERS, document_cache
+from magnetar.metadata.store import MetadataStore
 from magnetar.model.load import BrokerReport
+from magnetar.model.name import NamespaceName
 from magnetar.rules.bundle import Bundle
+from magnetar.rules.isolation import IsolationPolicy, find_allowed
 from magnetar.rules.placement import choose_broker
 from magnetar.runtime.clock import Clock
 
@@ -16,11 +20,31 @@ _STICKS_MS: Final = 10_000
 that time get the same answer."""
 
 
+class IsolationPolicies:
+    """Those of the cluster, as its administrators keep them."""
+
+    def __init__(self, configuration: MetadataStore, cluster: str, *, clock: Clock) -> None:
+        self._path = f"{CLUSTERS}/{cluster}/namespaceIsolationPolicies"
+        self._cache = document_cache(
+            configuration, self._path, dict[str, IsolationPolicy], clock=clock
+        )
+
+    async def load(self) -> tuple[IsolationPolicy, ...]:
+        found = await self._cache.get(self._path)
+        return () if found is None else tuple(found.values())
+
+    def close(self) -> None:
+        self._cache.close()
+
+
 class Placement:
     """Remembers what it chose lately, since reports do not show it yet."""
 
-    def __init__(self, directory: BrokerDirectory, *, clock: Clock) -> None:
+    def __init__(
+        self, directory: BrokerDirectory, isolation: IsolationPolicies, *, clock: Clock
+    ) -> None:
         self._directory = directory
+        self._isolation = isolation
         self._clock = clock
         self._chosen: dict[Bundle, tuple[str, int]] = {}
 
@@ -32,10 +56,18 @@ class Placement:
         known = self._chosen.get(bundle)
         if known is not None and known[1] > now_ms - _STICKS_MS:
             return known[0]
-        chosen = choose_broker(reports, pending=self._count_pending(reports))
+        allowed = await self.find_allowed(bundle.namespace, reports)
+        pending = self._count_pending(reports)
+        chosen = choose_broker(reports, allowed=allowed, pending=pending)
         if chosen is not None:
             self._chosen[bundle] = (chosen, now_ms)
         return chosen
+
+    async def find_allowed(
+        self, namespace: NamespaceName, reports: Mapping[str, BrokerReport]
+    ) -> frozenset[str]:
+        """The brokers that may own bundles of a namespace."""
+        return find_allowed(await self._isolation.load(), namespace, reports)
 
     def _forget_old(self, reports: Mapping[str, BrokerReport], now_ms: int) -> None:
         """Drop what a later report shows, and what went to brokers that left."""

@@ -99,6 +99,23 @@ class ActingKeys:
     isSchemaValidationEnforced: bool
     journalSyncData: bool
     keepAliveIntervalSeconds: int
+    loadBalancerAutoBundleSplitEnabled: bool
+    loadBalancerBrokerThresholdShedderPercentage: int
+    loadBalancerEnabled: bool
+    loadBalancerMaxNumberOfBundlesToSplitPerCycle: int
+    loadBalancerNamespaceBundleMaxBandwidthMbytes: int
+    loadBalancerNamespaceBundleMaxMsgRate: int
+    loadBalancerNamespaceBundleMaxSessions: int
+    loadBalancerNamespaceBundleMaxTopics: int
+    loadBalancerNamespaceBundleSplitConditionHitCountThreshold: int
+    loadBalancerNamespaceMaximumBundles: int
+    loadBalancerReportUpdateMaxIntervalMinutes: int
+    loadBalancerReportUpdateMinIntervalMillis: int
+    loadBalancerReportUpdateThresholdPercentage: int
+    loadBalancerSheddingConditionHitCountThreshold: int
+    loadBalancerSheddingEnabled: bool
+    loadBalancerSheddingGracePeriodMinutes: int
+    loadBalancerSheddingIntervalMinutes: int
     managedCursorInfoCompressionThresholdInBytes: int
     managedCursorInfoCompressionType: str
     managedLedgerCacheSizeMB: int
