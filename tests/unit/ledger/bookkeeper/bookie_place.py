@@ -184,3 +184,7 @@ async def bookies(count: int, **options: object) -> AsyncIterator[Place]:
     finally:
         for bookie in place.bookies:
             await bookie.stop()
+        await asyncio.sleep(0.05)  # connections that were accepted last are served, and end too
+        for bookie in place.bookies:
+            await bookie.stop()
+        await asyncio.sleep(0)

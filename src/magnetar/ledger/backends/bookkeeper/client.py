@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from magnetar.errors import BookieUnavailable, ProtocolViolation
 from magnetar.ledger.backends.bookkeeper.frame import (
@@ -110,6 +110,20 @@ class Surroundings:
     def counts_of(self, bookie: str) -> BookieCounts:
         return self.counts.setdefault(bookie, BookieCounts())
 
+    async def ask_until(
+        self, is_decided: Callable[[], bool], asking: Sequence[Coroutine[Any, Any, None]]
+    ) -> None:
+        """Ask all at once, and wait only for as many as it takes."""
+        pending = {self.scope.start(each, "ask a bookie") for each in asking}
+        try:
+            while pending and not is_decided():
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+        finally:
+            for task in pending:
+                task.cancel()
+
 
 class BookieClient(asyncio.Protocol):
     """Connects when there is something to send, and again after the connection ended."""
@@ -160,6 +174,16 @@ class BookieClient(asyncio.Protocol):
         self.counts.bookie_reads += 1
         request = encode_read(ledger, entry, flags=flags, key=key)
         return await self._ask((READ, ledger, entry), request)
+
+    def begin_read(self, ledger: int, entry: int) -> asyncio.Future[Reply]:
+        """As `read`, for many at once: the caller sees to it that none is waited for too long, and
+        aborts the connection then.
+        """
+        self.counts.bookie_reads += 1
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault((READ, ledger, entry), deque()).append(answer)
+        self._send(encode_read(ledger, entry))
+        return answer
 
     async def read_batch(
         self, ledger: int, first: int, *, entries_max: int, bytes_max: int
@@ -299,9 +323,12 @@ class BookieClient(asyncio.Protocol):
             if len(reply.body) < _NUMBER_BYTES:
                 raise ProtocolViolation("a batch without a number")
             entry = int.from_bytes(reply.body[:_NUMBER_BYTES], signed=True)
-        waiting = self._waiting.get((reply.operation, reply.ledger, entry))
+        key = (reply.operation, reply.ledger, entry)
+        waiting = self._waiting.get(key)
         while waiting:
             answer = waiting.popleft()
+            if not waiting:
+                del self._waiting[key]
             if not answer.done():
                 answer.set_result(reply)
                 return

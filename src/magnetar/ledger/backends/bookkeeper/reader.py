@@ -70,9 +70,13 @@ class EntryReader:
             except (BookieUnavailable, LedgerCorrupt):
                 pass
 
-        await asyncio.gather(*(ask(*each) for each in enumerate(segment.bookies)))
         size = len(segment.bookies)
-        if not is_covered(size, metadata.write_quorum, metadata.ack_quorum, heard):
+
+        def covered() -> bool:
+            return is_covered(size, metadata.write_quorum, metadata.ack_quorum, heard)
+
+        await self._around.ask_until(covered, [ask(*each) for each in enumerate(segment.bookies)])
+        if not covered():
             raise BookieUnavailable(
                 f"ledger {ledger}: {len(heard)} of {size} bookies say how far it goes"
             )
@@ -141,21 +145,27 @@ class EntryReader:
         self, clients: Sequence[BookieClient], ledger: int, first: int
     ) -> list[memoryview]:
         """Consecutive entries, each from its client, up to the first that fails."""
-        replies = await asyncio.gather(
-            *(client.read(ledger, first + each) for each, client in enumerate(clients)),
-            return_exceptions=True,
-        )
+        asked = [client.begin_read(ledger, first + each) for each, client in enumerate(clients)]
+        seconds = self._around.policy.timeout_s
+        try:
+            async with self._around.clock.timeout(seconds):
+                await asyncio.wait(asked)
+        except TimeoutError:
+            silent = {c for c, answer in zip(clients, asked, strict=True) if not answer.done()}
+            for client in silent:
+                client.abort(f"did not answer within {seconds:g} s")
         bodies: list[memoryview] = []
-        for number, reply in enumerate(replies):
-            if isinstance(reply, BaseException):
-                if bodies and isinstance(reply, BookieUnavailable):
-                    break
-                raise reply
-            if reply.code != Code.OK:
-                if bodies:
-                    break
-                _check(clients[number].bookie, ledger, first, reply.code)
-            bodies.append(reply.body)
+        failure: BrokerError | None = None
+        for client, answer in zip(clients, asked, strict=True):
+            error = answer.exception()
+            assert error is None or isinstance(error, BrokerError)
+            failure = failure or error
+            if failure is None and answer.result().code == Code.OK:
+                bodies.append(answer.result().body)
+            elif failure is None:
+                failure = _refusal(client.bookie, ledger, first, answer.result().code)
+        if failure is not None and not bodies:
+            raise failure
         return bodies
 
     async def _read_singly(
@@ -270,12 +280,16 @@ def _segment_of(metadata: LedgerMetadata, first: int, last: int) -> tuple[Segmen
     raise AssertionError("the first segment begins at entry 0")
 
 
-def _check(bookie: str, ledger: int, entry: int, code: int) -> None:
-    """Raise for a refusal: one that says that the entry is not there is a kind of its own."""
+def _refusal(bookie: str, ledger: int, entry: int, code: int) -> BrokerError:
+    """One that says that the entry is not there is of a kind of its own."""
     if code in MISSING:
-        raise LedgerCorrupt(f"{bookie} does not have entry {entry} of ledger {ledger}")
+        return LedgerCorrupt(f"{bookie} does not have entry {entry} of ledger {ledger}")
+    return BookieUnavailable(f"{bookie}: {spell_code(code)}")
+
+
+def _check(bookie: str, ledger: int, entry: int, code: int) -> None:
     if code != Code.OK:
-        raise BookieUnavailable(f"{bookie}: {spell_code(code)}")
+        raise _refusal(bookie, ledger, entry, code)
 
 
 def _take(

@@ -16,9 +16,9 @@ decide that nothing is lost which was acknowledged:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from magnetar.errors import (
     BookieUnavailable,
@@ -162,7 +162,7 @@ class LedgerRecovery:
                 len(segment.bookies), metadata.write_quorum, metadata.ack_quorum, answers
             )
 
-        await self._until(covered, [ask(*each) for each in enumerate(segment.bookies)])
+        await self._around.ask_until(covered, [ask(*each) for each in enumerate(segment.bookies)])
         if not covered():
             raise BookieUnavailable(
                 f"ledger {self._ledger} cannot be recovered: {len(answers)} of"
@@ -195,7 +195,9 @@ class LedgerRecovery:
         def judge() -> Finding:
             return judge_entry(answers, members, metadata.ack_quorum)
 
-        await self._until(lambda: judge() is not Finding.OPEN, [ask(each) for each in members])
+        await self._around.ask_until(
+            lambda: judge() is not Finding.OPEN, [ask(each) for each in members]
+        )
         if judge() is Finding.UNDECIDED:
             raise BookieUnavailable(
                 f"ledger {self._ledger} cannot be recovered: entry {entry} may be on bookies that"
@@ -206,23 +208,6 @@ class LedgerRecovery:
     def _check_allowed(self, bookie: str, code: int) -> None:
         if code == Code.UNAUTHORIZED:
             raise StorageFailed(f"{bookie} refuses the password of ledger {self._ledger}")
-
-    async def _until(
-        self, is_decided: Callable[[], bool], asking: Sequence[Coroutine[Any, Any, None]]
-    ) -> None:
-        """Ask all at once, and wait only for as many as it takes."""
-        tasks = [
-            self._around.scope.start(each, f"recover ledger {self._ledger}") for each in asking
-        ]
-        pending = set(tasks)
-        try:
-            while pending and not is_decided():
-                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    task.result()
-        finally:
-            for task in pending:
-                task.cancel()
 
     async def _write(self, appender: Appender, entries: list[Entry]) -> None:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from magnetar.errors import BrokerError, LedgerFenced, LedgerSealed, VersionConflict
+from magnetar.errors import (
+    BrokerError,
+    LedgerFenced,
+    LedgerNotFound,
+    LedgerSealed,
+    VersionConflict,
+)
 from magnetar.ledger.backends.bookkeeper.appender import Appender
 from magnetar.ledger.backends.bookkeeper.catalogue import (
     LedgerCatalogue,
@@ -97,9 +103,8 @@ class BookkeeperWriter:
         while True:
             closed = apply_close(self.metadata, last, length)
             try:
-                self._version = await self._catalogue.update(self.id, closed, self._version)
+                await self._update(closed)
             except VersionConflict:
-                self.metadata, self._version = await self._catalogue.load(self.id)
                 if self.metadata.state is not LedgerState.CLOSED:
                     continue
                 if (self.metadata.last, self.metadata.length) != (last, length):
@@ -107,22 +112,27 @@ class BookkeeperWriter:
                         f"ledger {self.id} was closed at entry {self.metadata.last} by another"
                         f" owner, not at {last}"
                     ) from None
-            else:
-                self.metadata = closed
             return describe_ledger(self.id, self.metadata, last, length)
 
     async def _record_change(self, first: int, bookies: tuple[str, ...]) -> None:
         async with self._lock:
-            while True:
-                changed = apply_ensemble(self.metadata, first, bookies)
+            while self.metadata.state is LedgerState.OPEN:
                 try:
-                    self._version = await self._catalogue.update(self.id, changed, self._version)
+                    return await self._update(apply_ensemble(self.metadata, first, bookies))
                 except VersionConflict:
-                    self.metadata, self._version = await self._catalogue.load(self.id)
-                    if self.metadata.state is not LedgerState.OPEN:
-                        raise LedgerFenced(
-                            f"ledger {self.id} was taken over by another owner"
-                        ) from None
                     continue
-                self.metadata = changed
-                return
+        raise LedgerFenced(f"ledger {self.id} was sealed or taken over")
+
+    async def _update(self, metadata: LedgerMetadata) -> None:
+        """Raise VersionConflict when another wrote the record, which is then known, and
+        LedgerFenced when another deleted it.
+        """
+        try:
+            try:
+                self._version = await self._catalogue.update(self.id, metadata, self._version)
+            except VersionConflict:
+                self.metadata, self._version = await self._catalogue.load(self.id)
+                raise
+        except LedgerNotFound:
+            raise LedgerFenced(f"ledger {self.id} was deleted by another owner") from None
+        self.metadata = metadata
