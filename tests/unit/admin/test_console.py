@@ -136,6 +136,18 @@ def test_a_topic_that_is_not_loaded_is_listed_without_numbers() -> None:
     run(body)
 
 
+def test_the_topics_of_the_broker_itself_are_listed_when_asked_for() -> None:
+    async def body(admin: Admin) -> None:
+        await make_plain(admin)
+        await admin.put(f"{V2}/persistent/pulsar/system/kept")
+        await admin.put(f"{V2}/persistent/public/default/my__own")
+        names = [row["name"] for row in (await admin.get(f"{API}/topics")).json["rows"]]
+        assert names == ["persistent://public/default/my__own", PLAIN]
+        assert (await admin.get(f"{API}/topics?system=true&text=kept")).json["total"] == 1
+
+    run(body)
+
+
 def test_the_names_are_read_again_when_there_are_more() -> None:
     async def body(admin: Admin) -> None:
         names = topic_table.Names(admin.service)

@@ -19,12 +19,13 @@ from magnetar.broker.subscription import Subscription
 from magnetar.errors import BadRequest
 from magnetar.model.migration import regular_name
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_stored_topic
-from magnetar.rules.system import is_system_topic
+from magnetar.rules.system import SYSTEM_NAMESPACE, is_system_topic
 from magnetar.runtime.task import yield_to_loop
 
 _TOPICS_A_TURN: Final = 100
 """How many are looked at before clients are served."""
 _NAMES_A_TURN: Final = 500
+_SYSTEM: Final = f"://{SYSTEM_NAMESPACE}/"
 
 
 class Row(Struct):
@@ -138,7 +139,7 @@ async def load_table(service: Service, names: Names, sight: Sight, choice: Choic
         if (not wanted or wanted in row.name.lower())
         and (not choice.kind or row.kind == choice.kind)
         and (not choice.namespace or f"://{choice.namespace}/" in row.name)
-        and (choice.include_system or "__" not in row.name or not _is_system(row.name))
+        and (choice.include_system or not _is_system(row.name))
     ]
     found.sort(key=lambda row: row.name)
     if choice.sort != "name" or choice.descending:
@@ -234,4 +235,7 @@ def _kind_of(name: TopicName) -> str:
 
 
 def _is_system(name: str) -> bool:
-    return is_system_topic(parse_stored_topic(name)) if "://" in name else False
+    """Few names hold what every system topic has in its name; only those are looked at."""
+    if "__" not in name and _SYSTEM not in name:
+        return False
+    return is_system_topic(parse_stored_topic(name))
