@@ -89,6 +89,7 @@ lint: setup
 	$(BIN)/python tools/generate_limits.py --check
 	$(BIN)/python tools/generate_architecture.py --check
 	$(BIN)/python tools/generate_cluster.py --check
+	$(BIN)/python tools/generate_dashboard.py --check
 
 format: setup
 	$(BIN)/ruff check --fix .
