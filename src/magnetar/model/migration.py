@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from magnetar.model.name import NamespaceName, TopicDomain, TopicName
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
 from magnetar.model.segment import SegmentRef, scalable_name
 
 PREPARATIONS: Final = "/magnetar/migrations"
@@ -40,6 +40,14 @@ def preparation_path(topic: TopicName) -> str:
 def lock_path(topic: TopicName) -> str:
     name = scalable_name(topic)
     return f"{LOCKS}/{name.namespace}/{name.encoded_local}"
+
+
+def parse_lock_path(path: str) -> TopicName | None:
+    """The topic whose lock stands there; None for every other path."""
+    parts = path.removeprefix(f"{LOCKS}/").split("/")
+    if len(parts) != 3:
+        return None
+    return TopicName(TopicDomain.TOPIC, NamespaceName(*parts[:2]), decode_local(parts[2]))
 
 
 def preparations_path(namespace: NamespaceName) -> str:

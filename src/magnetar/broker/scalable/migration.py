@@ -11,24 +11,28 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Final
 
 from magnetar.broker.catalog import TopicCatalog, TopicWatchers
-from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.ownership import Ownership
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import PartitionedTopics
-from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.broker.scalable.guard import Guard
 from magnetar.broker.scalable.key_hash import KEY_HASH_PROPERTIES
-from magnetar.broker.scalable.legacy_client import classic_consumers
-from magnetar.broker.scalable.migration_plan import MigrationPlanner, changed_meanwhile
+from magnetar.broker.scalable.legacy_topic import (
+    Legacy,
+    LegacyCalls,
+    LegacySeen,
+    changed_meanwhile,
+)
+from magnetar.broker.scalable.migration_plan import MigrationPlanner
 from magnetar.broker.scalable.record import ScalableRecords
-from magnetar.broker.scalable.segment import SegmentsOf, in_turns, together
+from magnetar.broker.scalable.segment import SegmentsOf, together
 from magnetar.errors import (
     BrokerError,
     Conflict,
@@ -39,13 +43,15 @@ from magnetar.errors import (
     fault_of,
 )
 from magnetar.metadata.lock import Locks
-from magnetar.metadata.store import ABSENT, ANY_VERSION, MetadataStore
+from magnetar.metadata.store import ABSENT, ANY_VERSION, Change, ChangeKind, MetadataStore
 from magnetar.model.migration import (
+    LOCKS,
     PREPARATIONS,
     Preparation,
     Rehearsal,
     legacy_names,
     lock_path,
+    parse_lock_path,
     preparation_path,
     preparations_path,
     regular_name,
@@ -57,6 +63,7 @@ from magnetar.model.segment import scalable_name
 from magnetar.rules.migrate import Survey, find_refusals
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Logger
+from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.migration import decode_preparation, encode_preparation
 
@@ -84,10 +91,9 @@ class _Request:
 
 @dataclass(slots=True)
 class _Hold:
-    """Topics that take nothing, and what they have become a part of, once that is known."""
+    """Whether the topics that are held have become segments, once that is known."""
 
-    topics: list[PersistentTopic] = field(default_factory=list)
-    successor: TopicName | None = None
+    is_scalable: bool | None = None
 
 
 class Migrations:
@@ -98,28 +104,30 @@ class Migrations:
         planner: MigrationPlanner,
         segments_of: SegmentsOf,
         *,
+        legacy: LegacyCalls,
         guard: Guard,
         policies: PolicyService,
         partitioned: PartitionedTopics,
         store: MetadataStore,
         clock: Clock,
         broker_id: str,
-        tasks: TaskScope,
         watchers: TopicWatchers,
         wake: Callable[[TopicName], None],
+        ownership: Ownership,
     ) -> None:
         """`wake` sees to it that a scalable topic has a controller."""
+        self._ownership = ownership
         self._catalog = catalog
         self._records = records
         self._planner = planner
         self._segments_of = segments_of
+        self._legacy = legacy
         self._guard = guard
         self._policies = policies
         self._partitioned = partitioned
         self._store = store
         self._clock = clock
         self._broker_id = broker_id
-        self._tasks = tasks
         self._watchers = watchers
         self._wake = wake
         self._locks = Locks(store, clock=clock)
@@ -127,6 +135,12 @@ class Migrations:
         self._running: set[TopicName] = set()
         self.outcomes: Counter[Outcome] = Counter()
         """Of the migrations that were asked for since the broker started."""
+        self._left: set[TopicName] = set()
+        """Topics whose migration may have ended with the broker that ran it."""
+        self._take_over = Reconciler(
+            self._scope, "take back", self._look_at_left, clock=clock, retried=BrokerError
+        )
+        self._cancel = store.watch(LOCKS, self._on_lock)
         self._resumed = asyncio.Event()
         """Set unless what an earlier process left is being taken back."""
         self._resumed.set()
@@ -134,12 +148,15 @@ class Migrations:
     def check_idle(self, name: TopicName) -> None:
         """Raise Conflict for a topic that is being migrated: nothing else may change it."""
         if name.domain is TopicDomain.PERSISTENT and scalable_name(name) in self._running:
-            raise Conflict(f"{name.base} is being migrated to a scalable topic")
+            raise _migrating(name)
 
     async def check_regular(self, topic: TopicName) -> None:
         """Refuse to change what has become a part of a scalable topic, or is about to."""
         self.check_idle(topic)
         await self._guard.check_regular_name(topic)
+        may_be_elsewhere = self._ownership.is_shared and topic.domain is TopicDomain.PERSISTENT
+        if may_be_elsewhere and await self._store.exists(lock_path(topic)):
+            raise _migrating(topic)
 
     async def rehearse(self, topic: TopicName, *, segments: int | None = None) -> Rehearsal:
         """Say what a migration would do, and what is in its way."""
@@ -243,7 +260,8 @@ class Migrations:
         path = preparation_path(topic)
         await self._store.put(path, encode_preparation(preparation), expect=ABSENT)
         await self._copy_policies(survey.topic, topic)
-        names = _durable_names(await self._planner.load(survey))
+        parents = legacy_names(survey.topic, survey.partitions)
+        names = _cursors_of(await self._legacy.ask_all(parents, Legacy.look, load=True))
         access = self._segments_of(topic)
         making = (access.create(child, names) for child in children)
         await together(making, at_once=_MADE_AT_ONCE)
@@ -265,83 +283,51 @@ class Migrations:
         *,
         force: bool,
     ) -> None:
-        parents = await self._planner.load(survey)
-        async with self._held(survey.topic, parents) as hold:
-            clients = await self._planner.find_clients([each.name for each in parents])
+        parents = legacy_names(survey.topic, survey.partitions)
+        async with self._held(parents) as hold:
+            seen = await self._legacy.ask_all(parents, Legacy.look)
+            clients = tuple(client for each in seen for client in each.clients)
             found, _ = await asyncio.gather(
                 self._planner.survey(survey.topic), self._send_away(parents)
             )
             again = replace(found, clients=clients)
             for refusal in find_refusals(again, force=force):
                 raise refusal
-            if again.partitions != survey.partitions or any(each.closed for each in parents):
+            if again.partitions != survey.partitions:
                 raise changed_meanwhile(survey.topic)
-            if late := _durable_names(parents) - prepared:
+            if late := _cursors_of(seen) - prepared:
                 access = self._segments_of(topic)
                 await together(access.create(each.ref, late) for each in record.layout.active)
-            properties = await self._find_properties(survey.topic, parents)
+            properties = await self._find_properties(survey.topic, seen[0].properties)
             # From here on there is only forward: the topic is scalable.
             await self._records.create(topic, replace(record, properties=properties))
-            hold.successor = topic
+            hold.is_scalable = True
 
-    async def _find_properties(
-        self, name: TopicName, parents: Sequence[PersistentTopic]
-    ) -> dict[str, str]:
+    async def _find_properties(self, name: TopicName, own: Mapping[str, str]) -> dict[str, str]:
+        """`own` are those of a topic without partitions."""
         partitioned = await self._partitioned.get(name)
-        found = (partitioned.properties if partitioned else parents[0].properties) or {}
+        found = (partitioned.properties if partitioned else own) or {}
         return {key: value for key, value in found.items() if key not in KEY_HASH_PROPERTIES}
 
     @asynccontextmanager
-    async def _held(
-        self, name: TopicName, parents: Sequence[PersistentTopic]
-    ) -> AsyncIterator[_Hold]:
+    async def _held(self, names: Sequence[TopicName]) -> AsyncIterator[_Hold]:
         """The topics take no writes and let no client attach meanwhile."""
         hold = _Hold()
         try:
-            async for topic in in_turns(parents):
-                await topic.termination.hold()
-                hold.topics.append(topic)
+            await self._legacy.ask_all(names, Legacy.hold)
             yield hold
         finally:
-            await self._release(name, hold)
+            try:
+                await self._legacy.ask_all(names, Legacy.release, hold.is_scalable)
+            except BrokerError as failure:  # its owner does it when the lock of the migration ends
+                _log.warning("topic not released", reason=failure.sentence)
 
-    async def _send_away(self, parents: Sequence[PersistentTopic]) -> None:
+    async def _send_away(self, names: Sequence[TopicName]) -> None:
         try:
             async with self._clock.timeout(_LAST_RECEIPTS_S):
-                async for topic in in_turns(parents):
-                    await topic.termination.send_away()
+                await self._legacy.ask_all(names, Legacy.send_away)
         except TimeoutError:
             raise ServiceNotReady("Messages are on their way to disk for too long") from None
-
-    async def _release(self, name: TopicName, hold: _Hold) -> None:
-        """Let clients in that waited. When it is unknown what has become of the topic, they must
-        come back, and so must those whose messages were not taken.
-        """
-        try:
-            if hold.successor is None:
-                hold.successor = await self._catalog.find_successor(name)
-        except BrokerError:
-            for topic in hold.topics:
-                self._tasks.start(self._catalog.unload_topic(topic.name), name="unload")
-        finally:
-            held = iter(hold.topics)
-            try:
-                async for topic in in_turns(held):
-                    self._let_go(topic, hold.successor)
-            finally:
-                for topic in held:  # the broker is closing
-                    self._let_go(topic, hold.successor)
-
-    def _let_go(self, topic: PersistentTopic, successor: TopicName | None) -> None:
-        topic.successor = successor
-        for producer in topic.producers:
-            producer.connection.attached(ConnectionRegistry).migrated.add(topic.name)
-            producer.disconnect()
-        if successor is not None:
-            for _, consumer in list(classic_consumers(self._guard, topic)):
-                consumer.connection.attached(ConnectionRegistry).migrated.add(topic.name)
-                consumer.disconnect()  # it would keep the place of those who follow
-        topic.termination.release()
 
     # ------------------------------------------------------------------ after a failure or a crash
 
@@ -365,6 +351,21 @@ class Migrations:
                 await self._clean(topic)
         except BrokerError as failure:
             _log.warning("migration not taken back", topic=topic.full, reason=failure.sentence)
+
+    def _on_lock(self, change: Change) -> None:
+        if change.kind is ChangeKind.DELETED and self._ownership.is_shared:
+            topic = parse_lock_path(change.path)
+            if topic is not None and topic not in self._running:
+                self._left.add(topic)
+                self._take_over.request()
+
+    async def _look_at_left(self) -> None:
+        """The owner of a topic's name takes back what a broker that is gone had prepared."""
+        for topic in tuple(self._left):
+            is_left = await self._store.exists(preparation_path(topic))
+            if is_left and (await self._ownership.owner_of(topic)).is_self:
+                await self._resume(topic)
+            self._left.discard(topic)
 
     async def _take_back(self, topic: TopicName) -> None:
         """As far as possible: the next migration, or the next process, begins with it."""
@@ -395,8 +396,14 @@ class Migrations:
 
     async def close(self) -> None:
         """What is under way is left where it is, and taken back by the next process."""
+        self._cancel()
+        self._take_over.close()
         await self._scope.close()
         await self._locks.close()
+
+
+def _migrating(topic: TopicName) -> Conflict:
+    return Conflict(f"{topic.base} is being migrated to a scalable topic")
 
 
 def _failed(topic: TopicName, bug: Exception) -> MigrationFailed:
@@ -410,7 +417,5 @@ def _always(policies: TopicPolicies) -> Callable[[TopicPolicies], TopicPolicies]
     return lambda _: policies
 
 
-def _durable_names(topics: Iterable[PersistentTopic]) -> frozenset[str]:
-    return frozenset(
-        each.name for topic in topics for each in topic.subscriptions.values() if each.durable
-    )
+def _cursors_of(seen: Iterable[LegacySeen]) -> frozenset[str]:
+    return frozenset(name for each in seen for name in each.cursors)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from magnetar.broker.catalog import TopicCatalog
-from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
-from magnetar.broker.scalable.guard import Guard
 from magnetar.broker.scalable.key_hash import KeyHashes
-from magnetar.broker.scalable.legacy_client import find_classic_clients
+from magnetar.broker.scalable.legacy_topic import Legacy, LegacyBacklog, LegacyCalls
 from magnetar.broker.scalable.record import ScalableRecords
-from magnetar.broker.scalable.segment import in_turns, together
 from magnetar.broker.scalable.size import LayoutSize
-from magnetar.broker.subscription import Subscription
-from magnetar.broker.subscription_stats import backlog_bytes
-from magnetar.errors import Conflict
 from magnetar.model.migration import Backlog, ClassicClient, Rehearsal, legacy_names
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import ScalableTopicMetadata
@@ -47,7 +41,7 @@ class MigrationPlanner:
         resources: Resources,
         policies: PolicyService,
         *,
-        guard: Guard,
+        legacy: LegacyCalls,
         keys: KeyHashes,
         size: LayoutSize,
         config: Configuration,
@@ -58,7 +52,7 @@ class MigrationPlanner:
         self._records = records
         self._resources = resources
         self._policies = policies
-        self._guard = guard
+        self._legacy = legacy
         self._keys = keys
         self._size = size
         self._config = config
@@ -70,7 +64,7 @@ class MigrationPlanner:
         is_regular = survey.exists and survey.record is None
         fits = 1 <= survey.segments <= survey.fitting
         record = await self.plan(survey) if is_regular and fits else None
-        parents = await self.load(survey) if is_regular else ()
+        names = legacy_names(name, survey.partitions) if is_regular else ()
         made = () if record is None else record.layout.segments
         return Rehearsal(
             name,
@@ -81,7 +75,7 @@ class MigrationPlanner:
             survey.segments,
             find_notes(survey, await self._keys.load_evidence(name, survey.partitions)),
             {each.name_in(scalable_name(name)).full: each.state.value for each in made},
-            _estimate_backlogs(parents),
+            _estimate_backlogs(await self._legacy.ask_all(names, Legacy.backlogs)),
         )
 
     async def survey(self, name: TopicName, wanted: int | None = None) -> Survey:
@@ -103,33 +97,14 @@ class MigrationPlanner:
         )
 
     async def find_clients(self, names: Sequence[TopicName]) -> tuple[ClassicClient, ...]:
-        found: list[ClassicClient] = []
-        async for name in in_turns(names):
-            live = self._catalog.topics.get(name.full)
-            if isinstance(live, PersistentTopic):
-                found += find_classic_clients(self._guard, live)
-        return tuple(found)
+        seen = await self._legacy.ask_all(names, Legacy.look)
+        return tuple(client for each in seen for client in each.clients)
 
     async def _find_replicas(self, name: TopicName) -> tuple[str, ...]:
         namespace = await self._resources.namespaces.get(name.namespace)
         clusters = set(() if namespace is None else namespace.replication_clusters)
         clusters |= set((await self._policies.get_merged(name)).replicationClusters or ())
         return tuple(sorted(clusters - {self._cluster}))
-
-    async def load(self, survey: Survey) -> Sequence[PersistentTopic]:
-        """The topics that hold the messages; a partition that was never made is made."""
-        names = legacy_names(survey.topic, survey.partitions)
-        absent = [each async for each in in_turns(names) if not self._is_live(each)]
-        await together(self._catalog.load_topic(each, create=each.is_partition) for each in absent)
-        topics = [self._catalog.topics.get(each.full) async for each in in_turns(names)]
-        live = [each for each in topics if isinstance(each, PersistentTopic)]
-        if len(live) < len(names):
-            raise changed_meanwhile(survey.topic)  # unloaded again already
-        return live
-
-    def _is_live(self, name: TopicName) -> bool:
-        topic = self._catalog.topics.get(name.full)
-        return topic is not None and not topic.closed
 
     async def plan(self, survey: Survey) -> ScalableTopicMetadata:
         """The record to be written. Of thousands of partitions it is made beside the loop."""
@@ -149,23 +124,18 @@ class MigrationPlanner:
         return plan() if survey.partitions < _MANY else await run_in_thread(plan)
 
 
-def changed_meanwhile(topic: TopicName) -> Conflict:
-    return Conflict(f"{topic} was changed while it was to be migrated")
-
-
-def _estimate_backlogs(parents: Iterable[PersistentTopic]) -> dict[str, Backlog]:
+def _estimate_backlogs(parts: Iterable[Mapping[str, LegacyBacklog]]) -> dict[str, Backlog]:
     """Of each durable subscription, over all partitions; one without consumers reads nothing."""
-    found: dict[str, list[Subscription]] = {}
-    for parent in parents:
-        for each in parent.subscriptions.values():
-            if each.durable:
-                found.setdefault(each.name, []).append(each)
+    found: dict[str, list[LegacyBacklog]] = {}
+    for part in parts:
+        for name, each in part.items():
+            found.setdefault(name, []).append(each)
     return {
         name: estimate_backlog(
-            sum(each.backlog for each in here),
-            sum(map(backlog_bytes, here)),
-            sum(each.rate.count_per_s for each in here if each.consumers),
-            sum(each.rate.bytes_per_s for each in here if each.consumers),
+            sum(each.entries for each in here),
+            sum(each.size_bytes for each in here),
+            sum(each.rate_out_per_s for each in here if each.is_read),
+            sum(each.bytes_out_per_s for each in here if each.is_read),
         )
         for name, here in found.items()
     }

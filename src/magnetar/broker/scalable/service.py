@@ -23,6 +23,7 @@ from magnetar.broker.scalable.deletion import Deletions
 from magnetar.broker.scalable.group import GroupOwner
 from magnetar.broker.scalable.guard import Guard
 from magnetar.broker.scalable.key_hash import KeyHashes, is_mixed
+from magnetar.broker.scalable.legacy_topic import LegacyCalls, LegacyTopics
 from magnetar.broker.scalable.load import LoadReporter
 from magnetar.broker.scalable.migration import Migrations
 from magnetar.broker.scalable.migration_plan import MigrationPlanner
@@ -154,12 +155,20 @@ class ScalableService:
             catalog=catalog,
             create=self._create_by_lookup,
         )
+        self._legacy = LegacyTopics(
+            catalog,
+            self.guard,
+            store=store,
+            tasks=tasks,
+            load_groups=self.readers.load_groups if ownership.is_shared else None,
+        )
+        legacy = LegacyCalls(calls, self._legacy)
         planner = MigrationPlanner(
             catalog,
             self.records,
             resources,
             policies,
-            guard=self.guard,
+            legacy=legacy,
             keys=self._keys,
             size=self._size,
             config=config,
@@ -171,15 +180,16 @@ class ScalableService:
             self.records,
             planner,
             self.segments_of,
+            legacy=legacy,
             guard=self.guard,
             policies=policies,
             partitioned=resources.partitioned,
             store=store,
             clock=clock,
             broker_id=owner.broker_id,
-            tasks=tasks,
             watchers=watchers,
             wake=self.controllers.wake,
+            ownership=ownership,
         )
 
     def start(self) -> None:
@@ -375,4 +385,5 @@ class ScalableService:
         await self.controllers.close()
         await self.regular.close()
         await self.migrations.close()
+        self._legacy.close()
         self.records.close()
