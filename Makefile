@@ -43,10 +43,10 @@ cluster: setup
 
 # Each test runs once, and a test that fails fails the run.
 TESTS := -n 2 --dist loadgroup
-test: setup java-clients bookkeeper console-tools
+test: setup java-clients bookkeeper apache console-tools
 	$(BIN)/python -m pytest -q $(TESTS) $(ARGS)
 
-flaky: setup java-clients bookkeeper console-tools
+flaky: setup java-clients bookkeeper apache console-tools
 	$(BIN)/python tools/flaky.py --runs $(RUNS) $(TESTS) $(ARGS)
 
 explore: setup
@@ -101,6 +101,7 @@ bench: setup
 	$(BIN)/python -m bench.cpu_per_entry
 	@echo
 	@echo "Longer ones, see bench/README.md:"
+	@echo "  $(BIN)/python -m bench.cluster       brokers on bookies, side by side with Apache's (Java 17, Maven)"
 	@echo "  $(BIN)/python -m bench.run           side by side with a real Apache Pulsar (Java 17, Maven)"
 	@echo "  $(BIN)/python -m bench.many_topics   10,000 topics with one producer each"
 	@echo "  $(BIN)/python -m bench.recovery      1 GiB, kill -9, time to ready"
