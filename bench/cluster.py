@@ -81,7 +81,11 @@ Measure = Callable[[Side, argparse.Namespace], Result]
 def publish(client: pulsar.Client, topic: str, messages: int) -> float:
     """Unbatched, as fast as the client goes; seconds until all have their receipt."""
     producer = client.create_producer(
-        topic, max_pending_messages=2_000, block_if_queue_full=True, send_timeout_millis=120_000
+        topic,
+        batching_enabled=False,
+        max_pending_messages=2_000,
+        block_if_queue_full=True,
+        send_timeout_millis=120_000,
     )
     producer.send(PAYLOAD)
     began = time.perf_counter()
@@ -147,7 +151,9 @@ class Pulse:
     """One message after the other, each waited for: the longest wait is the silence."""
 
     def __init__(self, client: pulsar.Client, topic: str) -> None:
-        self._producer = client.create_producer(topic, send_timeout_millis=0)
+        self._producer = client.create_producer(
+            topic, batching_enabled=False, send_timeout_millis=0
+        )
         self._producer.send(PAYLOAD)
         self._is_done = False
         self.sent = 0
@@ -216,7 +222,9 @@ def measure_load(side: Side, options: argparse.Namespace) -> Result:
         admin.namespaces.create(namespace, bundles=1)
         topic = side.new_topic(namespace)
         admin.topics.create_partitioned(topic, options.topics)
-        producer = client.create_producer(topic, lazy_start_partitioned_producers=False)
+        producer = client.create_producer(
+            topic, batching_enabled=False, lazy_start_partitioned_producers=False
+        )
         for _ in range(options.topics):
             producer.send_async(PAYLOAD, None)
         producer.flush()
