@@ -10,9 +10,12 @@ import pytest
 
 from magnetar import AsyncAdmin, AsyncPulsarClient, BatchingPolicy, Schema
 from magnetar.app.give_back import run as check_given_back
+from magnetar.broker.broker_directory import BROKERS
+from magnetar.metadata.backends.zookeeper import ZookeeperStore
 from magnetar.testing.apache import ApacheBroker
 from magnetar.testing.bookkeeper import BookieCluster
 from magnetar.testing.member import ClusterBroker
+from magnetar.testing.process import ServerFailed
 
 NAMESPACE = "acme/shop"
 ORDERS = "persistent://acme/shop/orders"
@@ -214,17 +217,18 @@ async def serve(client: Any, admin: AsyncAdmin, history: History, mark: str) -> 
     await check(client, admin, history)
 
 
+async def with_clients(broker: Any, body: Any, *given: Any) -> Any:
+    async with (
+        AsyncPulsarClient(broker.service_url) as client,
+        AsyncAdmin(broker.admin_url) as admin,
+    ):
+        return await body(client, admin, *given)
+
+
 @pytest.mark.timeout(500)
 def test_a_cluster_goes_from_apache_to_us_and_back(
     apache_cluster: BookieCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def with_clients(broker: Any, body: Any, *given: Any) -> Any:
-        async with (
-            AsyncPulsarClient(broker.service_url) as client,
-            AsyncAdmin(broker.admin_url) as admin,
-        ):
-            return await body(client, admin, *given)
-
     apache = ApacheBroker(apache_cluster, set=APACHE)
     with apache:
         history = asyncio.run(with_clients(apache, fill))
@@ -241,3 +245,60 @@ def test_a_cluster_goes_from_apache_to_us_and_back(
         again.stop()
     with ClusterBroker(apache_cluster.url) as ours:
         asyncio.run(with_clients(ours, serve, history, "ours again"))
+
+
+async def serve_orders(client: Any, admin: AsyncAdmin, history: History, mark: str) -> None:
+    """All messages and positions of one topic; then more, half of it acknowledged."""
+    async with client.classic.reader(ORDERS, "earliest") as reader:
+        found = []
+        while await reader.has_message_available():
+            found.append((await reader.read(PATIENCE_S)).data.decode())
+    assert found == history.written[ORDERS]
+    await send(client, ORDERS, [f"{mark}-{n}" for n in range(25)], history, batching=None)
+    await acknowledge(
+        client, ORDERS, "billing", set(sorted(history.owed[ORDERS, "billing"])[::2]), history
+    )
+
+
+async def begin_orders(client: Any, admin: AsyncAdmin) -> History:
+    history = History()
+    await admin.tenants.create("acme", allowed_clusters=["c1"])
+    await admin.namespaces.create(NAMESPACE)
+    await admin.namespaces.set_policy(NAMESPACE, "retention", RETENTION)
+    await subscribe(client, ORDERS, "billing", history)
+    history.written[ORDERS] = []
+    await serve_orders(client, admin, history, "first")
+    return history
+
+
+async def await_unlisted(url: str) -> None:
+    store = await ZookeeperStore.open(url, session_timeout_s=10)
+    try:
+        async with asyncio.timeout(60):
+            while await store.children(BROKERS):
+                await asyncio.sleep(0.2)
+    finally:
+        await store.close()
+
+
+@pytest.mark.timeout(500)
+def test_a_broker_that_was_killed_is_followed_by_one_of_the_other_kind(
+    apache_cluster: BookieCluster,
+) -> None:
+    """Ledgers are open then, and the last states of cursors are in ledgers of their own."""
+    url, short = apache_cluster.url, {"metadataStoreSessionTimeoutMillis": 6_000}
+    # Every acknowledgement is stored before it is answered.
+    settings = APACHE | short | {"managedLedgerDefaultMarkDeleteRateLimit": 0}
+    with ApacheBroker(apache_cluster, set=settings) as apache:
+        history = asyncio.run(with_clients(apache, begin_orders))
+        with pytest.raises(ServerFailed, match="brokers of Apache Pulsar run on"):
+            ClusterBroker(url, set=short).start()
+        apache.kill()
+    asyncio.run(await_unlisted(url))
+    with ClusterBroker(url, set=short) as ours:
+        asyncio.run(with_clients(ours, serve_orders, history, "ours"))
+        ours.kill()
+    asyncio.run(await_unlisted(url))
+    assert check_given_back(metadata=url) == 0
+    with ApacheBroker(apache_cluster, name="apache-again", set=settings) as again:
+        asyncio.run(with_clients(again, serve_orders, history, "theirs"))

@@ -22,7 +22,7 @@ from magnetar.ledger.belonging import UseKind
 from magnetar.ledger.store import Digest, LedgerStore, LedgerWriter
 from magnetar.metadata.store import ABSENT, MetadataStore
 from magnetar.model.log_path import LOGS
-from magnetar.model.name import NamespaceName, TopicName, parse_topic
+from magnetar.model.name import TopicName, parse_topic
 from magnetar.model.position import EntryId, LedgerId
 from magnetar.model.stored_log import CursorInfo
 from magnetar.rules.system import SYSTEM_NAMESPACE
@@ -120,7 +120,8 @@ class Promotion:
             if found is not None and found.value == value:
                 continue
             if found is not None and found.value:
-                if _namespace_of(path) == SYSTEM_NAMESPACE or path == f"{POLICIES}/pulsar":
+                own = (f"{POLICIES}/pulsar", f"{POLICIES}/{SYSTEM_NAMESPACE}")
+                if path in own or path.startswith(f"{CLUSTERS}/"):
                     continue  # the cluster's own
                 if not await self._may_replace(path, records):
                     raise PromotionRefused(
@@ -249,11 +250,6 @@ async def find_cluster(store: MetadataStore, chosen: str | None) -> str:
         found = "no cluster is named" if not known else f"there are {', '.join(known)}"
         raise PromotionRefused(f"{found} at {CLUSTERS}: name the cluster with --cluster")
     return known[0]
-
-
-def _namespace_of(path: str) -> NamespaceName | None:
-    parts = path.removeprefix(f"{POLICIES}/").split("/")
-    return NamespaceName(*parts) if path.startswith(f"{POLICIES}/") and len(parts) == 2 else None
 
 
 def _renew(former: bytes, topic: TopicName) -> bytes:

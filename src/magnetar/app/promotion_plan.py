@@ -20,13 +20,14 @@ from magnetar.ledger.birth import parse_born, without_list
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.ledger.store import LedgerInfo
 from magnetar.metadata.store import Record
-from magnetar.model.document import decode_json
+from magnetar.model.document import decode_json, encode_document
 from magnetar.model.log_path import LOGS, parse_managed_name, without_bucket
 from magnetar.model.name import TopicDomain, encode_local
 from magnetar.model.position import EARLIEST
 from magnetar.model.scalable import TOPICS
 from magnetar.model.stored_log import CursorInfo, LedgerPart
 from magnetar.model.subscription import COMPACTION_CURSOR
+from magnetar.model.tenancy import ClusterData
 from magnetar.wire.scalable import decode_topic_record, encode_plain_record
 from magnetar.wire.schema import decode_locator
 from magnetar.wire.storage import Packing, decode_cursor, decode_log, encode_cursor, encode_log
@@ -123,6 +124,7 @@ class _Planning:
                 )
         # Namespaces before tenants: whoever finds a tenant finds all that it has.
         ordered = dict(sorted(later.items(), key=lambda each: -each[0].count("/")))
+        ordered[f"{CLUSTERS}/{self._cluster}"] = encode_document(ClusterData())
         carried = tuple(self._carried[number] for number in sorted(self._carried))
         return Plan(carried, self._written | ordered, self._topics, self._cursor_count)
 

@@ -117,9 +117,11 @@ async def make_directory(path: Path) -> dict[str, list[tuple[Position, bytes]]]:
         return await fill(f"pulsar://127.0.0.1:{server.port}", server.service)
 
 
-async def promote(path: Path, store: MemoryStore, target: Target) -> Progress:
+async def promote(
+    path: Path, store: MemoryStore, target: Target, cluster: str | None = None
+) -> Progress:
     async with open_source(path) as source:
-        plan = await plan_source(source, cluster=await find_cluster(store, None))
+        plan = await plan_source(source, cluster=await find_cluster(store, cluster))
         promotion = Promotion(source, store, target, lambda done: None)
         return await promotion.run(plan)
 
@@ -201,6 +203,21 @@ def test_a_cluster_that_has_the_ids_or_brokers_is_refused(tmp_path: Path) -> Non
         with pytest.raises(PromotionRefused, match="orders is in the cluster already"):
             await promote(data, store, target)
         assert not await target.ledgers()
+
+    asyncio.run(body())
+
+
+def test_a_cluster_without_a_name_gets_one(tmp_path: Path) -> None:
+    async def body() -> None:
+        data = tmp_path / "data"
+        await make_directory(data)
+        store, target = MemoryStore(MemoryTree(CLOCK)), Target()
+        with pytest.raises(PromotionRefused, match="name the cluster with --cluster"):
+            await promote(data, store, target)
+        await promote(data, store, target, "production")
+        assert await store.children("/admin/clusters") == ("production",)
+        with pytest.raises(PromotionRefused, match="there is no cluster other"):
+            await promote(data, store, target, "other")
 
     asyncio.run(body())
 
