@@ -125,6 +125,7 @@ REST: tuple[tuple[str, Rule], ...] = (
     (rf"GET {_S}/segments/1/lastSequenceId", PRODUCE),
     # What brokers ask of each other
     (r"\w+ /admin/v2/segments/t/n/x/.*", SUPER_USER),
+    (r"POST /admin/v2/broker-calls/1", SUPER_USER),
 )
 
 
