@@ -20,6 +20,7 @@ from magnetar.admin.request import Call
 from magnetar.admin.response import NOTE, Response, list_response, text_response
 from magnetar.admin.route import Body, Handler, Route, spread
 from magnetar.broker.administration.registry import FUNCTIONS, Function, Listing, Note
+from magnetar.broker.administration.topic_part import PER_PARTITION, on_each_partition
 from magnetar.broker.administration.web import Administration
 from magnetar.errors import BadRequest
 from magnetar.model.caller import Caller
@@ -73,6 +74,8 @@ def _routes_of(operation: Operation, function: Function) -> Iterator[Route]:
     assert not lacking, f"{operation.name}: {sorted(lacking)}"
     if operation.produces[0] != JSON or operation.result is Result.NOTHING:
         result = None
+    if operation.name in PER_PARTITION:
+        function = on_each_partition(operation.name, function)
     handler = _handler(operation, function, reads)
     body = next((_body(p, types[p.name]) for p in sent if p.place is Place.BODY), None)
     for row in spread(operation):

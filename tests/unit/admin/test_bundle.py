@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from magnetar.admin.table import make_application
 from magnetar.broker.administration.web import Administration
+from magnetar.broker.persistent import PersistentTopic
 from magnetar.model.name import TopicName, parse_topic
+from magnetar.model.position import EARLIEST
 from magnetar.rules.bundle import Bundle
-from tests.unit.admin.assembly import V2, Admin
+from tests.unit.admin.assembly import V2, Admin, Reply
 from tests.unit.broker.cluster_place import Cluster, Node, run_cluster
 
 TOPIC = parse_topic("persistent://public/default/orders")
@@ -151,5 +153,63 @@ def test_the_bundles_of_a_broker_are_listed() -> None:
         assert str(bundle) in reply.json
         assert (await admin_of(a).get(f"{V2}/brokers/c1/z:1/ownedNamespaces")).status == 404
         assert (await admin_of(a).get(f"{V2}/brokers/c1")).json == ["a:8080"]
+
+    run_cluster(body)
+
+
+def test_a_partitioned_topic_is_administered_at_any_broker() -> None:
+    async def body(cluster: Cluster) -> None:
+        admins = [admin_of(node) for node in await cluster.start("a", "b")]
+        topic = f"{V2}/persistent/public/default/parts"
+
+        async def call(method: str, path: str, body: object = ...) -> Reply:
+            """At the broker that redirects lead to."""
+            reply = await admins[0].call(method, f"{topic}{path}", body)
+            if reply.status == 307:
+                reply = await admins[1].call(method, f"{topic}{path}", body)
+            return reply
+
+        assert (await call("PUT", "/partitions", 8)).status == 204
+        held = [len(each.service.catalog.topics) for each in admins]
+        assert min(held) > 0
+        assert (await call("PUT", "/subscription/sub")).status == 204
+        assert (await call("PUT", "/subscription/sub")).status == 409
+        assert (await call("GET", "/subscriptions")).json == ["sub"]
+        stats = (await call("GET", "/partitioned-stats?perPartition=true")).json
+        assert len(stats["partitions"]) == 8
+        assert "sub" in stats["subscriptions"]
+        assert (await call("POST", "/partitions", 12)).status == 204
+        assert len((await call("GET", "/partitioned-internalStats")).json["partitions"]) == 12
+        assert (await call("POST", "/subscription/sub/skip_all")).status == 204
+        reset = await call("POST", "/subscription/sub/resetcursor/1700000000000")
+        assert reset.status == 204, reset.body
+        assert (await call("DELETE", "/subscription/sub")).status == 204
+        assert (await call("DELETE", "/subscription/sub")).status == 404
+        assert (await call("GET", "/subscriptions")).json == []
+        gone = await call("DELETE", "/partitions")
+        assert gone.status == 204, gone.body
+        assert not any(each.service.catalog.topics for each in admins)
+
+    run_cluster(body)
+
+
+def test_the_backlog_and_a_subscription_of_a_namespace_go_wherever_its_topics_are() -> None:
+    async def body(cluster: Cluster) -> None:
+        a, b = await cluster.start("a", "b")
+        admin, _ = admin_of(a), admin_of(b)
+        loaded = []
+        for number in range(8):
+            topic = parse_topic(f"persistent://public/default/t{number}")
+            owner = await cluster.owner_of(topic, asked=a)
+            live = await owner.service.catalog.load_topic(topic, create=True)
+            assert isinstance(live, PersistentTopic)
+            await live.subscriptions.create("sub", position=EARLIEST)
+            await live.log.append_entry(b"x")
+            loaded.append(live)
+        assert {topic.subscriptions["sub"].cursor.backlog for topic in loaded} == {1}
+        assert (await admin.post(f"{SPACE}/clearBacklog")).status == 204
+        assert {topic.subscriptions["sub"].cursor.backlog for topic in loaded} == {0}
+        assert (await admin.post(f"{SPACE}/unsubscribe/sub")).status == 204
+        assert not any("sub" in topic.subscriptions for topic in loaded)
 
     run_cluster(body)

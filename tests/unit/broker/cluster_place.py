@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from magnetar.broker.broker_call import Reply, Request
 from magnetar.broker.bundle_mover import BundleMover
 from magnetar.broker.bundle_ownership import BundleOwnership
 from magnetar.broker.node import open_node
@@ -60,6 +61,7 @@ class Node:
             ledgers=self._place.ledgers,
             home=None,
             make_owner=self._make_owner,
+            link=self._place,
         )
 
     async def stop(self) -> None:
@@ -80,6 +82,11 @@ class Cluster:
         self.tree = MemoryTree(SYSTEM)
         self.ledgers = MemoryLedgerStore(is_shared=True)
         self.nodes: dict[str, Node] = {}
+
+    async def send(self, owner: Owner, call: str, request: Request) -> Reply:
+        """A call of one broker to another."""
+        node = self.nodes[owner.broker_id.partition(":")[0]]
+        return await node.service.calls.answer(call, request)
 
     async def start(self, *names: str) -> tuple[Node, ...]:
         started = tuple(Node(self, name) for name in names)

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from magnetar.broker.administration.record import check_tenant, load_policies
 from magnetar.broker.administration.registry import carries_out, finds
+from magnetar.broker.administration.topic_part import TopicPart, ask_part
 from magnetar.broker.bundle_boundary import load_boundaries
-from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.service import Service
-from magnetar.errors import Conflict, PreconditionFailed, SubscriptionNotFound, TopicNotFound
+from magnetar.errors import Conflict, PreconditionFailed, TopicNotFound
 from magnetar.model.name import NamespaceName, TopicName, parse_stored_topic
 from magnetar.model.policy import BundlesData, LocalPolicies
 from magnetar.operation.row import DOMAINS
@@ -188,11 +188,8 @@ async def clear_backlog(
     service: Service, subscription: str | None, topics: Regular, controllers: Controllers
 ) -> None:
     for name in topics:
-        topic = await service.catalog.load_topic(name) if name.is_persistent else None
-        if isinstance(topic, PersistentTopic):
-            for each in list(topic.subscriptions.values()):
-                if subscription in (None, each.name):
-                    await each.skip_all()
+        if name.is_persistent:
+            await ask_part(service, name, TopicPart.clear_backlog, subscription)
     for controller in controllers:
         for known in tuple(controller.subscriptions.registry.records):
             if subscription in (None, known):
@@ -205,10 +202,7 @@ async def unsubscribe(
 ) -> None:
     await check_tenant(service, namespace.tenant)
     for name in await find_regular(service, namespace, bundle):
-        topic = await service.catalog.load_topic(name)
-        if subscription in topic.subscriptions:
-            with suppress(SubscriptionNotFound):
-                await topic.subscriptions.delete(subscription)
+        await ask_part(service, name, TopicPart.unsubscribe, subscription)
     for controller in await find_controllers(service, namespace, bundle):
         if subscription in controller.subscriptions.registry.records:
             await controller.subscriptions.delete(subscription)

@@ -17,14 +17,12 @@ from magnetar.broker.administration.topic import (
     check_new,
     check_persistent,
     existing_parts,
-    find_topic,
     forget_topic,
     partitions_of,
 )
-from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.administration.topic_part import TopicPart, ask_part
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import Service
-from magnetar.broker.stats import topic_internal_stats, topic_stats
 from magnetar.errors import (
     BadRequest,
     BrokerError,
@@ -35,10 +33,8 @@ from magnetar.errors import (
     TopicNotFound,
     Unprocessable,
 )
-from magnetar.model.message_id import describe_position
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.policy import Int32
-from magnetar.model.position import EARLIEST
 from magnetar.model.tenancy import PartitionedTopicMetadata
 from magnetar.model.validation import check_partitions
 from magnetar.rules.partition_stats import merge_topic_stats
@@ -98,7 +94,7 @@ async def _check_limit(service: Service, topic: TopicName, count: int) -> None:
 async def _create_missing(service: Service, partitions: Sequence[TopicName]) -> None:
     """Persistent ones exist from the start; the others come to be with their clients."""
     persistent = [name for name in partitions if name.is_persistent]
-    await together(service.catalog.load_topic(name, create=True) for name in persistent)
+    await together(ask_part(service, name, TopicPart.create) for name in persistent)
 
 
 @carries_out("topics.create_missed_partitions")
@@ -146,24 +142,8 @@ async def _make_new(
     stray = [name.full for name in new if await service.catalog.topic_exists(name)]
     if stray and not force:
         raise Conflict(f"Already have non partition topic {stray[0]} which contains partition")
-    first = await service.catalog.load_topic(topic.partition(0), create=True)
-    assert isinstance(first, PersistentTopic)
-    copied = {
-        name: dict(subscription.properties)
-        for name, subscription in first.subscriptions.items()
-        if subscription.durable
-    }
-
-    async def make(name: TopicName) -> None:
-        partition = await service.catalog.load_topic(name, create=True)
-        assert isinstance(partition, PersistentTopic)
-        for subscription, properties in copied.items():
-            if subscription not in partition.subscriptions:
-                await partition.subscriptions.create(
-                    subscription, position=EARLIEST, properties=properties
-                )
-
-    await together(map(make, new))
+    copied = await ask_part(service, topic.partition(0), TopicPart.list_subscriptions)
+    await together(ask_part(service, name, TopicPart.copy_subscriptions, copied) for name in new)
 
 
 @carries_out("topics.partitioned_metadata")
@@ -192,11 +172,11 @@ async def delete_partitioned(service: Service, topic: TopicName, force: bool = F
     names = await existing_parts(service, topic)
     if not force:
         for name in names:
-            (await service.catalog.load_topic(name)).check_unused()
+            await ask_part(service, name, TopicPart.check_unused)
 
     async def delete_one(name: TopicName) -> None:
         with suppress(TopicNotFound):
-            await service.catalog.delete_topic(name, force=force)
+            await ask_part(service, name, TopicPart.delete, force)
 
     await together(map(delete_one, names))
     await service.resources.partitioned.delete(topic)
@@ -213,7 +193,7 @@ async def get_partitioned_stats(
     if not names and topic.is_persistent:
         raise NotFound("Internal topics have not been generated yet")
     each = {
-        name.full: topic_stats(await find_topic(service, name), **options._asdict())
+        name.full: await ask_part(service, name, TopicPart.stats, options._asdict())
         for name in names
     }
     merged = merge_topic_stats(list(each.values()))
@@ -224,7 +204,7 @@ async def get_partitioned_stats(
 async def get_partitioned_internal_stats(service: Service, topic: TopicName) -> Document:
     metadata = await _require(service, topic, TopicNotFound(f"Partitioned Topic {topic} not found"))
     names = await existing_parts(service, topic)
-    each = {name.full: topic_internal_stats(await find_topic(service, name)) for name in names}
+    each = {name.full: await ask_part(service, name, TopicPart.internal_stats) for name in names}
     return {"metadata": metadata, "partitions": each}
 
 
@@ -239,13 +219,7 @@ async def terminate_partitioned(service: Service, topic: TopicName) -> Document:
     await _require(service, topic, refusal)
     await service.scalable.migrations.check_regular(topic)
     names = await existing_parts(service, topic)
-
-    async def terminate_one(name: TopicName) -> Document:
-        live = await service.catalog.load_topic(name)
-        assert isinstance(live, PersistentTopic), "the domain says so"
-        return describe_position(await live.termination.run())
-
-    last = await together(map(terminate_one, names))
+    last = await together(ask_part(service, name, TopicPart.terminate) for name in names)
     return {str(name.partition_index): each for name, each in zip(names, last, strict=True)}
 
 

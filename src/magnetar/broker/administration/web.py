@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from magnetar.broker.administration.topic_part import offer_parts
 from magnetar.broker.exposition import render_metrics
 from magnetar.broker.service import Service
 from magnetar.model.caller import Caller
@@ -66,6 +67,7 @@ class Administration:
 
     def __init__(self, service: Service) -> None:
         self.service = service
+        offer_parts(service)
         self.access = service.authorization
         self.unread = service.unread
         self.web = make_web_limit(service)

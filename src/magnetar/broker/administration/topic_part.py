@@ -1,0 +1,194 @@
+"""Partitions of one topic at the brokers that own them: what is done to all of them is done to each
+where it is served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, get_type_hints
+
+import msgspec
+
+from magnetar.broker.administration.registry import FUNCTIONS, Function
+from magnetar.broker.administration.topic import existing_parts, find_topic, parts_of
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.scalable.segment import together
+from magnetar.broker.service import Service
+from magnetar.broker.stats import topic_internal_stats, topic_stats
+from magnetar.errors import BrokerError, Conflict, NotFound, SubscriptionNotFound
+from magnetar.model.message_id import describe_position
+from magnetar.model.name import TopicName
+from magnetar.model.position import EARLIEST
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Merge = Callable[[Sequence[Any]], Any]
+
+
+def _nothing(answers: Sequence[Any]) -> None:
+    return None
+
+
+def _union(answers: Sequence[Any]) -> list[str]:
+    return list(dict.fromkeys(each for answer in answers for each in answer))
+
+
+def _first(answers: Sequence[Any]) -> Any:
+    return answers[0]
+
+
+def _merged(answers: Sequence[Any]) -> dict[str, Any]:
+    return {key: value for answer in answers for key, value in answer.items()}
+
+
+PER_PARTITION: Final[Mapping[str, tuple[Merge, tuple[type[BrokerError], ...]]]] = {
+    "subscriptions.list": (_union, ()),
+    "subscriptions.create": (_nothing, (Conflict,)),
+    "subscriptions.delete": (_nothing, (SubscriptionNotFound,)),
+    "subscriptions.skip_all": (_nothing, ()),
+    "subscriptions.reset_to_time": (_nothing, ()),
+    "subscriptions.expire": (_nothing, ()),
+    "subscriptions.expire_all": (_nothing, ()),
+    "subscriptions.properties": (_first, (SubscriptionNotFound,)),
+    "subscriptions.set_properties": (_nothing, ()),
+    "subscriptions.replicated_status": (_merged, ()),
+}
+"""Operations on a partitioned topic that are the same on each partition: how their answers become
+one, and the refusal that counts only when all partitions give it."""
+
+
+class TopicPart(Protocol):
+    """One topic, at its owner."""
+
+    async def create(self) -> None: ...
+    async def check_unused(self) -> None: ...
+    async def delete(self, force: bool) -> None: ...
+    async def stats(self, options: dict[str, Any]) -> dict[str, Any]: ...
+    async def internal_stats(self) -> dict[str, Any]: ...
+    async def terminate(self) -> dict[str, Any]: ...
+
+    async def list_subscriptions(self) -> dict[str, dict[str, str]]:
+        """The durable ones, with their properties."""
+
+    async def copy_subscriptions(self, subscriptions: dict[str, dict[str, str]]) -> None:
+        """Make those that are missing, from the first message on."""
+
+    async def clear_backlog(self, subscription: str | None) -> None:
+        """Acknowledge everything in one subscription, or in all."""
+
+    async def unsubscribe(self, subscription: str) -> None:
+        """Delete a subscription, if it is there."""
+
+    async def carry_out(self, operation: str, arguments: dict[str, Any]) -> Any:
+        """An operation of the table, on this topic alone."""
+
+
+class LocalPart:
+    def __init__(self, service: Service, topic: TopicName) -> None:
+        self._service = service
+        self._topic = topic
+
+    async def create(self) -> None:
+        await self._service.catalog.load_topic(self._topic, create=True)
+
+    async def check_unused(self) -> None:
+        (await self._service.catalog.load_topic(self._topic)).check_unused()
+
+    async def delete(self, force: bool) -> None:
+        await self._service.catalog.delete_topic(self._topic, force=force)
+
+    async def stats(self, options: dict[str, Any]) -> dict[str, Any]:
+        return dict(topic_stats(await find_topic(self._service, self._topic), **options))
+
+    async def internal_stats(self) -> dict[str, Any]:
+        return dict(topic_internal_stats(await find_topic(self._service, self._topic)))
+
+    async def terminate(self) -> dict[str, Any]:
+        return dict(describe_position(await (await self._load()).termination.run()))
+
+    async def list_subscriptions(self) -> dict[str, dict[str, str]]:
+        await self.create()
+        return {
+            name: dict(subscription.properties)
+            for name, subscription in (await self._load()).subscriptions.items()
+            if subscription.durable
+        }
+
+    async def copy_subscriptions(self, subscriptions: dict[str, dict[str, str]]) -> None:
+        await self.create()
+        live = await self._load()
+        for name, properties in subscriptions.items():
+            if name not in live.subscriptions:
+                await live.subscriptions.create(name, position=EARLIEST, properties=properties)
+
+    async def clear_backlog(self, subscription: str | None) -> None:
+        for each in list((await self._load()).subscriptions.values()):
+            if subscription in (None, each.name):
+                await each.skip_all()
+
+    async def unsubscribe(self, subscription: str) -> None:
+        live = await self._service.catalog.load_topic(self._topic)
+        if subscription in live.subscriptions:
+            with suppress(SubscriptionNotFound):
+                await live.subscriptions.delete(subscription)
+
+    async def carry_out(self, operation: str, arguments: dict[str, Any]) -> Any:
+        if operation not in PER_PARTITION:
+            raise NotFound(f"{operation} is not an operation on each partition")
+        function = FUNCTIONS[operation]
+        kinds = get_type_hints(function)
+        given = {name: msgspec.convert(value, kinds[name]) for name, value in arguments.items()}
+        return await function(self._service, topic=self._topic, **given)
+
+    async def _load(self) -> PersistentTopic:
+        live = await self._service.catalog.load_topic(self._topic)
+        assert isinstance(live, PersistentTopic), "the domain says so"
+        return live
+
+
+def offer_parts(service: Service) -> None:
+    """Answer the brokers that act on all partitions of a topic."""
+    service.calls.offer(TopicPart, lambda topic: LocalPart(service, topic))
+
+
+async def ask_part(
+    service: Service,
+    topic: TopicName,
+    method: Callable[Concatenate[TopicPart, P], Awaitable[R]],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> R:
+    """Do something to a topic at the broker that owns it."""
+    here: TopicPart = LocalPart(service, topic)
+    return await service.calls.ask(topic, topic, method, here, *args, **kwargs)
+
+
+def on_each_partition(operation: str, function: Function) -> Function:
+    """The same operation, on each partition of a topic where it is served. A broker that owns all
+    partitions has no need of it.
+    """
+    merge, ignored = PER_PARTITION[operation]
+
+    async def carry_out(service: Service, topic: TopicName, **given: object) -> object:
+        metadata = await service.resources.partitioned.get(topic)
+        if service.bundles is None or metadata is None:
+            return await function(service, topic=topic, **given)
+        is_creation = operation == "subscriptions.create"
+        names = await (parts_of if is_creation else existing_parts)(service, topic)
+        arguments = msgspec.to_builtins(given)
+
+        async def ask(name: TopicName) -> object:
+            try:
+                return await ask_part(service, name, TopicPart.carry_out, operation, arguments)
+            except ignored as refusal:
+                return refusal
+
+        answers = await together(map(ask, names))
+        given_answers = [each for each in answers if not isinstance(each, BrokerError)]
+        for refusal in answers:
+            if not given_answers and isinstance(refusal, BrokerError):
+                raise refusal
+        return merge(given_answers)
+
+    return carry_out
