@@ -68,7 +68,9 @@ REST: tuple[tuple[str, Rule], ...] = (
     (r"\w+ /admin/v2/(clusters|brokers|broker-stats|bookies)(/.*)?", SUPER_USER),
     (r"\w+ /admin/v2/(resource-quotas|resourcegroups)(/.*)?", SUPER_USER),
     # Interfaces that are not served at all.
-    (r"\w+ /admin/v3/(functions|sources|sinks|packages|transactions)(/.*)?", ANYBODY_KNOWN),
+    (r"\w+ /admin/v3/(functions|sources|sinks|packages)(/.*)?", ANYBODY_KNOWN),
+    (r"GET /admin/v3/transactions/.*", ANYBODY_KNOWN),
+    (r"POST /admin/v3/transactions/.*", SUPER_USER),
     (r"\w+ /admin/v2/worker(-stats)?(/.*)?", ANYBODY_KNOWN),
     (r"\w+ /topics(/.*)?", ANYBODY_KNOWN),
     # Tenants: made and listed by super-users, otherwise their own admins' matter.

@@ -54,7 +54,7 @@ SHOWN: Beyond = {
     "broker/service.py:Service": (30, "the composition: one attribute for each owner"),
     "broker/subscription.py:Subscription": (12, "what stats report of it"),
     "broker/topic.py:Topic": (12, "what stats report of it"),
-    "client/admin/service.py:AsyncAdmin": (9, "one attribute for each noun"),
+    "client/admin/service.py:AsyncAdmin": (10, "one attribute for each noun"),
     "ledger/backends/file/ledger.py:FileLedger": (15, "a record that its store alone writes"),
     "ledger/log.py:Log": (19, "its parts, which callers use themselves"),
     "rules/dispatch/member.py:Member": (11, "a record that its machine alone writes"),

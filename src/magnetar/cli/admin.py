@@ -67,6 +67,7 @@ GROUPS: Final = (
     _group("subscriptions", "subscriptions of a topic", "subscription", "subscription"),
     _group("topicPolicies", "policies set on a topic itself", "cli.policy:VERBS", "topic-policies"),
     _group("schemas", "schemas of topics", "schema", "schema"),
+    _group("transactions", "transactions and their coordinators", "transaction", "transaction"),
 )
 
 

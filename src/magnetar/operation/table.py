@@ -19,6 +19,7 @@ from magnetar.operation import (
     tenant,
     topic,
     topic_message,
+    transaction,
 )
 from magnetar.operation.row import Operation
 
@@ -44,6 +45,7 @@ _TABLES = (
     scalable.TABLE,
     scalable_subscription.TABLE,
     scalable.MIGRATION_TABLE,
+    transaction.TABLE,
 )
 
 

@@ -51,7 +51,6 @@ def test_a_wrong_method_is_told_what_is_allowed() -> None:
     ("method", "path"),
     [
         ("GET", "/admin/v3/functions/public/default"),
-        ("POST", "/admin/v3/transactions"),
         ("POST", "/topics/persistent/public/default/a"),
         ("POST", f"{V2}/clusters/standalone/migrate"),
         ("GET", f"{V2}/resource-quotas"),

@@ -14,7 +14,6 @@ SCRIPTS: Final = Path(__file__).parents[2] / "golden" / "admin" / "script"
 # Whole interfaces that are not served, at any depth down to this one.
 _TREES: Final = (
     *(f"/admin/v3/{name}" for name in ("functions", "sources", "sinks", "packages")),
-    "/admin/v3/transactions",
     f"{V2}/worker",
     f"{V2}/worker-stats",
     "/topics",
@@ -39,6 +38,7 @@ def rest_requests() -> Iterator[Request]:
         for depth in range(_TREE_DEPTH_MAX):
             for method in ("GET", "PUT", "POST", "DELETE"):
                 yield Request(method, tree + "/x" * depth)
+    yield from read_requests("transaction")
     yield from read_requests("last")
 
 

@@ -79,10 +79,9 @@ class TransactionCommands:
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
         coordinator = await self.transactions.find(id_)
         await self._check_owner(connection, id_)
-        topics = [parse_topic(each) for each in request.partitions]
-        for topic in topics:
-            await self.access.check(connection, BaseCommand.PRODUCER, topic=topic)
-        await coordinator.join(id_, [each.full for each in topics], ())
+        for each in request.partitions:  # which are kept as they are written
+            await self.access.check(connection, BaseCommand.PRODUCER, topic=parse_topic(each))
+        await coordinator.join(id_, list(request.partitions), ())
         response = CommandAddPartitionToTxnResponse(
             request_id=request.request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least
         )
@@ -99,7 +98,7 @@ class TransactionCommands:
             await self.access.check(
                 connection, BaseCommand.SUBSCRIBE, topic=topic, subscription=name
             )
-            subscriptions.append((topic.full, name))
+            subscriptions.append((each.topic, name))
         await coordinator.join(id_, (), subscriptions)
         response = CommandAddSubscriptionToTxnResponse(
             request_id=request.request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least

@@ -65,7 +65,7 @@ class Participant:
         self._topic = topic
         self._journals = journals
         self._buffer = topic.buffer
-        self._journal: Journal | None = None
+        self.journal: Journal | None = None
         self._opening: asyncio.Task[Journal] | None = None
         self._joining: dict[TransactionId, asyncio.Future[None]] = {}
         """May not write yet: their records are not durable."""
@@ -87,8 +87,8 @@ class Participant:
 
     async def _need_journal(self) -> Journal:
         """Made with the first transaction."""
-        if self._journal is not None:
-            return self._journal
+        if self.journal is not None:
+            return self.journal
         if self._opening is None or self._opening.done():  # done without a journal: it failed
             self._opening = self._topic.host.tasks.start(
                 self._read_journal(), name="transaction journal"
@@ -108,7 +108,7 @@ class Participant:
             if subscription.dispatcher is not None:
                 subscription.dispatcher.refresh_source()
         journal.failed.append(self._on_journal_failed)
-        self._journal = journal
+        self.journal = journal
         self.loaded_ms = (started_ms, clock.now_ms())
         return journal
 
@@ -216,13 +216,13 @@ class Participant:
         self, subscription: Subscription, consumer: Consumer, ack: CommandAck
     ) -> asyncio.Future[None] | None:
         id_ = TransactionId(ack.txnid_most_bits, ack.txnid_least_bits)
-        if id_ in self._ending or self._journal is None:
+        if id_ in self._ending or self.journal is None:
             raise TransactionNotFound(f"Transaction {id_} has ended, or did not announce itself")
         record = hold_acks(self._topic, subscription, consumer, ack)
         if record is None:
             return None
-        stored = self._journal.append(record)
-        self._snapshot_if_due(self._journal)
+        stored = self.journal.append(record)
+        self._snapshot_if_due(self.journal)
         return stored
 
     # ------------------------------------------------------------------ ending
@@ -242,7 +242,7 @@ class Participant:
         """
         if id_ not in self.open_ids:
             return None
-        assert self._journal is not None, "it has joined"
+        assert self.journal is not None, "it has joined"
         if id_ in self._ending:  # the coordinator asks again: the first one will tell it
             raise TopicFenced(f"Transaction {id_} is being ended on {self._topic.name}")
         await self._quiet(id_)
@@ -262,8 +262,8 @@ class Participant:
         if is_commit and moved:
             settling = self._settle(id_, moved, records)
             return self._topic.host.tasks.start(settling, name="settle transaction")
-        stored = self._journal.append(*records)
-        self._snapshot_if_due(self._journal)
+        stored = self.journal.append(*records)
+        self._snapshot_if_due(self.journal)
         return stored
 
     async def _quiet(self, id_: TransactionId) -> None:
@@ -302,10 +302,10 @@ class Participant:
         self, id_: TransactionId, cursors: Sequence[Cursor], records: Sequence[Record]
     ) -> None:
         """The acknowledgements must be durable before the journal forgets them."""
-        assert self._journal is not None, "it has joined"
+        assert self.journal is not None, "it has joined"
         for cursor in cursors:
             await cursor.flush()
-        stored = self._journal.append(*records)
+        stored = self.journal.append(*records)
         self._settling.pop(id_, None)
         await stored
 
@@ -316,12 +316,12 @@ class Participant:
     # ------------------------------------------------------------------ the end
 
     async def close(self) -> None:
-        if self._journal is not None:
-            await self._journal.close()
+        if self.journal is not None:
+            await self.journal.close()
 
     async def delete(self) -> None:
-        if self._journal is not None:
-            await self._journal.delete()
+        if self.journal is not None:
+            await self.journal.delete()
 
 
 def _skip(cursor: Cursor, ranges: Sequence[Range]) -> None:

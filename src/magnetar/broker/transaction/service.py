@@ -29,6 +29,7 @@ from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.limit import Limits
 from magnetar.model.log_path import coordinator_journal
+from magnetar.model.name import parse_stored_topic
 from magnetar.model.transaction import ASSIGN_TOPIC, TransactionId
 from magnetar.rules.system import SYSTEM_TENANT, is_system_topic
 from magnetar.runtime.clock import Clock
@@ -207,7 +208,8 @@ class TransactionService:
             if deadline_ms > limit_ms or live is None or live.is_closed:
                 continue
             known = live.state.transactions.get(id_.least)
-            if known is None or topic.name.full not in known.participants:
+            spanned = () if known is None else map(parse_stored_topic, known.participants)
+            if topic.name not in spanned:
                 ended = live.state.ended.get(id_.least)
                 _log.warning("transaction lost", transaction=str(id_))
                 is_commit = ended is not None and ended.is_commit

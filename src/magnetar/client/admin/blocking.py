@@ -13,6 +13,7 @@ from magnetar.client.admin.operation import (
     AsyncScalableTopicAdmin,
     AsyncSchemaAdmin,
     AsyncSubscriptionAdmin,
+    AsyncTransactionAdmin,
 )
 from magnetar.client.admin.policy import AsyncTopicPolicyAdmin
 from magnetar.client.admin.service import AsyncAdmin
@@ -992,6 +993,93 @@ class TopicPolicyAdmin:
         run(self._inner.delete(topic))
 
 
+class TransactionAdmin:
+    def __init__(self, inner: AsyncTransactionAdmin) -> None:
+        self._inner = inner
+
+    def coordinators(self) -> Documents:
+        """The coordinators of the cluster, and where each runs."""
+        return run(self._inner.coordinators())
+
+    def coordinator_stats(self, *, coordinator_id: int | None = None) -> Document:
+        """Of one coordinator, or by number of all that run on the broker."""
+        return run(self._inner.coordinator_stats(coordinator_id=coordinator_id))
+
+    def coordinator_internal_stats(self, coordinator: int, *, metadata: bool = False) -> Document:
+        """The journal of a coordinator."""
+        return run(self._inner.coordinator_internal_stats(coordinator, metadata=metadata))
+
+    def metadata(self, most: int, least: int) -> Document:
+        """A transaction with its topics and subscriptions."""
+        return run(self._inner.metadata(most, least))
+
+    def slow(self, timeout_ms: int, *, coordinator_id: int | None = None) -> dict[str, Document]:
+        """Transactions that have been open for longer than a time, by id."""
+        return run(self._inner.slow(timeout_ms, coordinator_id=coordinator_id))
+
+    def abort(self, most: int, least: int) -> None:
+        """Abort a transaction; the broker's log and its metadata keep the role of the caller."""
+        run(self._inner.abort(most, least))
+
+    def scale_coordinators(self, replicas: int) -> None:
+        """Let the cluster have more coordinators."""
+        run(self._inner.scale_coordinators(replicas))
+
+    def buffer_stats(
+        self, topic: str, *, low_water_marks: bool = False, segment_stats: bool = False
+    ) -> Document:
+        """What a topic hides of transactions."""
+        return run(
+            self._inner.buffer_stats(
+                topic, low_water_marks=low_water_marks, segment_stats=segment_stats
+            )
+        )
+
+    def buffer_internal_stats(self, topic: str, *, metadata: bool = False) -> Document:
+        """The journal in which a topic keeps what it knows of transactions."""
+        return run(self._inner.buffer_internal_stats(topic, metadata=metadata))
+
+    def in_buffer_stats(self, topic: str, most: int, least: int) -> Document:
+        """What one transaction has written to a topic."""
+        return run(self._inner.in_buffer_stats(topic, most, least))
+
+    def in_pending_ack_stats(
+        self, topic: str, subscription: str, most: int, least: int
+    ) -> Document:
+        """What one transaction acknowledges on a subscription."""
+        return run(self._inner.in_pending_ack_stats(topic, subscription, most, least))
+
+    def pending_ack_stats(
+        self, topic: str, subscription: str, *, low_water_marks: bool = False
+    ) -> Document:
+        """What transactions acknowledge on a subscription."""
+        return run(
+            self._inner.pending_ack_stats(topic, subscription, low_water_marks=low_water_marks)
+        )
+
+    def pending_ack_internal_stats(
+        self, topic: str, subscription: str, *, metadata: bool = False
+    ) -> Document:
+        """The journal that keeps what transactions acknowledge on a subscription."""
+        return run(self._inner.pending_ack_internal_stats(topic, subscription, metadata=metadata))
+
+    def position_stats(
+        self,
+        topic: str,
+        subscription: str,
+        ledger_id: int,
+        entry_id: int,
+        *,
+        batch_index: int | None = None,
+    ) -> Document:
+        """Whether a transaction acknowledges an entry, or a message of its batch."""
+        return run(
+            self._inner.position_stats(
+                topic, subscription, ledger_id, entry_id, batch_index=batch_index
+            )
+        )
+
+
 class _Core(AsyncAdmin):
     def _make_network(self) -> Network:
         return SocketNetwork()
@@ -1025,6 +1113,7 @@ class AdminClient:
         self.subscriptions = SubscriptionAdmin(self._inner.subscriptions)
         self.schemas = SchemaAdmin(self._inner.schemas)
         self.topic_policies = TopicPolicyAdmin(self._inner.topic_policies)
+        self.transactions = TransactionAdmin(self._inner.transactions)
 
     def __enter__(self) -> Self:
         return self

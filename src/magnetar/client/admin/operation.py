@@ -1234,3 +1234,132 @@ class AsyncScalableTopicAdmin:
             f"admin/v2/scalable/{format_bare(topic)}/migration-check", query={"segments": segments}
         )
         return found
+
+
+class AsyncTransactionAdmin:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def coordinators(self) -> Documents:
+        """The coordinators of the cluster, and where each runs."""
+        found: Documents = await self._transport.get("admin/v3/transactions/coordinators")
+        return found
+
+    async def coordinator_stats(self, *, coordinator_id: int | None = None) -> Document:
+        """Of one coordinator, or by number of all that run on the broker."""
+        found: Document = await self._transport.get(
+            "admin/v3/transactions/coordinatorStats", query={"coordinatorId": coordinator_id}
+        )
+        return found
+
+    async def coordinator_internal_stats(
+        self, coordinator: int, *, metadata: bool = False
+    ) -> Document:
+        """The journal of a coordinator."""
+        found: Document = await self._transport.get(
+            f"admin/v3/transactions/coordinatorInternalStats/{format_path(coordinator)}",
+            query={"metadata": metadata},
+        )
+        return found
+
+    async def metadata(self, most: int, least: int) -> Document:
+        """A transaction with its topics and subscriptions."""
+        found: Document = await self._transport.get(
+            f"admin/v3/transactions/transactionMetadata/{format_path(most)}/{format_path(least)}"
+        )
+        return found
+
+    async def slow(
+        self, timeout_ms: int, *, coordinator_id: int | None = None
+    ) -> dict[str, Document]:
+        """Transactions that have been open for longer than a time, by id."""
+        found: dict[str, Document] = (
+            await self._transport.get(
+                f"admin/v3/transactions/slowTransactions/{format_path(timeout_ms)}",
+                query={"coordinatorId": coordinator_id},
+            )
+            or {}
+        )
+        return found
+
+    async def abort(self, most: int, least: int) -> None:
+        """Abort a transaction; the broker's log and its metadata keep the role of the caller."""
+        await self._transport.post(
+            f"admin/v3/transactions/abortTransaction/{format_path(most)}/{format_path(least)}"
+        )
+
+    async def scale_coordinators(self, replicas: int) -> None:
+        """Let the cluster have more coordinators."""
+        await self._transport.post(
+            "admin/v3/transactions/transactionCoordinator/replicas", body=replicas
+        )
+
+    async def buffer_stats(
+        self, topic: str, *, low_water_marks: bool = False, segment_stats: bool = False
+    ) -> Document:
+        """What a topic hides of transactions."""
+        found: Document = await self._transport.get(
+            f"admin/v3/transactions/transactionBufferStats/{format_bare(topic)}",
+            query={"lowWaterMarks": low_water_marks, "segmentStats": segment_stats},
+        )
+        return found
+
+    async def buffer_internal_stats(self, topic: str, *, metadata: bool = False) -> Document:
+        """The journal in which a topic keeps what it knows of transactions."""
+        found: Document = await self._transport.get(
+            f"admin/v3/transactions/transactionBufferInternalStats/{format_bare(topic)}",
+            query={"metadata": metadata},
+        )
+        return found
+
+    async def in_buffer_stats(self, topic: str, most: int, least: int) -> Document:
+        """What one transaction has written to a topic."""
+        found: Document = await self._transport.get(
+            f"admin/v3/transactions/transactionInBufferStats/{format_bare(topic)}/{format_path(most)}/{format_path(least)}"
+        )
+        return found
+
+    async def in_pending_ack_stats(
+        self, topic: str, subscription: str, most: int, least: int
+    ) -> Document:
+        """What one transaction acknowledges on a subscription."""
+        found: Document = await self._transport.get(
+            f"admin/v3/transactions/transactionInPendingAckStats/{format_bare(topic)}/{format_path(subscription)}/{format_path(most)}/{format_path(least)}"
+        )
+        return found
+
+    async def pending_ack_stats(
+        self, topic: str, subscription: str, *, low_water_marks: bool = False
+    ) -> Document:
+        """What transactions acknowledge on a subscription."""
+        found: Document = await self._transport.get(
+            f"admin/v3/transactions/pendingAckStats/{format_bare(topic)}/{format_path(subscription)}",
+            query={"lowWaterMarks": low_water_marks},
+        )
+        return found
+
+    async def pending_ack_internal_stats(
+        self, topic: str, subscription: str, *, metadata: bool = False
+    ) -> Document:
+        """The journal that keeps what transactions acknowledge on a subscription."""
+        found: Document = await self._transport.get(
+            f"admin/v3/transactions/pendingAckInternalStats/{format_bare(topic)}/{format_path(subscription)}",
+            query={"metadata": metadata},
+        )
+        return found
+
+    async def position_stats(
+        self,
+        topic: str,
+        subscription: str,
+        ledger_id: int,
+        entry_id: int,
+        *,
+        batch_index: int | None = None,
+    ) -> Document:
+        """Whether a transaction acknowledges an entry, or a message of its batch."""
+        found: Document = await self._transport.get(
+            f"admin/v3/transactions/positionStatsInPendingAck/{format_bare(topic)}/{format_path(subscription)}/{format_path(ledger_id)}/{format_path(entry_id)}",
+            query={"batchIndex": batch_index},
+        )
+        return found

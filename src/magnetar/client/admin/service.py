@@ -16,6 +16,7 @@ from magnetar.client.admin.operation import (
     AsyncScalableTopicAdmin,
     AsyncSchemaAdmin,
     AsyncSubscriptionAdmin,
+    AsyncTransactionAdmin,
 )
 from magnetar.client.admin.policy import AsyncTopicPolicyAdmin
 from magnetar.client.admin.transport import Transport
@@ -61,6 +62,7 @@ class AsyncAdmin:
         self.subscriptions = AsyncSubscriptionAdmin(self._transport)
         self.schemas = AsyncSchemaAdmin(self._transport)
         self.topic_policies = AsyncTopicPolicyAdmin(self._transport)
+        self.transactions = AsyncTransactionAdmin(self._transport)
 
     def _make_network(self) -> Network:
         from magnetar.client.admin.loop import LoopNetwork
