@@ -370,7 +370,8 @@ def test_what_joins_a_commit_is_durable_with_it(opening: Opening) -> None:
     run(opening, body)
 
 
-def test_one_that_joins_and_fails_does_not_hold_the_commit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["file", ON_BOOKIES])
+def test_one_that_joins_and_fails_does_not_hold_the_commit(where: str, tmp_path: Path) -> None:
     async def body(store: LedgerStore) -> None:
         writer = await store.create(term=ONE, properties={})
 
@@ -380,4 +381,5 @@ def test_one_that_joins_and_fails_does_not_hold_the_commit(tmp_path: Path) -> No
         store.join(fail)
         assert await append(writer, [b"one"]) == 0
 
-    run(partial(file_store, tmp_path / "ledgers", sync=False), body)
+    on_files = partial(file_store, tmp_path / "ledgers", sync=False)
+    run(on_files if where == "file" else bookkeeper_store, body)

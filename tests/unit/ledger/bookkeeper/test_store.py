@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from random import Random
 
 import pytest
@@ -498,6 +499,38 @@ def test_a_store_without_metadata_keeps_reading_and_writing() -> None:
     run(2, body)
 
 
+async def harm(place: Place, chance: Random) -> None:
+    bookie = chance.choice(place.bookies)
+    match chance.randint(0, 6):
+        case 0:
+            await bookie.stop()
+        case 1:
+            bookie.is_silent = True
+        case 2:
+            bookie.refusal = chance.choice((Code.READ_ONLY, Code.INPUT_OUTPUT))
+        case 3:
+            await revive(bookie)
+
+
+async def mend(place: Place) -> None:
+    for bookie in place.bookies:
+        await revive(bookie)
+
+
+async def revive(bookie: FakeBookie) -> None:
+    await bookie.stop()
+    bookie.is_silent, bookie.refusal = False, None
+    await bookie.start()
+
+
+async def recover(store: BookkeeperLedgerStore, ledger: LedgerId) -> LedgerInfo:
+    while True:
+        try:
+            return await store.recover(ledger, term=ONE)
+        except (BookieUnavailable, NotEnoughBookies):
+            await asyncio.sleep(0.05)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_fails_nothing_granted_is_lost_and_everything_is_answered_in_order(
     seed: int,
@@ -541,32 +574,64 @@ def test_whatever_fails_nothing_granted_is_lost_and_everything_is_answered_in_or
             assert not granted or granted[-1] <= info.last
             assert writer.last_confirmed <= info.last
 
-    async def harm(place: Place, chance: Random) -> None:
-        bookie = chance.choice(place.bookies)
-        match chance.randint(0, 6):
-            case 0:
-                await bookie.stop()
-            case 1:
-                bookie.is_silent = True
-            case 2:
-                bookie.refusal = chance.choice((Code.READ_ONLY, Code.INPUT_OUTPUT))
-            case 3:
-                await revive(bookie)
+    run(5, body)
 
-    async def mend(place: Place) -> None:
-        for bookie in place.bookies:
-            await revive(bookie)
 
-    async def revive(bookie: FakeBookie) -> None:
-        await bookie.stop()
-        bookie.is_silent, bookie.refusal = False, None
-        await bookie.start()
+@pytest.mark.parametrize("seed", range(12))
+def test_a_take_over_amid_failures_loses_nothing_that_was_granted(seed: int) -> None:
+    """The writer goes on while others recover its ledger and bookies fail and come back."""
 
-    async def recover(store: BookkeeperLedgerStore, ledger: LedgerId) -> LedgerInfo:
-        while True:
-            try:
-                return await store.recover(ledger, term=ONE)
-            except (BookieUnavailable, NotEnoughBookies):
-                await asyncio.sleep(0.05)
+    async def body(place: Place) -> None:
+        chance = Random(seed)
+        write = chance.randint(1, 3)
+        replication = Replication(chance.randint(write, 4), write, chance.randint(1, write))
+        async with (
+            place.store(timeout_s=0.2, quarantine_s=0.3) as old,
+            place.store(timeout_s=0.3, quarantine_s=0.3) as one,
+            place.store(timeout_s=0.3, quarantine_s=0.3) as two,
+            place.store(timeout_s=9.0) as reader,
+        ):
+            writer = await create(old, replication)
+            granted = -1
+            is_over = False
+
+            async def publish() -> None:
+                sent = 0
+
+                def on_done(last: int, error: BrokerError | None) -> None:
+                    nonlocal granted
+                    if error is None:
+                        granted = last
+
+                while not is_over:
+                    count = chance.randint(1, 9)
+                    try:
+                        writer.append(
+                            numbered(count, start=sent), partial(on_done, sent + count - 1)
+                        )
+                    except LedgerSealed:
+                        return
+                    sent += count
+                    await asyncio.sleep(chance.choice((0, 0, 0.002)))
+
+            async def disturb() -> None:
+                while not is_over:
+                    await harm(place, chance)
+                    await asyncio.sleep(chance.choice((0, 0.01, 0.05)))
+
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(publish())
+                disturbing = tasks.create_task(disturb())
+                await asyncio.sleep(chance.choice((0.02, 0.1, 0.3)))
+                recoveries = [tasks.create_task(recover(each, writer.id)) for each in (one, two)]
+                await asyncio.sleep(chance.choice((0.1, 0.5)))
+                disturbing.cancel()
+                await mend(place)
+                found = [await each for each in recoveries]
+                is_over = True
+            assert found[0] == found[1]
+            assert granted <= found[0].last
+            assert await read_all(reader, writer.id) == numbered(found[0].last + 1)
+            assert found[0].length == 20 * (found[0].last + 1)
 
     run(5, body)

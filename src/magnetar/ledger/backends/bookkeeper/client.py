@@ -26,8 +26,11 @@ from magnetar.ledger.backends.bookkeeper.frame import (
 from magnetar.ledger.backends.bookkeeper.policy import BookkeeperPolicy
 from magnetar.ledger.backends.bookkeeper.registry import BookieRegistry
 from magnetar.runtime.clock import Clock
+from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.bookkeeper import decode_response, encode_start_tls, encode_write_lac
+
+_log = Logger(__name__)
 
 _NUMBER_BYTES: Final = 8
 
@@ -86,14 +89,16 @@ class Outbox:
     def _run(self) -> None:
         soon, self._soon = self._soon, []
         joining, self._joining = self._joining, []
-        try:
-            for write in (*soon, *joining):
+        for write in (*soon, *joining):
+            try:
                 write()
-        finally:
-            self._is_scheduled = False
-            clients, self._clients = self._clients, {}
-            for client in clients:
-                client.flush()
+            # One writer's bug must not keep the others' entries back.
+            except Exception as error:
+                _log.error("a commit left without one that joined it", error=error)
+        self._is_scheduled = False
+        clients, self._clients = self._clients, {}
+        for client in clients:
+            client.flush()
 
 
 @dataclass(frozen=True, slots=True)
