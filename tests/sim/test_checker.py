@@ -178,5 +178,13 @@ def test_a_sealed_segment_that_is_active_again_is_found() -> None:
 
 def test_a_lease_that_goes_back_to_an_earlier_term_is_found() -> None:
     path = "/namespace/public/default/0x00000000_0xffffffff"
-    assert judge(Stored(path, b'{"term":2}'), Stored(path, b""), Stored(path, b'{"term":1}'))
-    assert not judge(Stored(path, b'{"term":1}'), Stored(path, b""), Stored(path, b'{"term":2}'))
+    one, two = (f'{{"term":{term},"directory":"d"}}'.encode() for term in (1, 2))
+    assert judge(Stored(path, two), Stored(path, b""), Stored(path, one))
+    assert not judge(Stored(path, one), Stored(path, b""), Stored(path, two))
+
+
+def test_an_owner_that_is_replaced_while_its_record_stands_is_found() -> None:
+    path = "/namespace/public/default/0x00000000_0x7fffffff"
+    one, two = (f'{{"brokerId":"b{number}"}}'.encode() for number in (1, 2))
+    assert judge(Stored(path, one), Stored(path, two)) == ["two owners"]
+    assert not judge(Stored(path, two), Stored(path, two), Stored(path, b""), Stored(path, one))

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import structs
 
 from magnetar.broker.administration.scalable import migrate
 from magnetar.broker.service import Service
-from magnetar.errors import MagnetarError
+from magnetar.errors import BrokerError, MagnetarError, NoOwner, ServiceNotReady
 from magnetar.model.segment import Segment
 from magnetar.testing.simulation.cluster import Cluster, SimulatedBroker
 from magnetar.testing.simulation.history import Asked, Configured, History, Operated
 from magnetar.testing.simulation.plan import Kind, Plan, TopicPlan
+
+T = TypeVar("T")
 
 _OPERATION_S: Final = 20.0
 _HARMLESS: Final = 5_000_000
@@ -31,6 +34,19 @@ class Administrator:
     def home_of(self, plan: TopicPlan) -> SimulatedBroker:
         """The broker that is asked for the topic first, and so becomes its owner."""
         return self._cluster.brokers[self._plan.topics.index(plan) % self._plan.brokers]
+
+    async def call(
+        self, broker: SimulatedBroker, operation: Callable[[Service], Awaitable[T]]
+    ) -> T:
+        """At this broker; or, where bundles move, at the first that owns what it is about."""
+        last: BrokerError = ServiceNotReady("No broker answers")
+        others = [each for each in self._cluster.brokers if each is not broker]
+        for each in (broker, *others) if self._cluster.bookies else (broker,):
+            try:
+                return await each.call(operation)
+            except (NoOwner, ServiceNotReady) as refusal:
+                last = refusal
+        raise last
 
     async def operate(self) -> None:
         plan = self._random.choice(self._plan.topics)
@@ -61,7 +77,7 @@ class Administrator:
                 await controller.changes.merge(active[at].id, active[at + 1].id)
 
         try:
-            await asyncio.wait_for(broker.call(change), _OPERATION_S)
+            await asyncio.wait_for(self.call(broker, change), _OPERATION_S)
             outcome = "done"
         except MagnetarError as refusal:
             outcome = f"{type(refusal).__name__}: {refusal}"
@@ -89,7 +105,7 @@ class Administrator:
                 )
 
         try:
-            await asyncio.wait_for(broker.call(change), _OPERATION_S)
+            await asyncio.wait_for(self.call(broker, change), _OPERATION_S)
             is_confirmed = True
         except (MagnetarError, TimeoutError):
             is_confirmed = False

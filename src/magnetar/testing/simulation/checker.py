@@ -212,15 +212,28 @@ def _not_following(earlier: Mapping[str, Any] | None, layout: Mapping[str, Any])
 
 
 def find_lease_breaks(entries: Iterable[Entry]) -> Iterator[str]:
-    """The term of a lease only grows: an owner that was replaced does not come back under it."""
+    """An owner is replaced when its record is gone, not while it stands. The term of a lease on a
+    namespace only grows: an owner that was replaced does not come back under it. That of a bundle
+    is the number of its owner's start, and returns with it.
+    """
     terms: dict[str, int] = defaultdict(int)
+    owners: dict[str, tuple[str, int]] = {}
     for entry in entries:
         event = entry.event
-        if isinstance(event, Stored) and event.path.startswith("/namespace/") and event.value:
-            term = int(json.loads(event.value).get("term", 0))
-            if term < terms[event.path]:
-                yield f"lease {event.path} went back to term {term} at {entry.at_s:.3f}"
-            terms[event.path] = term
+        if not isinstance(event, Stored) or not event.path.startswith("/namespace/"):
+            continue
+        if not event.value:
+            owners.pop(event.path, None)
+            continue
+        record = json.loads(event.value)
+        term, owner = int(record.get("term", 0)), record.get("brokerId", "")
+        if "directory" in record and term < terms[event.path]:
+            yield f"lease {event.path} went back to term {term} at {entry.at_s:.3f}"
+        terms[event.path] = term
+        before, _ = owners.setdefault(event.path, (owner, term))
+        if before != owner:
+            yield f"two owners: {owner} took {event.path} from {before} at {entry.at_s:.3f}"
+        owners[event.path] = owner, term
 
 
 def find_disagreement(entries: Iterable[Entry]) -> Iterator[str]:

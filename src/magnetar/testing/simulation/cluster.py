@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Final, TypeVar
 
+from magnetar.broker.broker_call import Reply, Request
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler import make_handlers
 from magnetar.broker.membership import Home
@@ -16,10 +17,13 @@ from magnetar.broker.node import open_node
 from magnetar.broker.ownership import Owner
 from magnetar.broker.service import Service
 from magnetar.errors import ServiceNotReady
+from magnetar.ledger.backends.bookkeeper import BookkeeperLedgerStore, BookkeeperPolicy
 from magnetar.ledger.backends.file import FilePolicy, open_file_store
-from magnetar.metadata.store import Change
+from magnetar.ledger.store import LedgerStore
+from magnetar.metadata.store import ABSENT, Change
 from magnetar.model.position import Term
 from magnetar.runtime.configuration import Configuration
+from magnetar.testing.simulation.bookie import ROOT, SimulatedBookie
 from magnetar.testing.simulation.disk import SimulatedDisk
 from magnetar.testing.simulation.history import History, Stored
 from magnetar.testing.simulation.loop import Process, VirtualClock, VirtualLoop
@@ -41,6 +45,10 @@ _FILES: Final = FilePolicy(
     garbage_bytes_min=8 * 1024,
 )
 """Small, so that a short run meets full extents, settled parts and an overfull journal."""
+_BOOKIES: Final = BookkeeperPolicy(
+    timeout_s=4.0, connect_timeout_s=2.0, quarantine_s=5.0, speculative_read_s=0.5
+)
+_SILENCE_S: Final = 5.0
 
 
 class _Recorder:
@@ -108,13 +116,7 @@ class SimulatedBroker:
         self._workers = workers = SimulatedWorkers(self._loop, self.disk)
         settings = Configuration.load(None, cluster.settings, standalone=False)
         async with AsyncExitStack() as stack:
-            ledgers = await open_file_store(
-                Path(f"/{self.name}"),
-                clock=clock,
-                disk=self.disk,
-                policy=_FILES,
-                workers=workers,
-            )
+            ledgers = await self._open_ledgers(clock, store, workers)
             stack.push_async_callback(ledgers.close)
             service = await open_node(
                 stack,
@@ -123,14 +125,28 @@ class SimulatedBroker:
                 store=store,
                 shared=store,
                 ledgers=ledgers,
-                home=Home(f"home-{self.name}", f"/{self.name}"),
+                home=None if cluster.bookies else Home(f"home-{self.name}", f"/{self.name}"),
                 make_owner=self._make_owner,
                 workers=workers,
+                link=SimulatedLink(cluster, process),
             )
             handlers = make_handlers(service)
             cluster.network.listen(Address(self.name, PORT), lambda: Connection(service, handlers))
             self.service = service
             await self._loop.create_future()
+
+    async def _open_ledgers(
+        self, clock: VirtualClock, store: SimulatedStore, workers: SimulatedWorkers
+    ) -> LedgerStore:
+        """In files of its own, or on the bookies that the brokers share."""
+        if not self._cluster.bookies:
+            path = Path(f"/{self.name}")
+            return await open_file_store(
+                path, clock=clock, disk=self.disk, policy=_FILES, workers=workers
+            )
+        ledgers = BookkeeperLedgerStore(store, store.take_number, clock=clock, policy=_BOOKIES)
+        await ledgers.open()
+        return ledgers
 
     def _make_owner(self, term: Term) -> Owner:
         return Owner(f"{self.name}:8080", self.url, f"http://{self.name}:8080", term, True)
@@ -164,6 +180,23 @@ class SimulatedBroker:
         return await answer
 
 
+class SimulatedLink:
+    """Calls between brokers, over the network."""
+
+    def __init__(self, cluster: Cluster, process: Process) -> None:
+        self._cluster = cluster
+        self._process = process
+
+    async def send(self, owner: Owner, call: str, request: Request) -> Reply:
+        for broker in self._cluster.brokers:
+            if broker.url == owner.service_url and broker.process is not None:
+                if self._cluster.network.is_parted(self._process, broker.process):
+                    await asyncio.sleep(_SILENCE_S)
+                    break
+                return await broker.call(lambda service: service.calls.answer(call, request))
+        raise ServiceNotReady(f"{owner.broker_id} does not answer")
+
+
 class Cluster:
     def __init__(
         self,
@@ -173,7 +206,9 @@ class Cluster:
         *,
         brokers: int,
         settings: Iterable[str],
+        bookies: int = 0,
     ) -> None:
+        """With bookies the brokers share what they store, and bundles move among them."""
         self.loop = loop
         self.history = history
         self.settings = tuple(settings)
@@ -186,13 +221,26 @@ class Cluster:
         self.graves: list[Process] = []
         """Killed processes: their tasks are kept, so that none of their code runs again."""
 
+        self.bookies = [
+            SimulatedBookie(
+                loop, self.network, self.metadata, self.graves, f"bookie{number}", random
+            )
+            for number in range(1, bookies + 1)
+        ]
+        if bookies:
+            self.metadata.tree.put(f"{ROOT}/INSTANCEID", b"simulation", ABSENT, None)
+
+    @property
+    def servers(self) -> list[SimulatedBroker | SimulatedBookie]:
+        return [*self.bookies, *self.brokers]
+
     @property
     def service_url(self) -> str:
         return "pulsar://" + ",".join(f"{each.name}:{PORT}" for each in self.brokers)
 
     def start(self) -> None:
-        for broker in self.brokers:
-            broker.start()
+        for server in self.servers:
+            server.start()
 
     async def wait_ready(self) -> None:
         while not all(each.service is not None for each in self.brokers):

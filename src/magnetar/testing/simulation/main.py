@@ -101,7 +101,9 @@ def _replay(outcome: Outcome, trace: Path | None, *, shows_metadata: bool) -> in
 def _describe(outcome: Outcome) -> list[str]:
     plan = outcome.plan
     lines = [
-        f"{_count(plan.brokers, 'broker')}, {plan.busy_s:.0f} busy seconds,"
+        f"{_count(plan.brokers, 'broker')}, {_count(plan.bookies, 'bookie')}"
+        f"{' with copies ' + str(plan.copies) if plan.bookies else ''},"
+        f" {plan.busy_s:.0f} busy seconds,"
         f" {'with' if plan.has_faults else 'without'} faults,"
         f" {'with' if plan.has_auto_scale else 'without'} auto-scale"
     ]

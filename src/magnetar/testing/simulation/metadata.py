@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from random import Random
 from typing import Any, Final, TypeVar
@@ -41,6 +42,7 @@ class MetadataServer:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, random: Random, clock: Clock) -> None:
         self.tree = MemoryTree(clock)
+        self._numbers: Counter[str] = Counter()
         self._loop = loop
         self._random = random
 
@@ -49,6 +51,10 @@ class MetadataServer:
         # The server learns of a death by silence alone.
         process.on_killed.append(lambda: store.on_killed())
         return store
+
+    def take_number(self, prefix: str) -> int:
+        self._numbers[prefix] += 1
+        return self._numbers[prefix]
 
     def expire_later(self, store: SimulatedStore, session: int) -> None:
         """Unless the client is heard of within the length of a session."""
@@ -220,6 +226,11 @@ class SimulatedStore:
             return path, node.stat(self.session)
 
         return await self._ask(put)
+
+    async def take_number(self, prefix: str) -> int:
+        """A number that no client of the server gets a second time for this path."""
+        check_path(prefix)
+        return await self._ask(lambda: self._server.take_number(prefix))
 
     async def delete(self, path: str, *, expect: int) -> None:
         check_path(path)

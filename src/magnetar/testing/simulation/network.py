@@ -49,10 +49,16 @@ class Network:
         loop.connect = self._connect
 
     def listen(self, address: Address, make: Callable[[], asyncio.Protocol]) -> None:
-        """Called within the process that serves the address."""
+        """Called within the process that serves the address. A host that is back after a loss of
+        power resets the connections that its peers believe in.
+        """
         process = current_process()
         context = contextvars.copy_context()
         self._listeners[address] = _Listener(process, context, make)
+        for transport in self._transports:
+            other = transport.peer.process
+            if other.name == process.name and not other.is_alive:
+                transport.on_reset_later()
 
     def part(self, names: frozenset[str]) -> None:
         """Processes of these names reach each other, and the others each other; nothing crosses."""

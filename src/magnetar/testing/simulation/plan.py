@@ -69,8 +69,13 @@ class Plan:
     has_auto_scale: bool
     busy_s: float
     topics: tuple[TopicPlan, ...]
+    bookies: int = 0
+    """That the brokers share; 0: each has files of its own."""
+    copies: tuple[int, int, int] = (2, 2, 2)
+    """Ensemble, write quorum and ack quorum of ledgers on bookies."""
 
 
+_COPIES: Final = ((2, 2, 2), (3, 2, 2), (3, 3, 2))
 _KINDS: Final = (Kind.SCALABLE, Kind.SCALABLE, Kind.MIGRATING, Kind.CLASSIC)
 _READINGS: Final = {
     Kind.SCALABLE: (Reading.STREAM, Reading.QUEUE, Reading.CHECKPOINT),
@@ -89,6 +94,8 @@ def make_plan(random: Random) -> Plan:
         topics=tuple(
             _make_topic(random, number, busy_s) for number in range(random.choice((1, 1, 1, 2)))
         ),
+        bookies=random.choice((0, 0, 0, 4, 5)),
+        copies=random.choice(_COPIES),
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
@@ -13,9 +14,11 @@ from typing import Any, Final
 from magnetar.broker.administration.partition import create_partitioned
 from magnetar.broker.administration.scalable import create_topic
 from magnetar.broker.service import Service
+from magnetar.errors import Conflict
 from magnetar.model.name import NamespaceName
 from magnetar.model.policy import Policies
 from magnetar.testing.simulation.administrator import Administrator
+from magnetar.testing.simulation.bookie import SimulatedBookie
 from magnetar.testing.simulation.checker import Promise, find_violations
 from magnetar.testing.simulation.cluster import Cluster, SimulatedBroker
 from magnetar.testing.simulation.history import Fault, History
@@ -40,6 +43,13 @@ _SETTINGS: Final = (
     "scalableTopicMaxSegments=6",
     "defaultRetentionTimeInMinutes=-1",
     "defaultRetentionSizeInMB=-1",
+    "managedLedgerMaxEntriesPerLedger=40",
+    "managedLedgerMinLedgerRolloverTimeMinutes=0",
+)
+_QUORUMS: Final = (
+    "managedLedgerDefaultEnsembleSize",
+    "managedLedgerDefaultWriteQuorum",
+    "managedLedgerDefaultAckQuorum",
 )
 
 
@@ -96,8 +106,10 @@ class Scenario:
         self._history = history
         self._plan = plan
         auto_scale = f"scalableTopicAutoScaleEnabled={str(plan.has_auto_scale).lower()}"
+        quorums = zip(_QUORUMS, plan.copies, strict=True)
+        settings = (*_SETTINGS, auto_scale, *(f"{name}={number}" for name, number in quorums))
         self._cluster = Cluster(
-            loop, random, history, brokers=plan.brokers, settings=(*_SETTINGS, auto_scale)
+            loop, random, history, brokers=plan.brokers, settings=settings, bookies=plan.bookies
         )
         self._administrator = Administrator(random, history, plan, self._cluster)
         self._applications: list[Application] = []
@@ -130,16 +142,21 @@ class Scenario:
                 self._late += await self._administrator.ask(plan, broker)
 
     async def _prepare(self, plan: TopicPlan, broker: SimulatedBroker) -> None:
+        await broker.call(
+            lambda service: _make_namespace(service, plan.topic.namespace, plan.has_deduplication)
+        )
+
         async def make(service: Service) -> None:
-            await _make_namespace(service, plan.topic.namespace, plan.has_deduplication)
             if plan.kind is Kind.SCALABLE:
                 await create_topic(service, plan.topic, plan.parts, None)
             elif plan.parts:
-                await create_partitioned(service, plan.topic, plan.parts)
+                # One broker may have made the topic, and not the partitions that others own.
+                with suppress(Conflict):
+                    await create_partitioned(service, plan.topic, plan.parts)
             else:
                 await service.catalog.load_topic(plan.topic, create=True)
 
-        await broker.call(make)
+        await self._administrator.call(broker, make)
 
     def _begin(self, plan: TopicPlan) -> list[asyncio.Task[Any]]:
         for reading, consumers in plan.readings:
@@ -184,8 +201,8 @@ class Scenario:
 
     def end(self) -> None:
         """Let go of everything, where it can harm nothing any more."""
-        for broker in self._cluster.brokers:
-            broker.kill(power=False)
+        for each in self._cluster.servers:
+            each.kill(power=False)
         others = [self._chaos, *(each.process for each in self._applications)]
         for process in others:
             self._loop.kill(process)
@@ -194,7 +211,7 @@ class Scenario:
     # ------------------------------------------------------------------ faults
 
     async def _break_things(self) -> None:
-        chances: Mapping[Callable[[], Awaitable[None]], int] = {
+        chances: dict[Callable[[], Awaitable[None]], int] = {
             self._cut_now: 4,
             self._kill: 2,
             self._cut_power: 2,
@@ -203,6 +220,9 @@ class Scenario:
             self._fail_disk: 1,
             self._slow_disk: 2,
         }
+        if self._cluster.bookies:
+            del chances[self._fail_disk], chances[self._slow_disk]
+            chances |= {self._restart_bookie: 4, self._slow_bookie: 3, self._fill_bookie: 1}
         while True:
             await asyncio.sleep(self._random.uniform(0.3, 5))
             if not self._is_busy:
@@ -237,21 +257,39 @@ class Scenario:
             self._history.add(Fault("a connection is cut"))
 
     async def _kill(self) -> None:
-        await self._restart(power=False)
+        await self._restart(self._broker(), power=False)
 
     async def _cut_power(self) -> None:
-        await self._restart(power=True)
+        await self._restart(self._broker(), power=True)
 
-    async def _restart(self, *, power: bool) -> None:
-        broker = self._broker()
-        self._history.add(Fault(f"{broker.name} {'loses power' if power else 'is killed'}"))
-        broker.kill(power=power)
+    async def _restart(self, victim: SimulatedBroker | SimulatedBookie, *, power: bool) -> None:
+        self._history.add(Fault(f"{victim.name} {'loses power' if power else 'is killed'}"))
+        victim.kill(power=power)
         await asyncio.sleep(self._random.uniform(0.1, 15))
-        broker.start()
-        self._history.add(Fault(f"{broker.name} starts again"))
+        victim.start()
+        self._history.add(Fault(f"{victim.name} starts again"))
+
+    async def _restart_bookie(self) -> None:
+        bookie = self._random.choice(self._cluster.bookies)
+        await self._restart(bookie, power=self._random.random() < 0.5)
+
+    async def _slow_bookie(self) -> None:
+        bookie = self._random.choice(self._cluster.bookies)
+        self._history.add(Fault(f"{bookie.name} is slow"))
+        bookie.is_slow = True
+        await asyncio.sleep(self._random.uniform(1, 12))
+        bookie.is_slow = False
+
+    async def _fill_bookie(self) -> None:
+        bookie = self._random.choice(self._cluster.bookies)
+        self._history.add(Fault(f"the disk of {bookie.name} is full"))
+        bookie.fill(True)
+        await asyncio.sleep(self._random.uniform(1, 10))
+        bookie.fill(False)
+        self._history.add(Fault(f"the disk of {bookie.name} has room"))
 
     async def _part(self) -> None:
-        names = [each.name for each in self._cluster.brokers]
+        names = [each.name for each in self._cluster.servers]
         names += [each.name for each in self._applications]
         chosen = self._random.sample(names, self._random.randint(1, len(names) // 2))
         self._history.add(Fault(f"the network parts {' '.join(chosen)} from the others"))
@@ -261,11 +299,11 @@ class Scenario:
         self._history.add(Fault("the network is whole again"))
 
     async def _lose_metadata(self) -> None:
-        broker = self._broker()
-        store = broker.store
+        victim = self._random.choice(self._cluster.servers)
+        store = victim.store
         if store is None:
             return
-        self._history.add(Fault(f"{broker.name} loses the metadata"))
+        self._history.add(Fault(f"{victim.name} loses the metadata"))
         store.disconnect()
         # What it does not hear of meanwhile is what it must learn when it is back.
         if self._random.random() < 0.5:
@@ -274,7 +312,7 @@ class Scenario:
             )
         await asyncio.sleep(self._random.choice((0.5, 3, 12, 15)))
         store.reconnect()
-        self._history.add(Fault(f"{broker.name} reaches the metadata"))
+        self._history.add(Fault(f"{victim.name} reaches the metadata"))
 
     async def _fail_disk(self) -> None:
         broker = self._broker()
@@ -293,12 +331,16 @@ class Scenario:
 
     def _heal(self) -> None:
         self._cluster.network.heal()
+        for bookie in self._cluster.bookies:
+            bookie.is_slow = False
+            bookie.fill(False)
         for broker in self._cluster.brokers:
             broker.disk.error = None
             broker.disk.is_slow = False
-            broker.start()
-            if broker.store is not None:
-                broker.store.reconnect()
+        for each in self._cluster.servers:
+            each.start()
+            if each.store is not None:
+                each.store.reconnect()
 
 
 async def _make_namespace(
