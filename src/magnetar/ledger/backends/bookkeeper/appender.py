@@ -149,15 +149,18 @@ class Appender:
             await asyncio.wait([self._drained])
 
     def fail(self, error: BrokerError) -> None:
-        """Refuse what is not confirmed and everything after it."""
+        """Refuse what is not answered and everything after it.
+
+        A run is answered as a whole. The ledger ends before a run that is refused, though a part of
+        it may be durable: its producer sends all of it again.
+        """
         if self.error is not None:
             return
         self.error = error
         runs, self._runs = self._runs, deque()
-        for run in runs:
-            if run.first <= self.confirmed:
-                kept = run.entries[: self.confirmed - run.first + 1]
-                self._confirmed_length = run.before + sum(map(len, kept))
+        if runs and runs[0].first <= self.confirmed:
+            self._quorum.confirmed = runs[0].first - 1
+            self._confirmed_length = runs[0].before
         self.queued_bytes = 0
         self.release()
         for run in runs:
