@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -32,7 +33,13 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module:
-        return ast.parse(self.text, str(self.path))
+        # A collection within the parser may run code that parses too: CPython 3.11 then raises
+        # SystemError, "AST constructor recursion depth mismatch".
+        gc.disable()
+        try:
+            return ast.parse(self.text, str(self.path))
+        finally:
+            gc.enable()
 
     @cached_property
     def text(self) -> str:
