@@ -1,10 +1,10 @@
 """Which consumer of a STREAM subscription or a CHECKPOINT group reads which segment.
 
-Segments are dealt out evenly, and whoever has one keeps it unless evenness demands otherwise: a
-change moves as few as it can, and whoever comes back under its name gets what it left, as far as
-something moves at all. A STREAM subscription gets what is neither withheld nor drained
-(`rules.drain`). A CHECKPOINT group gets everything at once, active segments dealt first, because
-nobody knows how far its members have read.
+Segments are assigned evenly, and an owner keeps its segments unless evenness demands otherwise: a
+change moves as few as it can, and a consumer that returns under its name gets what it left, as far
+as something moves at all. A STREAM subscription gets what is neither withheld nor drained
+(`rules.drain`). A CHECKPOINT group gets everything at once, active segments first, because it is
+not known how far its members have read.
 
 When there are more consumers than segments, those left over share a segment: the broker then parts
 it by entry buckets among the sharers. Only consumers that understand buckets share, on both sides.
@@ -45,7 +45,7 @@ class Assignment:
         return tuple(number for number, names in self.owners.items() if consumer in names)
 
     def part_of(self, consumer: str, layout: Layout, topic: TopicName) -> ConsumerAssignment:
-        """What a consumer is told; a legacy segment goes by its old name."""
+        """The assignment that a consumer gets; a legacy segment goes by its old name."""
         return ConsumerAssignment(
             self.epoch,
             tuple(

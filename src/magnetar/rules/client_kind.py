@@ -2,7 +2,7 @@
 
 Published V5 clients announce nothing when they connect, and ask for the old names of a migrated
 topic over connections on which nothing else was said. Only what rules them out is certain there:
-a library without the scalable protocol. What they attach is told apart by what it says itself.
+a library without the scalable protocol. Producers and consumers identify themselves on attach.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _CAUSES_MAX: Final = 5
 
 
 def decide_drained(layout: Layout, backlog: Mapping[SegmentId, int]) -> frozenset[SegmentId]:
-    """Sealed segments of which nothing is left to acknowledge; one nobody counted is not."""
+    """Sealed segments of which nothing is left to acknowledge; one without a count is not."""
     return frozenset(each.id for each in layout.sealed if backlog.get(each.id, 1) <= 0)
 
 

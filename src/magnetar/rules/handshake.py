@@ -89,7 +89,7 @@ Turn: TypeAlias = tuple[Credentials, Step]
 
 @dataclass(frozen=True, slots=True)
 class Lend:
-    """Nobody proves anything: lend the anonymous role."""
+    """No credential is required: grant the anonymous role."""
 
     role: str
 
@@ -102,7 +102,7 @@ class Prove:
 
 
 def choose_judge(method: str, methods: Collection[str], anonymous_role: str) -> Lend | Prove:
-    """A method nobody provides is no credential, as Pulsar reads it."""
+    """A method without a provider is no credential, as Pulsar reads it."""
     if method in methods:
         return Prove(method)
     if anonymous_role:
@@ -144,9 +144,9 @@ def apply_refusal(now: Credentials, refusal: BrokerError) -> Turn:
 
 
 def check_original(caller: Caller, proxy_roles: Collection[str], *, may_repeat: bool) -> None:
-    """Raise Unauthorized unless a proxy, and nobody else, speaks for another who is none.
+    """Raise Unauthorized unless only a proxy names an original role, and one that is no proxy's.
 
-    With `may_repeat` somebody may name himself, as clients do over HTTP.
+    With `may_repeat` a caller may name its own role, as clients do over HTTP.
     """
     original = caller.original_role
     if caller.role in proxy_roles:

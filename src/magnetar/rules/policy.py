@@ -52,7 +52,7 @@ class LedgerLimits(Struct, frozen=True, kw_only=True):
 
 
 class BrokerDefaults(Struct, frozen=True, kw_only=True):
-    """What the broker's configuration says, for whatever nobody has set."""
+    """The broker's configuration, for what is set nowhere else."""
 
     cluster: str
     policies: TopicPolicies

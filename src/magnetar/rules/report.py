@@ -1,6 +1,6 @@
 """Whether a segment's load is worth a report.
 
-A report costs a write to the metadata store, so small changes go unreported. But whoever reads the
+A report costs a write to the metadata store, so small changes go unreported. But the reader of the
 reports compares them with limits: a rate that has risen past a limit since its last report is
 always worth one, however near the two are.
 """

@@ -1,4 +1,4 @@
-"""What a topic may keep and what it must let go: backlog, and what nobody uses."""
+"""What a topic may keep and what it must let go: backlog, and what is not used."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Use(Enum):
 
     ACTIVE = "active"
     IDLE = "idle"
-    """Nobody uses it, but not for long enough."""
+    """It is not used, but not for long enough."""
     UNUSED = "unused"
 
 

@@ -15,7 +15,7 @@ class KeyHash(StrEnum):
     """How a producer hashes a key onto partitions."""
 
     JAVA_STRING = "java-string"
-    """As Java clients do unless they are told otherwise."""
+    """As Java clients do by default."""
     MURMUR3 = "murmur3"
     BOOST = "boost"
     """As C++ clients and those made of them, such as Python's, do unless told otherwise."""

@@ -1,4 +1,4 @@
-"""What clients that watch a namespace or a topic are told, and when nothing need be said."""
+"""What is sent to clients that watch a namespace or a topic, and when nothing need be sent."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class NamespaceWatch:
         return len(self._untold)
 
     def flush(self) -> Diff | None:
-        """What to send now, if anything: from then on it is told."""
+        """What to send now, if anything: from then on it counts as sent."""
         if not self._untold:
             return None
         added = {topic for topic, exists in self._untold.items() if exists}

@@ -16,7 +16,7 @@ _SECONDS_MAX: Final = 10**12
 class TokenPolicy:
     role_claim: str = "sub"
     audience_claim: str = ""
-    """Empty: nobody asks for whom a token was made."""
+    """Empty: the audience of a token is not checked."""
     audience: str = ""
     skew_ms: int = 0
     """How far the clocks of signer and broker may differ."""

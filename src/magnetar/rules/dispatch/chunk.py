@@ -48,7 +48,7 @@ class ChunkOwners(Generic[C]):
         self._waiting[position] = member
 
     def is_free(self, position: tuple[int, int]) -> bool:
-        """Whether an entry waits for nobody who could not take it."""
+        """Whether an entry waits for no consumer, or for one that can receive."""
         member = self._waiting.get(position)
         return member is None or member.can_receive
 

@@ -53,7 +53,7 @@ class KeyShared(Shared[C]):
     # Consumers
 
     def rival_of(self, member: Member[C]) -> Member[C] | None:
-        """Who has a range that the newcomer asks for; where slots are dealt out nobody has."""
+        """The owner of a range that the newcomer asks for; none where slots are assigned."""
         selector = self.selector
         return selector.conflict(member.ranges) if isinstance(selector, StickySelector) else None
 

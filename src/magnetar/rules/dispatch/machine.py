@@ -27,7 +27,7 @@ class Machine(ABC, Generic[C]):
     """Decides which consumer gets which entry.
 
     At most one read is under way: `poll` asks for no other until it is answered. An event that may
-    let an entry go out sets `is_due`; whoever fed it polls then.
+    let an entry go out sets `is_due`; the caller polls then.
     """
 
     def __init__(self) -> None:

@@ -172,7 +172,7 @@ class HalvingSelector(Generic[C]):
 
 @dataclass(frozen=True)
 class StickySelector(Generic[C]):
-    """Ranges that consumers ask for; slots nobody asked for have no owner."""
+    """Ranges that consumers ask for; slots that none asked for have no owner."""
 
     _ranges: tuple[Assignment[C], ...] = ()
 

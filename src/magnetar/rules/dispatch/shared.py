@@ -38,7 +38,7 @@ class Shared(Machine[C]):
     """
 
     def __init__(self, limits: Limits, *, is_tracked: bool = True) -> None:
-        """Entries that are kept nowhere are not tracked: nobody acknowledges them."""
+        """Entries that are kept nowhere are not tracked: they are never acknowledged."""
         super().__init__()
         self.replay = ReplayQueue()
         self.delayed = DelayIndex()

@@ -60,7 +60,7 @@ class SingleActive(Machine[C]):
         if self.active is member:
             self.active = None
             self._reading = None
-        return self._elect(now)  # partitions are dealt out anew whoever left
+        return self._elect(now)  # partitions are assigned anew after every departure
 
     def _elect(self, now: Moment, newcomer: Member[C] | None = None) -> Sequence[Action[C]]:
         chosen = self._choose()
