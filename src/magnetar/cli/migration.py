@@ -55,7 +55,7 @@ def _follow(admin: Any, topic: str) -> Iterator[str]:
 
 
 class Standstill:
-    """When nothing was read for a while, whoever waits should know why."""
+    """Explain to the operator why nothing was read for a while."""
 
     def __init__(self) -> None:
         self._before: int | None = None

@@ -2,7 +2,7 @@
 
 The broker's configuration gives every value. A namespace and a topic override single ones; what
 they leave open falls through. An override is kept as the JSON object that was set, so that fields
-somebody else knows survive.
+of other programs survive.
 """
 
 from __future__ import annotations

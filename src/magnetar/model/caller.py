@@ -11,8 +11,8 @@ class Caller:
     """What authentication found out; never a credential.
 
     `role` is who connected, None where authentication is off. A proxy names whom it speaks for
-    in `original_role`. `is_anonymous` says that nobody proved anything and the anonymous role
-    was lent.
+    in `original_role`. `is_anonymous` says that no credential was given and the anonymous role
+    was granted.
     """
 
     role: str | None

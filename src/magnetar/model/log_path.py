@@ -1,7 +1,7 @@
 """Where the logs of topics stand in the metadata store.
 
 A namespace with one bucket keeps its topics as direct children of the domain's node. One with more
-has a level `$N` between: the bucket of a topic is told by the name of its node alone, so that every
+has a level `$N` between: the bucket of a topic follows from the name of its node alone, so every
 broker and every language finds it without asking.
 """
 

@@ -22,9 +22,9 @@ class Scope(StrEnum):
     """What the need is about. Administrators of the tenant may do everything below `TENANT`."""
 
     OPEN = "open"
-    """Nobody is asked who they are."""
+    """Without authentication."""
     AUTHENTICATED = "authenticated"
-    """Whoever was let in."""
+    """Every authenticated caller."""
     ATTACHED = "attached"
     """It acts on what this very connection attached to, and was checked then."""
     SUPER_USER = "super-user"

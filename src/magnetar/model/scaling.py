@@ -1,4 +1,4 @@
-"""What a topic remembers of scaling itself, whoever controls it."""
+"""What a topic remembers of scaling itself, across controllers."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def parse_schema_type(text: str) -> SchemaType:
 
 class CompatibilityStrategy(StrEnum):
     UNDEFINED = "UNDEFINED"
-    """Nobody said; the next level decides, and FULL when there is none."""
+    """Not set; the next level decides, and FULL when there is none."""
     ALWAYS_INCOMPATIBLE = "ALWAYS_INCOMPATIBLE"
     ALWAYS_COMPATIBLE = "ALWAYS_COMPATIBLE"
     BACKWARD = "BACKWARD"
@@ -131,7 +131,7 @@ class StoredSchema:
 
 _VERSION: Final = struct.Struct(">q")
 NO_VERSION: Final = b""
-"""What a client is told when there is no schema."""
+"""What a client gets when there is no schema."""
 
 
 def encode_version(version: int | None) -> bytes:

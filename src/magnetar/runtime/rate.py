@@ -6,7 +6,7 @@ from __future__ import annotations
 class Rate:
     """Messages and bytes: totals for ever, and a rate over the time between the last two ticks.
 
-    `add` is called once for a run, so it does no more than two additions. Whoever owns the rate
+    `add` is called once for a run, so it does no more than two additions. The owner of the rate
     calls `tick` at intervals; between ticks the rates stay what they were.
     """
 

@@ -103,7 +103,7 @@ def _make(
 ) -> None:
     try:
         value = call(*arguments)
-    # Of a call that is waited for, the caller is told all; after any other the thread goes on.
+    # A call that is awaited raises for its caller; after any other the thread goes on.
     except BaseException as error:
         if answer is None:
             _log.error("call beside the event loop failed", error=error)

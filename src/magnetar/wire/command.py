@@ -246,7 +246,7 @@ __all__ = [
 
 PROTOCOL_VERSION: Final = 21
 NO_REQUEST: Final = 2**64 - 1
-"""The request id of a command that answers nobody: -1 in an unsigned field."""
+"""The request id of a command that answers no request: -1 in an unsigned field."""
 
 # A command's type number is also the number of the field that carries its body.
 FIELD_NAMES: Final[Mapping[int, str]] = {

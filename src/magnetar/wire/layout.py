@@ -170,14 +170,14 @@ def _encode_segment(segment: Segment) -> bytes:
 
 
 def decode_layout(update: CommandScalableTopicUpdate) -> LayoutView:
-    """What a client is told of a topic; raise ProtocolViolation for a layout that cannot be."""
+    """A layout as a client gets it; raise ProtocolViolation for an invalid one."""
     view = decode_dag(update.dag)
     told = unknown_bytes(update, _KEY_HASH_FIELD)
     return view if told is None else replace(view, key_hash=told.decode(errors="replace"))
 
 
 def decode_dag(message: ScalableTopicDAG) -> LayoutView:
-    """What a client is told; raise ProtocolViolation for a layout that cannot be."""
+    """The layout of such a message; raise ProtocolViolation for an invalid one."""
     try:
         known: dict[Links, Links] = {}
         decoded = (_decode_segment(each, known) for each in message.segments)

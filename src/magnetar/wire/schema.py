@@ -40,7 +40,7 @@ def decode_schema(message: Schema, *, user: str = "", now_ms: int = 0) -> Schema
 
 
 def encode_schema(schema: SchemaData, name: str) -> Schema:
-    """What a client is told about a schema."""
+    """A schema as it is sent to a client."""
     match schema.type:
         case SchemaType.AUTO_CONSUME:
             number = _WIRE_AUTO_CONSUME
