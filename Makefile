@@ -9,7 +9,7 @@ ARGS ?=
 RUNS ?= 5
 SECONDS ?= 3600
 
-.PHONY: help setup run cluster java-clients bookkeeper apache console console-tools screenshots test flaky explore lint format bench demo demo-crash lock clean
+.PHONY: help setup run cluster java-clients bookkeeper apache console console-tools screenshots site test flaky explore lint format bench demo demo-crash lock clean
 
 help:
 	@echo "make setup   create $(VENV) with all extras, at the locked versions"
@@ -26,6 +26,7 @@ help:
 	@echo "make bookkeeper  fetch the ZooKeeper and BookKeeper servers that the tests start"
 	@echo "make console  build the web console into the package (Node.js; a broker runs without)"
 	@echo "make screenshots  take the pictures of docs/console.md anew"
+	@echo "make site    the pages of docs/ as a site with search, in build/site; links are checked"
 	@echo "make lock    resolve the dependencies anew"
 	@echo "make clean   remove caches and builds"
 
@@ -70,6 +71,9 @@ console-tools:
 
 console: console-tools
 	npm --prefix console run --silent build
+
+site:
+	@PYTHON='$(PYTHON)' tools/site/build
 
 screenshots: setup console-tools
 	MAGNETAR_SCREENSHOTS=$(CURDIR)/docs $(BIN)/python -m pytest -q -n 0 tests/console
