@@ -21,9 +21,9 @@ from magnetar.errors import MagnetarError
 from magnetar.ledger.birth import parse_born, without_list
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.metadata.store import ABSENT, MetadataStore
-from magnetar.model.log_path import LOGS, is_bucket
+from magnetar.model.log_path import JOURNALS, LOGS, is_bucket
 from magnetar.model.migration import PREPARATIONS
-from magnetar.model.name import TopicDomain
+from magnetar.model.name import TopicDomain, decode_local
 from magnetar.model.position import EARLIEST
 from magnetar.model.scalable import TOPICS, SubscriptionState, unescape_component
 from magnetar.model.stored_log import CursorInfo
@@ -31,7 +31,7 @@ from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
 from magnetar.wire.scalable import decode_subscription, decode_topic_record
 
-_TRANSACTIONS: Final = "/magnetar/transaction"
+_PARTICIPANTS: Final = f"{JOURNALS}/participant"
 _FINISH: Final = "start a broker of ours, which finishes that, and stop it"
 
 
@@ -88,12 +88,11 @@ async def _find_changes(store: MetadataStore) -> AsyncIterator[str]:
                     yield f"subscription {each} of {name} is being made or removed: {_FINISH}"
     for topic in await store.children(PREPARATIONS):
         yield f"{PREPARATIONS}/{topic}: a migration is being prepared; wait for it, or take it back"
-    for kind in await store.children(_TRANSACTIONS):
-        for name in await store.children(f"{_TRANSACTIONS}/{kind}"):
-            yield (
-                f"{_TRANSACTIONS}/{kind}/{name}: transactions of ours, which Apache Pulsar does not"
-                " know: it would deliver what was aborted"
-            )
+    for topic in await store.children(_PARTICIPANTS):
+        yield (
+            f"{decode_local(topic)} has transactions of ours, which Apache Pulsar does not know: it"
+            " would deliver what was aborted"
+        )
 
 
 async def _find_logs(store: MetadataStore) -> AsyncIterator[str]:

@@ -21,7 +21,13 @@ from magnetar.ledger.sequence import LedgerSequence
 from magnetar.ledger.store import LedgerInfo
 from magnetar.metadata.store import Record
 from magnetar.model.document import decode_json, encode_document
-from magnetar.model.log_path import LOGS, parse_managed_name, without_bucket
+from magnetar.model.log_path import (
+    JOURNALS,
+    LOGS,
+    journal_name,
+    parse_managed_name,
+    without_bucket,
+)
 from magnetar.model.name import TopicDomain, encode_local
 from magnetar.model.position import EARLIEST
 from magnetar.model.scalable import TOPICS
@@ -33,8 +39,16 @@ from magnetar.wire.schema import decode_locator
 from magnetar.wire.storage import Packing, decode_cursor, decode_log, encode_cursor, encode_log
 
 SCHEMAS: Final = "/schemas"
-_CARRIED: Final = ("/admin/", "/topics/")
-_LEFT: Final = ("/magnetar/standalone/", f"{CLUSTERS}/", "/loadbalance/", "/counters/")
+_CARRIED: Final = ("/admin/", "/topics/", f"{JOURNALS}/")
+_LEFT: Final = (
+    "/magnetar/standalone/",
+    "/magnetar/change-events/",
+    "/magnetar/bundle-requests/",
+    "/magnetar/migration-locks/",
+    f"{CLUSTERS}/",
+    "/loadbalance/",
+    "/counters/",
+)
 """What a cluster has of its own, or a directory only of itself."""
 _TOPIC_DEPTH: Final = 4
 _PACKING: Final = Packing("LZ4", 16_384)
@@ -64,7 +78,7 @@ class Plan:
 def find_cursors(records: Mapping[str, Record]) -> Iterator[tuple[str, CursorInfo]]:
     """The records of cursors; their last states may be in ledgers of their own."""
     for path, record in records.items():
-        if path.startswith(f"{LOGS}/") and _depth_of(path) > 0:
+        if _depth_of(path) == 1:
             yield path, decode_cursor(record.value)
 
 
@@ -103,8 +117,13 @@ class _Planning:
     def run(self) -> Plan:
         later: dict[str, bytes] = {}
         for path, record in sorted(self._records.items()):
-            if path.startswith(f"{LOGS}/"):
+            depth = _depth_of(path)
+            if depth == 0:
                 self._plan_log(path, record)
+            elif depth == 1:
+                self._plan_cursor(path, self._cursors[path])
+            elif path.startswith(f"{LOGS}/"):
+                continue  # the number of buckets, of which a cluster has one
             elif path.startswith(f"{SCHEMAS}/"):
                 for entry in decode_locator(record.value):
                     use = LedgerUse(UseKind.SCHEMA, path.removeprefix(f"{SCHEMAS}/"))
@@ -129,21 +148,15 @@ class _Planning:
         return Plan(carried, self._written | ordered, self._topics, self._cursor_count)
 
     def _plan_log(self, path: str, record: Record) -> None:
-        depth = _depth_of(path)
-        if depth < 0:
-            return  # the number of buckets, of which a cluster has one
-        if depth > 0:
-            self._plan_cursor(path, self._cursors[path])
-            return
         target = without_bucket(path)
-        topic = parse_managed_name(target.removeprefix(f"{LOGS}/"))
+        use = LedgerUse(UseKind.LOG, _name_of(target))
         info = decode_log(record.value)
         parts = []
         for part in info.ledgers:
             found = self._find(part.ledger_id, path)
             if found.last >= 0:
                 parts.append(_close(part, found, record.stat.modified_ms))
-                self._carry(part.ledger_id, LedgerUse(UseKind.LOG, topic.full), path)
+                self._carry(part.ledger_id, use, path)
         kept = replace(info, ledgers=tuple(parts), properties=without_list(info.properties))
         self._written[target] = encode_log(kept, _PACKING)
         self._topics += 1
@@ -158,8 +171,7 @@ class _Planning:
         log, _, name = target.rpartition("/")
         number = state.properties.get(LEDGER_PROPERTY)
         if name == encode_local(COMPACTION_CURSOR) and number is not None:
-            topic = parse_managed_name(log.removeprefix(f"{LOGS}/"))
-            self._carry(number, LedgerUse(UseKind.COMPACTED, topic.full), path)
+            self._carry(number, LedgerUse(UseKind.COMPACTED, _name_of(log)), path)
         self._written[target] = encode_cursor(replace(state, ledger_id=-1), _PACKING)
         self._cursor_count += 1
 
@@ -199,10 +211,22 @@ def _close(part: LedgerPart, found: LedgerInfo, now_ms: int) -> LedgerPart:
     )
 
 
+def _name_of(path: str) -> str:
+    """The name of the log whose record is at a path."""
+    if path.startswith(f"{JOURNALS}/"):
+        return journal_name(path)
+    return parse_managed_name(path.removeprefix(f"{LOGS}/")).full
+
+
 def _depth_of(path: str) -> int:
     """How far below the record of a log a path is: 0 for that record, 1 for a cursor, less for what
-    stands above it.
+    stands above it or elsewhere.
     """
+    if path.startswith(f"{JOURNALS}/"):
+        kind, *below = path.removeprefix(f"{JOURNALS}/").split("/")
+        return len(below) - 1 if kind in ("coordinator", "participant") else -1
+    if not path.startswith(f"{LOGS}/"):
+        return -1
     parts = without_bucket(path).removeprefix(f"{LOGS}/").split("/")
     is_segment = len(parts) > 2 and parts[2] == TopicDomain.SEGMENT.value
     return len(parts) - (5 if is_segment else 4)

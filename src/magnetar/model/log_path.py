@@ -116,3 +116,8 @@ def is_journal(name: str) -> bool:
 def journal_path(name: str) -> str:
     """The node of a journal by its name, which no topic has."""
     return f"{JOURNALS}/{name.removeprefix(_JOURNAL)}"
+
+
+def journal_name(path: str) -> str:
+    """The name of the journal at a node."""
+    return _JOURNAL + path.removeprefix(f"{JOURNALS}/")

@@ -68,14 +68,15 @@ def test_changes_that_were_begun_are_named() -> None:
         path = "/topics/acme/shop/flow/subscriptions/s"
         await store.put(path, encode_subscription(waiting), expect=ABSENT)
         await store.put("/magnetar/migrations/x", b"{}", expect=ABSENT)
-        await store.put("/magnetar/transaction/participant/y", b"", expect=ABSENT)
+        part = "/magnetar/transaction/participant/persistent%3A%2F%2Fa%2Fb%2Fc"
+        await store.put(part, b"", expect=ABSENT)
 
     left, _ = inspect(prepare)
     starts = (
         "topic://acme/shop/flow has a prune that was begun",
         "subscription s of topic://acme/shop/flow is being made or removed",
         "/magnetar/migrations/x: a migration",
-        "/magnetar/transaction/participant/y: transactions of ours",
+        "persistent://a/b/c has transactions of ours",
     )
     assert len(left) == len(starts)
     assert all(each.startswith(start) for each, start in zip(left, starts, strict=True))

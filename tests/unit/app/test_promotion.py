@@ -22,9 +22,13 @@ from magnetar.broker.resource import Resources
 from magnetar.broker.service import Service
 from magnetar.errors import DataDirectoryRefused, PromotionRefused, StorageFailed, VersionConflict
 from magnetar.ledger.backends.memory import MemoryLedgerStore, MemoryWriter
+from magnetar.ledger.cache import EntryCache
+from magnetar.ledger.info import LogPolicy
+from magnetar.ledger.log import Log
 from magnetar.ledger.store import Digest
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.store import ABSENT
+from magnetar.model.log_path import coordinator_journal
 from magnetar.model.name import NamespaceName, parse_topic
 from magnetar.model.policy import Policies
 from magnetar.model.position import EARLIEST, LedgerId, Position, Term
@@ -34,6 +38,7 @@ from magnetar.runtime.configuration import Configuration
 from tests.unit.broker.broker_place import assemble
 
 CLOCK = SystemClock()
+JOURNAL = coordinator_journal(7)
 ORDERS = "persistent://acme/shop/orders"
 SEGMENTS = ("segment://acme/shop/flow/0000-7fff-0", "segment://acme/shop/flow/8000-ffff-1")
 
@@ -96,7 +101,27 @@ async def fill(url: str, service: Service) -> dict[str, list[tuple[Position, byt
         while topic.compactor.status()["status"] == "RUNNING":
             await asyncio.sleep(0.01)
         await topic.log.cursors["half"].flush()
+    journal = await open_journal(service)
+    await journal.append_entry(b"note")
+    await journal.close()
     return {name: await read(service, name) for name in (ORDERS, *SEGMENTS)}
+
+
+async def open_journal(service: Service) -> Log:
+    """Of a coordinator of transactions, beside the topics."""
+    log = Log(
+        JOURNAL,
+        service.ledgers,
+        service.tree.journal_records(JOURNAL),
+        LogPolicy(),
+        clock=CLOCK,
+        term=service.owner.term,
+        count_messages=lambda entry: 1,
+        cache=EntryCache(1 << 20),
+    )
+    await log.open()
+    await log.cursors.open("c", start=EARLIEST)
+    return log
 
 
 async def read(service: Service, name: str) -> list[tuple[Position, bytes]]:
@@ -158,6 +183,10 @@ def test_everything_of_a_directory_is_in_the_cluster_with_its_ids(tmp_path: Path
             assert policies is not None and policies.numberOfTopicBuckets is None
             assert policies.replication_clusters == ("c1",)
             assert len(await store.children("/topics/acme/shop")) == 1
+            journal = await open_journal(service)
+            run = await journal.reader.read(EARLIEST, 9, 1 << 20)
+            assert run is not None and run.data == [b"note"] and journal.cursors["c"].backlog == 1
+            await journal.close()
             assert await topic.log.append_entry(written[ORDERS][0][1]) > written[ORDERS][-1][0]
         finally:
             await service.close()
