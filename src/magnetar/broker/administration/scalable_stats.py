@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.administration.scalable import describe_auto_scale, describe_subscription
@@ -22,6 +23,9 @@ from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import Segment, SegmentId
 from magnetar.rules.layout import describe
 from magnetar.wire.scalable import format_load
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _SETTLING_S: Final = 0.01
 _SETTLING_STEPS: Final = 1000
@@ -109,51 +113,104 @@ async def find_segment(service: Service, topic: TopicName, segment: SegmentId) -
     return (await service.scalable.records.require(topic)).layout.get(segment)
 
 
-async def _load(service: Service, topic: TopicName, segment: Segment) -> PersistentTopic:
-    live = await find_topic(service, segment.name_in(topic))
-    assert isinstance(live, PersistentTopic), "segments keep what they are sent"
-    return live
-
-
 @carries_out("scalable_topics.segment_stats")
 async def get_segment_stats(service: Service, topic: TopicName, segment: Segment) -> Document:
-    stats = topic_stats(await _load(service, topic, segment))
     seen = await service.scalable.segments_of(topic).stats(segment.ref)
+    stats = await _ask(service, topic, segment, SegmentDetail.stats)
     return {**_describe(topic, segment, seen), **stats}
 
 
 @carries_out("scalable_topics.segment_internal_stats")
 async def get_segment_log(service: Service, topic: TopicName, segment: Segment) -> Document:
-    return topic_internal_stats(await _load(service, topic, segment))
+    return await _ask(service, topic, segment, SegmentDetail.log)
 
 
 @carries_out("scalable_topics.last_sequence_id")
 async def get_last_sequence_id(
     service: Service, topic: TopicName, segment: Segment, producer: str
 ) -> int:
-    live = await _load(service, topic, segment)
-    for _ in range(_SETTLING_STEPS):
-        if live.dedup is None:
-            raise PreconditionFailed(f"Deduplication is not enabled on {live.name}")
-        if live.dedup.is_settled(producer):
-            return live.dedup.last_sequence(producer)
-        await service.clock.sleep(_SETTLING_S)
-    raise ServiceNotReady(f"{live.name} is still storing what {producer} sent")
+    return await _ask(service, topic, segment, SegmentDetail.last_sequence_id, producer)
 
 
 @carries_out("scalable_topics.peek")
 async def peek_segment(
     service: Service, topic: TopicName, segment: Segment, subscription: str, place: int
 ) -> tuple[Position, bytes]:
-    return await peek(service, segment.name_in(topic), subscription, place)
+    return await _ask(service, topic, segment, SegmentDetail.peek, subscription, place)
 
 
 @carries_out("scalable_topics.analyze_backlog")
 async def analyze_backlog(
     service: Service, topic: TopicName, segment: Segment, subscription: str, entries_max: int | None
 ) -> Document:
-    found = await find_subscription(service, segment.name_in(topic), subscription)
-    return await count_backlog(found, entries_max=entries_max)
+    return await _ask(service, topic, segment, SegmentDetail.analyze, subscription, entries_max)
+
+
+async def _ask(
+    service: Service,
+    topic: TopicName,
+    segment: Segment,
+    method: Callable[Concatenate[SegmentDetail, P], Awaitable[R]],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> R:
+    """Call the broker that owns the segment; it may be this one."""
+    name = segment.name_in(topic)
+    here: SegmentDetail = LocalDetail(service, name)
+    return await service.calls.ask(name, name, method, here, *args, **kwargs)
+
+
+class SegmentDetail(Protocol):
+    """Port of the broker that owns one segment: what callers of REST ask about it."""
+
+    async def stats(self) -> dict[str, Any]: ...
+    async def log(self) -> dict[str, Any]: ...
+    async def last_sequence_id(self, producer: str) -> int: ...
+    async def peek(self, subscription: str, place: int) -> tuple[Position, bytes]: ...
+    async def analyze(
+        self, subscription: str, entries_max: int | None = None
+    ) -> dict[str, Any]: ...
+
+
+class LocalDetail:
+    """Of a segment that this broker owns, by the name of its topic."""
+
+    def __init__(self, service: Service, name: TopicName) -> None:
+        self._service = service
+        self._name = name
+
+    async def _load(self) -> PersistentTopic:
+        live = await find_topic(self._service, self._name)
+        assert isinstance(live, PersistentTopic), "segments keep what they are sent"
+        return live
+
+    async def stats(self) -> dict[str, Any]:
+        return topic_stats(await self._load())
+
+    async def log(self) -> dict[str, Any]:
+        return topic_internal_stats(await self._load())
+
+    async def last_sequence_id(self, producer: str) -> int:
+        live = await self._load()
+        for _ in range(_SETTLING_STEPS):
+            if live.dedup is None:
+                raise PreconditionFailed(f"Deduplication is not enabled on {live.name}")
+            if live.dedup.is_settled(producer):
+                return live.dedup.last_sequence(producer)
+            await self._service.clock.sleep(_SETTLING_S)
+        raise ServiceNotReady(f"{live.name} is still storing what {producer} sent")
+
+    async def peek(self, subscription: str, place: int) -> tuple[Position, bytes]:
+        return await peek(self._service, self._name, subscription, place)
+
+    async def analyze(self, subscription: str, entries_max: int | None = None) -> dict[str, Any]:
+        found = await find_subscription(self._service, self._name, subscription)
+        return dict(await count_backlog(found, entries_max=entries_max))
+
+
+def offer_details(service: Service) -> None:
+    """Answer other brokers about the segments that this one owns."""
+    service.calls.offer(SegmentDetail, partial(LocalDetail, service))
 
 
 # One of many

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from magnetar.broker.administration.scalable_stats import offer_details
 from magnetar.broker.administration.topic_part import offer_parts
 from magnetar.broker.exposition import render_metrics
 from magnetar.broker.service import Service
@@ -71,6 +72,7 @@ class Administration:
         self.access = service.authorization
         self.unread = service.unread
         self.web = make_web_limit(service)
+        offer_details(service)
 
     def guards(self, path: str) -> bool:
         """Whether a page that is usually for everybody is not: metrics, when told so."""

@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
+from magnetar.broker.administration.scalable_stats import (
+    analyze_backlog,
+    get_last_sequence_id,
+    get_segment_log,
+    get_segment_stats,
+    peek_segment,
+)
 from magnetar.broker.scalable.controller import Controller
-from magnetar.errors import NoOwner
+from magnetar.errors import NoOwner, PreconditionFailed
 from magnetar.model.name import TopicName, parse_topic
 from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import SegmentId
@@ -206,5 +213,30 @@ def test_a_split_goes_on_at_the_next_broker_when_that_of_the_controller_is_kille
         found = await successor.service.scalable.controller(TOPIC)
         await found.changes.split(found.layout.active[0].id)
         assert len((await cluster.layout(TOPIC)).active) == 6
+
+    run_cluster(body)
+
+
+def test_a_segment_is_described_whichever_broker_owns_it() -> None:
+    async def body(cluster: Cluster) -> None:
+        controller = await _open_topic(cluster)
+        await controller.subscriptions.create("all", _queue())
+        owners = await _owners(cluster)
+        far = next(n for n, each in owners.items() if each is not cluster.brokers[0])
+        segment = (await cluster.layout(TOPIC)).get(far)
+        peer = owners[far].connect()
+        await peer.produce(segment.name_in(TOPIC).full)
+        await peer.send(3)
+        service = cluster.brokers[0].service
+        stats = await get_segment_stats(service, TOPIC, segment)
+        assert stats["msgInCounter"] == 3 and stats["producerCount"] == 1
+        log = await get_segment_log(service, TOPIC, segment)
+        assert log["numberOfEntries"] == 3
+        backlog = await analyze_backlog(service, TOPIC, segment, "all", None)
+        assert backlog["entries"] == 3
+        _, entry = await peek_segment(service, TOPIC, segment, "all", 2)
+        assert entry.endswith(b"x" * 5)
+        with pytest.raises(PreconditionFailed):
+            await get_last_sequence_id(service, TOPIC, segment, "p")
 
     run_cluster(body)
