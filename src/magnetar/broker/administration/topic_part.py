@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, get_type_hints
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeAlias, TypeVar, get_type_hints
 
 import msgspec
 
@@ -23,7 +23,7 @@ from magnetar.model.position import EARLIEST
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Merge = Callable[[Sequence[Any]], Any]
+Merge: TypeAlias = Callable[[Sequence[Any]], Any]
 
 
 def _nothing(answers: Sequence[Any]) -> None:
