@@ -14,6 +14,7 @@ import pytest
 from magnetar.broker.ledger_sweep import NamedLedgers
 from magnetar.errors import BucketsDiffer, RecordUnreadable
 from magnetar.ledger.backends.memory import MemoryLedgerStore
+from magnetar.ledger.belonging import LedgerUse, UseKind, parse_use
 from magnetar.ledger.orphan import remove_orphans
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.backends.zookeeper import ZookeeperStore
@@ -346,7 +347,7 @@ def test_ledgers_in_use_are_found_in_their_buckets_when_a_crash_is_tidied_up(pla
         found = await remove_orphans(service.ledgers, suspects, named.has, term=OWNER.term)
         assert len(found.removed) == 1
         kept = await service.ledgers.describe(*(set(suspects) - set(found.removed)))
-        assert kept.properties["chain"] == f"{FULL}/nptopic1"
+        assert parse_use(kept.properties) == LedgerUse(UseKind.LOG, f"{FULL}/nptopic1")
         assert not kept.deletion_intended
 
     run(place, 3, body)

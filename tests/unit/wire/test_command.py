@@ -4,6 +4,7 @@ import pytest
 
 from magnetar.errors import ProtocolViolation, WireCode
 from magnetar.model.position import EARLIEST, LATEST, Position
+from magnetar.model.scalable import BrokerAddress
 from magnetar.wire import command as wire
 from magnetar.wire.command import (
     FIELD_NAMES,
@@ -80,8 +81,12 @@ def test_the_replies_say_what_they_were_given() -> None:
     refusal = send_error(1, 2, WireCode.CHECKSUM, "broken").send_error
     assert (refusal.producer_id, refusal.sequence_id) == (1, 2)
     assert (refusal.error, refusal.message) == (ServerError.ChecksumError, "broken")
-    assert close_producer(4, 8).close_producer.request_id == 8
-    assert close_consumer(4, 8).close_consumer == CommandCloseConsumer(consumer_id=4, request_id=8)
+    closed = close_producer(4, BrokerAddress("pulsar://h:1")).close_producer
+    assert (closed.producer_id, closed.request_id) == (4, 2**64 - 1)
+    assert closed.assignedBrokerServiceUrl == "pulsar://h:1"
+    assert close_consumer(4).close_consumer == CommandCloseConsumer(
+        consumer_id=4, request_id=2**64 - 1
+    )
 
 
 def test_the_wire_codes_are_the_numbers_of_the_protocol() -> None:

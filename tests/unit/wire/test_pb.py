@@ -10,7 +10,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from grpc_tools import protoc  # type: ignore[import-untyped]
 
-from magnetar.wire.pb import pulsar_pb2, storage_pb2
+from magnetar.wire.pb import bookkeeper_pb2, pulsar_pb2, storage_pb2
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = Path(pulsar_pb2.__file__).parent
@@ -22,7 +22,7 @@ def test_the_generated_modules_are_current(tmp_path: Path) -> None:
     protos = [str(path) for path in sorted(FOLDER.glob("*.proto"))]
     assert protoc.main(["", f"-I{source}", f"--descriptor_set_out={target}", *protos]) == 0
     compiled = FileDescriptorSet.FromString(target.read_bytes())
-    for fresh, module in zip(compiled.file, (pulsar_pb2, storage_pb2), strict=True):
+    for fresh, module in zip(compiled.file, (bookkeeper_pb2, pulsar_pb2, storage_pb2), strict=True):
         committed = FileDescriptorProto()
         module.DESCRIPTOR.CopyToProto(committed)
         assert _without_json_names(fresh) == _without_json_names(committed)
@@ -40,7 +40,7 @@ def _without_json_names(file: FileDescriptorProto) -> FileDescriptorProto:
     return copied
 
 
-@pytest.mark.parametrize("name", ["pulsar_pb2.py", "storage_pb2.py"])
+@pytest.mark.parametrize("name", ["bookkeeper_pb2.py", "pulsar_pb2.py", "storage_pb2.py"])
 def test_the_generated_modules_accept_the_oldest_runtime_we_allow(name: str) -> None:
     found = re.search(r"Protobuf Python Version: (\d+)\.(\d+)", (FOLDER / name).read_text())
     assert found is not None
