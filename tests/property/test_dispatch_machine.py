@@ -183,6 +183,25 @@ def test_a_key_is_with_one_consumer_and_in_order(history: list[Step], limits: Li
     KeySharedWorld(limits).run(history)
 
 
+@pytest.mark.parametrize("world", [SharedWorld, KeySharedWorld])
+def test_what_is_redelivered_while_the_end_of_the_log_is_read_is_not_forgotten(
+    world: type[SharedWorld],
+) -> None:
+    world(Limits()).run([("publish", 0, 0, 3), ("redeliver", 3, 5, 1), ("rest", 0, 0, 0)])
+
+
+def test_nothing_overtakes_what_a_failed_read_should_have_redelivered() -> None:
+    KeySharedWorld(Limits()).run(
+        [
+            ("join", 0, 0, 0),
+            ("publish", 4, 11, 1),
+            ("publish", 2, 169, 2),
+            ("redeliver", 8, 11, 4),
+            ("fail", 0, 0, 0),
+        ]
+    )
+
+
 @given(count=st.integers(1, 5), published=st.integers(0, 150), permits=st.integers(200, 400))
 def test_consumers_with_permits_take_turns(count: int, published: int, permits: int) -> None:
     world = SharedWorld(Limits())

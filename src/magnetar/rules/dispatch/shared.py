@@ -48,7 +48,9 @@ class Shared(Machine[C]):
         self._turn_index = 0
         self._chunks: ChunkOwners[C] = ChunkOwners()
         self._plan: deque[Read] = deque()
-        """Reads of what waits in the replay queue that are still to be made."""
+        """Reads of what waits in the replay queue; the first may be under way. One that fails
+        stays: those behind it must not overtake it.
+        """
 
     # Consumers
 
@@ -242,7 +244,7 @@ class Shared(Machine[C]):
             for ledger_id, first, count in split_consecutive(self._replay_candidates()[:allowed]):
                 self._plan.append(Read(Position(ledger_id, first), count, is_replay=True))
         if self._plan:
-            return self._plan.popleft()
+            return self._plan[0]
         return Read(self.read_position, ahead) if self._may_read_ahead() else None
 
     def _may_read_ahead(self) -> bool:
@@ -255,9 +257,14 @@ class Shared(Machine[C]):
         return [p for p in self.replay.first(WAITING_MAX) if self._chunks.is_free(p)]
 
     def on_nothing(self, read: Read) -> None:
+        is_current = read is self._reading
         super().on_nothing(read)
         if read.is_replay:
+            if is_current:
+                self._plan.popleft()
             self._forget_all(read)
+        elif is_current and len(self.replay) and self._replay_candidates():
+            self.is_due = True  # they came while the end of the log was read
 
     def _forget_all(self, read: Read) -> None:
         """What a read of waiting entries did not find was trimmed: nothing is left to deliver."""
@@ -274,6 +281,7 @@ class Shared(Machine[C]):
         self._reading = None
         self.is_due = True
         if read.is_replay:
+            self._plan.popleft()
             if (entries.ledger_id, entries.first) != read.position:
                 self._forget_all(read)
                 return ()
