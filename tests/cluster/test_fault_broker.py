@@ -67,7 +67,8 @@ def test_a_broker_that_is_cut_off_from_zookeeper_loses_its_topics(
             with Workload(lonely.service_url, topic, "near") as near:
                 near.more()
                 others[0].start()
-                with Workload(others[0].service_url, topic, "far") as far:
+                # Its first address is that of the broker that is cut off.
+                with Workload(brokers.service_url, topic, "far") as far:
                     far.more()
                     for work in (near, far):
                         work.fault("the owner is cut off from ZooKeeper")

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple, TypeVar
 
 from magnetar.client.address import BrokerAddress, parse_addresses
 from magnetar.client.connection import Connection, Type
-from magnetar.client.error import ConnectError, UnavailableError, decode_refusal
+from magnetar.client.error import ConnectError, PulsarError, UnavailableError, decode_refusal
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.client.pool import ConnectionPool
-from magnetar.client.retry import in_time, insist
+from magnetar.client.retry import in_time, insist, is_passing
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.runtime.clock import Clock
 from magnetar.wire.command import (
@@ -51,8 +51,19 @@ class Lookup:
         self._timeout = timeout
 
     async def locate(self, topic: TopicName) -> Location:
-        """Follow redirects to the broker that serves the topic; one attempt."""
+        """Follow redirects to the broker that serves the topic; one attempt.
+
+        A broker that cannot say it now may be cut off from the others: the next is asked next.
+        """
         connection = await self._pool.get_service()
+        try:
+            return await self._follow(connection, topic)
+        except PulsarError as error:
+            if is_passing(error):
+                self._pool.pass_over(connection.address)
+            raise
+
+    async def _follow(self, connection: Connection, topic: TopicName) -> Location:
         authoritative = False
         for _ in range(_REDIRECTS_MAX):
             answer: CommandLookupTopicResponse = await connection.request(

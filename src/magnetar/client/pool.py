@@ -88,6 +88,11 @@ class ConnectionPool:
                 self._turn += 1
         raise refusal
 
+    def pass_over(self, address: BrokerAddress) -> None:
+        """Ask the next host of the service URL next, if this one would be."""
+        if self._service[self._turn % len(self._service)] == address:
+            self._turn += 1
+
     def check_loop(self) -> None:
         """Raise in any loop but the one it was first used in: its sockets belong to that."""
         loop = asyncio.get_running_loop()

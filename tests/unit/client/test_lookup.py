@@ -60,6 +60,28 @@ def test_a_broker_behind_a_proxy_is_reached_through_it_by_its_name() -> None:
     asyncio.run(body())
 
 
+def test_the_next_broker_is_asked_after_one_that_cannot_say() -> None:
+    """A broker that is cut off from the others answers, and knows of no owner."""
+
+    async def body() -> None:
+        async with scripted_broker() as lonely, scripted_broker() as other:
+            lonely.on[Type.LOOKUP] = lambda line, lookup, _: line.say(
+                CommandLookupTopicResponse(
+                    request_id=lookup.request_id,
+                    response=CommandLookupTopicResponse.Failed,
+                    error="ServiceNotReady",
+                    message="the metadata store is away",
+                )
+            )
+            url = f"{lonely.url},{other.url.removeprefix('pulsar://')}"
+            async with AsyncPulsarClient(url) as client:
+                await (await client.classic.create_producer("t")).send(b"x")
+            assert len(lonely.bodies(Type.LOOKUP)) == 1
+            assert len(other.bodies(Type.LOOKUP)) == 1
+
+    asyncio.run(body())
+
+
 def test_redirects_without_end_are_given_up_in_time() -> None:
     async def body() -> None:
         async with (
