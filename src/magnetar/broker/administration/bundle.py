@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final, TypeAlias
+from typing import Final, NewType, TypeAlias
 
 from msgspec.structs import replace
 
@@ -12,7 +12,7 @@ from magnetar.broker.administration.record import check_tenant, load_policies
 from magnetar.broker.administration.registry import carries_out, finds
 from magnetar.broker.administration.topic_part import TopicPart, ask_part
 from magnetar.broker.bundle_boundary import load_boundaries
-from magnetar.broker.scalable.controller import Controller
+from magnetar.broker.scalable.control import Control
 from magnetar.broker.service import Service
 from magnetar.errors import Conflict, PreconditionFailed, TopicNotFound
 from magnetar.model.name import NamespaceName, TopicName, parse_stored_topic
@@ -32,7 +32,8 @@ from magnetar.rules.bundle import (
 
 Regular: TypeAlias = tuple[TopicName, ...]
 """The regular topics of a namespace, or of one bundle."""
-Controllers: TypeAlias = tuple[Controller, ...]
+Scalable = NewType("Scalable", tuple[TopicName, ...])
+"""The scalable topics of a namespace; none of one bundle."""
 _LARGEST: Final = "LARGEST"
 _ALGORITHMS: Final = (
     "range_equally_divide",
@@ -96,13 +97,11 @@ async def find_regular(service: Service, namespace: NamespaceName, bundle: str |
     return tuple(name for name in await regular_topics(service, namespace) if is_wanted(name))
 
 
-@finds(Controllers)
-async def find_controllers(
-    service: Service, namespace: NamespaceName, bundle: str | None
-) -> Controllers:
-    """Of all scalable topics. The segments of one lie in many bundles: it belongs to none."""
+@finds(Scalable)
+async def find_scalable(service: Service, namespace: NamespaceName, bundle: str | None) -> Scalable:
+    """The segments of one lie in many bundles: it belongs to none."""
     topics = [] if bundle is not None else await service.scalable.records.list(namespace)
-    return tuple([await service.scalable.controller(topic) for topic in topics])
+    return Scalable(tuple(topics))
 
 
 @carries_out("namespaces.unload", "namespaces.unload_bundle")
@@ -185,15 +184,13 @@ async def delete_bundle(service: Service, topics: Regular, force: bool) -> None:
 
 @carries_out("namespaces.clear_backlog")
 async def clear_backlog(
-    service: Service, subscription: str | None, topics: Regular, controllers: Controllers
+    service: Service, subscription: str | None, topics: Regular, scalable: Scalable
 ) -> None:
     for name in topics:
         if name.is_persistent:
             await ask_part(service, name, TopicPart.clear_backlog, subscription)
-    for controller in controllers:
-        for known in tuple(controller.subscriptions.registry.records):
-            if subscription in (None, known):
-                await controller.subscriptions.clear_backlog(known)
+    for topic in scalable:
+        await service.scalable.controls.ask(topic, Control.clear_backlog, subscription)
 
 
 @carries_out("namespaces.unsubscribe")
@@ -203,6 +200,5 @@ async def unsubscribe(
     await check_tenant(service, namespace.tenant)
     for name in await find_regular(service, namespace, bundle):
         await ask_part(service, name, TopicPart.unsubscribe, subscription)
-    for controller in await find_controllers(service, namespace, bundle):
-        if subscription in controller.subscriptions.registry.records:
-            await controller.subscriptions.delete(subscription)
+    for topic in await find_scalable(service, namespace, bundle):
+        await service.scalable.controls.ask(topic, Control.unsubscribe, subscription)

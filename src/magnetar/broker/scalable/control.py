@@ -52,6 +52,12 @@ class Control(Protocol):
 
     async def wipe(self, segment: SegmentId, reason: str) -> None: ...
 
+    async def clear_backlog(self, subscription: str | None = None) -> None:
+        """Acknowledge everything, in one subscription or in all."""
+
+    async def unsubscribe(self, subscription: str) -> None:
+        """Delete a subscription, if it is there."""
+
     async def on_drained(self, segment_topic: str, subscription: str) -> None:
         """Nothing is left to acknowledge on a sealed segment, and that is durable."""
 
@@ -117,6 +123,17 @@ class LocalControl:
 
     async def wipe(self, segment: SegmentId, reason: str) -> None:
         await (await self._controllers.get(self._topic)).changes.wipe(segment, reason=reason)
+
+    async def clear_backlog(self, subscription: str | None = None) -> None:
+        subscriptions = (await self._controllers.get(self._topic)).subscriptions
+        for known in tuple(subscriptions.registry.records):
+            if subscription in (None, known):
+                await subscriptions.clear_backlog(known)
+
+    async def unsubscribe(self, subscription: str) -> None:
+        subscriptions = (await self._controllers.get(self._topic)).subscriptions
+        if subscription in subscriptions.registry.records:
+            await subscriptions.delete(subscription)
 
     async def on_drained(self, segment_topic: str, subscription: str) -> None:
         found = self._controllers.find(self._topic)

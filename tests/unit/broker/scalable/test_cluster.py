@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from magnetar.broker.administration.bundle import Scalable, clear_backlog, unsubscribe
 from magnetar.broker.administration.scalable_stats import (
     analyze_backlog,
     get_last_sequence_id,
@@ -238,5 +239,22 @@ def test_a_segment_is_described_whichever_broker_owns_it() -> None:
         assert entry.endswith(b"x" * 5)
         with pytest.raises(PreconditionFailed):
             await get_last_sequence_id(service, TOPIC, segment, "p")
+
+    run_cluster(body)
+
+
+def test_calls_about_a_namespace_reach_topics_that_other_brokers_control() -> None:
+    async def body(cluster: Cluster) -> None:
+        controller = await _open_topic(cluster)
+        await controller.subscriptions.create("all", _queue())
+        segment = controller.layout.active[0]
+        peer = cluster.owner(segment.name_in(TOPIC)).connect()
+        await peer.produce(segment.name_in(TOPIC).full)
+        await peer.send(3)
+        asked, registry = cluster.brokers[1].service, controller.subscriptions.registry
+        await clear_backlog(asked, None, (), Scalable((TOPIC,)))
+        assert sum((await registry.backlog("all")).values()) == 0
+        await unsubscribe(asked, TOPIC.namespace, "all", None)
+        assert not registry.records
 
     run_cluster(body)
