@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
 from typing import Final, TypeVar
 
+from magnetar.broker.administration.topic_part import offer_parts
 from magnetar.broker.broker_call import Reply, Request
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler import make_handlers
@@ -16,7 +18,7 @@ from magnetar.broker.membership import Home
 from magnetar.broker.node import open_node
 from magnetar.broker.ownership import Owner
 from magnetar.broker.service import Service
-from magnetar.errors import ServiceNotReady
+from magnetar.errors import BrokerError, ServiceNotReady
 from magnetar.ledger.backends.bookkeeper import BookkeeperLedgerStore, BookkeeperPolicy
 from magnetar.ledger.backends.file import FilePolicy, open_file_store
 from magnetar.ledger.store import LedgerStore
@@ -25,7 +27,7 @@ from magnetar.model.position import Term
 from magnetar.runtime.configuration import Configuration
 from magnetar.testing.simulation.bookie import ROOT, SimulatedBookie
 from magnetar.testing.simulation.disk import SimulatedDisk
-from magnetar.testing.simulation.history import History, Stored
+from magnetar.testing.simulation.history import Fault, History, Stored
 from magnetar.testing.simulation.loop import Process, VirtualClock, VirtualLoop
 from magnetar.testing.simulation.metadata import MetadataServer, SimulatedStore
 from magnetar.testing.simulation.network import Address, Network
@@ -49,6 +51,7 @@ _BOOKIES: Final = BookkeeperPolicy(
     timeout_s=4.0, connect_timeout_s=2.0, quarantine_s=5.0, speculative_read_s=0.5
 )
 _SILENCE_S: Final = 5.0
+_RESTART_S: Final = 1.0
 
 
 class _Recorder:
@@ -91,7 +94,7 @@ class SimulatedBroker:
         if self.process is None:
             skew_ms = self._random.randint(-400, 400)
             self.process = Process(self.name, skew_ms=skew_ms)
-            self._loop.spawn(self.process, self._run(self.process), f"broker {self.name}")
+            self._loop.spawn(self.process, self._supervise(self.process), f"broker {self.name}")
 
     def kill(self, *, power: bool) -> None:
         """End the process between two of its steps; without power its disk loses what was not
@@ -108,6 +111,16 @@ class SimulatedBroker:
         self._cluster.graves.append(process)
         if power:
             self.disk.cut_power()
+
+    async def _supervise(self, process: Process) -> None:
+        """A broker that cannot start ends, and is started again after a while."""
+        try:
+            await self._run(process)
+        except BrokerError as error:
+            self._cluster.history.add(Fault(f"{self.name} cannot start: {error}"))
+            later = contextvars.Context()
+            self._loop.call_later(_RESTART_S, self.start, context=later)
+            self.kill(power=False)
 
     async def _run(self, process: Process) -> None:
         cluster = self._cluster
@@ -130,6 +143,7 @@ class SimulatedBroker:
                 workers=workers,
                 link=SimulatedLink(cluster, process),
             )
+            offer_parts(service)
             handlers = make_handlers(service)
             cluster.network.listen(Address(self.name, PORT), lambda: Connection(service, handlers))
             self.service = service
