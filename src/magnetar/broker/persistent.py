@@ -220,7 +220,7 @@ class PersistentTopic(Topic):
             producer.chunk_rate.add(1, size)
         if self.throttle.limiter is not None:
             self.throttle.spend(producer.connection, messages, size)
-        if run.transaction is None or self.transactions is None:
+        if run.command is None or run.transaction is None or self.transactions is None:
             producer.append(run, self.log)
         else:
             self.transactions.append(producer, run)

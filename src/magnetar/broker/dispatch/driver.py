@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from magnetar.broker.consumer import Consumer
@@ -138,10 +139,9 @@ class Driver:
         were held until now. What is not final waits for a transaction.
         """
         member, release = None if consumer is None else consumer.member, self.machine.release
-        released = sum(
-            release(member, position, remaining, is_final=is_final)
-            for position, remaining in entries
-        )
+        if not is_final:  # else nothing is said: it would be said again for each entry
+            release = partial(release, is_final=False)
+        released = sum(release(member, position, remaining) for position, remaining in entries)
         self._wake_if_due()
         return released
 
