@@ -94,7 +94,18 @@ class SimulatedBroker:
         if self.process is None:
             skew_ms = self._random.randint(-400, 400)
             self.process = Process(self.name, skew_ms=skew_ms)
-            self._loop.spawn(self.process, self._supervise(self.process), f"broker {self.name}")
+            task = self._loop.spawn(self.process, self._run(self.process), f"broker {self.name}")
+            task.add_done_callback(self._on_ended)
+
+    def _on_ended(self, task: asyncio.Task[None]) -> None:
+        """A broker that cannot start ends, and is started again after a while."""
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, BrokerError):
+            self._cluster.history.add(Fault(f"{self.name} cannot start: {error}"))
+            self._loop.call_later(_RESTART_S, self.start, context=contextvars.Context())
+            self.kill(power=False)
+        elif error is not None:
+            raise error
 
     def kill(self, *, power: bool) -> None:
         """End the process between two of its steps; without power its disk loses what was not
@@ -111,16 +122,6 @@ class SimulatedBroker:
         self._cluster.graves.append(process)
         if power:
             self.disk.cut_power()
-
-    async def _supervise(self, process: Process) -> None:
-        """A broker that cannot start ends, and is started again after a while."""
-        try:
-            await self._run(process)
-        except BrokerError as error:
-            self._cluster.history.add(Fault(f"{self.name} cannot start: {error}"))
-            later = contextvars.Context()
-            self._loop.call_later(_RESTART_S, self.start, context=later)
-            self.kill(power=False)
 
     async def _run(self, process: Process) -> None:
         cluster = self._cluster
