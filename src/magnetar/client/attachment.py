@@ -16,7 +16,7 @@ class Attachment:
     """`attach` introduces the owner on a connection; it runs again after every loss.
 
     The first attachment insists until the operation timeout. Later ones go on until they succeed or
-    a refusal is final, which `give_up` is told.
+    a refusal is final, which `give_up` gets.
     """
 
     def __init__(

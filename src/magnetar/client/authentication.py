@@ -95,7 +95,7 @@ class TlsAuthentication:
 
 
 async def load_data(authentication: Authentication, host: str, challenge: bytes = b"") -> bytes:
-    """Ask for credentials; whatever goes wrong is told without what was given."""
+    """Ask for credentials; the sentence of a failure does not contain them."""
     try:
         if challenge in (b"", _REFRESH) or not isinstance(authentication, ChallengedAuthentication):
             data = authentication.auth_data(host)

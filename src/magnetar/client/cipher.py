@@ -150,7 +150,7 @@ async def _ask(provide: Callable[[], EncryptionKey | Awaitable[EncryptionKey]]) 
         return await key if inspect.isawaitable(key) else key
     except CryptoError:
         raise
-    # An application's code may raise anything; what waits for the key must hear of it.
+    # An application's code may raise anything; what waits for the key must fail with it.
     except Exception as error:
         raise CryptoError(f"The key provider failed: {error!r}") from error
 

@@ -1,4 +1,4 @@
-"""Loads what encrypts when somebody asks for it: it needs a library that is an extra."""
+"""Loads encryption on first use: it needs a library that is an extra."""
 
 from __future__ import annotations
 

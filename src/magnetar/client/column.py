@@ -1,7 +1,7 @@
 """From stored entries to Arrow columns: what `client.delivery` does, without a message object.
 
 `ColumnDecoder` takes entries as they stand in a ledger or come over the wire and gives record
-batches. The columns are those of `COLUMNS`; whoever names fewer pays for fewer.
+batches. The columns are those of `COLUMNS`; a caller that names fewer pays for fewer.
 """
 
 from __future__ import annotations

@@ -120,13 +120,13 @@ class Connection(asyncio.Protocol):
 
     @property
     def idle_s(self) -> float:
-        """For how long nobody has used it; 0 while anybody is on it."""
+        """For how long it has been idle; 0 while it is in use."""
         if self._requests or self._producers or self._consumers or self._listeners:
             return 0.0
         return self._clock.monotonic() - self._used_at
 
     def touch(self) -> None:
-        """Somebody is about to use it, or has just stopped."""
+        """A caller is about to use it, or has just stopped."""
         self._used_at = self._clock.monotonic()
 
     def send(self, frame: bytes) -> None:
@@ -246,7 +246,7 @@ class Connection(asyncio.Protocol):
             handler(self, body_of(command), body)
         elif command.type in ANSWERS:
             self._requests.on_answer(command.type, body_of(command))
-        # Anything else is a push that nobody asked for: newer brokers may send some.
+        # Anything else is an unknown push: newer brokers may send some.
 
     def _on_error(self, error: Any, _: bytes) -> None:
         refusal = decode_refusal(error.error, error.message)

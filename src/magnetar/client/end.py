@@ -1,4 +1,4 @@
-"""Whom a connection tells what arrives: producers, consumers, and those who hear pushes."""
+"""The receivers of what a connection brings: producers, consumers, and handlers of pushes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ConsumerEnd(Protocol):
 
 
 class PushEnd(Protocol):
-    """Who hears what the broker says unasked: a layout, an assignment, the topics there are."""
+    """Handles what the broker pushes: a layout, an assignment, the topics there are."""
 
     def on_push(self, body: Any) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Reading stored entries as they are, in bulk: for whoever decodes them by columns."""
+"""Reading stored entries as they are, in bulk: for callers that decode them by columns."""
 
 from __future__ import annotations
 

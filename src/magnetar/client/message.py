@@ -136,7 +136,7 @@ class Message(Generic[T]):
 
     @property
     def is_encrypted(self) -> bool:
-        """The payload is as it was sent: nobody here holds the key."""
+        """The payload is as it was sent: the key is not known here."""
         return self._entry.is_encrypted
 
     @property

@@ -48,7 +48,7 @@ class MessageOptions(TypedDict, total=False):
     replicate_to: Sequence[str]
     sequence_id: int | None
     context: Mapping[Any, Any]
-    """What interceptors keep from a send to its end; nobody else reads it."""
+    """What interceptors keep from a send to its end; nothing else reads it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ class Pack:
     hashes: tuple[int, int] | None
     """The lowest and the highest bucket hash, where the segment has buckets."""
     source: Any
-    """What it was made of; whoever made it can take it apart."""
+    """What it was made of; its maker can take it apart."""
 
 
 @dataclass(slots=True, eq=False)

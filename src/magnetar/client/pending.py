@@ -25,7 +25,7 @@ class PendingQueue:
         self._sends.append(send)
 
     def confirm(self, sequence_id: int) -> PendingSend | None:
-        """Take the head if the receipt is for it; None for one that nobody waits for any more."""
+        """Take the head if the receipt is for it; None for one that is not awaited any more."""
         if not self._sends or sequence_id < self._sends[0].sequence_id:
             return None
         if sequence_id > self._sends[0].highest_sequence_id:

@@ -89,7 +89,7 @@ class ConnectionPolicy:
     keep_alive: float
     """How often a connection is tried; one that did not answer by the next time is given up."""
     max_idle: float
-    """A connection that nobody uses is closed after this time; 0 keeps it."""
+    """An idle connection is closed after this time; 0 keeps it."""
     proxy_url: str | None
     """`pulsar+ssl://host:port` of a proxy that goes by the name in the TLS handshake (SNI)."""
     backoff: BackoffPolicy

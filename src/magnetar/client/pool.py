@@ -1,4 +1,4 @@
-"""The connections to each broker, opened when first asked for and closed when nobody uses them."""
+"""The connections to each broker, opened when first asked for and closed when idle."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class ConnectionPool:
             self._sweep_timer = self._clock.call_later(delay, self._sweep)
 
     def _sweep(self) -> None:
-        """Close what nobody has used for long, and come back when the next may be due."""
+        """Close what has been idle for long, and come back when the next may be due."""
         self._sweep_timer = None
         remaining = []
         for connection in self._open.values():

@@ -30,7 +30,7 @@ def make_raw(
 ) -> RawEntry | int:
     """What to hand out; the permits of an entry of which nothing is wanted.
 
-    One that cannot be read is handed out too: whoever takes it apart says what is wrong with it.
+    An unreadable one is handed out too: the decoder says what is wrong with it.
     """
     position, partition = position_of(command.message_id), command.message_id.partition
     try:

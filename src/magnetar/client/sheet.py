@@ -1,7 +1,7 @@
 """Rows to write, by columns, and the entries that are made of them without a message object.
 
 Every row has a number that rises from one row to the next. An entry holds rows that follow each
-other on their segment: whoever knows the last number that a segment has stored knows that all
+other on their segment: from the last number that a segment has stored it follows that all
 before it are stored too.
 """
 

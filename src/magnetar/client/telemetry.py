@@ -37,7 +37,7 @@ _RECEIVED: Final = {
 
 
 class Telemetry(Protocol):
-    """Give one to a client as `telemetry=`; it hears of everything the client sends and gets."""
+    """Give one to a client as `telemetry=`; it counts everything the client sends and gets."""
 
     def watch_producer(self) -> ProducerInterceptor: ...
 

@@ -351,7 +351,7 @@ class TopicConsumer:
         except BaseException as error:
             connection.remove_consumer(self._id)
             if isinstance(error, PulsarTimeoutError | asyncio.CancelledError):
-                self._detach(connection)  # it may succeed after all, with nobody waiting
+                self._detach(connection)  # it may succeed after all, too late
             raise
         if self._last_taken is not None and not self._settings.is_durable:
             # A reader's cursor begins anew at the entry that was taken last. Unless the broker is

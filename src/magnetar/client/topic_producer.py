@@ -125,7 +125,7 @@ class TopicProducer:
             self._add_to_batch(message, size, batching)
 
     def hurry(self) -> None:
-        """Somebody waits for the last message: do not let it wait for others if none is out."""
+        """A caller awaits the last message: do not let it wait for others if none is out."""
         if self._batch and not len(self._pending) and self._hurry is None:
             self._hurry = self._loop.call_soon(self._end_hurry)
 
@@ -286,7 +286,7 @@ class TopicProducer:
         except BaseException as error:
             connection.remove_producer(self._id)
             if isinstance(error, PulsarTimeoutError | asyncio.CancelledError):
-                self._detach(connection)  # it may succeed after all, with nobody waiting
+                self._detach(connection)  # it may succeed after all, too late
             raise
         self._on_attached(connection, answer)
 

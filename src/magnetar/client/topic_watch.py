@@ -16,7 +16,7 @@ _log = Logger(__name__)
 
 
 class TopicWatch:
-    """`on_change` hears that it is time to look; who looks now and then anyway misses nothing."""
+    """`on_change` says when it is time to look; an occasional poll beside it misses nothing."""
 
     def __init__(
         self, session: Session, pattern: TopicPattern, on_change: Callable[[], None]

@@ -41,7 +41,7 @@ from magnetar.runtime.log import Logger
 T = TypeVar("T")
 
 _PASSED_S: Final = 1.0
-"""How often the broker hears what was read: only then it says that a segment has ended."""
+"""How often the position is sent to the broker: it needs it to say that a segment has ended."""
 
 _log = Logger(__name__)
 

@@ -29,7 +29,7 @@ class Source(Protocol):
 
 
 class Inbox(Generic[T]):
-    """One queue in the order of arrival; every receiver that waits hears of what comes.
+    """One queue in the order of arrival; every receiver that waits is woken by what comes.
 
     What waits is bounded by the permits that each segment was given.
     """
@@ -96,7 +96,7 @@ class Inbox(Generic[T]):
         return True
 
     def fail(self, failure: PulsarError) -> None:
-        """Receivers get what is here, then hear why no more comes."""
+        """Receivers get what is here, then the reason why no more comes."""
         if self.failure is None:
             self.failure = failure
         self._arrived.set()

@@ -47,7 +47,7 @@ def parse_scalable(text: str) -> TopicName:
 
 
 class LayoutWatch(Watch):
-    """Open it, then read `view` and `topic`; `on_change` hears every later layout."""
+    """Open it, then read `view` and `topic`; `on_change` gets every later layout."""
 
     kind = Type.SCALABLE_TOPIC_UPDATE
 

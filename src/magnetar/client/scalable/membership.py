@@ -35,7 +35,7 @@ _log = Logger(__name__)
 class Membership:
     """Holds a connection of its own: a broker that knows no other way to leave sees its end.
 
-    `on_assigned` hears each new assignment, `on_lost` that there will be none any more. After a
+    `on_assigned` gets each new assignment, `on_lost` says that there will be none any more. After a
     loss it registers again under the same name, so that the group does not move.
     """
 
@@ -60,7 +60,7 @@ class Membership:
         self._id = session.next_consumer_id()
         self._connection: Connection | None = None
         self._pushed: ConsumerAssignment | None = None
-        """The newest of this registration, until there is somebody to hear it."""
+        """The newest of this registration, until it can be delivered."""
         self._is_open = False
         self._is_closed = False
         self._returning: asyncio.Task[None] | None = None

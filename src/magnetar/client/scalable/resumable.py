@@ -1,7 +1,7 @@
 """A producer that takes up where an earlier one of its name was stopped.
 
 Every message has a number that its application gives, rising from one to the next. A message goes
-to the same place whoever sends it: by its key, or by its number. So what a segment has stored of
+to the same place from every sender: by its key, or by its number. So what a segment has stored of
 the name, up to some number, is exactly what was meant for it up to there, also after the segment
 was sealed and its messages go elsewhere.
 """
@@ -47,7 +47,7 @@ class AsyncResumableProducer(AsyncScalableProducer[T]):
     async def resume(self, last_stored: LastStored) -> None:
         """Take the name on every active segment, then learn what is stored under it.
 
-        In this order: whoever had the name before is gone from each of them by then.
+        In this order: the earlier holder of the name is gone from each of them by then.
         """
         for segment in self._watch.layout.active:
             await self._take(segment)
@@ -91,7 +91,7 @@ class AsyncResumableProducer(AsyncScalableProducer[T]):
     async def submit_sheet(self, sheet: Sheet, on_sent: OnSent) -> None:
         """Send all its rows in the order of their numbers; waits for room only.
 
-        What becomes of an entry is told to `on_sent`. Values are encoded already: interceptors
+        `on_sent` gets the outcome of each entry. Values are encoded already: interceptors
         see none of them.
         """
         items = list(self._pack(sheet))

@@ -15,7 +15,7 @@ from magnetar.wire.command import CommandGetLastMessageId, position_of
 
 
 class SegmentConsumer(TopicConsumer):
-    """`on_end` hears that the broker has no more to deliver of a sealed segment."""
+    """`on_end` is called when the broker has no more to deliver of a sealed segment."""
 
     def __init__(
         self,

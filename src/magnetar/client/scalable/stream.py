@@ -123,7 +123,7 @@ class StreamTopic:
             raise
 
     async def close(self) -> None:
-        """The segments first: whoever is assigned them next must find them free."""
+        """The segments first: the consumer that is assigned them next must find them free."""
         self._watch.close()
         await self.consumers.close()
         if self._membership is not None:

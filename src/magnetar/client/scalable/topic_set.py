@@ -30,7 +30,7 @@ class Member(Protocol):
     def consumers(self) -> ConsumerSet: ...
 
     def reads(self) -> Mapping[SegmentId, SegmentRead]:
-        """Every segment there is, whoever consumes it."""
+        """Every segment there is, with or without a consumer here."""
 
     async def open(self) -> None: ...
 

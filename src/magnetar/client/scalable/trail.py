@@ -33,7 +33,7 @@ class Mark:
         self.topic = title if names_topic else None
         """The same where ids must tell it."""
         self.others = others
-        """The last message that was taken from every other segment; None where nobody asks."""
+        """The last message that was taken from every other segment; None where it is not needed."""
 
     def identify(self, delivered: Delivered[Any]) -> MessageId:
         entry = delivered.id

@@ -40,7 +40,7 @@ def check_scalable(connection: Connection) -> None:
 
 
 class _Opening:
-    """One session on one connection; what an older one still hears is void."""
+    """One session on one connection; what an older one still receives is void."""
 
     def __init__(self, watch: Watch, connection: Connection, id: int) -> None:
         self.connection = connection

@@ -1,4 +1,4 @@
-"""What every kind of schema does: values to bytes and back, and what the broker is told."""
+"""What every kind of schema does: values to bytes and back, and what is sent to the broker."""
 
 from __future__ import annotations
 
