@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -30,19 +31,20 @@ class Verdict:
     messages: int
 
 
-def judge(seed: int) -> Verdict:
-    outcome = run(seed)
+def judge(seed: int, *, on_files: bool = False) -> Verdict:
+    outcome = run(seed, on_files=on_files)
     return Verdict(seed, outcome.violations, outcome.simulated_s, outcome.faults, outcome.messages)
 
 
-def explore(seeds: range, jobs: int) -> Iterator[Verdict]:
+def explore(seeds: range, jobs: int, *, on_files: bool = False) -> Iterator[Verdict]:
     """Run the seeds, some at a time; verdicts come in the order of the seeds."""
+    judge_one = partial(judge, on_files=on_files)
     if jobs == 1:
-        yield from map(judge, seeds)
+        yield from map(judge_one, seeds)
         return
     with ProcessPoolExecutor(jobs) as pool:
         try:
-            yield from pool.map(judge, seeds, chunksize=5)
+            yield from pool.map(judge_one, seeds, chunksize=5)
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -56,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("seed", type=int, help="the seed, or the first of several")
     parser.add_argument("--count", type=int, default=1, help="run so many seeds (default: 1)")
     parser.add_argument("--jobs", type=int, default=1, help="processes to run them in (default: 1)")
+    parser.add_argument(
+        "--files", action="store_true", help="no seed has bookies: each broker has its own files"
+    )
     parser.add_argument("--first", action="store_true", help="stop at the first seed that fails")
     parser.add_argument(
         "--trace", type=Path, help="write the whole history of one run to this file"
@@ -73,9 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     configure_logs(level="info" if given.logs else "critical", as_json=False)
     if given.count == 1:
-        return _replay(run(given.seed), given.trace, shows_metadata=given.metadata)
+        outcome = run(given.seed, on_files=given.files)
+        return _replay(outcome, given.trace, shows_metadata=given.metadata)
     seeds = range(given.seed, given.seed + given.count)
-    return _explore(seeds, given.jobs, stops=given.first)
+    verdicts = explore(seeds, given.jobs, on_files=given.files)
+    return _explore(verdicts, stops=given.first)
 
 
 def _replay(outcome: Outcome, trace: Path | None, *, shows_metadata: bool) -> int:
@@ -118,9 +125,9 @@ def _describe(outcome: Outcome) -> list[str]:
     return lines
 
 
-def _explore(seeds: range, jobs: int, *, stops: bool) -> int:
+def _explore(verdicts: Iterator[Verdict], *, stops: bool) -> int:
     simulated_s, faults, messages, failed, ran = 0.0, 0, 0, [], 0
-    for verdict in explore(seeds, jobs):
+    for verdict in verdicts:
         ran += 1
         simulated_s += verdict.simulated_s
         faults += verdict.faults

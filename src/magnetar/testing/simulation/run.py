@@ -7,7 +7,7 @@ import errno
 import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
@@ -71,9 +71,12 @@ class Outcome:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def run(seed: int) -> Outcome:
+def run(seed: int, *, on_files: bool = False) -> Outcome:
+    """`on_files`: whatever the seed says, each broker has files of its own."""
     random = Random(seed)
     plan = make_plan(random)
+    if on_files:
+        plan = replace(plan, bookies=0)
     loop = VirtualLoop(random)
     history = History(loop.time)
     scenario = Scenario(loop, random, history, plan)
