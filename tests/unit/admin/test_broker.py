@@ -101,11 +101,13 @@ def test_a_value_with_slashes_is_kept_and_one_that_does_not_fit_changes_nothing(
 def test_setting_a_key_without_effect_is_done_as_ever_and_noted() -> None:
     async def body(admin: Admin) -> None:
         base = f"{BROKERS}/configuration"
-        reply = await admin.post(f"{base}/loadBalancerSheddingEnabled/false")
+        reply = await admin.post(f"{base}/brokerPublisherThrottlingTickTimeMillis/60")
         assert (reply.status, reply.body) == (200, b"")
         note = reply.headers["x-magnetar-note"]
-        assert note.startswith("loadBalancerSheddingEnabled has no effect: Load is not balanced")
-        assert (await admin.get(f"{base}/values")).json == {"loadBalancerSheddingEnabled": "false"}
+        assert note.startswith("brokerPublisherThrottlingTickTimeMillis has no effect: There")
+        assert (await admin.get(f"{base}/values")).json == {
+            "brokerPublisherThrottlingTickTimeMillis": "60"
+        }
         reply = await admin.post(f"{base}/maxTenants/7")
         assert (reply.status, reply.body) == (200, b"")
         assert "x-magnetar-note" not in reply.headers
