@@ -92,7 +92,8 @@ def _reader(definition: Any, known: dict[str, Any], *, is_json: bool) -> Convert
         case str():
             return None
         case list():
-            return _optional(next((inner(each) for each in definition if each != "null"), None))
+            found = next((inner(each) for each in definition if each != "null"), None)
+            return None if found is None else _optional(found)
         case {"logicalType": "decimal"}:
             return _parse_decimal if is_json else None
         case {"logicalType": "date"}:
@@ -102,7 +103,7 @@ def _reader(definition: Any, known: dict[str, Any], *, is_json: bool) -> Convert
         case {"type": "record", "fields": list() as fields}:
             known[definition.get("name", "")] = definition
             made = {each["name"]: convert for each in fields if (convert := inner(each["type"]))}
-            return _record_reader({name: _required(each) for name, each in made.items()})
+            return _record_reader({name: _optional(each) for name, each in made.items()})
         case {"type": "enum" | "fixed" as kind}:
             known[definition.get("name", "")] = definition
             return _parse_bytes if is_json and kind == "fixed" else None
@@ -116,14 +117,8 @@ def _reader(definition: Any, known: dict[str, Any], *, is_json: bool) -> Convert
             return None
 
 
-def _optional(convert: Convert | None) -> Convert | None:
-    if convert is None:
-        return None
-    return lambda value: None if value is None else convert(value)
-
-
-def _required(convert: Convert) -> Convert:
-    """A field that is missing in JSON is null."""
+def _optional(convert: Convert) -> Convert:
+    """A null stays one; a field that JSON leaves out is one."""
     return lambda value: None if value is None else convert(value)
 
 
