@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler.permission import CommandAccess
+from magnetar.broker.transaction.coordinator import LiveCoordinator
 from magnetar.broker.transaction.service import TransactionService
 from magnetar.broker.transaction.watch import AssignmentWatches
 from magnetar.errors import NotAllowed, ServiceNotReady, TransactionNotFound
@@ -77,8 +78,7 @@ class TransactionCommands:
     async def on_add_partitions(self, connection: Connection, command: BaseCommand) -> None:
         request = command.addPartitionToTxn
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
-        coordinator = await self.transactions.find(id_)
-        await self._check_owner(connection, id_)
+        coordinator = await self._find_own(connection, id_)
         for each in request.partitions:  # which are kept as they are written
             await self.access.check(connection, BaseCommand.PRODUCER, topic=parse_topic(each))
         await coordinator.join(id_, list(request.partitions), ())
@@ -90,8 +90,7 @@ class TransactionCommands:
     async def on_add_subscriptions(self, connection: Connection, command: BaseCommand) -> None:
         request = command.addSubscriptionToTxn
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
-        coordinator = await self.transactions.find(id_)
-        await self._check_owner(connection, id_)
+        coordinator = await self._find_own(connection, id_)
         subscriptions = []
         for each in request.subscription:
             topic, name = parse_topic(each.topic), each.subscription
@@ -108,21 +107,22 @@ class TransactionCommands:
     async def on_end(self, connection: Connection, command: BaseCommand) -> None:
         request = command.endTxn
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
-        coordinator = await self.transactions.find(id_)
-        await self._check_owner(connection, id_)
+        coordinator = await self._find_own(connection, id_)
         await coordinator.end(id_, is_commit=request.txn_action == TxnAction.COMMIT)
         response = CommandEndTxnResponse(
             request_id=request.request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least
         )
         connection.send_command(make_command(response))
 
-    async def _check_owner(self, connection: Connection, id_: TransactionId) -> None:
+    async def _find_own(self, connection: Connection, id_: TransactionId) -> LiveCoordinator:
+        """The coordinator of a transaction that the caller may change."""
         coordinator = await self.transactions.find(id_)
         coordinator.state.check_owner(
             id_,
             _role_of(connection.caller),
             is_super_user=await self._is_super_user(connection),
         )
+        return coordinator
 
     async def _is_super_user(self, connection: Connection) -> bool:
         return await self.access.allows(connection, SUPER_USER)
