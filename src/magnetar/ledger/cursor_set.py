@@ -57,7 +57,7 @@ class CursorSet(Mapping[str, Cursor]):
         born = parse_born(record.properties)
         if born:
             await asyncio.gather(*(self._cursors[name].store() for name in born))
-            await record.set_properties(without_list(record.properties))
+            await record.change_properties(without_list)
 
     async def open(
         self,
