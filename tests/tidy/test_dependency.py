@@ -37,9 +37,8 @@ def name_of(requirement: str) -> str:
 
 
 def direct() -> set[str]:
-    return {
-        name_of(line) for line in (*RUN_TIME, *(line for rows in EXTRAS.values() for line in rows))
-    }
+    lines = (*RUN_TIME, *(line for rows in EXTRAS.values() for line in rows))
+    return {name_of(line) for line in lines} - {"magnetar"}  # an extra may bring others
 
 
 def locked_versions() -> set[tuple[str, str]]:
@@ -70,7 +69,19 @@ def test_both_locks_hold_the_same_versions() -> None:
 def test_the_lock_was_made_from_the_present_declaration() -> None:
     lock = tomllib.loads((ROOT / "uv.lock").read_text())
     (own,) = (row for row in lock["package"] if row["name"] == "magnetar")
-    assert {row["name"] for row in own["metadata"]["requires-dist"]} == direct()
+    assert {row["name"] for row in own["metadata"]["requires-dist"]} - {"magnetar"} == direct()
+
+
+def test_the_client_alone_brings_nothing_of_the_server() -> None:
+    assert {name_of(line) for line in RUN_TIME} == {
+        *("protobuf", "crc32c", "mmh3", "msgspec", "h11"),
+        *("lz4", "zstandard", "cramjam", "fastavro"),
+    }
+
+
+def test_one_extra_brings_all_that_an_application_may_want() -> None:
+    (line,) = EXTRAS["all"]
+    assert set(re.findall(r"\w+", line.partition("[")[2])) == EXTRAS.keys() - {"all", "dev"}
 
 
 def test_the_locks_name_no_host_but_the_public_index() -> None:

@@ -16,20 +16,19 @@ class Absent:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Absent())
 """
-EXTRAS = (
-    "cryptography",
-    "kazoo",
-    "numpy",
-    "opentelemetry",
-    "pandas",
-    "prometheus_client",
-    "pyarrow",
-    "pyspark",
-)
+EXTRAS = {
+    "cli": {"jwt"},
+    "cluster": {"kazoo"},
+    "encryption": {"cryptography"},
+    "server": {"httptools", "jwt", "re2", "uvicorn", "uvloop"},
+    "spark": {"numpy", "pandas", "pyarrow", "pyspark"},
+    "telemetry": {"opentelemetry", "prometheus_client"},
+}
 
 
-def run_bare(code: str, home: Path) -> subprocess.CompletedProcess[str]:
-    script = BLOCK.format(absent=EXTRAS) + code
+def run_bare(code: str, home: Path, with_extra: str = "") -> subprocess.CompletedProcess[str]:
+    absent = set().union(*EXTRAS.values()) - EXTRAS.get(with_extra, set())
+    script = BLOCK.format(absent=sorted(absent)) + code
     return subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, cwd=home
     )
@@ -55,19 +54,40 @@ def test_every_public_name_is_there_without_any_extra(tmp_path: Path) -> None:
         ("import magnetar; magnetar.PrometheusTelemetry()", "telemetry"),
         ("import magnetar.client.token as token; token.make_key_pair('RS256')", "encryption"),
         ("import magnetar.wire.jwt as jwt; jwt.parse_public_key(b'')", "encryption"),
-        (command("standalone", "--set", "metadataStoreUrl=zk:127.0.0.1:1"), "cluster"),
+        (command("standalone", "--data", "here"), "server"),
+        (command("cluster", "up", "--data", "here"), "cluster"),
+        (command("tokens", "create", "--secret-key", "key", "--subject", "a"), "cli"),
     ],
 )
 def test_a_missing_extra_is_named(code: str, extra: str, tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(b"k" * 32)
     done = run_bare(code, tmp_path)
     assert done.returncode != 0
     assert f"magnetar[{extra}]" in done.stderr.splitlines()[-1], done.stderr
 
 
-def test_a_token_of_a_secret_needs_no_extra(tmp_path: Path) -> None:
+def test_a_broker_on_zookeeper_needs_more_than_one_alone(tmp_path: Path) -> None:
+    code = command("standalone", "--set", "metadataStoreUrl=zk:127.0.0.1:1")
+    done = run_bare(code, tmp_path, with_extra="server")
+    assert done.returncode != 0
+    assert "magnetar[cluster]" in done.stderr.splitlines()[-1], done.stderr
+
+
+def test_a_token_of_a_secret_needs_the_extra_of_the_command_line_alone(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(b"k" * 32)
-    made = run_bare(command("tokens", "create", "--secret-key", "key", "--subject", "a"), tmp_path)
+    words = ("--secret-key", "key", "--subject", "a")
+    made = run_bare(command("tokens", "create", *words), tmp_path, with_extra="cli")
     assert made.returncode == 0, made.stderr
-    token = made.stdout.strip()
-    read = run_bare(command("tokens", "validate", "--secret-key", "key", token), tmp_path)
+    check = command("tokens", "validate", "--secret-key", "key", made.stdout.strip())
+    read = run_bare(check, tmp_path, with_extra="cli")
     assert '"sub": "a"' in read.stdout, read.stderr
+
+
+def test_the_client_and_its_commands_need_no_extra(tmp_path: Path) -> None:
+    code = """
+import magnetar
+with magnetar.PulsarClient("pulsar://127.0.0.1:1", operation_timeout=0.01): pass
+magnetar.Admin("http://127.0.0.1:1").close()
+"""
+    done = run_bare(code + command("admin", "topics", "list", "--help"), tmp_path)
+    assert done.returncode == 0, done.stderr
