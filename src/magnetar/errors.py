@@ -178,7 +178,7 @@ class BadRequest(BrokerError): ...
 
 
 class InvalidName(BrokerError):
-    """A tenant, namespace or topic name that cannot be."""
+    """An invalid tenant, namespace or topic name."""
 
 
 class FeatureNotSupported(BrokerError): ...

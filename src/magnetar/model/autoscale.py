@@ -105,7 +105,7 @@ def format_override(override: AutoScaleOverride) -> dict[str, Any]:
 
 
 def apply_override(policy: AutoScalePolicy, override: Override | None) -> AutoScalePolicy:
-    """Field by field; a stored value of the wrong kind is refused like one that cannot be."""
+    """Field by field; a stored value of the wrong type is refused like an invalid one."""
     known = {name: override[name] for name in FIELDS if _sets(override, name)} if override else {}
     try:
         read = msgspec.convert(known, AutoScaleOverride, strict=False)

@@ -20,5 +20,5 @@ class Caller:
     is_anonymous: bool = False
 
 
-NOBODY: Final = Caller(None)
+ANONYMOUS: Final = Caller(None)
 """Everybody, where authentication is off."""

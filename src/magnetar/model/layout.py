@@ -131,7 +131,7 @@ class Layout:
     def _active_firsts(self) -> tuple[int, ...]:
         return tuple(segment.range.first for segment in self.active)
 
-    @property
+    @cached_property
     def is_synthetic(self) -> bool:
         """Clients route by remainder, not by range, when every active segment is legacy."""
         return all(segment.is_legacy for segment in self.active)

@@ -213,6 +213,27 @@ class Limits:
         TooManyRequests,
         "Topics and subscriptions that one transaction spans.",
     )
+    transaction_bytes: int = _limit(
+        10 << 30,
+        Unit.BYTES,
+        "maxTransactionBytesPerTopic",
+        NotAllowed,
+        "What one transaction writes to one topic, partition or segment.",
+    )
+    transaction_bytes_per_caller: int = _limit(
+        50 << 30,
+        Unit.BYTES,
+        "maxTransactionBytesPerCaller",
+        NotAllowed,
+        "What open transactions of one role have written to the topics of one broker.",
+    )
+    transaction_acknowledgements: int = _limit(
+        1_000_000,
+        Unit.COUNT,
+        "maxTransactionAcknowledgementsPerSubscription",
+        TooManyRequests,
+        "Entries that one transaction acknowledges on one subscription of a topic.",
+    )
     transaction_timeout_ms: int = _limit(
         24 * 60 * 60 * 1000,
         Unit.MILLISECONDS,

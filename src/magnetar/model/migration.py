@@ -1,8 +1,8 @@
 """How a regular topic becomes a scalable one, as far as that is kept or told.
 
 Before the record of the scalable topic is written nothing has changed for anybody, but segments
-without a topic may lie about. A *preparation* in the metadata store names them for whoever has to
-clean up after a crash.
+without a topic may lie about. A *preparation* in the metadata store names them for the
+cleaning up after a crash.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the metadata store knows about a scalable topic, and where.
 
 A topic's record holds its layout, its properties, and at most one *intent*: a change that was begun
-and must be finished, whoever finds it. `wire.scalable` spells the records.
+and must be finished by any controller that finds it. `wire.scalable` spells the records.
 
 The record path ignores the domain: a topic has one record, whatever its spelling. Names of
 subscriptions and consumers stand in paths as they are, save a slash and a percent sign, which would

@@ -41,6 +41,13 @@ class Status(StrEnum):
         return self in (Status.COMMITTING, Status.COMMITTED)
 
 
+class Outcome(NamedTuple):
+    """What is known of a transaction elsewhere. Until `open_until_ms` it may still be committed."""
+
+    is_commit: bool
+    open_until_ms: int = 0
+
+
 class Range(NamedTuple):
     """Entries first..last of one ledger."""
 
@@ -95,6 +102,8 @@ class Finished(Struct, frozen=True, array_like=True, tag="finished"):
     least: int
     is_commit: bool
     at_ms: int
+    cause: str = ""
+    """Who decided it, if not the client."""
 
 
 CoordinatorRecord: TypeAlias = Reserved | Begun | Joined | Decided | Finished
@@ -106,6 +115,8 @@ class Writing(Struct, frozen=True, array_like=True, tag="writing"):
     id: TransactionId
     after: Position
     deadline_ms: int
+    owner: str = ""
+    """The role that began it."""
 
 
 class Acking(Struct, frozen=True, array_like=True, tag="acking"):
