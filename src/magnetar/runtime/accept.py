@@ -15,9 +15,30 @@ from magnetar.runtime.task import TaskScope
 Serve: TypeAlias = Callable[[socket.socket, str], Coroutine[Any, Any, None]]
 """Takes over a socket and the address of its peer."""
 
+BACKLOG: Final = 1024
 _RETRY_S: Final = 0.5
 
 _log = Logger(__name__)
+
+
+def bind_socket(host: str, port: int) -> socket.socket:
+    """Port 0 takes a free one. Until it listens, connections are refused."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    listener = bind_socket(host, port)
+    listener.listen(BACKLOG)
+    return listener
 
 
 @asynccontextmanager

@@ -175,6 +175,9 @@ class ActingKeys:
     maxTopicListWatchersPerConnection: int
     maxTopicNameLength: int
     maxTopicsPerNamespace: int
+    maxTransactionAcknowledgementsPerSubscription: int
+    maxTransactionBytesPerCaller: int
+    maxTransactionBytesPerTopic: int
     maxTransactionTimeoutMillis: int
     maxUnackedMessagesPerConsumer: int
     maxUnackedMessagesPerSubscription: int

@@ -85,7 +85,7 @@ class Configuration(ActingKeys):
     def update_dynamic(self, name: str, text: str) -> None:
         """Change a value at run time and tell its listeners.
 
-        Raise PreconditionFailed for a key that cannot change and for a value that cannot be.
+        Raise PreconditionFailed for a key that cannot change and for an invalid value.
         """
         name = _check_dynamic(name)
         try:

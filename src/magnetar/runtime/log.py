@@ -146,11 +146,31 @@ def _format_other(value: object) -> str:
     return shorten(str(value), _SHOWN)
 
 
+class _Adding(logging.Filter):
+    """Gives every record some more fields."""
+
+    def __init__(self, fields: Mapping[str, object]) -> None:
+        super().__init__()
+        self._fields = fields
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.fields = {**_fields_of(record), **self._fields}
+        return True
+
+
 def configure_logs(
-    *, level: str = "INFO", as_json: bool = False, stream: TextIO | None = None
+    *,
+    level: str = "INFO",
+    as_json: bool = False,
+    stream: TextIO | None = None,
+    fields: Mapping[str, object] | None = None,
 ) -> None:
-    """Send the logs of this project to `stream`, or stderr. A second call replaces the first."""
+    """Send the logs of this project to `stream`, or stderr, each line with these fields too. A
+    second call replaces the first.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
+    if fields:
+        handler.addFilter(_Adding(fields))
     handler.setFormatter(JsonFormatter() if as_json else LineFormatter())
     root = logging.getLogger(_ROOT)
     root.handlers = [handler]

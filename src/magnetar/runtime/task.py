@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from magnetar.errors import MagnetarError
 from magnetar.runtime.log import Logger
 from magnetar.runtime.watchdog import names_work
 
@@ -66,7 +67,7 @@ class TaskScope:
                     await waiting
             # Only the body knows what a round can raise, and one bad round must not stop the next.
             except Exception as error:
-                _log.error("periodic task failed", error=error, scope=self._name, task=name)
+                _log.error("periodic task failed", scope=self._name, task=name, **_explain(error))
 
     def _on_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
@@ -74,7 +75,7 @@ class TaskScope:
             return
         error = task.exception()
         if error is not None:
-            _log.error("task failed", error=error, task=task.get_name())
+            _log.error("task failed", task=task.get_name(), **_explain(error))
 
     async def close(self) -> None:
         """Cancel what still runs and wait for it. Closing twice is the same as once."""
@@ -97,3 +98,8 @@ class TaskScope:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+def _explain(error: BaseException) -> dict[str, Any]:
+    """A refusal is no defect: its sentence says what it says, and a trace would hide it."""
+    return {"reason": error.sentence} if isinstance(error, MagnetarError) else {"error": error}

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from magnetar.errors import StoreUnavailable
 from magnetar.runtime.log import configure_logs
 from magnetar.runtime.task import TaskScope
 
@@ -33,14 +34,21 @@ def test_closing_cancels_and_waits_for_every_task() -> None:
     asyncio.run(body())
 
 
-def test_a_failure_is_logged_by_name_and_leaves_the_others_alone() -> None:
+@pytest.mark.parametrize(
+    ("failure", "has_trace"),
+    [(RuntimeError("broken pipe dream"), True), (StoreUnavailable("broken pipe dream"), False)],
+)
+def test_a_failure_is_logged_by_name_and_leaves_the_others_alone(
+    failure: Exception, has_trace: bool
+) -> None:
+    """A refusal by its sentence, a defect with its trace."""
     stream = io.StringIO()
     root = logging.getLogger("magnetar")
     before = root.handlers, root.level, root.propagate
     configure_logs(stream=stream)
 
     async def fail() -> None:
-        raise RuntimeError("broken pipe dream")
+        raise failure
 
     async def body() -> None:
         async with TaskScope("scope") as scope:
@@ -57,6 +65,7 @@ def test_a_failure_is_logged_by_name_and_leaves_the_others_alone() -> None:
         root.handlers, root.level, root.propagate = before
     assert 'task failed task="scope: clock"' in stream.getvalue()
     assert "broken pipe dream" in stream.getvalue()
+    assert ("Traceback" in stream.getvalue()) is has_trace
 
 
 def test_a_closed_scope_starts_nothing() -> None:
