@@ -72,6 +72,48 @@ def test_stretches_are_read_as_their_frames_are(parts: list[list[bytes]]) -> Non
     assert show(gather_runs(data, cut)) == show(gather_runs(data, single))
 
 
+IDS = st.sampled_from([(0, 0), (0, 1), (3, 300), (1 << 40, (1 << 64) - 1)])
+SENDS = st.tuples(
+    st.sampled_from([1, 2, 127, 128, 16_383, 20_000]),
+    st.none() | IDS,
+    st.sampled_from([1, 1, 3, 200]),
+    st.booleans(),
+)
+
+
+@given(st.lists(SENDS, max_size=40), st.sampled_from([0, 100, 16_370]))
+def test_runs_hold_what_each_producer_sent_in_order_and_of_one_transaction_each(
+    sends: list[tuple[int, tuple[int, int] | None, int, bool]], first: int
+) -> None:
+    frames, sent = [], []
+    for number, (producer_id, id_, messages, is_chunk) in enumerate(sends, first):
+        command = CommandSend(producer_id=producer_id, sequence_id=number)
+        if messages > 1:
+            command.num_messages, command.highest_sequence_id = messages, number + messages
+        if id_ is not None:
+            command.txnid_most_bits, command.txnid_least_bits = id_
+        if is_chunk:
+            command.is_chunk = True
+        metadata = MessageMetadata(producer_name="p", sequence_id=number, publish_time=1)
+        frames.append(encode_payload_command(make_command(command), encode_entry(metadata, b"")))
+        highest = command.highest_sequence_id
+        sent.append((producer_id, id_, number, highest, messages, is_chunk))
+    data = b"".join(frames)
+    cut, _, _ = cut_frames(data, 0, frame_bytes_max=LIMIT, command_bytes_max=LIMIT)
+    found = []
+    for run in gather_runs(data, cut):
+        assert isinstance(run, SendRun)
+        assert run.most == max(run.counts)
+        is_chunk = run.command is not None and run.command.is_chunk
+        for number, highest, messages in zip(run.sequences, run.highests, run.counts, strict=True):
+            found.append((run.producer_id, run.transaction, number, highest, messages, is_chunk))
+    for producer_id in {each[0] for each in sent}:
+        assert [each for each in found if each[0] == producer_id] == [
+            each for each in sent if each[0] == producer_id
+        ]
+    assert len(found) == len(sent)
+
+
 @given(st.lists(stretches(), max_size=4), st.integers(1, 500))
 def test_a_decoder_yields_the_frames_whatever_is_read_at_once(
     parts: list[list[bytes]], piece: int

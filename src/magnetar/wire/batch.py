@@ -95,7 +95,7 @@ def decode_single(data: bytes) -> SingleMessageMetadata:
     try:
         metadata = SingleMessageMetadata.FromString(data)
     except DecodeError:
-        raise ProtocolViolation("single message metadata that cannot be decoded") from None
+        raise ProtocolViolation("undecodable single message metadata") from None
     if not metadata.IsInitialized() or metadata.payload_size < 0:
         raise ProtocolViolation("single message metadata without a payload size")
     if not _is_text_valid(metadata):

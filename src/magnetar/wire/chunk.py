@@ -106,7 +106,7 @@ class Reassembly(Generic[T]):
     def add(
         self, metadata: MessageMetadata, payload: bytes, chunk_id: T, *, now_ms: int
     ) -> Whole[T] | None:
-        """Return the message when this was its last chunk; refuse a chunk that cannot be true."""
+        """Return the message when this was its last chunk; refuse an inconsistent chunk."""
         uuid = metadata.uuid
         index, count = metadata.chunk_id, metadata.num_chunks_from_msg
         total_bytes = metadata.total_chunk_msg_size

@@ -311,7 +311,7 @@ def decode_command(data: bytes | memoryview) -> BaseCommand:
     try:
         command = BaseCommand.FromString(bytes(data))
     except DecodeError:
-        raise ProtocolViolation("a command that cannot be decoded") from None
+        raise ProtocolViolation("an undecodable command") from None
     if not command.HasField("type"):
         raise ProtocolViolation("a command of unknown type")
     name = FIELD_NAMES[command.type]

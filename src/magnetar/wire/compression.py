@@ -26,7 +26,7 @@ def _decompress_lz4(data: bytes, size: int) -> bytes:
     try:
         payload: bytes = lz4.block.decompress(data, uncompressed_size=size)
     except lz4.block.LZ4BlockError:
-        raise ProtocolViolation("an LZ4 payload that cannot be decoded") from None
+        raise ProtocolViolation("an undecodable LZ4 payload") from None
     return payload
 
 
@@ -36,7 +36,7 @@ def _decompress_zlib(data: bytes, size: int) -> bytes:
     try:
         return zlib.decompressobj().decompress(data, size + 1)
     except zlib.error:
-        raise ProtocolViolation("a ZLIB payload that cannot be decoded") from None
+        raise ProtocolViolation("an undecodable ZLIB payload") from None
 
 
 def _compress_zstd(payload: bytes) -> bytes:
@@ -55,7 +55,7 @@ def _decompress_zstd(data: bytes, size: int) -> bytes:
             raise ProtocolViolation(f"a ZSTD payload of {stated} bytes where {size} were announced")
         return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
     except zstandard.ZstdError:
-        raise ProtocolViolation("a ZSTD payload that cannot be decoded") from None
+        raise ProtocolViolation("an undecodable ZSTD payload") from None
 
 
 def _compress_snappy(payload: bytes) -> bytes:
@@ -73,7 +73,7 @@ def _decompress_snappy(data: bytes, size: int) -> bytes:
             raise ProtocolViolation(f"a SNAPPY payload of {stated} bytes instead of {size}")
         return bytes(cramjam.snappy.decompress_raw(data))
     except cramjam.DecompressionError:
-        raise ProtocolViolation("a SNAPPY payload that cannot be decoded") from None
+        raise ProtocolViolation("an undecodable SNAPPY payload") from None
 
 
 _COMPRESS: Final[Mapping[int, Callable[[bytes], bytes]]] = {

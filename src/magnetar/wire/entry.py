@@ -75,7 +75,7 @@ def _parse_metadata(data: bytes | memoryview) -> MessageMetadata:
     try:
         metadata = MessageMetadata.FromString(bytes(data))
     except DecodeError:
-        raise ProtocolViolation("message metadata that cannot be decoded") from None
+        raise ProtocolViolation("undecodable message metadata") from None
     if not metadata.IsInitialized():
         raise ProtocolViolation("message metadata without its required fields")
     if not _is_metadata_text_valid(metadata):
@@ -93,12 +93,13 @@ def stamp_transaction(entry: bytes, id_: TransactionId) -> bytes:
     """The entry with the ids of its transaction in the metadata: some clients name them in the
     command alone, and what is stored must tell by itself where it belongs.
     """
-    metadata, payload = decode_entry(entry)
+    start, end = _metadata_span(entry)
+    metadata = _parse_metadata(entry[start:end])
     has_both = metadata.HasField("txnid_most_bits") and metadata.HasField("txnid_least_bits")
     if has_both and (metadata.txnid_most_bits, metadata.txnid_least_bits) == id_:
         return entry
     metadata.txnid_most_bits, metadata.txnid_least_bits = id_
-    return encode_entry(metadata, payload)
+    return encode_entry(metadata, entry[end:])
 
 
 def transaction_of(entry: bytes) -> TransactionId | None:
@@ -163,7 +164,7 @@ def decode_broker_block(entry: bytes | memoryview) -> BrokerEntryMetadata | None
     try:
         return BrokerEntryMetadata.FromString(bytes(entry[_BLOCK_HEAD_BYTES:end]))
     except DecodeError:
-        raise ProtocolViolation("a broker block that cannot be decoded") from None
+        raise ProtocolViolation("an undecodable broker block") from None
 
 
 def strip_broker_block(entry: bytes) -> bytes:

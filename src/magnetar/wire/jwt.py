@@ -11,6 +11,7 @@ import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -45,15 +46,14 @@ class SecretKey:
     key: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        from jwt import InvalidKeyError
-
         if len(self.key) < SECRET_BYTES_MIN:
             raise InvalidConfiguration(f"a secret key has {SECRET_BYTES_MIN} bytes or more")
+        library = _library()
         try:
             if b"-----BEGIN" not in self.key:
                 _algorithm("HS256").prepare_key(self.key)
                 return
-        except InvalidKeyError:
+        except library.InvalidKeyError:
             pass
         # The public half of a pair is known to others, who could sign with it.
         raise InvalidConfiguration("a secret key is random bytes, not a key in PEM, DER or JWK")
@@ -80,10 +80,20 @@ VerifyKey: TypeAlias = SecretKey | PublicKey
 SignKey: TypeAlias = SecretKey | PrivateKey
 
 
-def _algorithm(name: str) -> Algorithm:
-    from jwt import get_algorithm_by_name
+def _library() -> ModuleType:
+    """PyJWT, which comes with an extra: clients pass tokens on as they are."""
+    try:
+        import jwt
+    except ImportError:
+        raise InvalidConfiguration(
+            "signing and checking tokens needs another package: pip install 'magnetar[cli]'"
+        ) from None
+    return jwt
 
-    return get_algorithm_by_name(name)
+
+def _algorithm(name: str) -> Algorithm:
+    algorithm: Algorithm = _library().get_algorithm_by_name(name)
+    return algorithm
 
 
 # ---------------------------------------------------------------------- reading

@@ -185,7 +185,7 @@ def decode_dag(message: ScalableTopicDAG) -> LayoutView:
         following = SegmentId(segments[-1].id + 1 if segments else 0)
         layout = Layout(message.epoch, following, tuple(segments))
     except (InvalidLayout, PreconditionFailed) as error:
-        raise ProtocolViolation(f"a layout that cannot be: {error.sentence}") from None
+        raise ProtocolViolation(f"an invalid layout: {error.sentence}") from None
     brokers = {
         SegmentId(each.segment_id): BrokerAddress(each.broker_url, each.broker_url_tls)
         for each in message.segment_brokers
@@ -242,7 +242,7 @@ def decode_assignment(message: ScalableConsumerAssignment) -> ConsumerAssignment
             for each in message.segments
         )
     except PreconditionFailed as error:
-        raise ProtocolViolation(f"an assignment that cannot be: {error.sentence}") from None
+        raise ProtocolViolation(f"an invalid assignment: {error.sentence}") from None
     return ConsumerAssignment(message.layout_epoch, segments)
 
 

@@ -12,7 +12,7 @@ def decode_message_id(data: bytes) -> MessageIdData:
     try:
         decoded = MessageIdData.FromString(data)
     except DecodeError:
-        raise ProtocolViolation("a message id that cannot be decoded") from None
+        raise ProtocolViolation("an undecodable message id") from None
     if not decoded.IsInitialized():
         raise ProtocolViolation("a message id without ledger and entry")
     return decoded

@@ -47,7 +47,7 @@ def format_rehearsal(rehearsal: Rehearsal) -> dict[str, Any]:
 
 
 def _format_backlog(backlog: Backlog) -> dict[str, float]:
-    """Without an estimate when nobody reads."""
+    """Without an estimate when there is no reader."""
     value: dict[str, float] = {
         "msgBacklog": backlog.entries,
         "backlogSize": backlog.size_bytes,

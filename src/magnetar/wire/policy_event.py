@@ -191,7 +191,7 @@ def encode_event(topic: TopicName, policies: TopicPolicies, *, cluster: str) -> 
     try:
         schemaless_writer(buffer, _parsed(EVENT_SCHEMA.definition), to_builtins(event))
     except (ValueError, TypeError, OverflowError) as error:
-        raise BadRequest(f"Policies that cannot be written as an event: {error}") from None
+        raise BadRequest(f"Policies do not fit the schema of events: {error}") from None
     return buffer.getvalue()
 
 
@@ -219,6 +219,14 @@ def decode_event(key: str, value: bytes, definition: bytes) -> PolicyEvent | Non
 
 
 def _topic_of(change: _Change, named: TopicName) -> TopicName:
+    """The topic that the event names, as its key does unless another program wrote it."""
+    if (change.domain, change.tenant, change.namespace, change.topic) == (
+        named.domain.value,
+        named.namespace.tenant,
+        named.namespace.local,
+        named.local,
+    ):
+        return named
     try:
         namespace = NamespaceName(change.tenant or "", change.namespace or "")
         return TopicName(TopicDomain(change.domain or ""), namespace, change.topic or "").base
@@ -246,4 +254,4 @@ def _parsed(definition: bytes) -> Any:
     try:
         return parse_schema(json.loads(definition))
     except (ValueError, KeyError, TypeError) as error:
-        raise RecordUnreadable(f"a schema of events that cannot be read: {error!r}") from None
+        raise RecordUnreadable(f"an unreadable schema of events: {error!r}") from None

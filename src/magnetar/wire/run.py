@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from crc32c import crc32c
 
@@ -36,6 +36,10 @@ _HEAD_BYTES: Final = _HEAD_END - 4
 _HEADS_MAX: Final = 4096
 """How many are remembered: a producer has one for each length of its sequence ids."""
 _PRODUCER_TAG, _SEQUENCE_TAG, _COUNT_TAG, _HIGHEST_TAG = 0x08, 0x10, 0x18, 0x30
+_LEAST_TAG, _MOST_TAG = 0x20, 0x28
+_TRANSACTED_TAGS: Final = frozenset(
+    (_SEQUENCE_TAG, _COUNT_TAG, _LEAST_TAG, _MOST_TAG, _HIGHEST_TAG)
+)
 _ENTRY_BYTES_MIN: Final = 4
 _COLUMNS_MIN: Final = 32
 """Fewer frames are faster one by one."""
@@ -49,8 +53,8 @@ class Sender(Protocol):
 
 
 class SendRun:
-    """Consecutive SENDs of one producer, as parallel lists: one object from the socket to the
-    receipts.
+    """Consecutive SENDs of one producer and at most one transaction, as parallel lists: one object
+    from the socket to the receipts.
 
     `command` is set when the run is one frame that asks for more than the usual fields; `corrupt`
     when it is one frame whose checksum does not match.
@@ -67,6 +71,7 @@ class SendRun:
         "reply_to",
         "sequences",
         "size",
+        "transaction",
     )
 
     size: int
@@ -83,6 +88,8 @@ class SendRun:
         self.entries: list[bytes] = []
         self.command: CommandSend | None = None
         self.corrupt = False
+        self.transaction: TransactionId | None = None
+        """What all its messages belong to; (0,0) is one."""
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -102,6 +109,7 @@ class SendRun:
         chosen.entries = [self.entries[i] for i in indexes]
         chosen.most = max(chosen.counts)
         chosen.command = self.command
+        chosen.transaction = self.transaction
         return chosen
 
     def on_durable(self, first: Position) -> None:
@@ -109,16 +117,6 @@ class SendRun:
 
     def on_refused(self, error: BrokerError) -> None:
         self.reply_to.on_refused(self, error)
-
-    @property
-    def transaction(self) -> TransactionId | None:
-        """The transaction that the one message of it belongs to; (0,0) is one."""
-        command = self.command
-        if command is None or not command.HasField("txnid_most_bits"):
-            return None
-        if not command.HasField("txnid_least_bits"):
-            return None
-        return TransactionId(command.txnid_most_bits, command.txnid_least_bits)
 
 
 Item: TypeAlias = SendRun | bytes
@@ -150,7 +148,7 @@ class _Gathering:
     holds for the others.
     """
 
-    __slots__ = ("heads", "items", "rare", "runs")
+    __slots__ = ("heads", "items", "rare", "runs", "transacted")
 
     def __init__(self) -> None:
         self.items: list[Item] = []
@@ -161,6 +159,8 @@ class _Gathering:
         self.runs: dict[int, SendRun] = {}
         self.rare: list[tuple[SendRun, int, int, int]] = []
         """Entries that are batches: run, index, highest sequence id, number of messages."""
+        self.transacted: dict[int, SendRun] = {}
+        """The last run of each producer that is of a transaction."""
 
     def recognize(self, head: bytes) -> tuple[SendRun, list[int], list[bytes], int, int] | None:
         """The run that a frame belongs to, if it is the usual SEND."""
@@ -213,11 +213,26 @@ class _Gathering:
         ]
         return frames
 
+    def add_transacted(self, send: _Transacted, entry: bytes) -> None:
+        """Behind everything that its producer sent before."""
+        producer_id = send.producer_id
+        run, plain = self.transacted.get(producer_id), self.runs.get(producer_id)
+        is_behind = plain is not None and bool(plain.entries)
+        if run is None or run.transaction != send.id or is_behind:
+            run = self.transacted[producer_id] = SendRun(producer_id)
+            run.transaction = send.id
+            self.items.append(run)
+            self.runs.pop(producer_id, None)  # what follows without a transaction is behind this
+            self.heads.clear()
+        run.add(send.sequence, send.highest, send.messages, entry)
+        run.most = max(run.most, send.messages)
+
     def add_other(self, item: Item) -> None:
         """What follows this must not be done before it."""
         self.items.append(item)
         self.heads.clear()
         self.runs.clear()
+        self.transacted.clear()
 
     def finish(self) -> list[Item]:
         for item in self.items:
@@ -255,7 +270,7 @@ def gather_runs(data: bytes, stretches: Sequence[Stretch]) -> list[Item]:
             if head != last_head:
                 known = heads.get(head) or gathering.recognize(head)
                 if known is None:
-                    gathering.add_other(_decode_other(data[start + 8 : body], data[body:end]))
+                    _add_unusual(gathering, data[start + 8 : body], data[body:end])
                     last_head = b""
                     start = end
                     continue
@@ -279,7 +294,7 @@ def gather_runs(data: bytes, stretches: Sequence[Stretch]) -> list[Item]:
             elif end - body < _ENTRY_BYTES_MIN:
                 raise ProtocolViolation("a SEND without a message")
             if sequence < 0:
-                gathering.add_other(_decode_other(data[start + 8 : body], data[body:end]))
+                _add_unusual(gathering, data[start + 8 : body], data[body:end])
                 last_head = b""
             else:
                 if highest or count != 1:
@@ -308,28 +323,67 @@ def _read_numbers(data: bytes, cursor: int, end: int) -> tuple[int, int, int]:
     return (sequence, highest, count) if cursor == end else (-1, 0, 1)
 
 
-def _decode_other(command: bytes, entry: bytes) -> Item:
+class _Transacted(NamedTuple):
+    """A SEND that asks for nothing but to be part of a transaction."""
+
+    producer_id: int
+    sequence: int
+    highest: int
+    messages: int
+    id: TransactionId
+
+
+def _read_transacted(command: bytes) -> _Transacted | None:
+    """None: it is another command, or asks for more. Clients write fields in order, each once."""
+    head = _parse_head(len(command).to_bytes(4, "big") + command[: _HEAD_BYTES - 4])
+    if head is None or command[:3] != _SEND_OPENING:
+        return None
+    producer_id, place, _ = head
+    cursor, end = place - 9, len(command)
+    found: dict[int, int] = {}
+    try:
+        while cursor < end:
+            tag = command[cursor]
+            if tag in found or tag not in _TRANSACTED_TAGS:
+                return None
+            found[tag], cursor = read_varint(command, cursor + 1)
+    except IndexError:
+        return None
+    sequence, least, most = map(found.get, (_SEQUENCE_TAG, _LEAST_TAG, _MOST_TAG))
+    if cursor != end or sequence is None or least is None or most is None:
+        return None
+    highest, count = found.get(_HIGHEST_TAG, 0), max(1, found.get(_COUNT_TAG, 1))
+    return _Transacted(producer_id, sequence, highest, count, TransactionId(most, least))
+
+
+def _add_unusual(gathering: _Gathering, command: bytes, entry: bytes) -> None:
     """Another command, a SEND whose checksum is wrong, or one with fields the loop does not read:
     transaction, chunk, marker, message id, or another order of fields.
     """
     if command[:3] != _SEND_OPENING:
-        return command
+        gathering.add_other(command)
+        return
     if len(entry) < _ENTRY_BYTES_MIN:
         raise ProtocolViolation("a SEND without a message")
+    is_corrupt = (
+        entry[:2] == _MAGIC
+        and len(entry) >= 6
+        and crc32c(entry[6:]) != int.from_bytes(entry[2:6], "big")
+    )
+    transacted = None if is_corrupt else _read_transacted(command)
+    if transacted is not None:
+        gathering.add_transacted(transacted, entry)
+        return
     send = decode_command(command).send
     run = SendRun(send.producer_id)
+    run.corrupt = is_corrupt
     run.most = max(1, send.num_messages)
     run.add(send.sequence_id, send.highest_sequence_id, run.most, entry)
-    if entry[:2] == _MAGIC and len(entry) >= 6:
-        run.corrupt = crc32c(entry[6:]) != int.from_bytes(entry[2:6], "big")
-    if (
-        send.is_chunk
-        or send.marker
-        or send.HasField("message_id")
-        or (send.HasField("txnid_most_bits") and send.HasField("txnid_least_bits"))
-    ):
+    if send.HasField("txnid_most_bits") and send.HasField("txnid_least_bits"):
+        run.transaction = TransactionId(send.txnid_most_bits, send.txnid_least_bits)
+    if send.is_chunk or send.marker or send.HasField("message_id"):
         run.command = send
-    return run
+    gathering.add_other(run)
 
 
 def encode_messages(

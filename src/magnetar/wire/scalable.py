@@ -1,6 +1,6 @@
 """The records of scalable topics as JSON, spelled as Apache Pulsar 5 spells them.
 
-Reading is lenient: missing numbers are 0, missing lists empty, and fields nobody here knows are
+Reading is lenient: missing numbers are 0, missing lists empty, and unknown fields are
 kept for the next write. `wire.segment_record` spells the segments.
 
 Some fields are ours; Pulsar's tools ignore them. In a topic's record:
@@ -150,7 +150,7 @@ def _part_segments(
 
 
 def decode_topic_record(data: bytes) -> ScalableTopicMetadata:
-    """Raise RecordUnreadable for what is not a record, or is one that cannot be."""
+    """Raise RecordUnreadable for what is not a record, or an invalid one."""
     value = decode_object(data, "a scalable topic")
     stored = object_in(value, "segments")
     segments = {number: object_in(stored, number) for number in stored}

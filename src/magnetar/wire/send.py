@@ -86,7 +86,7 @@ def decode_receipt(data: bytes) -> CommandSendReceipt:
     try:
         receipt = BaseCommand.FromString(data).send_receipt
     except DecodeError:
-        raise ProtocolViolation("a command that cannot be decoded") from None
+        raise ProtocolViolation("an undecodable command") from None
     if not receipt.IsInitialized():
         raise ProtocolViolation("a SEND_RECEIPT without a required field")
     return receipt

@@ -22,6 +22,9 @@ _PACKED: Final = b"\x47\x78"
 _SIZE: Final = Struct(">I")
 _RECORD_BYTES_MAX: Final = 64 << 20
 _ONES: Final = re.compile("1+")
+_ADVICE: Final = (
+    ": it is damaged, or of a newer version, whose broker should serve it. It stays as it is"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def decode_log(data: bytes) -> LogInfo:
     try:
         message = storage_pb2.ManagedLedgerInfo.FromString(_unpack(data))
     except (DecodeError, ProtocolViolation):
-        raise RecordUnreadable("the record of a topic's log cannot be decoded") from None
+        raise RecordUnreadable(f"the record of a topic's log cannot be decoded{_ADVICE}") from None
     terminated = None
     if message.HasField("terminatedPosition"):
         terminated = _decode_position(message.terminatedPosition)
@@ -137,7 +140,7 @@ def decode_cursor(data: bytes) -> CursorInfo:
     try:
         message = storage_pb2.ManagedCursorInfo.FromString(_unpack(data))
     except (DecodeError, ProtocolViolation):
-        raise RecordUnreadable("the record of a cursor cannot be decoded") from None
+        raise RecordUnreadable(f"the record of a cursor cannot be decoded{_ADVICE}") from None
     return CursorInfo(
         message.cursorsLedgerId,
         Position(message.markDeleteLedgerId, message.markDeleteEntryId),

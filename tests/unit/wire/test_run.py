@@ -149,6 +149,22 @@ def test_a_send_with_rare_fields_is_a_run_of_its_own_and_keeps_its_command() -> 
     assert second.command is None
 
 
+def test_messages_that_one_transaction_sends_in_a_row_are_one_run() -> None:
+    first = {"txnid_most_bits": 0, "txnid_least_bits": 1}
+    other = {"txnid_most_bits": 0, "txnid_least_bits": 2}
+    frames = [send(number % 2, number, entry(), **first) for number in range(6)]
+    frames += [send(0, 6, entry(), **other), send(0, 7, entry()), send(0, 8, entry(), **other)]
+    items, _, _ = split_read(b"".join(frames), FRAME_BYTES_MAX, COMMAND_BYTES_MAX)
+    runs = [(i.transaction, i.sequences) for i in items if isinstance(i, SendRun)]
+    assert runs == [
+        ((0, 1), [0, 2, 4]),
+        ((0, 1), [1, 3, 5]),
+        ((0, 2), [6]),
+        (None, [7]),
+        ((0, 2), [8]),
+    ]
+
+
 def test_what_stands_between_the_frames_of_a_producer_parts_them_and_nothing_is_mixed_up() -> None:
     bad = bytearray(entry(b"payload"))
     bad[-1] ^= 1

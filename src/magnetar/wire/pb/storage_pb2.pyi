@@ -358,3 +358,93 @@ class SchemaLocator(_message.Message):
     info: SchemaIndexEntry
     index: _containers.RepeatedCompositeFieldContainer[SchemaIndexEntry]
     def __init__(self, info: _Optional[_Union[SchemaIndexEntry, _Mapping]] = ..., index: _Optional[_Iterable[_Union[SchemaIndexEntry, _Mapping]]] = ...) -> None: ...
+
+class TransactionMetadataEntry(_message.Message):
+    __slots__ = ("metadata_op", "txnid_least_bits", "txnid_most_bits", "new_status", "timeout_ms", "start_time")
+    class TransactionMetadataOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        NEW: _ClassVar[TransactionMetadataEntry.TransactionMetadataOp]
+        ADD_PARTITION: _ClassVar[TransactionMetadataEntry.TransactionMetadataOp]
+        ADD_SUBSCRIPTION: _ClassVar[TransactionMetadataEntry.TransactionMetadataOp]
+        UPDATE: _ClassVar[TransactionMetadataEntry.TransactionMetadataOp]
+    NEW: TransactionMetadataEntry.TransactionMetadataOp
+    ADD_PARTITION: TransactionMetadataEntry.TransactionMetadataOp
+    ADD_SUBSCRIPTION: TransactionMetadataEntry.TransactionMetadataOp
+    UPDATE: TransactionMetadataEntry.TransactionMetadataOp
+    class TxnStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        OPEN: _ClassVar[TransactionMetadataEntry.TxnStatus]
+        COMMITTING: _ClassVar[TransactionMetadataEntry.TxnStatus]
+        COMMITTED: _ClassVar[TransactionMetadataEntry.TxnStatus]
+        ABORTING: _ClassVar[TransactionMetadataEntry.TxnStatus]
+        ABORTED: _ClassVar[TransactionMetadataEntry.TxnStatus]
+    OPEN: TransactionMetadataEntry.TxnStatus
+    COMMITTING: TransactionMetadataEntry.TxnStatus
+    COMMITTED: TransactionMetadataEntry.TxnStatus
+    ABORTING: TransactionMetadataEntry.TxnStatus
+    ABORTED: TransactionMetadataEntry.TxnStatus
+    METADATA_OP_FIELD_NUMBER: _ClassVar[int]
+    TXNID_LEAST_BITS_FIELD_NUMBER: _ClassVar[int]
+    TXNID_MOST_BITS_FIELD_NUMBER: _ClassVar[int]
+    NEW_STATUS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    metadata_op: TransactionMetadataEntry.TransactionMetadataOp
+    txnid_least_bits: int
+    txnid_most_bits: int
+    new_status: TransactionMetadataEntry.TxnStatus
+    timeout_ms: int
+    start_time: int
+    def __init__(self, metadata_op: _Optional[_Union[TransactionMetadataEntry.TransactionMetadataOp, str]] = ..., txnid_least_bits: _Optional[int] = ..., txnid_most_bits: _Optional[int] = ..., new_status: _Optional[_Union[TransactionMetadataEntry.TxnStatus, str]] = ..., timeout_ms: _Optional[int] = ..., start_time: _Optional[int] = ...) -> None: ...
+
+class BatchedTransactionMetadataEntry(_message.Message):
+    __slots__ = ("transaction_log",)
+    TRANSACTION_LOG_FIELD_NUMBER: _ClassVar[int]
+    transaction_log: _containers.RepeatedCompositeFieldContainer[TransactionMetadataEntry]
+    def __init__(self, transaction_log: _Optional[_Iterable[_Union[TransactionMetadataEntry, _Mapping]]] = ...) -> None: ...
+
+class PendingAckMetadata(_message.Message):
+    __slots__ = ("ledgerId", "entryId", "ack_set", "batch_size")
+    LEDGERID_FIELD_NUMBER: _ClassVar[int]
+    ENTRYID_FIELD_NUMBER: _ClassVar[int]
+    ACK_SET_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    ledgerId: int
+    entryId: int
+    ack_set: _containers.RepeatedScalarFieldContainer[int]
+    batch_size: int
+    def __init__(self, ledgerId: _Optional[int] = ..., entryId: _Optional[int] = ..., ack_set: _Optional[_Iterable[int]] = ..., batch_size: _Optional[int] = ...) -> None: ...
+
+class PendingAckMetadataEntry(_message.Message):
+    __slots__ = ("pending_ack_op", "ack_type", "txnid_least_bits", "txnid_most_bits", "pending_ack_metadata")
+    class PendingAckOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        ACK: _ClassVar[PendingAckMetadataEntry.PendingAckOp]
+        COMMIT: _ClassVar[PendingAckMetadataEntry.PendingAckOp]
+        ABORT: _ClassVar[PendingAckMetadataEntry.PendingAckOp]
+    ACK: PendingAckMetadataEntry.PendingAckOp
+    COMMIT: PendingAckMetadataEntry.PendingAckOp
+    ABORT: PendingAckMetadataEntry.PendingAckOp
+    class AckType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        Individual: _ClassVar[PendingAckMetadataEntry.AckType]
+        Cumulative: _ClassVar[PendingAckMetadataEntry.AckType]
+    Individual: PendingAckMetadataEntry.AckType
+    Cumulative: PendingAckMetadataEntry.AckType
+    PENDING_ACK_OP_FIELD_NUMBER: _ClassVar[int]
+    ACK_TYPE_FIELD_NUMBER: _ClassVar[int]
+    TXNID_LEAST_BITS_FIELD_NUMBER: _ClassVar[int]
+    TXNID_MOST_BITS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_ACK_METADATA_FIELD_NUMBER: _ClassVar[int]
+    pending_ack_op: PendingAckMetadataEntry.PendingAckOp
+    ack_type: PendingAckMetadataEntry.AckType
+    txnid_least_bits: int
+    txnid_most_bits: int
+    pending_ack_metadata: _containers.RepeatedCompositeFieldContainer[PendingAckMetadata]
+    def __init__(self, pending_ack_op: _Optional[_Union[PendingAckMetadataEntry.PendingAckOp, str]] = ..., ack_type: _Optional[_Union[PendingAckMetadataEntry.AckType, str]] = ..., txnid_least_bits: _Optional[int] = ..., txnid_most_bits: _Optional[int] = ..., pending_ack_metadata: _Optional[_Iterable[_Union[PendingAckMetadata, _Mapping]]] = ...) -> None: ...
+
+class BatchedPendingAckMetadataEntry(_message.Message):
+    __slots__ = ("pending_ack_log",)
+    PENDING_ACK_LOG_FIELD_NUMBER: _ClassVar[int]
+    pending_ack_log: _containers.RepeatedCompositeFieldContainer[PendingAckMetadataEntry]
+    def __init__(self, pending_ack_log: _Optional[_Iterable[_Union[PendingAckMetadataEntry, _Mapping]]] = ...) -> None: ...
