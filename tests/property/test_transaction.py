@@ -235,7 +235,8 @@ def test_no_message_is_acknowledged_by_two_transactions(
             own = held[number].get(position, 0)
             taken = others & bits or (done & bits and bits != whole) or done == whole
             try:
-                pending.acknowledge(id_, [Acknowledged(1, entry_id, remaining, BATCH)], cursor)
+                entry = Acknowledged(1, entry_id, remaining, BATCH)
+                pending.acknowledge(id_, [entry], cursor, entries_max=100)
                 assert not taken or bits & ~own == 0
                 held[number][position] = own | bits
             except TransactionConflict:

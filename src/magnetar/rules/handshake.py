@@ -20,7 +20,7 @@ from magnetar.errors import (
     WireCode,
     fault_of,
 )
-from magnetar.model.caller import NOBODY, Caller
+from magnetar.model.caller import ANONYMOUS, Caller
 
 _SHOWN_MAX: Final = 40
 """Of the name of a method that a client made up."""
@@ -46,7 +46,7 @@ class Credentials:
     """A connection's credentials over time."""
 
     stage: Stage = Stage.START
-    caller: Caller = NOBODY
+    caller: Caller = ANONYMOUS
     method: str = ""
     """Which provider judged, and will judge fresh ones; empty when none did."""
     expires_ms: int | None = None
@@ -111,7 +111,7 @@ def choose_judge(method: str, methods: Collection[str], anonymous_role: str) -> 
         f"the method {method[:_SHOWN_MAX]!r}" if method and method != "none" else "no credentials"
     )
     raise Unauthenticated(
-        f"The client sent {sent}; the broker accepts {', '.join(methods)}, and nobody anonymous"
+        f"The client sent {sent}; the broker accepts {', '.join(methods)}, and no anonymous client"
     )
 
 

@@ -39,7 +39,7 @@ _NOT_BY_LOAD: Final = frozenset((MANUAL, _REPAIR, _SCALE))
 def plan_split(
     layout: Layout, segment: SegmentId, *, now_ms: int, at: int | None = None, reason: str = ""
 ) -> SplitIntent:
-    """Refuse an unknown or sealed segment and a range that cannot be parted there."""
+    """Refuse an unknown or sealed segment and a range that has no hash to split at."""
     after = layout.split(segment, now_ms=now_ms, at=at)
     left, right = (after.get(child).ref for child in after.get(segment).children)
     return SplitIntent(segment, (left, right), layout.epoch, now_ms, reason)

@@ -18,7 +18,7 @@ _ALPHABET: Final = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv
 _APR1: Final = re.compile(r"\$apr1\$([^$]{1,8})\$([./0-9A-Za-z]{22})")
 _DES: Final = re.compile(r"[./0-9A-Za-z]{13}")
 _ROUNDS: Final = 1000
-_NOBODY: Final = "$apr1$nobodyxx$......................"
+_UNKNOWN_USER: Final = "$apr1$unknownx$......................"
 """Checked for users there are not: their refusal takes as long as any."""
 
 
@@ -46,7 +46,7 @@ def parse_htpasswd(text: str) -> dict[str, str]:
 
 
 def is_password(users: Mapping[str, str], user: str, password: bytes) -> bool:
-    stored = users.get(user, _NOBODY)
+    stored = users.get(user, _UNKNOWN_USER)
     found = _APR1.fullmatch(stored)
     assert found is not None
     made = apr1(password, found[1].encode())

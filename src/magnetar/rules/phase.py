@@ -1,7 +1,7 @@
-"""What to do next about the intent in a topic's record.
+"""What to do next about the intent in a topic's record, or in that of a preparation.
 
 A change goes through phases, and each is found again from what can be seen: there is no counter of
-phases to keep in step with the world. Whoever controls the topic sees, decides, acts and sees again
+phases to keep in step with the world. The topic's controller looks, decides, acts and looks again
 until nothing is left. Every action may be done twice, and by two controllers at once: the record is
 written conditionally, all else has the same outcome.
 
@@ -10,13 +10,13 @@ written conditionally, all else has the same outcome.
     delete:        REMOVE → FORGET
     wipe:          REMOVE → CLEAR
     heal:          CREATE → CLEAR
+    prepare:       CREATE → PUBLISH → FORGET    (the record that it publishes begins to migrate)
     migrate:       CREATE → SEAL → CARRY → CLEAR    (the record that began it published it)
 
 A split or merge can be taken back until the first parent is sealed, a heal until the first segment
-is made; from there on there is only forward. The others have only forward from their beginning:
-what becomes of a migration before it has a record is the business of `rules.migrate`. A split or
-merge whose layout was changed by somebody else is taken back (UNDO); `plan_repair` then finds any
-parent it had sealed.
+is made, the preparation of a migration until it is published; from there on there is only forward.
+The others have only forward from their beginning. A split or merge whose layout was changed by
+somebody else is taken back (UNDO); `plan_repair` then finds any parent it had sealed.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from enum import StrEnum
 from typing import TypeAlias, assert_never
 
 from magnetar.errors import PreconditionFailed
+from magnetar.model.migration import Preparation
 from magnetar.model.scalable import (
     DeleteIntent,
     HealIntent,
@@ -157,7 +158,9 @@ def decide_step(
         case PruneIntent(segments) | WipeIntent(segments):
             return _removal(segments, seen) or _clear(record)
         case HealIntent(segments):
-            return _creation(record, segments, seen, subscriptions) or _clear(record)
+            active = {segment.id for segment in record.layout.active}
+            wanted = tuple(each for each in segments if each.id in active)
+            return _creation(wanted, seen, subscriptions, can_undo=not seen) or _clear(record)
         case DeleteIntent(segments):
             return _removal(segments, seen) or Step(Phase.FORGET, (DeleteRecord(),), False)
         case MigrateIntent(parents):
@@ -178,6 +181,27 @@ def decide_undo(record: ScalableTopicMetadata, seen: Sight) -> Step:
     if is_current(record.layout, change) and _sealed(change, seen):
         raise PreconditionFailed(f"The {describe(change)} can only go forward: a parent is sealed")
     return _undo(record, change, seen)
+
+
+def decide_preparation(
+    record: ScalableTopicMetadata, seen: Sight, subscriptions: Set[str], *, is_held: bool
+) -> Step | None:
+    """The next step before a regular topic is scalable, or None while its writers have to be held
+    back: only then are `subscriptions` all that there are, and `record` may be published.
+    """
+    children = tuple(segment.ref for segment in record.layout.active)
+    if step := _creation(children, seen, subscriptions, can_undo=True):
+        return step
+    return Step(Phase.PUBLISH, (StoreRecord(record),), can_undo=False) if is_held else None
+
+
+def decide_withdrawal(
+    preparation: Preparation, record: ScalableTopicMetadata | None, seen: Sight
+) -> Step:
+    """Take back what was prepared, unless it was published: then `record` has it."""
+    if record is None and (removal := _removal(preparation.children, seen)):
+        return Step(Phase.UNDO, removal.actions, can_undo=True)
+    return Step(Phase.FORGET, (DeleteRecord(),), can_undo=False)
 
 
 def _decide_change(
@@ -218,7 +242,7 @@ def _decide_migration(
     seen: Sight,
     subscriptions: Set[str],
 ) -> Step:
-    """Nobody can write to the regular topics any more, so there is no hurry, and no way back.
+    """The regular topics take no more writes, so there is no hurry, and no way back.
 
     A partition that was never made holds nothing and stays so. Where a subscription had no cursor
     it is owed nothing, but without one there it would wait for ever.
@@ -253,7 +277,7 @@ def _sealed(change: SplitIntent | MergeIntent, seen: Sight) -> frozenset[Segment
 
 
 def _undo(record: ScalableTopicMetadata, change: SplitIntent | MergeIntent, seen: Sight) -> Step:
-    """Children nobody was told of are empty, so they can go."""
+    """Children that no client was sent to are empty, so they can go."""
     unknown = (each for each in change.children if each.id not in record.layout.by_id)
     removal = _removal(unknown, seen)
     actions = removal.actions if removal else (StoreRecord(replace(record, intent=None)),)
@@ -266,22 +290,19 @@ def _removal(segments: Iterable[SegmentRef], seen: Sight) -> Step | None:
 
 
 def _creation(
-    record: ScalableTopicMetadata,
-    segments: Iterable[SegmentRef],
-    seen: Sight,
-    subscriptions: Set[str],
+    segments: Iterable[SegmentRef], seen: Sight, subscriptions: Set[str], *, can_undo: bool
 ) -> Step | None:
-    """Nobody has written to them: nobody is let in before the change has ended."""
-    active = {segment.id for segment in record.layout.active}
-    wanted = [each for each in segments if each.id in active]
-    missing = [CreateSegment(each, _names(subscriptions)) for each in wanted if each.id not in seen]
+    """They are empty: no client is let in before the change has ended."""
+    missing = [
+        CreateSegment(each, _names(subscriptions)) for each in segments if each.id not in seen
+    ]
     lacking = [
         AddCursors(each, _names(lack))
-        for each in wanted
+        for each in segments
         if each.id in seen and (lack := subscriptions - seen[each.id].cursors)
     ]
     actions: tuple[Action, ...] = (*missing, *lacking)
-    return Step(Phase.CREATE, actions, can_undo=not seen) if actions else None
+    return Step(Phase.CREATE, actions, can_undo) if actions else None
 
 
 def _clear(record: ScalableTopicMetadata) -> Step:

@@ -40,3 +40,27 @@ def choose_broker(
         key=lambda each: (expected_rate(reports[each], given.get(each, 0)), each),
         default=None,
     )
+
+
+def choose_for_idle(
+    reports: Mapping[str, BrokerReport],
+    bundle: str,
+    owner: str,
+    *,
+    allowed: Collection[str] | None = None,
+) -> str | None:
+    """The broker that a bundle should move to before it gets its first topic; None: it stays.
+
+    It moves where that leaves its owner busier than the other all the same: the bundle is expected
+    to bring something, and moves to brokers that are about as busy would not end.
+    """
+    report = reports.get(owner)
+    if report is None or (bundle in report.lastStats and report.lastStats[bundle].topics > 0):
+        return None
+    chosen = choose_broker(reports, allowed=allowed)
+    if chosen is None or chosen == owner:
+        return None
+    if report.usage > OVERLOADED >= reports[chosen].usage:
+        return chosen
+    gain = expected_rate(report) - expected_rate(reports[chosen])
+    return chosen if gain > 2 * BUNDLE_RATE else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Never, TypeVar, Union, cast, get_args, get_origin
 
 from msgspec import Struct, ValidationError, convert, structs
 
@@ -114,7 +114,7 @@ def check_value(policy: AnyPolicy, value: object, context: Context) -> None:
     """Raise the refusal that an administrator is answered with."""
     at = policy.place(context.level)
     if policy.check is not None and at.checked != "never":
-        policy.check(value, context._replace(name=at.said))
+        policy.check(cast(Never, value), context._replace(name=at.said))
     kind = value_type(policy, context.level)
     if get_origin(kind) is Annotated and isinstance(kind.__metadata__[0], type(Struct)):
         try:

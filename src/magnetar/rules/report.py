@@ -41,7 +41,7 @@ def decide_report(
 
 
 def _is_material(before: float, now: float, change: float) -> bool:
-    if not 0.0 < before < math.inf:  # a stored rate that cannot be is replaced by one that can
+    if not 0.0 < before < math.inf:  # an invalid stored rate is replaced
         return now != before
     return abs(now - before) / before > change
 

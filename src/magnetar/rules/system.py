@@ -37,9 +37,14 @@ def is_change_events(name: TopicName) -> bool:
     return name.domain is TopicDomain.PERSISTENT and name.base.local == CHANGE_EVENTS
 
 
+def is_own(name: TopicName) -> bool:
+    """Whether a broker made it for itself: a system topic, or the one of its health check."""
+    return name.namespace.tenant == SYSTEM_TENANT or is_system_topic(name)
+
+
 def takes_policies(name: TopicName) -> bool:
     """The broker's own topics take none, so that none has to be read before they are there."""
-    return name.namespace.tenant != SYSTEM_TENANT and not is_system_topic(name)
+    return not is_own(name)
 
 
 def change_events_of(namespace: NamespaceName) -> TopicName:

@@ -4,7 +4,7 @@ import pytest
 
 from magnetar.model.position import Position
 from magnetar.model.stored_log import CursorInfo, LedgerPart, LogInfo, Offload
-from magnetar.rules.foreign import find_foreign_cursor, find_foreign_log, find_pending_ack
+from magnetar.rules.foreign import find_foreign_cursor, find_foreign_log, pending_ack_log
 
 START = Position(1, -1)
 
@@ -48,6 +48,4 @@ def test_what_a_cursor_has_that_only_other_brokers_serve(
 
 
 def test_acknowledgements_in_transactions_stand_beside_their_topic() -> None:
-    beside = "orders-billing__transaction_pending_ack"
-    assert find_pending_ack("orders", ["orders-eu", beside]) == beside
-    assert find_pending_ack("order", ["orders-eu", beside]) is None
+    assert pending_ack_log("orders", "a b/1") == "orders-a+b%2F1__transaction_pending_ack"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.errors import ProtocolViolation, Unauthenticated, Unauthorized, WireCode
-from magnetar.model.caller import NOBODY, Caller
+from magnetar.model.caller import ANONYMOUS, Caller
 from magnetar.rules.handshake import (
     Admit,
     Challenge,
@@ -62,7 +62,7 @@ def test_without_an_anonymous_role_nobody_is_let_in_unproven() -> None:
 
 def test_nobody_connects_twice() -> None:
     with pytest.raises(ProtocolViolation, match="second CONNECT"):
-        apply_admission(admitted(), NOBODY)
+        apply_admission(admitted(), ANONYMOUS)
 
 
 def test_bad_credentials_are_the_end() -> None:

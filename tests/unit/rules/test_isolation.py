@@ -1,10 +1,19 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from msgspec.structs import replace
 
 from magnetar.model.load import BrokerReport, ResourceUsage
 from magnetar.model.name import parse_namespace
-from magnetar.rules.isolation import FailoverPolicy, IsolationPolicy, find_allowed
+from magnetar.rules.isolation import (
+    FailoverPolicy,
+    IsolationPolicy,
+    describe_broker,
+    find_allowed,
+    plan_unload,
+)
 
 IDLE = BrokerReport()
 BUSY = BrokerReport(cpu=ResourceUsage(usage=95.0, limit=100.0))
@@ -47,3 +56,31 @@ def test_brokers_of_one_host_are_told_apart_by_their_port() -> None:
 def test_a_pattern_that_is_none_is_a_plain_name() -> None:
     policy = IsolationPolicy(namespaces=("acme/shop",), primary=("*host",))
     assert find_allowed([policy], SPACE, {"host:1": IDLE}) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("old", "changes", "moved"),
+    [
+        (None, {}, {"acme/shop"}),
+        (None, {"unload_scope": "none"}, set()),
+        (POLICY, {}, set()),
+        (POLICY, {"unload_scope": "all_matching"}, {"acme/shop"}),
+        (POLICY, {"primary": ("slow-1",)}, {"acme/shop"}),
+        (POLICY, {"namespaces": ("acme/.*", "other/shop")}, {"other/shop"}),
+        (POLICY, {"namespaces": ("other/shop",)}, {"acme/shop", "other/shop"}),
+    ],
+)
+def test_a_changed_policy_places_the_namespaces_anew_that_it_concerns(
+    old: IsolationPolicy | None, changes: dict[str, Any], moved: set[str]
+) -> None:
+    known = [parse_namespace(each) for each in ("acme/shop", "other/shop", "third/shop")]
+    found = plan_unload(old, replace(POLICY, **changes), known)
+    assert {str(each) for each in found} == moved
+
+
+def test_a_broker_is_described_by_the_policies_that_name_it() -> None:
+    policies = {"p": POLICY, "q": replace(POLICY, namespaces=("b",), primary=("slow-1",))}
+    found = describe_broker("slow-1:80", policies)
+    assert (found.policyName, found.primary) == ("q", True)
+    assert found.namespaceRegex == ("acme/.*", "b")
+    assert describe_broker("third:80", policies).policyName is None

@@ -10,7 +10,7 @@ from magnetar.errors import (
     PreconditionFailed,
     TopicNotFound,
 )
-from magnetar.model.migration import ClassicClient, ClientKind, legacy_names
+from magnetar.model.migration import ClassicClient, ClientKind, Preparation, legacy_names
 from magnetar.model.name import parse_topic
 from magnetar.model.scalable import ChangeKind, MigrationOrigin, ScalableTopicMetadata
 from magnetar.model.segment import WHOLE, SegmentId
@@ -27,11 +27,17 @@ from magnetar.rules.migrate import (
 from magnetar.rules.phase import (
     AddCursors,
     CreateSegment,
+    DeleteRecord,
     Phase,
+    RemoveSegment,
     SealSegment,
     SegmentSeen,
+    Sight,
+    Step,
     StoreRecord,
+    decide_preparation,
     decide_step,
+    decide_withdrawal,
     segments_to_see,
 )
 from magnetar.rules.route import HashEvidence
@@ -225,3 +231,37 @@ def test_a_partition_that_is_not_there_is_left_alone_and_the_end_is_written_down
     (write,) = step.actions
     assert isinstance(write, StoreRecord)
     assert write.record.intent is None and write.record.layout == RECORD.layout
+
+
+PREPARED = tuple(segment.ref for segment in RECORD.layout.active)
+
+
+def test_a_preparation_makes_what_is_missing_and_waits_until_writers_are_held() -> None:
+    wanted = frozenset({"a", "b"})
+    step = decide_preparation(RECORD, {}, wanted, is_held=False)
+    assert step == Step(
+        Phase.CREATE, tuple(CreateSegment(each, ("a", "b")) for each in PREPARED), can_undo=True
+    )
+    made = {each.id: SegmentSeen(cursors=wanted) for each in PREPARED}
+    assert decide_preparation(RECORD, made, wanted, is_held=False) is None
+
+
+def test_a_cursor_that_came_before_writers_were_held_is_made_before_the_topic_is_scalable() -> None:
+    made = {each.id: SegmentSeen(cursors=frozenset({"a"})) for each in PREPARED}
+    step = decide_preparation(RECORD, made, frozenset({"a", "late"}), is_held=True)
+    assert step is not None
+    assert step.actions == tuple(AddCursors(each, ("late",)) for each in PREPARED)
+    assert step.can_undo
+    step = decide_preparation(RECORD, made, frozenset({"a"}), is_held=True)
+    assert step == Step(Phase.PUBLISH, (StoreRecord(RECORD),), can_undo=False)
+
+
+def test_a_preparation_that_was_not_published_is_taken_back_and_one_that_was_stays() -> None:
+    preparation = Preparation(PREPARED, 7)
+    made = {PREPARED[0].id: SegmentSeen()}
+    step = decide_withdrawal(preparation, None, made)
+    assert step == Step(Phase.UNDO, (RemoveSegment(PREPARED[0]),), can_undo=True)
+    ended: tuple[tuple[ScalableTopicMetadata | None, Sight], ...] = ((None, {}), (RECORD, made))
+    for record, seen in ended:
+        step = decide_withdrawal(preparation, record, seen)
+        assert step == Step(Phase.FORGET, (DeleteRecord(),), can_undo=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.errors import Forbidden, Unauthorized
-from magnetar.model.caller import NOBODY, Caller
+from magnetar.model.caller import ANONYMOUS, Caller
 from magnetar.model.choice import SubscriptionAuthMode
 from magnetar.model.name import parse_namespace, parse_topic
 from magnetar.model.permission import (
@@ -145,9 +145,9 @@ def test_an_administrator_of_the_tenant_may_do_all_but_what_takes_a_super_user()
 
 def test_who_has_no_role_gets_what_is_open_and_nothing_else() -> None:
     everybody = Grants(frozenset("*"))
-    assert decide_access(NOBODY, OPEN, Target(), everybody) is None
+    assert decide_access(ANONYMOUS, OPEN, Target(), everybody) is None
     for need in (AUTHENTICATED, SUPER_USER, TOPIC_READ):
-        assert decide_access(NOBODY, need, TOPIC, everybody) is not None
+        assert decide_access(ANONYMOUS, need, TOPIC, everybody) is not None
 
 
 def test_a_proxy_and_the_one_it_speaks_for_both_need_permission() -> None:

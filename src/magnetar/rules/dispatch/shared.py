@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
 from itertools import repeat
@@ -56,8 +57,7 @@ class Shared(Machine[C]):
 
     def add(self, member: Member[C], now: Moment) -> Sequence[Action[C]]:
         is_first = not self.members
-        self.members.append(member)
-        self.members.sort(key=lambda each: each.priority)
+        insort(self.members, member, key=lambda each: each.priority)
         self.is_due = True
         if not is_first:
             return ()
@@ -388,17 +388,22 @@ class Shared(Machine[C]):
         return owner, False
 
     def _next_member(self) -> Member[C] | None:
-        """Round robin inside the best priority level that has a consumer with permits."""
-        best: list[Member[C]] = []
-        for member in self.members:
-            if best and member.priority != best[0].priority:
-                break
-            if member.can_receive:
-                best.append(member)
-        if not best:
-            return None
-        self._turn_index += 1
-        return best[self._turn_index % len(best)]
+        """Round robin inside the best priority level that has a consumer with permits; whom it
+        passes over has none, so that most turns look at one consumer only.
+        """
+        members, start = self.members, 0
+        while start < len(members):
+            level, end = members[start].priority, len(members)
+            if members[-1].priority != level:
+                end = bisect_right(members, level, start, key=lambda each: each.priority)
+            size = end - start
+            for step in range(1, size + 1):
+                turn = (self._turn_index + step) % size
+                if members[start + turn].can_receive:
+                    self._turn_index = turn
+                    return members[start + turn]
+            start = end
+        return None
 
     def _delay(self, traits: Traits, position: tuple[int, int], now: Moment) -> bool:
         """Put an entry aside when it is not due; tell whether that was done."""

@@ -7,14 +7,14 @@ log is kept. Aborted entries are known by their positions.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
 from magnetar.model.position import Position
 from magnetar.model.transaction import Hidden, Range, TransactionId, Writing
-from magnetar.rules.transaction.pending_ack import PendingAcks
+from magnetar.rules.transaction.pending_ack import EndCounts, PendingAcks
 
 ENDED_MAX: Final = 1000
 """Ended transactions that are remembered to tell them from unknown ones."""
@@ -27,11 +27,23 @@ class Writes:
     after: Position
     """Its entries stand behind this one."""
     deadline_ms: int
+    owner: str = ""
+    """The role that began it."""
     ranges: list[Range] = field(default_factory=list)
+    size: int = 0
+    """Bytes of its entries, those on their way included."""
     in_flight: int = 0
-    """Entries that are on their way to the log."""
+    """Runs of entries that are on their way to the log."""
     is_uncertain: bool = False
     """Whether an entry was refused and may yet be found in the log."""
+
+    @property
+    def first(self) -> Position | None:
+        """Where its entries begin, at the earliest; None: it has none."""
+        if self.is_uncertain:
+            return Position(self.after.ledger_id, self.after.entry_id + 1)
+        # They are in the order of the log.
+        return Position(self.ranges[0].ledger_id, self.ranges[0].first) if self.ranges else None
 
     def add(self, first: Position, count: int) -> None:
         last = self.ranges[-1] if self.ranges else None
@@ -41,12 +53,37 @@ class Writes:
             self.ranges.append(Range(first.ledger_id, first.entry_id, first.entry_id + count - 1))
 
 
-@dataclass(slots=True)
-class EndCounts:
-    """Transactions that ended since the topic was loaded."""
+class CallerBytes:
+    """What the open transactions of each role have written, on all topics of a broker."""
 
-    committed: int = 0
-    aborted: int = 0
+    def __init__(self) -> None:
+        self._by_owner: Final[dict[str, int]] = {}
+
+    def of(self, owner: str) -> int:
+        return self._by_owner.get(owner, 0)
+
+    def count_in(self, writes: Writes, size: int) -> None:
+        """So many bytes more are written."""
+        writes.size += size
+        self._add(writes.owner, size)
+
+    def count_found(self, some: Iterable[Writes]) -> None:
+        """What was written before they were loaded."""
+        for writes in some:
+            self._add(writes.owner, writes.size)
+
+    def count_out(self, some: Iterable[Writes]) -> None:
+        """They have ended, or are not here any more."""
+        for writes in some:
+            self._add(writes.owner, -writes.size)
+            writes.size = 0
+
+    def _add(self, owner: str, size: int) -> None:
+        total = self.of(owner) + size
+        if total:
+            self._by_owner[owner] = total
+        else:
+            self._by_owner.pop(owner, None)
 
 
 class TransactionBuffer:
@@ -65,13 +102,24 @@ class TransactionBuffer:
         """Whether any transaction has written here, as far back as is known."""
         self.counts: Final = EndCounts()
 
-    def join(self, id_: TransactionId, after: Position, deadline_ms: int) -> Writing | None:
+    def is_open(self, id_: TransactionId) -> bool:
+        """Whether a transaction may have written or acknowledged here, and has not ended."""
+        return id_ in self.open or any(id_ in each.joined for each in self.pending.values())
+
+    @property
+    def open_bytes(self) -> int:
+        """What open transactions have written, and keep from readers."""
+        return sum(each.size for each in self.open.values())
+
+    def join(
+        self, id_: TransactionId, after: Position, deadline_ms: int, owner: str = ""
+    ) -> Writing | None:
         """None when it has joined before."""
         if id_ in self.open:
             return None
         self.is_used = True
-        self.open[id_] = Writes(after, deadline_ms)
-        return Writing(id_, after, deadline_ms)
+        self.open[id_] = Writes(after, deadline_ms, owner)
+        return Writing(id_, after, deadline_ms, owner)
 
     def pending_on(self, subscription: str) -> PendingAcks:
         return self.pending.setdefault(subscription, PendingAcks())
@@ -80,6 +128,15 @@ class TransactionBuffer:
         """Entries of an open transaction are in the log."""
         self.open[id_].add(first, count)
         if self.pin is None or first < self.pin:
+            self.pin = first
+
+    def on_refused(self, id_: TransactionId) -> None:
+        """Entries of an open transaction were not confirmed. One may be found in the log when its
+        ledger is settled, so that nothing behind its possible place is read until the end.
+        """
+        self.open[id_].is_uncertain = True
+        first = self.open[id_].first
+        if self.pin is None or (first is not None and first < self.pin):
             self.pin = first
 
     def end(self, id_: TransactionId, *, is_commit: bool) -> tuple[Range, ...]:
@@ -91,16 +148,12 @@ class TransactionBuffer:
         if len(self.ended) > ENDED_MAX:
             del self.ended[next(iter(self.ended))]
         ranges = tuple(writes.ranges)
-        if is_commit:
-            self.counts.committed += 1
-        else:
-            self.counts.aborted += 1
-            if ranges:
-                self.hide(Hidden(id_, ranges))
-        self.pin = min(
-            (Position(r.ledger_id, r.first) for each in self.open.values() for r in each.ranges),
-            default=None,
-        )
+        self.counts.add(is_commit)
+        if ranges and not is_commit:
+            self.hide(Hidden(id_, ranges))
+        if writes.first == self.pin:
+            firsts = (each.first for each in self.open.values())
+            self.pin = min((each for each in firsts if each is not None), default=None)
         return ranges
 
     def hide(self, record: Hidden) -> None:
@@ -109,6 +162,8 @@ class TransactionBuffer:
 
     def forget(self, kept: Container[int]) -> None:
         """Let go of aborted entries whose ledgers are not among those that are kept."""
+        if not self.aborted:
+            return
         for id_, ranges in list(self.aborted.items()):
             left = tuple(each for each in ranges if each.ledger_id in kept)
             if not left:
@@ -139,6 +194,6 @@ class TransactionBuffer:
         itself tells those.
         """
         for id_, writes in self.open.items():
-            yield Writing(id_, writes.after, writes.deadline_ms)
+            yield Writing(id_, writes.after, writes.deadline_ms, writes.owner)
         for id_, ranges in self.aborted.items():
             yield Hidden(id_, ranges)

@@ -34,6 +34,9 @@ RESERVED_AT_ONCE: Final = 1000
 ENDED_MAX: Final = 100_000
 """Outcomes that are kept for clients that ask again, however many transactions there are."""
 
+CLIENT: Final = "client"
+"""The cause of an outcome that a client asked for."""
+
 LATENCIES_MS: Final = (
     *(10, 20, 50, 100, 500, 1000, 5000, 15000, 30000, 60000),
     *(300000, 1500000, 3000000),
@@ -165,7 +168,7 @@ class CoordinatorState:
         return joined
 
     def plan_end(
-        self, id_: TransactionId, *, is_commit: bool, now_ms: int, cause: str = "client"
+        self, id_: TransactionId, *, is_commit: bool, now_ms: int, cause: str = CLIENT
     ) -> Decided | None:
         """None when this was decided before."""
         ended = self.ended.get(id_.least)
@@ -188,7 +191,9 @@ class CoordinatorState:
             raise InvalidTransactionStatus(f"Transaction {id_} was {word}")
 
     def plan_finish(self, id_: TransactionId, *, now_ms: int) -> Finished:
-        return Finished(id_.least, self.find(id_).status.is_commit, now_ms)
+        known = self.find(id_)
+        cause = "" if known.cause == CLIENT else known.cause
+        return Finished(id_.least, known.status.is_commit, now_ms, cause)
 
     # ------------------------------------------------------------------ asking
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from magnetar.errors import TransactionConflict, TransactionNotFound
+from magnetar.errors import TooManyRequests, TransactionConflict, TransactionNotFound
 from magnetar.model.bitset import join_words, split_words
 from magnetar.model.position import Position
 from magnetar.model.transaction import Acked, Acking, Acknowledged, TransactionId
@@ -36,8 +36,21 @@ class Held:
     cumulative: Acknowledged | None = None
 
 
+@dataclass(slots=True)
+class EndCounts:
+    """Transactions that ended since the topic was loaded."""
+
+    committed: int = 0
+    aborted: int = 0
+
+    def add(self, is_commit: bool) -> None:
+        self.committed += is_commit
+        self.aborted += not is_commit
+
+
 class PendingAcks:
     def __init__(self) -> None:
+        self.counts: Final = EndCounts()
         self.joined: Final[dict[TransactionId, Held]] = {}
         self._acked: Final[dict[Position, int]] = {}
         """Of each entry that some transaction acknowledges: the bits of the messages, or all."""
@@ -57,13 +70,26 @@ class PendingAcks:
     # ------------------------------------------------------------------ acknowledging
 
     def acknowledge(
-        self, id_: TransactionId, entries: Sequence[Acknowledged], cursor: AckedSoFar
+        self,
+        id_: TransactionId,
+        entries: Sequence[Acknowledged],
+        cursor: AckedSoFar,
+        *,
+        entries_max: int,
     ) -> tuple[Acknowledged, ...]:
         """Hold entries for a transaction; return those that are news. Raise TransactionConflict,
-        and hold none, when one is acknowledged or held by another.
+        and hold none, when one is acknowledged or held by another, TooManyRequests when it would
+        hold too many.
         """
         held = self._held(id_)
         news = tuple(each for each in entries if self._is_news(id_, held, each, cursor))
+        fresh = {Position(each.ledger_id, each.entry_id) for each in news} - held.entries.keys()
+        count = len(held.entries) + len(fresh)
+        if count > entries_max:
+            raise TooManyRequests(
+                f"Transaction {id_} would acknowledge {count} entries of one subscription;"
+                f" at most {entries_max} are allowed"
+            )
         for each in news:
             self._hold(held, each)
         return news
