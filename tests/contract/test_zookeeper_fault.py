@@ -353,3 +353,35 @@ def test_the_numbers_of_sequences_are_counted_out_of_sight() -> None:
         await second.close()
 
     asyncio.run(body())
+
+
+class SkippingClock(SystemClock):
+    """As of a process that is not run for a while."""
+
+    skipped_s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.skipped_s
+
+
+def test_a_process_that_was_not_run_for_longer_than_its_session_knows_it_at_once() -> None:
+    async def body() -> None:
+        clock, told = SkippingClock(), list[SessionEvent]()
+        url = shared_zookeeper().new_url()
+        store = await ZookeeperStore.open(url, session_timeout_s=10.0, clock=clock)
+        try:
+            store.watch_session(told.append)
+            await store.put("/a", b"", expect=ABSENT)
+            assert store.has_session
+            clock.skipped_s = 9.0
+            assert store.has_session and not told
+            clock.skipped_s = 11.0
+            assert not store.has_session and not store.has_session
+            assert told == [SessionEvent.SESSION_LOST]
+            # The server has heard of it all the while, and says so.
+            await until(lambda: store.has_session)
+            assert told[-1] is SessionEvent.SESSION_REESTABLISHED
+        finally:
+            await store.close()
+
+    asyncio.run(body())

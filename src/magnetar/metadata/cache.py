@@ -181,7 +181,7 @@ class MetadataCache(Generic[T]):
             held = None if record is None else self._open(path, record)
         except BrokerError as error:
             loading.set_exception(error)
-            loading.exception()  # nobody may be waiting
+            loading.exception()  # there may be no waiter
             raise
         except BaseException:
             loading.cancel()

@@ -39,7 +39,7 @@ class ElectionState(StrEnum):
 
 
 class Election:
-    """One candidate. `on_change` is told each new state, on the event loop.
+    """One candidate. `on_change` is called with each new state, on the event loop.
 
     `proposal` is what the record holds while this candidate leads and must differ between
     candidates. The term grows with every leadership of anyone: it is counted up after the record
@@ -92,7 +92,7 @@ class Election:
         return self._state
 
     async def leader(self, *, timeout_s: float = _SETTLE_S) -> bytes:
-        """The proposal of whoever leads; waits for an election under way."""
+        """The leader's proposal; waits for an election under way."""
         await self._wait(timeout_s)
         assert self._leader is not None  # set before the event
         return self._leader

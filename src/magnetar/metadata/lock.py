@@ -169,7 +169,7 @@ class Locks:
         return lock
 
     async def load_holder(self, path: str) -> bytes | None:
-        """The value of whoever holds the lock."""
+        """The value of the lock's holder."""
         record = await self._store.get(path)
         return None if record is None else record.value
 

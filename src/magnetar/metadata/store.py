@@ -65,8 +65,8 @@ class SessionEvent(StrEnum):
     """CONNECTION_LOST and RECONNECTED keep the session; after SESSION_LOST ephemeral records may be
     gone.
 
-    SESSION_REESTABLISHED always follows a RECONNECTED. Changes made in between are not told, so
-    whoever remembers what the store said forgets it on RECONNECTED.
+    SESSION_REESTABLISHED always follows a RECONNECTED. Changes made in between are not reported,
+    so caches of the store are dropped on RECONNECTED.
     """
 
     CONNECTION_LOST = "ConnectionLost"
@@ -82,7 +82,7 @@ Cancel: TypeAlias = Callable[[], None]
 
 
 class MetadataStore(Protocol):
-    """Every call raises InvalidPath for a path that cannot be, StoreClosed after `close`, and
+    """Every call raises InvalidPath for an invalid path, StoreClosed after `close`, and
     StoreUnavailable when the store does not answer: a write may then have happened or not.
     """
 
@@ -141,6 +141,12 @@ class MetadataStore(Protocol):
     @property
     def is_connected(self) -> bool:
         """False between CONNECTION_LOST and RECONNECTED."""
+
+    @property
+    def has_session(self) -> bool:
+        """False from the moment at which the server may have ended the session, whatever was heard
+        of it: a process that was not run for long learns it before it does anything else.
+        """
 
     async def close(self) -> None:
         """Finish the writes that were asked for, end the session with its ephemeral records, then

@@ -176,6 +176,8 @@ class MemoryStore:
     `disconnect`, `reconnect` and `expire` do what a network and a server would.
     """
 
+    has_session = True
+
     def __init__(self, tree: MemoryTree) -> None:
         self._tree = tree
         self._session = tree.open_session()
@@ -278,6 +280,13 @@ class MemoryStore:
         self._watchers.tell_session(SessionEvent.SESSION_LOST)
         if connected:
             self.reconnect()
+
+    def give_up(self) -> None:
+        """Take the session for lost while the tree keeps it: the time of a session begins anew when
+        a server that was away comes back.
+        """
+        self._renewed = True
+        self._watchers.tell_session(SessionEvent.SESSION_LOST)
 
     def _record(self, node: _Node) -> Record:
         return Record(node.value, node.stat(self._session))

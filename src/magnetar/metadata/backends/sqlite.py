@@ -1,118 +1,175 @@
-"""Records in one SQLite file: durable when a call returns, written by one thread, read by others at
-the same time.
-
-The writer takes everything that waits, decides each operation inside one transaction, and syncs
-once for all of them. The write-ahead log lets readers go on meanwhile. They too answer together
-what was asked for at once: to hear of a thread costs the event loop more than a row is worth. One
-process at a time may open the file, so ephemeral records found at open belong to nobody and are
-dropped.
+"""Records in one SQLite file: durable when a call returns. Several sessions may be on the file, as
+brokers share a server; all of them in the process that opened it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import queue
-import sqlite3
-import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Final
 
-from magnetar.errors import BrokerError, StoreClosed, StoreUnavailable
-from magnetar.metadata.backends.sqlite_format import Witness, connect
+from magnetar.errors import StoreClosed
+from magnetar.metadata.backends.sqlite_file import SqliteFile
+from magnetar.metadata.backends.sqlite_format import Witness
 from magnetar.metadata.backends.sqlite_tree import (
-    SqliteTree,
     read_children,
     read_count,
     read_exists,
     read_page,
     read_record,
 )
-from magnetar.metadata.path import check_directory, check_path
+from magnetar.metadata.path import check_directory, check_path, child_of
 from magnetar.metadata.sequence import check_deltas
 from magnetar.metadata.store import (
     Cancel,
-    Change,
     ChangeListener,
     Record,
     SessionListener,
     Stat,
 )
-from magnetar.metadata.watch import Watchers
 from magnetar.runtime.clock import Clock
-from magnetar.runtime.log import Logger, PacedLog
-from magnetar.runtime.worker import ThreadWorker, Workers, run_in_thread
+from magnetar.runtime.worker import ThreadWorker, Workers
 
-_log = Logger(__name__)
-
-_GROUP_MAX: Final = 1_024
-_WAITING_MAX: Final = 65_536
 _PAGE: Final = 512
-_READERS: Final = 2
-_READS_MAX: Final = 64
-_FAILURES_EVERY_S: Final = 10.0
-
-T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class _Write(Generic[T]):
-    run: Callable[[SqliteTree], T]
-    done: asyncio.Future[T]
+class SqliteSession:
+    """One session on an open file: ephemeral records of its own in the tree that all share."""
 
+    has_session = True
 
-@dataclass(slots=True)
-class _Read(Generic[T]):
-    run: Callable[[sqlite3.Connection], T]
-    done: asyncio.Future[T]
-
-
-@dataclass(slots=True)
-class _Outcome:
-    request: _Write[Any] | _Read[Any]
-    value: Any = None
-    refusal: Exception | None = None
-
-    def resolve(self) -> None:
-        if self.request.done.done():  # the caller stopped waiting
-            return
-        if self.refusal is not None:
-            self.request.done.set_exception(self.refusal)
-        else:
-            self.request.done.set_result(self.value)
-
-
-class SqliteStore:
-    """Belongs to the event loop that opened it."""
-
-    def __init__(
-        self,
-        file: str,
-        tree: SqliteTree,
-        clock: Clock,
-        loop: asyncio.AbstractEventLoop,
-        workers: Workers,
-    ) -> None:
+    def __init__(self, file: SqliteFile, number: int) -> None:
         self._file = file
-        self._tree = tree
-        self._clock = clock
-        self._loop = loop
-        self._watchers = Watchers()
-        self._waiting: queue.SimpleQueue[_Write[Any]] = queue.SimpleQueue()
-        self._closed = False
-        self._lost = False
-        self._broken = False
-        """Set on the writer's thread: what state the tree is in is not known any more."""
-        self._local = threading.local()
-        self._connections: list[sqlite3.Connection] = []
-        self._readers = workers("metadata-read", _READERS)
-        self._asked: list[_Read[Any]] = []
-        self._reading = 0
-        self._is_over = False
-        self._failures = PacedLog(_log, _FAILURES_EVERY_S, clock.monotonic)
-        self._on_committed: Callable[[Witness], None] = lambda witness: None
-        self._writer = workers("metadata-write")
+        self._number = number
+        self._is_closed = False
+        self._cancels: dict[Cancel, None] = {}
+
+    async def get(self, path: str) -> Record | None:
+        self._check_open()
+        check_path(path)
+        record = await self._file.look_up(lambda connection: read_record(connection, path))
+        return None if record is None else self._claim(path, record)
+
+    async def exists(self, path: str) -> bool:
+        self._check_open()
+        check_directory(path)
+        return await self._file.look_up(lambda connection: read_exists(connection, path))
+
+    async def children(self, path: str) -> tuple[str, ...]:
+        self._check_open()
+        check_directory(path)
+        return await self._file.read(lambda connection: read_children(connection, path))
+
+    async def count_children(self, path: str) -> int:
+        self._check_open()
+        check_directory(path)
+        return await self._file.read(lambda connection: read_count(connection, path))
+
+    async def scan_children(self, path: str) -> AsyncIterator[tuple[str, Record]]:
+        check_directory(path)
+        after = ""
+        while True:
+            page = await self.read_page(path, after)
+            for name, record in page:
+                yield name, record
+            if len(page) < _PAGE:
+                return
+            after = page[-1][0]
+
+    async def read_page(self, path: str, after: str) -> list[tuple[str, Record]]:
+        """The first of the direct children that hold a record and whose names follow `after`."""
+        self._check_open()
+        check_directory(path)
+        page = await self._file.read(lambda connection: read_page(connection, path, after, _PAGE))
+        return [(name, self._claim(child_of(path, name), record)) for name, record in page]
+
+    async def put(self, path: str, value: bytes, *, expect: int, ephemeral: bool = False) -> Stat:
+        self._check_open()
+        check_path(path)
+        now_ms = self._file.clock.now_ms()
+        owner = self._number if ephemeral else None
+        stat = await self._file.write(lambda tree: tree.put(path, value, expect, owner, now_ms))
+        return self._claim_stat(path, stat)
+
+    async def put_sequence(
+        self, prefix: str, value: bytes, *, deltas: Sequence[int], ephemeral: bool = False
+    ) -> tuple[str, Stat]:
+        self._check_open()
+        check_path(prefix)
+        check_deltas(deltas)
+        now_ms = self._file.clock.now_ms()
+        owner = self._number if ephemeral else None
+        path, stat = await self._file.write(
+            lambda tree: tree.put_sequence(prefix, value, deltas, owner, now_ms)
+        )
+        return path, self._claim_stat(path, stat)
+
+    async def delete(self, path: str, *, expect: int) -> None:
+        self._check_open()
+        check_path(path)
+        await self._file.write(lambda tree: tree.delete(path, expect))
+
+    async def delete_recursive(self, path: str) -> None:
+        self._check_open()
+        check_path(path)
+        await self._file.write(lambda tree: tree.delete_recursive(path))
+
+    async def sync(self, path: str) -> None:
+        """Nothing to do: a read sees every write that was acknowledged before it."""
+        self._check_open()
+        check_directory(path)
+
+    def watch(self, prefix: str, listener: ChangeListener) -> Cancel:
+        return self._note(self._file.watchers.add(prefix, listener))
+
+    def watch_session(self, listener: SessionListener) -> Cancel:
+        return self._note(self._file.watchers.add_session(listener))
+
+    @property
+    def is_connected(self) -> bool:
+        return not self._is_closed and not self._file.is_closed
+
+    async def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for cancel in self._cancels:
+            cancel()
+        if not self._file.is_closed:
+            await self._file.write(lambda tree: tree.end_session(self._number))
+
+    def _note(self, cancel: Cancel) -> Cancel:
+        """The same registration, which also ends with the session."""
+
+        def end() -> None:
+            self._cancels.pop(cancel, None)
+            cancel()
+
+        self._cancels[cancel] = None
+        return end
+
+    def _check_open(self) -> None:
+        if self._is_closed or self._file.is_closed:
+            raise StoreClosed("The metadata store is closed")
+
+    def _claim(self, path: str, record: Record) -> Record:
+        stat = record.stat
+        return Record(record.value, self._claim_stat(path, stat)) if stat.ephemeral else record
+
+    def _claim_stat(self, path: str, stat: Stat) -> Stat:
+        if not stat.ephemeral:
+            return stat
+        return replace(stat, created_by_self=self._file.is_made_by(path, self._number))
+
+
+class SqliteStore(SqliteSession):
+    """The file with a session of its own; closing it ends all sessions."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._numbers = count()
+        super().__init__(file, next(self._numbers))
 
     @classmethod
     async def open(
@@ -121,238 +178,24 @@ class SqliteStore:
         """Raise StoreUnavailable when the file cannot be used, DataDirectoryRefused when its format
         is unknown.
         """
-        loop = asyncio.get_running_loop()
-        try:
-            tree = await run_in_thread(SqliteTree, str(file), clock.chance)
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise StoreUnavailable(f"Cannot open metadata file {file}: {error}") from error
-        return cls(str(file), tree, clock, loop, workers)
+        return cls(await SqliteFile.open(file, clock=clock, workers=workers))
+
+    def open_session(self) -> SqliteSession:
+        """One more session, which ends with this store at the latest."""
+        return SqliteSession(self._file, next(self._numbers))
 
     @property
     def witness(self) -> Witness:
         """Of the last commit."""
-        return self._tree.witness
+        return self._file.witness
 
     def exchange(self, ledgers: Callable[[], str], on_committed: Callable[[Witness], None]) -> None:
-        """From now on each commit keeps what `ledgers` says, and is told to `on_committed`.
+        """From now on each commit keeps what `ledgers` says, and is reported to `on_committed`.
 
         The first is called by the writer's thread, the second on the event loop.
         """
-        self._tree.ledgers = ledgers
-        self._on_committed = on_committed
-        on_committed(self._tree.witness)
-
-    async def get(self, path: str) -> Record | None:
-        self._check_open()
-        check_path(path)
-        return await self._look_up(lambda connection: read_record(connection, path))
-
-    async def exists(self, path: str) -> bool:
-        self._check_open()
-        check_directory(path)
-        return await self._look_up(lambda connection: read_exists(connection, path))
-
-    async def children(self, path: str) -> tuple[str, ...]:
-        self._check_open()
-        check_directory(path)
-        return await self._read(lambda connection: read_children(connection, path))
-
-    async def count_children(self, path: str) -> int:
-        self._check_open()
-        check_directory(path)
-        return await self._read(lambda connection: read_count(connection, path))
-
-    async def scan_children(self, path: str) -> AsyncIterator[tuple[str, Record]]:
-        check_directory(path)
-        after = ""
-        while True:
-            self._check_open()
-            page = await self._read_page(path, after)
-            for name, record in page:
-                yield name, record
-            if len(page) < _PAGE:
-                return
-            after = page[-1][0]
-
-    async def put(self, path: str, value: bytes, *, expect: int, ephemeral: bool = False) -> Stat:
-        self._check_open()
-        check_path(path)
-        now_ms = self._clock.now_ms()
-        return await self._write(lambda tree: tree.put(path, value, expect, ephemeral, now_ms))
-
-    async def put_sequence(
-        self, prefix: str, value: bytes, *, deltas: Sequence[int], ephemeral: bool = False
-    ) -> tuple[str, Stat]:
-        self._check_open()
-        check_path(prefix)
-        check_deltas(deltas)
-        now_ms = self._clock.now_ms()
-        return await self._write(
-            lambda tree: tree.put_sequence(prefix, value, deltas, ephemeral, now_ms)
-        )
-
-    async def delete(self, path: str, *, expect: int) -> None:
-        self._check_open()
-        check_path(path)
-        await self._write(lambda tree: tree.delete(path, expect))
-
-    async def delete_recursive(self, path: str) -> None:
-        self._check_open()
-        check_path(path)
-        await self._write(lambda tree: tree.delete_recursive(path))
-
-    async def sync(self, path: str) -> None:
-        """Nothing to do: a read sees every write that was acknowledged before it."""
-        self._check_open()
-        check_directory(path)
-
-    def watch(self, prefix: str, listener: ChangeListener) -> Cancel:
-        return self._watchers.add(prefix, listener)
-
-    def watch_session(self, listener: SessionListener) -> Cancel:
-        return self._watchers.add_session(listener)
-
-    @property
-    def is_connected(self) -> bool:
-        return not self._closed
+        self._file.exchange(ledgers, on_committed)
 
     async def close(self) -> None:
-        if self._closed and not self._lost:
-            return
-        self._closed = True
-        try:
-            if not self._lost:
-                await self._write(lambda tree: tree.end_session())
-        except StoreUnavailable:
-            pass  # logged; the next start drops what belongs to no session
-        finally:
-            self._lost = False
-            self._is_over = True
-            await run_in_thread(self._join)
-            left, self._asked = self._asked, []
-            for read in left:
-                _Outcome(read, refusal=StoreClosed("The metadata store is closed")).resolve()
-            self._watchers.clear()
-
-    def _join(self) -> None:
-        self._writer.close()
-        self._readers.close()
-        for connection in self._connections:
-            connection.close()
-        self._tree.close()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreClosed("The metadata store is closed")
-
-    async def _read_page(self, path: str, after: str) -> list[tuple[str, Record]]:
-        return await self._read(lambda connection: read_page(connection, path, after, _PAGE))
-
-    async def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        """One that may take long."""
-        try:
-            return await self._readers.run(lambda: query(self._open()))
-        except sqlite3.Error as error:
-            raise self._unreadable(error) from error
-
-    def _open(self) -> sqlite3.Connection:
-        """The connection of this thread."""
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._local.connection = connect(self._file, writes=False)
-            self._connections.append(connection)
-        return connection
-
-    def _unreadable(self, error: sqlite3.Error) -> StoreUnavailable:
-        return StoreUnavailable(f"Cannot read metadata file {self._file}: {error}")
-
-    async def _look_up(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        """One of which many may be asked for at once, each for a row or none."""
-        done: asyncio.Future[T] = self._loop.create_future()
-        if not self._asked:
-            self._loop.call_soon(self._start_reading)
-        self._asked.append(_Read(query, done))
-        return await done
-
-    def _start_reading(self) -> None:
-        while self._asked and self._reading < _READERS and not self._is_over:
-            group, self._asked = self._asked[:_READS_MAX], self._asked[_READS_MAX:]
-            self._reading += 1
-            self._readers.submit(self._run_reads, group)
-
-    def _run_reads(self, group: Sequence[_Read[Any]]) -> None:
-        outcomes = [self._run_read(read) for read in group]
-        self._loop.call_soon_threadsafe(self._on_group_read, outcomes)
-
-    def _run_read(self, read: _Read[Any]) -> _Outcome:
-        try:
-            return _Outcome(read, value=read.run(self._open()))
-        except sqlite3.Error as error:
-            return _Outcome(read, refusal=self._unreadable(error))
-        # A bug, and its caller's to hear of: others of the group wait for their answers too.
-        except Exception as error:
-            return _Outcome(read, refusal=error)
-
-    def _on_group_read(self, outcomes: Sequence[_Outcome]) -> None:
-        self._reading -= 1
-        self._start_reading()
-        for outcome in outcomes:
-            outcome.resolve()
-
-    async def _write(self, run: Callable[[SqliteTree], T]) -> T:
-        if self._waiting.qsize() >= _WAITING_MAX:
-            raise StoreUnavailable("Too many metadata writes are waiting")
-        done: asyncio.Future[T] = self._loop.create_future()
-        self._waiting.put(_Write(run, done))
-        self._writer.submit(self._run_writes)
-        return await done
-
-    def _run_writes(self) -> None:
-        """Commit all that waits: the calls for those behind the first then find nothing to do."""
-        group = [] if self._broken else self._take()
-        if not group:
-            return
-        try:
-            outcomes, changes = self._commit(group)
-        except BaseException:
-            self._broken = True
-            self._loop.call_soon_threadsafe(self._on_writer_lost, group)
-            raise
-        self._loop.call_soon_threadsafe(self._on_group, outcomes, changes)
-
-    def _take(self) -> list[_Write[Any]]:
-        group: list[_Write[Any]] = []
-        while len(group) < _GROUP_MAX and not self._waiting.empty():
-            group.append(self._waiting.get())
-        return group
-
-    def _commit(self, group: Sequence[_Write[Any]]) -> tuple[list[_Outcome], list[Change]]:
-        outcomes: list[_Outcome] = []
-        try:
-            self._tree.begin()
-            for write in group:
-                try:
-                    outcomes.append(_Outcome(write, value=write.run(self._tree)))
-                except BrokerError as refusal:
-                    outcomes.append(_Outcome(write, refusal=refusal))
-            self._tree.commit()
-        except sqlite3.Error as error:
-            self._tree.rollback()
-            sentence = f"Cannot write metadata file {self._file}: {error}"
-            self._failures.error("metadata write failed", reason=sentence)
-            return [_Outcome(write, refusal=StoreUnavailable(sentence)) for write in group], []
-        return outcomes, self._tree.changes
-
-    def _on_group(self, outcomes: Sequence[_Outcome], changes: Sequence[Change]) -> None:
-        if changes:
-            self._on_committed(self._tree.witness)
-        self._watchers.tell(changes)  # before the callers go on: caches read their own writes
-        for outcome in outcomes:
-            outcome.resolve()
-
-    def _on_writer_lost(self, group: list[_Write[Any]]) -> None:
-        self._lost = self._closed = True
-        while not self._waiting.empty():
-            group.append(self._waiting.get())
-        for write in group:
-            _Outcome(write, refusal=StoreUnavailable("The metadata writer stopped")).resolve()
+        self._is_closed = True
+        await self._file.close()

@@ -89,7 +89,7 @@ def read_page(
 
 def _record(row: _Row) -> Record:
     value, version, created_ms, modified_ms, ephemeral, _ = row
-    return Record(value, Stat(version, created_ms, modified_ms, bool(ephemeral), bool(ephemeral)))
+    return Record(value, Stat(version, created_ms, modified_ms, bool(ephemeral), False))
 
 
 def _checksum_parent(path: str) -> int:
@@ -100,7 +100,9 @@ def _checksum_parent(path: str) -> int:
 class SqliteTree:
     """The one writer's side.
 
-    Every operation refuses before it changes anything; `changes` collects what to tell.
+    Every operation refuses before it changes anything; `changes` collects what to tell. Which
+    session made an ephemeral record is known in memory alone: it goes with the process at the
+    latest. What is returned does not tell whose it is.
     """
 
     def __init__(self, file: str, chance: random.Random) -> None:
@@ -108,16 +110,19 @@ class SqliteTree:
         self._directories: set[str] = set()
         self._is_counted = True
         self._is_ending = False
+        self.owners: Final[dict[str, int]] = {}
+        """The sessions of ephemeral records; other threads may look a path up."""
+        self._owned_before: list[tuple[str, int | None]] = []
         self.changes: list[Change] = []
         self.ledgers: Callable[[], str] = lambda: self.witness.ledgers
         """What the ledger store says of itself now; the witness keeps it."""
         try:
             self.witness = prepare(self._connection, file, chance)
             self._digest = self.witness.digest
-            # Whoever made them is gone: one process at a time opens the file.
+            # Their session is over: one process at a time opens the file.
             if self._ephemerals():
                 self.begin()
-                self.end_session()
+                self.end_sessions()
                 self.commit()
         except BaseException:
             self._connection.close()
@@ -127,6 +132,7 @@ class SqliteTree:
         self.changes = []
         self._is_counted = True
         self._is_ending = False
+        self._owned_before = []
         self._connection.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
@@ -142,13 +148,16 @@ class SqliteTree:
         self.changes = []
         self._directories.clear()
         self._digest = self.witness.digest
+        for path, owner in reversed(self._owned_before):
+            self._set_owner(path, owner)
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
         self._connection.close()
 
-    def put(self, path: str, value: bytes, expect: int, ephemeral: bool, now_ms: int) -> Stat:
+    def put(self, path: str, value: bytes, expect: int, owner: int | None, now_ms: int) -> Stat:
+        """The record is ephemeral when it is made by an owner."""
         was = _read_row(self._connection, path)
         version = ABSENT if was is None else was[1]
         if expect not in (ANY_VERSION, version):
@@ -156,12 +165,13 @@ class SqliteTree:
         if was is None:
             self.changes.append(Change(ChangeKind.CREATED, path))
             self._link(path)
-            stat = Stat(0, now_ms, now_ms, ephemeral, ephemeral)
+            stat = Stat(0, now_ms, now_ms, owner is not None, False)
+            self._own(path, owner)
             self._fill(path, value, stat, _checksum_parent(path))
             return stat
         self.changes.append(Change(ChangeKind.MODIFIED, path))
         _, _, created_ms, _, is_ephemeral, checksum = was
-        stat = Stat(version + 1, created_ms, now_ms, bool(is_ephemeral), bool(is_ephemeral))
+        stat = Stat(version + 1, created_ms, now_ms, bool(is_ephemeral), False)
         self._fill(path, value, stat, checksum)
         return stat
 
@@ -178,14 +188,14 @@ class SqliteTree:
         self._digest = add_to_digest(self._digest, removed=was, added=checksum)
 
     def put_sequence(
-        self, prefix: str, value: bytes, deltas: Sequence[int], ephemeral: bool, now_ms: int
+        self, prefix: str, value: bytes, deltas: Sequence[int], owner: int | None, now_ms: int
     ) -> tuple[str, Stat]:
         row = self._connection.execute(
             "SELECT counters FROM sequence WHERE prefix = ?", (prefix,)
         ).fetchone()
         numbers = advance(() if row is None else json.loads(row[0]), deltas)
         path = format_sequence(prefix, numbers[: len(deltas)])
-        stat = self.put(path, value, ABSENT, ephemeral, now_ms)
+        stat = self.put(path, value, ABSENT, owner, now_ms)
         counters = json.dumps(numbers)
         self._connection.execute(
             "INSERT INTO sequence VALUES (?, ?)"
@@ -230,6 +240,7 @@ class SqliteTree:
             self._digest = add_to_digest(self._digest, removed=checksum)
             self._directories.discard(child_of(parent, name))
             if holds_record:
+                self._own(child_of(parent, name), None)
                 self.changes.append(Change(ChangeKind.DELETED, child_of(parent, name)))
         for parent in dict.fromkeys(row[0] for row in deepest_first):
             self.changes.append(Change(ChangeKind.CHILDREN_CHANGED, parent))
@@ -237,8 +248,14 @@ class SqliteTree:
             self.changes.append(Change(ChangeKind.DELETED, path))
         self._unlink(path)
 
-    def end_session(self) -> None:
-        """Drop what goes with the session, and let the witness note how the ledgers stand.
+    def end_session(self, session: int) -> None:
+        """Drop what goes with one session."""
+        for path in [path for path, owner in self.owners.items() if owner == session]:
+            self.changes.append(Change(ChangeKind.DELETED, path))
+            self._unlink(path)
+
+    def end_sessions(self) -> None:
+        """Drop what goes with any session, and let the witness note how the ledgers stand.
 
         That alone is not counted as a commit: a file from before it is as good as one from after
         it, and the ledgers may have been closed already.
@@ -248,6 +265,17 @@ class SqliteTree:
         for path in self._ephemerals():
             self.changes.append(Change(ChangeKind.DELETED, path))
             self._unlink(path)
+
+    def _own(self, path: str, owner: int | None) -> None:
+        if owner is not None or path in self.owners:
+            self._owned_before.append((path, self.owners.get(path)))
+            self._set_owner(path, owner)
+
+    def _set_owner(self, path: str, owner: int | None) -> None:
+        if owner is None:
+            self.owners.pop(path, None)
+        else:
+            self.owners[path] = owner
 
     def _ephemerals(self) -> list[str]:
         rows = self._connection.execute(
@@ -278,6 +306,7 @@ class SqliteTree:
         """Remove the row, or keep it as a mere parent; then remove parents left with nothing in
         them.
         """
+        self._own(path, None)
         while path != ROOT:
             key = (parent_of(path), name_of(path))
             (checksum,) = self._connection.execute(

@@ -18,6 +18,7 @@ from kazoo.exceptions import KazooException
 
 from magnetar.errors import InvalidConfiguration, InvalidPath, StoreClosed, StoreUnavailable
 from magnetar.metadata.backends.zookeeper_link import (
+    CONNECTED,
     Hush,
     Link,
     is_connected,
@@ -32,6 +33,7 @@ from magnetar.metadata.backends.zookeeper_request import (
     Request,
     watch_below,
 )
+from magnetar.metadata.backends.zookeeper_sasl import ZookeeperLogin
 from magnetar.metadata.backends.zookeeper_tree import ZookeeperTree
 from magnetar.metadata.backends.zookeeper_wire import ZookeeperTls
 from magnetar.metadata.path import ROOT, check_directory, check_path, child_of, parent_of
@@ -96,9 +98,10 @@ class ZookeeperStore:
         deadline_s: float,
         clock: Clock,
         tls: ZookeeperTls | None = None,
+        login: ZookeeperLogin | None = None,
     ) -> None:
         self._address = address
-        self._link = Link(address.hosts, session_timeout_s, deadline_s, self, clock, tls)
+        self._link = Link(address.hosts, session_timeout_s, deadline_s, self, clock, tls, login)
         self._tree = ZookeeperTree(address.root, self._ask)
         self._clock = clock
         self._watchers = Watchers()
@@ -124,6 +127,7 @@ class ZookeeperStore:
         deadline_s: float = 30.0,
         clock: Clock = SYSTEM,
         tls: ZookeeperTls | None = None,
+        login: ZookeeperLogin | None = None,
     ) -> ZookeeperStore:
         """Raise InvalidConfiguration for what is no address, StoreUnavailable when no server
         answers.
@@ -134,6 +138,7 @@ class ZookeeperStore:
             deadline_s=deadline_s,
             clock=clock,
             tls=tls,
+            login=login,
         )
         store._link.start()
         try:
@@ -142,7 +147,10 @@ class ZookeeperStore:
             await store._tree.make_root()
         except TimeoutError:
             await store._link.stop()
-            sentence = f"No ZooKeeper answers at {store._address.hosts} within {deadline_s:g} s"
+            hosts, refusal = store._address.hosts, store._link.refusal
+            if refusal:
+                raise StoreUnavailable(f"No login at ZooKeeper {hosts}: {refusal}") from None
+            sentence = f"No ZooKeeper answers at {hosts} within {deadline_s:g} s"
             raise StoreUnavailable(sentence) from None
         except BaseException:
             await store._link.stop()
@@ -220,8 +228,21 @@ class ZookeeperStore:
         return self._ready.is_set()
 
     @property
+    def has_session(self) -> bool:
+        if self._session_gone:
+            return False
+        silent_s = self._clock.monotonic() - self._link.proved_s
+        if silent_s < self._session_timeout_s:
+            return True
+        _log.warning("session given up: no server proved it in time", silent_s=round(silent_s, 1))
+        self._lose_session()
+        if self._ready.is_set():  # the server says what became of it
+            self.on_turn(CONNECTED)
+        return False
+
+    @property
     def session(self) -> tuple[int, bytes]:
-        """The session's number and password; whoever has both may take it over or end it."""
+        """The session's number and password; a holder of both may take it over or end it."""
         return self._link.session
 
     async def close(self) -> None:
@@ -315,7 +336,8 @@ class ZookeeperStore:
         return await self._link.ask(request, hush, note)
 
     async def _wait_for_connection(self) -> None:
-        patience_s = min(_PATIENCE_S, self._deadline_s)
+        # Without a session nothing is served here: a caller had better ask another broker.
+        patience_s = min(_PATIENCE_S, self._deadline_s, self._session_timeout_s)
         try:
             async with self._clock.timeout_at(self._gone_since + patience_s):
                 await self._ready.wait()

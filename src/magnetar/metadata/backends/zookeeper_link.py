@@ -22,6 +22,7 @@ from kazoo.protocol.states import KazooState
 
 from magnetar.errors import InvalidPath, StoreUnavailable
 from magnetar.metadata.backends.zookeeper_request import CREATED, Request
+from magnetar.metadata.backends.zookeeper_sasl import ZookeeperLogin
 from magnetar.metadata.backends.zookeeper_wire import Client, ZookeeperTls
 from magnetar.runtime.clock import Clock, Timer
 from magnetar.runtime.worker import run_in_thread
@@ -36,6 +37,7 @@ _ANSWERS: Final = (
 """What a server says of a node; everything else means that it did not do what was asked."""
 
 _OUTSTANDING_MAX: Final = 65_536
+CONNECTED: Final[str] = KazooState.CONNECTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,7 @@ class Link:
     listener: Listener
     clock: Clock
     tls: ZookeeperTls | None = None
+    login: ZookeeperLogin | None = None
     inbox: deque[Reply | Event | Turn] = field(default_factory=deque)
     session: tuple[int, bytes] = (0, b"")
     """The number of the last session and what proves that it is ours."""
@@ -155,10 +158,22 @@ class Link:
             self.hosts,
             session_timeout_s=self.session_timeout_s,
             tls=self.tls,
+            login=self.login,
             on_event=lambda kind, path: self.inbox.append(Event(kind, path)),
             on_batch=self.wake,
+            monotonic=self.clock.monotonic,
         )
         self._client.add_listener(self._on_state)
+
+    @property
+    def proved_s(self) -> float:
+        """When the last thing was sent that a server answered."""
+        return self._client.proved_s
+
+    @property
+    def refusal(self) -> str:
+        """Why servers take no login; empty when they do."""
+        return self._client.refusal
 
     def start(self) -> None:
         self._client.start_async()
@@ -248,7 +263,7 @@ class Link:
     def _give_up_unsent(self) -> None:
         """Fail what was asked just after the connection went; kazoo failed what was asked before.
 
-        Nobody sends it any more, so callers need not wait for their deadline.
+        It will never be sent, so callers need not wait for their deadline.
         """
         for reply in self._outstanding:
             if not reply.here and not reply.future.done():
@@ -298,7 +313,7 @@ class Link:
 
 
 def is_connected(state: str) -> bool:
-    return bool(state == KazooState.CONNECTED)
+    return state == CONNECTED
 
 
 def is_session_lost(state: str) -> bool:

@@ -25,7 +25,7 @@ ANY: Final = -1
 """The version that fits every node."""
 
 PACKET_BYTES_MAX: Final = 1_000_000
-"""A server drops the connection of whoever sends more than its `jute.maxbuffer`, 1,048,575 unless
+"""A server drops a connection that sends more than its `jute.maxbuffer`, 1,048,575 unless
 configured; so nothing that comes near it is ever sent."""
 
 _INT: Final = struct.Struct("!i")
@@ -65,7 +65,7 @@ class Node(NamedTuple):
     def is_bare(self) -> bool:
         """Whether the node is there for those below it only and holds no record.
 
-        Whoever stores an empty value moves the version on, so that it can be told from this.
+        A write of an empty value moves the version on, so that it differs from this.
         """
         return not self.value_bytes and not self.version and not self.is_ephemeral
 

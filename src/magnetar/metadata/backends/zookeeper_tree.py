@@ -1,6 +1,6 @@
 """Records as nodes of a ZooKeeper tree.
 
-Every parent in ZooKeeper is a node. One that is there for its children only is told by its state:
+Every parent in ZooKeeper is a node. One that is there for its children only is known by its state:
 no value, never written (`Node.is_bare`). So a record with an empty value is written once more when
 it is made, and a record put where such a parent stands begins at version 1. Parents come with the
 first record below them, in one transaction, and the last record below takes them along. Numbers of

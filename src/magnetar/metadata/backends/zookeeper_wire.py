@@ -12,19 +12,32 @@ ones used here, and a test compares.
 from __future__ import annotations
 
 import logging
+import secrets
 import ssl
 import struct
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import EXCEPTIONS, ConnectionDropped, NoNodeError, SystemZookeeperError
+from kazoo.exceptions import (
+    EXCEPTIONS,
+    AuthFailedError,
+    ConnectionDropped,
+    NoNodeError,
+    SystemZookeeperError,
+)
 from kazoo.protocol.connection import CLOSE_RESPONSE, PING_XID, WATCH_XID, ConnectionHandler
-from kazoo.protocol.serialization import Close
+from kazoo.protocol.serialization import SASL, Close
 from kazoo.retry import KazooRetry
 
 from magnetar.metadata.backends.zookeeper_request import read_event
+from magnetar.metadata.backends.zookeeper_sasl import (
+    DigestLogin,
+    LoginRefused,
+    ZookeeperLogin,
+)
 from magnetar.runtime.log import Logger
 
 _log = Logger(__name__)
@@ -71,9 +84,13 @@ class Client(KazooClient):  # type: ignore[misc]
         *,
         session_timeout_s: float,
         tls: ZookeeperTls | None,
+        login: ZookeeperLogin | None,
         on_event: Callable[[int, str], None],
         on_batch: Callable[[], None],
+        monotonic: Callable[[], float],
     ) -> None:
+        self.proved_s = monotonic()
+        """When the last thing was sent that a server answered; the session's time runs from it."""
         retry = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0, ignore_expire=True)
         security = {} if tls is None else tls.options()
         super().__init__(
@@ -83,10 +100,13 @@ class Client(KazooClient):  # type: ignore[misc]
             logger=_quiet,
             **security,
         )
-        self._connection = _Connection(self, retry.copy(), on_event, on_batch)
+        self.refusal = ""
+        """Why servers take no login from us; nothing else is tried after that."""
+        self._connection = _Connection(self, retry.copy(), on_event, on_batch, monotonic)
+        self._connection.sasl_options = login  # without one kazoo does not log in
 
     def post(self, waiting: list[tuple[Any, Any]]) -> None:
-        """Send these requests; what comes of each is told to the object beside it."""
+        """Send these requests; what comes of each is reported to the object beside it."""
         self._queue.extend(waiting)
         self.wake()
 
@@ -106,8 +126,13 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         retry: KazooRetry,
         on_event: Callable[[int, str], None],
         on_batch: Callable[[], None],
+        monotonic: Callable[[], float],
     ) -> None:
         super().__init__(client, retry, logger=_quiet)
+        self._monotonic = monotonic
+        self._pinged_s = 0.0
+        self._written: deque[tuple[int, float]] = deque()
+        """The last number of each write that was not answered, and when it was written."""
         self._on_event = on_event
         self._on_batch = on_batch
         self._received = bytearray()
@@ -116,7 +141,32 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         """Greet a server; kazoo would wait for as long as a session lives, and try no other."""
         self._received.clear()
-        return super()._invoke(min(timeout, _GREETING_S), request, xid)
+        self._written.clear()
+        begun_s = self._monotonic()
+        answer = super()._invoke(min(timeout, _GREETING_S), request, xid)
+        self.client.proved_s = begun_s
+        return answer
+
+    def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
+        """Kazoo would need a library for it."""
+        login = DigestLogin(self.sasl_options, secrets.token_hex(16))
+        try:
+            challenge = self._exchange_token(1, b"", timeout)
+            login.verify(self._exchange_token(2, login.respond(challenge), timeout))
+        except (LoginRefused, ConnectionDropped) as error:
+            self.client.refusal = str(error) or "the server closed the connection"
+            raise AuthFailedError(self.client.refusal) from error
+
+    def _exchange_token(self, number: int, token: bytes, timeout: float) -> bytes:
+        self._submit(SASL(token), timeout, number)
+        header, buffer, offset = self._read_header(timeout)
+        if header.err or header.xid != number:
+            raise LoginRefused("the server refuses the user or the password")
+        return SASL.deserialize(buffer, offset)[0] or b""
+
+    def _send_ping(self, connect_timeout: float) -> None:
+        self._pinged_s = self._monotonic()
+        super()._send_ping(connect_timeout)
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
         """Write what waits, up to a bound, so that answers are read in between."""
@@ -126,9 +176,9 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         while client._queue and len(data) < _WRITE_BYTES:
             request, reply = client._queue.popleft()
             if reply is not None and reply.is_given_up:
-                continue  # it waited out a lost connection; nobody would know that it happened
+                continue  # its caller waited out a lost connection and would not learn of it
             self._number = self._number % 0x7FFFFFFF + 1
-            # Before it is written: what is neither waiting nor pending would be answered by nobody.
+            # Before it is written: what is neither waiting nor pending would get no answer.
             client._pending.append((request, reply, self._number))
             body = request.serialize()
             data += _FRAME.pack(len(body) + 8, self._number, request.type)
@@ -136,6 +186,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         if client._queue:
             client.wake()
         if data:
+            self._written.append((self._number, self._monotonic()))
             self._write(data, connect_timeout)
 
     def _read_socket(self, read_timeout: float) -> Any:
@@ -165,6 +216,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         xid, zxid, code = _REPLY.unpack_from(data)
         if xid == PING_XID:
             self.ping_outstanding.clear()
+            self.client.proved_s = max(self.client.proved_s, self._pinged_s)
             return None
         if xid == WATCH_XID:
             self._on_event(*read_event(data, _REPLY.size))
@@ -176,6 +228,8 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         request, reply, expected = client._pending.popleft()
         if zxid > 0:
             client.last_zxid = zxid
+        if self._written and self._written[0][0] == xid:
+            client.proved_s = max(client.proved_s, self._written.popleft()[1])
         if isinstance(request, Close):
             return CLOSE_RESPONSE
         if xid != expected:
