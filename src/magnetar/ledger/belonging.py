@@ -20,6 +20,8 @@ _LOG: Final = "pulsar/managed-ledger"
 _CURSOR: Final = "pulsar/cursor"
 _SCHEMA: Final = "pulsar/schemaId"
 _COMPACTED: Final = "pulsar/compactedTopic"
+_WRITER: Final = "writer"
+_US: Final = "magnetar"
 _FORMER_LOG: Final = "chain"
 _FORMER_CURSOR: Final = "cursor"
 _FORMER_COMPACTED: Final = "topic"
@@ -49,6 +51,7 @@ class LedgerUse:
         match self.kind:
             case UseKind.LOG:
                 properties[_LOG] = _managed_name(self.owner)
+                properties[_WRITER] = _US
                 if self.cursor:
                     properties[_CURSOR] = encode_local(self.cursor)
             case UseKind.SCHEMA:
@@ -78,6 +81,11 @@ def parse_use(properties: Mapping[str, str]) -> LedgerUse | None:
 def is_former_compacted(properties: Mapping[str, str]) -> bool:
     """Whether a compacted ledger has the entries of versions before Pulsar's format."""
     return _FORMER_COMPACTED in properties
+
+
+def is_ours(info: LedgerInfo) -> bool:
+    """Whether this kind of broker wrote a ledger of a topic. Pulsar's tools pass over the word."""
+    return info.properties.get(_WRITER) == _US
 
 
 def belongs_to_log(info: LedgerInfo, log: str) -> bool:

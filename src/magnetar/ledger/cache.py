@@ -121,7 +121,7 @@ class CacheView:
         self._cache.charge(chunk, size + _ENTRY_OVERHEAD_BYTES * len(data))
 
     def keep(self, run: EntryRun) -> None:
-        """Keep a run that was read from the store, for whoever reads on."""
+        """Keep a run that was read from the store, for other readers."""
         if not self.is_enabled:
             return
         index = bisect_left(self._keys, (run.ledger_id, run.first))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from magnetar.ledger.ackset import AckSet
-from magnetar.ledger.cursor_log import CursorHome, CursorLog
+from magnetar.ledger.cursor_ledger import CursorHome
+from magnetar.ledger.cursor_log import CursorLog
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.position import Position
 from magnetar.model.stored_log import CursorInfo
@@ -15,7 +16,7 @@ class Cursor(AckSet):
     """A set of acknowledgements that is kept: they change memory at once and are written behind;
     `flush` waits for them.
 
-    `read_position` belongs to whoever reads through the cursor. A cursor that is not durable holds
+    `read_position` belongs to the reader of the cursor. A cursor that is not durable holds
     back trimming like any other, and vanishes when it is closed.
     """
 
@@ -82,11 +83,11 @@ class Cursor(AckSet):
     @property
     def ledger_id(self) -> int:
         """The cursor's own ledger, -1 when its state is in its record or nowhere."""
-        return -1 if self._log is None else self._log.ledger_id
+        return -1 if self._log is None else self._log.ledger.id
 
     @property
     def ledger_last_entry(self) -> int:
-        return -1 if self._log is None else self._log.last_entry
+        return -1 if self._log is None else self._log.ledger.last_entry
 
     def first_unacked(self) -> Position:
         """The first entry not acknowledged, or the end of the log."""
@@ -148,7 +149,7 @@ class Cursor(AckSet):
 
     async def store(self) -> None:
         """Create the metadata record unless that was done."""
-        if self._log is not None and self._log.version < 0:
+        if self._log is not None and self._log.ledger.version < 0:
             await self._log.settle()
 
     async def remove(self) -> None:

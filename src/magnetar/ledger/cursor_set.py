@@ -10,7 +10,7 @@ from magnetar.errors import BrokerError, Conflict, SubscriptionNotFound
 from magnetar.ledger.birth import parse_born, without_born, without_list
 from magnetar.ledger.cache import CacheView
 from magnetar.ledger.cursor import Cursor
-from magnetar.ledger.cursor_log import CursorHome, load_cursor
+from magnetar.ledger.cursor_ledger import CursorHome, load_cursor
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.model.stored_log import CursorInfo
@@ -46,9 +46,9 @@ class CursorSet(Mapping[str, Cursor]):
         for first in range(0, len(records), _TOGETHER):
             batch = records[first : first + _TOGETHER]
             states = await asyncio.gather(
-                *(load_cursor(self._home, name, info) for name, (info, _) in batch)
+                *(load_cursor(self._home, name, *stored) for name, stored in batch)
             )
-            for (name, (_, version)), state in zip(batch, states, strict=True):
+            for (name, _), (state, version) in zip(batch, states, strict=True):
                 self._add(name, state, version)
 
     async def write_born(self) -> None:

@@ -28,6 +28,7 @@ from magnetar.ledger.disposal import Disposal
 from magnetar.ledger.flight import Flight, FlightQueue, OpenLedger, PlainRun
 from magnetar.ledger.info import LogPolicy, LogRecords, LogState
 from magnetar.ledger.log_record import LogRecord
+from magnetar.ledger.message_tally import TallyPace
 from magnetar.ledger.opening import open_record
 from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.reader import LogReader
@@ -56,9 +57,10 @@ class Log:
         count_messages: Callable[[bytes], int],
         cache: EntryCache,
         pace: CursorPace | None = None,
+        tally_pace: TallyPace | None = None,
     ) -> None:
         """It is of use once it is open. Logs that share a `pace` write their cursors within one
-        budget.
+        budget, and those that share a `tally_pace` count messages within one.
         """
         self.name = name
         self.store = store
@@ -80,7 +82,14 @@ class Log:
         self.sequence = LedgerSequence()
         self.record = LogRecord(name, records, self.disposal, self.sequence)
         self.cache = cache.view()
-        self.reader = LogReader(self.sequence, store, self.cache, self.scope, count_messages)
+        self.reader = LogReader(
+            self.sequence,
+            store,
+            self.cache,
+            self.scope,
+            count_messages,
+            tally_pace or TallyPace(clock),
+        )
         self.cursors = CursorSet(self, self.sequence, self.cache)
         self.flights = FlightQueue(self, self.record, store, clock)
         self.record.fenced.append(self.flights.send)  # which refuses what waits
@@ -108,7 +117,7 @@ class Log:
         )
         self.record.restore(info, version)
         await self.cursors.restore(is_new=is_new)
-        if self.store.is_shared:
+        if self.store.is_apache_readable:
             await self.cursors.write_born()
         await self.disposal.run()
         return self
@@ -135,14 +144,10 @@ class Log:
 
     def on_durable(self, flight: Flight) -> None:
         self.entries_added += flight.count
+        ledger_id, first, counts = flight.ledger.part.ledger_id, flight.first, flight.counts()
+        self.reader.tally.append(ledger_id, first, counts)
         if self.cache.is_enabled:
-            self.cache.append(
-                flight.ledger.part.ledger_id,
-                flight.first,
-                flight.entries,
-                flight.counts(),
-                flight.size,
-            )
+            self.cache.append(ledger_id, first, flight.entries, counts, flight.size)
         self._notify_soon()
 
     def on_refused(self, flight: Flight, error: BrokerError) -> None:

@@ -25,7 +25,7 @@ _log = Logger(__name__)
 class Orphans:
     removed: tuple[LedgerId, ...]
     kept: tuple[LedgerId, ...]
-    """Those with entries whose deletion nobody intended."""
+    """Those with entries whose deletion was not recorded."""
 
 
 def is_garbage(info: LedgerInfo) -> bool:
@@ -36,7 +36,7 @@ def is_garbage(info: LedgerInfo) -> bool:
 def describe_owner(info: LedgerInfo) -> str:
     """What a ledger was made for, as far as it says."""
     use = parse_use(info.properties)
-    return "nobody known" if use is None else use.owner
+    return "an unknown owner" if use is None else use.owner
 
 
 async def load_references(records: LogRecords) -> frozenset[int]:

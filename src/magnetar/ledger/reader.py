@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import cached_property
 from typing import Final
 
 from magnetar.errors import BrokerError, LedgerCorrupt, LedgerNotFound, TopicFenced
 from magnetar.ledger.cache import CacheView, cut_run
+from magnetar.ledger.message_count import MessageCount
+from magnetar.ledger.message_tally import MessageTally, TallyPace
 from magnetar.ledger.run import EntryRun
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.ledger.store import LedgerStore
@@ -26,6 +29,7 @@ class LogReader:
         cache: CacheView,
         scope: TaskScope,
         count_messages: Callable[[bytes], int],
+        tally_pace: TallyPace,
     ) -> None:
         self._sequence = sequence
         self._store = store
@@ -34,6 +38,12 @@ class LogReader:
         self._count_messages = count_messages
         self._loading: dict[Position, asyncio.Future[EntryRun]] = {}
         self._closed = False
+        self.tally: Final = MessageTally(sequence, self, scope, tally_pace)
+
+    @cached_property
+    def message_count(self) -> MessageCount:
+        """Made for queries that count messages; most logs have none."""
+        return MessageCount(self._sequence, self)
 
     def close(self) -> None:
         """Start no more reads."""

@@ -8,7 +8,7 @@ trimming the front leaves them as they are.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from typing import Self
 
@@ -44,11 +44,13 @@ class Part:
 class LedgerSequence:
     """Ascending by ledger id; only the last part may grow."""
 
-    __slots__ = ("_floor", "_ids", "by_id", "parts")
+    __slots__ = ("_floor", "_ids", "by_id", "parts", "removed")
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
         self.by_id: dict[int, Part] = {}
+        self.removed: list[Callable[[], None]] = []
+        """Called when ledgers are gone."""
         self._ids: list[int] = []
         self._floor = (EARLIEST, 0)  # last entry that was removed, and the ordinal after it
 
@@ -81,6 +83,8 @@ class LedgerSequence:
         self.parts = kept
         self._ids = [part.ledger_id for part in kept]
         self.by_id = {part.ledger_id: part for part in kept}
+        for call in self.removed:
+            call()
 
     # Counting
 
@@ -120,7 +124,7 @@ class LedgerSequence:
         """
         start, stop = self.ordinal(first), self.ordinal(end)
         size = 0
-        for part in islice(self.parts, bisect_left(self._ids, first.ledger_id), None):
+        for part in self.parts_from(first.ledger_id):
             if part.base >= stop:
                 break
             entries = min(stop, part.end) - max(start, part.base)
@@ -172,6 +176,10 @@ class LedgerSequence:
             if part.entries:
                 return part
         return None
+
+    def parts_from(self, ledger_id: int) -> Iterator[Part]:
+        """This ledger, if it is there, and those after it."""
+        return islice(self.parts, bisect_left(self._ids, ledger_id), None)
 
     def ceiling(self, position: Position) -> Position | None:
         """The first entry at or after `position`; None when there is none yet."""

@@ -2,17 +2,17 @@
 
 A ledger is a sequence of entries numbered from 0, written by one writer, sealed once, then
 immutable. The contract asks no more than Apache BookKeeper gives: appends are pipelined and
-acknowledged in order, a failed append seals the ledger at its last durable entry, whoever opens a
+acknowledged in order, a failed append seals the ledger at its last durable entry, opening a
 ledger for recovery fences its writer, nothing is overwritten or truncated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from magnetar.errors import BrokerError
 from magnetar.model.position import EntryId, LedgerId, Term
@@ -87,6 +87,17 @@ class LedgerWriter(Protocol):
         """
 
 
+@runtime_checkable
+class CopiesRecords(Protocol):
+    """A store whose ledgers others read themselves, by records that it copies for them."""
+
+    @property
+    def copy_records(self) -> Callable[[Collection[LedgerId]], Awaitable[Mapping[str, bytes]]]:
+        """Tells what stands in the metadata about ledgers and about where entries are kept, by
+        path below `/ledgers`. What is gone is left out.
+        """
+
+
 class LedgerStore(Protocol):
     @property
     def is_shared(self) -> bool:
@@ -95,6 +106,13 @@ class LedgerStore(Protocol):
         Then its ledgers are not this broker's to list and sweep, for others exist before a record
         names them; and terms do not order writers: each recovery fences, and only the record of
         the log decides which owner goes on.
+        """
+
+    @property
+    def is_apache_readable(self) -> bool:
+        """Whether brokers of Apache Pulsar may serve the same ledgers, before this one or after it.
+
+        Then records say only what those understand.
         """
 
     async def create(
@@ -148,7 +166,7 @@ class LedgerStore(Protocol):
         """Remove a ledger and give its space back in time. A missing one is not an error."""
 
     async def ledgers(self) -> tuple[LedgerId, ...]:
-        """All that exist, ascending; in a shared store those of others too."""
+        """All that exist, ascending; of a shared store at least those that this broker keeps."""
 
     def commit_soon(self, write: Callable[[], None]) -> None:
         """Have a commit leave, and call `write` once just before it does: what it appends is part
@@ -165,6 +183,10 @@ class LedgerStore(Protocol):
         """Where other processes of this machine find settled ledgers; None when nowhere."""
 
     @property
+    def list_bookies(self) -> Callable[[], Awaitable[tuple[str, ...]]] | None:
+        """Finds the ids of all bookies that the cluster has or had; None without bookies."""
+
+    @property
     def trouble(self) -> str | None:
         """Why entries are refused for the time being; None when they are taken."""
 
@@ -172,7 +194,7 @@ class LedgerStore(Protocol):
     def queued_bytes(self) -> int:
         """Bytes appended but not yet durable: what back-pressure looks at."""
 
-    def counters(self) -> Mapping[str, Mapping[str, int]]:
+    def counters(self) -> Mapping[str, Mapping[str, float]]:
         """What the backend has counted since it was opened, by name; each only grows. For each
         node that it stores on; without a name for itself.
         """

@@ -40,18 +40,20 @@ class Place:
     shelf: RecordShelf = field(default_factory=RecordShelf)
     cache: EntryCache = field(default_factory=lambda: EntryCache(64 * BYTES))
     inner: MemoryLedgerStore = field(default_factory=MemoryLedgerStore)
+    make_records: Callable[[RecordShelf], MemoryLogRecords] = MemoryLogRecords
     interval_s: float = 0.001
     term: int = 1
+    count_messages: Callable[[bytes], int] = lambda entry: 1
 
     def __post_init__(self) -> None:
         self.store = FaultyLedgerStore(self.inner)
-        self.records = MemoryLogRecords(self.shelf)
+        self.records = self.make_records(self.shelf)
 
     async def open(self, *, birth: Collection[str] | None = None) -> Log:
         """As a new owner would: each time with a higher term."""
         self.term += 1
         self.store = FaultyLedgerStore(self.inner)
-        self.records = MemoryLogRecords(self.shelf)
+        self.records = self.make_records(self.shelf)
         log = Log(
             "persistent://tenant/ns/topic",
             self.store,
@@ -59,7 +61,7 @@ class Place:
             self.policy,
             clock=self.clock,
             term=Term(self.term),
-            count_messages=lambda entry: 1,
+            count_messages=self.count_messages,
             cache=self.cache,
             pace=CursorPace(self.clock, interval_s=self.interval_s),
         )

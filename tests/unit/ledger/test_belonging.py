@@ -9,6 +9,7 @@ from magnetar.ledger.belonging import (
     belongs_to_log,
     check_use,
     is_former_compacted,
+    is_ours,
     parse_use,
 )
 from magnetar.ledger.store import LedgerInfo
@@ -31,6 +32,7 @@ def made_with(properties: dict[str, str]) -> LedgerInfo:
                 "application": "pulsar",
                 "component": "managed-ledger",
                 "pulsar/managed-ledger": "acme/shop/persistent/a+b%7E%C3%BC",
+                "writer": "magnetar",
             },
         ),
         (
@@ -40,6 +42,7 @@ def made_with(properties: dict[str, str]) -> LedgerInfo:
                 "component": "managed-ledger",
                 "pulsar/managed-ledger": "acme/shop/segment/flow/0000-7fff-0",
                 "pulsar/cursor": "sub+one%2F2",
+                "writer": "magnetar",
             },
         ),
         (
@@ -93,3 +96,10 @@ def test_a_ledger_of_another_log_is_not_used() -> None:
         check_use(cursor, own)
     odd = made_with({"pulsar/managed-ledger": "what"})
     assert not belongs_to_log(odd, TOPIC)
+
+
+def test_a_ledger_of_a_topic_says_which_kind_of_broker_wrote_it() -> None:
+    ours = LedgerUse(UseKind.LOG, TOPIC).format()
+    assert is_ours(made_with(ours))
+    del ours["writer"]
+    assert not is_ours(made_with(ours))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,8 @@ from magnetar.ledger.log import Log
 from magnetar.ledger.pace import BYTES_PER_S, CURSOR_BYTES_PER_S, WRITE_OVERHEAD_BYTES, CursorPace
 from magnetar.ledger.run import EntryRun
 from magnetar.model.position import EARLIEST, LATEST, LedgerId, Position
+from magnetar.model.stored_log import CursorInfo
+from magnetar.testing.log_record import MemoryLogRecords
 from tests.unit.ledger.log_place import BYTES, SMALL, Place, StepClock, append, fill, until
 
 
@@ -375,6 +378,36 @@ def test_an_unreadable_cursor_ledger_costs_redelivery_only() -> None:
         again.acknowledge(*places[1])
         await again.flush()
         assert (await place.open()).cursors["s"].mark_delete == places[1]
+
+    asyncio.run(body())
+
+
+def test_an_owner_that_closes_late_costs_its_successor_nothing() -> None:
+    """It puts its state into the record, and deletes the ledger that the record named before."""
+
+    async def body() -> None:
+        place = Place()
+        _, cursor, places = await opened(place, 8)
+        for number in range(2):
+            cursor.acknowledge(*places[number])
+            await cursor.flush()
+        late = cursor.close()
+
+        class LateRecords(MemoryLogRecords):
+            async def load_cursors(self) -> Mapping[str, tuple[CursorInfo, int]]:
+                found = await super().load_cursors()
+                if found["s"][0].ledger_id >= 0:
+                    await late
+                    await place.inner.delete(LedgerId(found["s"][0].ledger_id))
+                return found
+
+        place.make_records = LateRecords
+        again = (await place.open()).cursors["s"]
+        assert again.mark_delete == places[1]
+        again.acknowledge(*places[2])
+        await again.flush()
+        place.make_records = MemoryLogRecords
+        assert (await place.crash()).cursors["s"].mark_delete == places[2]
 
     asyncio.run(body())
 

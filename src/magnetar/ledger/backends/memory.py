@@ -132,12 +132,18 @@ class MemoryWriter:
 
 
 class MemoryLedgerStore:
+    list_bookies = None
+
     def __init__(self, *, is_shared: bool = False) -> None:
         self.is_shared = is_shared
         self._ledgers: dict[LedgerId, _Ledger] = {}
         self._ids = count(1)
         self._commit = MemoryCommit()
         self._closed = False
+
+    @property
+    def is_apache_readable(self) -> bool:
+        return self.is_shared
 
     @property
     def directory(self) -> None:
@@ -216,7 +222,7 @@ class MemoryLedgerStore:
     def queued_bytes(self) -> int:
         return sum(found.writer.queued_bytes for found in self._ledgers.values() if found.writer)
 
-    def counters(self) -> Mapping[str, Mapping[str, int]]:
+    def counters(self) -> Mapping[str, Mapping[str, float]]:
         """Nothing is written anywhere."""
         return {}
 

@@ -25,11 +25,13 @@ from magnetar.ledger.backends.bookkeeper import BookkeeperLedgerStore
 from magnetar.ledger.backends.bookkeeper.frame import Code
 from magnetar.ledger.backends.bookkeeper.writer import BookkeeperWriter
 from magnetar.ledger.store import Digest, LedgerInfo, Replication
-from magnetar.metadata.backends.memory import MemoryStore
+from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
+from magnetar.metadata.sequence import take_number
 from magnetar.metadata.store import ANY_VERSION
 from magnetar.model.position import EntryId, LedgerId, Term
+from magnetar.runtime.clock import SYSTEM
 from magnetar.wire.bookkeeper import DigestType
-from tests.unit.ledger.bookkeeper.bookie_place import FakeBookie, Place, bookies
+from tests.unit.ledger.bookkeeper.bookie_place import FAST, FakeBookie, Place, bookies
 from tests.unit.ledger.file_place import ONE, append, numbered, read_all
 
 TWO = Replication(2, 2, 2)
@@ -221,6 +223,26 @@ def test_racks_are_spread_over_and_enforced_by_configuration() -> None:
                 await create(store)
 
     run(4, body)
+
+
+def test_racks_come_from_the_metadata_of_the_brokers_and_bookies_that_are_away_are_listed() -> None:
+    async def body(place: Place) -> None:
+        own, other = MemoryStore(place.tree), MemoryStore(MemoryTree(SYSTEM))
+        bookie = place.bookies[0].address
+        racks = b'{"g":{"%s":{"rack":"r1","hostname":"h"}}}' % bookie.encode()
+        await other.put("/bookies", racks, expect=ANY_VERSION)
+        await own.put("/ledgers/cookies/gone:3181", b"", expect=ANY_VERSION)
+        store = BookkeeperLedgerStore(
+            own, partial(take_number, own), clock=SYSTEM, policy=FAST, racks=other
+        )
+        await store.open()
+        try:
+            assert store._around.registry.known.racks == {bookie: "/r1"}
+            assert await store.list_bookies() == (bookie, "gone:3181")
+        finally:
+            await store.close()
+
+    run(1, body)
 
 
 def test_a_fence_ends_the_writer_and_recovery_keeps_what_was_granted() -> None:
@@ -497,6 +519,20 @@ def test_a_store_without_metadata_keeps_reading_and_writing() -> None:
             assert (await writer.seal()).last == 5
 
     run(2, body)
+
+
+def test_a_recovery_replaces_a_bookie_that_does_not_answer() -> None:
+    async def body(place: Place) -> None:
+        async with place.store() as old, place.store(timeout_s=0.2) as new:
+            writer = await create(old)
+            await append(writer, numbered(10))
+            silent = writer.metadata.segments[-1].bookies[0]
+            next(each for each in place.bookies if each.address == silent).is_silent = True
+            info = await new.recover(writer.id, term=ONE)
+            assert info.last == 9
+            assert await read_all(new, writer.id) == numbered(10)
+
+    run(3, body)
 
 
 async def harm(place: Place, chance: Random) -> None:

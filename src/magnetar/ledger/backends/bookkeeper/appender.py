@@ -2,8 +2,8 @@
 
 An entry goes to its write quorum at once and counts when its ack quorum has it and all before it
 are counted. A bookie that fails is replaced: nothing is counted meanwhile, the change is recorded
-before an answer of the new bookie counts, and what was not counted is sent again. So whoever
-recovers the ledger asks bookies that have every entry that was counted.
+before an answer of the new bookie counts, and what was not counted is sent again. So a
+recovery of the ledger asks bookies that have every entry that was counted.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ class Appender:
         self._drained: asyncio.Future[None] | None = None
         for member, client in enumerate(self._clients):
             client.attach(ledger, self, member)
+        around.watched[self] = None
 
     @property
     def confirmed(self) -> int:
@@ -169,6 +170,7 @@ class Appender:
 
     def release(self) -> None:
         """Let go of the bookies."""
+        self._around.watched.pop(self, None)
         for client in self._clients:
             client.detach(self.ledger, self)
 

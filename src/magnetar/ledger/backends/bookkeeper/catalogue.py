@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -17,6 +17,7 @@ from magnetar.errors import (
     VersionConflict,
 )
 from magnetar.metadata.store import ABSENT, ANY_VERSION, MetadataStore
+from magnetar.model.position import LedgerId
 from magnetar.runtime.clock import Clock
 from magnetar.wire.bookkeeper import (
     LedgerMetadata,
@@ -157,6 +158,19 @@ class LedgerCatalogue:
         if found is None:
             raise LedgerNotFound(f"ledger {ledger} does not exist")
         return decode_ledger(path, found.value), found.stat.version
+
+    async def copy(self, ledgers: Collection[LedgerId]) -> Mapping[str, bytes]:
+        """Records of ledgers and bookies, as they would stand below `/ledgers`."""
+        copies: dict[str, bytes] = {}
+        for parent in ("available", "available/readonly"):
+            async for name, record in self._store.scan_children(f"{self.root}/{parent}"):
+                copies[f"/ledgers/{parent}/{name}"] = record.value
+        names = [format_path(each, is_long=self._is_long) for each in ledgers]
+        for name in ("INSTANCEID", "LAYOUT", *names):
+            stored = await self._store.get(f"{self.root}/{name}")
+            if stored is not None:
+                copies[f"/ledgers/{name}"] = stored.value
+        return copies
 
     async def update(self, ledger: int, metadata: LedgerMetadata, version: int) -> int:
         """Return the new version. Raise VersionConflict when another was quicker, LedgerNotFound

@@ -49,6 +49,16 @@ class AddSink(Protocol):
         """All answers that came together were told."""
 
 
+class Watched(Protocol):
+    """What waits for answers that may never come."""
+
+    def check(self, now: float) -> None:
+        """Give up on bookies that owe answers and are silent."""
+
+    def reconsider(self) -> None:
+        """Bookies came or may be chosen again."""
+
+
 @dataclass(slots=True)
 class BookieCounts:
     """What one bookie was asked for since the store was opened; each only grows."""
@@ -111,6 +121,8 @@ class Surroundings:
     scope: TaskScope
     outbox: Outbox
     counts: dict[str, BookieCounts] = field(default_factory=dict)
+    watched: dict[Watched, None] = field(default_factory=dict)
+    """Every appender that has bookies, of writers and of recoveries, in the order they began."""
 
     def counts_of(self, bookie: str) -> BookieCounts:
         return self.counts.setdefault(bookie, BookieCounts())

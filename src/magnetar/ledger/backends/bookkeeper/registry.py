@@ -11,6 +11,7 @@ import msgspec
 
 from magnetar.errors import BrokerError
 from magnetar.metadata.store import Change, MetadataStore, SessionEvent
+from magnetar.model.bookie import BOOKIES, BookieInfo
 from magnetar.model.document import decode_json
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Logger
@@ -19,7 +20,6 @@ from magnetar.wire.bookkeeper import decode_address
 
 _log = Logger(__name__)
 
-RACKS: Final = "/bookies"
 _READ_ONLY: Final = "readonly"
 _RETRY_S: Final = 1.0
 
@@ -34,22 +34,18 @@ class Bookies:
     racks: Mapping[str, str] = field(default_factory=dict)
 
 
-class _Place(msgspec.Struct):
-    rack: str | None = None
-
-
 def decode_racks(data: bytes) -> dict[str, str]:
     """The racks of bookies as Pulsar keeps them, by group; nothing for what cannot be read."""
     try:
-        groups = decode_json(data, dict[str, dict[str, _Place]])
+        groups = decode_json(data, dict[str, dict[str, BookieInfo]])
     except msgspec.MsgspecError:
-        _log.error("the racks of bookies cannot be read", path=RACKS)
+        _log.error("the racks of bookies cannot be read", path=BOOKIES)
         return {}
     return {
-        bookie: place.rack
+        bookie: "/" + info.rack.removeprefix("/")
         for group in groups.values()
-        for bookie, place in group.items()
-        if place.rack
+        for bookie, info in group.items()
+        if info.rack
     }
 
 
@@ -57,13 +53,22 @@ class BookieRegistry:
     """Follows the registrations by a watch. What was known stays known while metadata is away."""
 
     def __init__(
-        self, store: MetadataStore, root: str, *, clock: Clock, quarantine_s: float
+        self,
+        store: MetadataStore,
+        root: str,
+        *,
+        racks: MetadataStore,
+        clock: Clock,
+        quarantine_s: float,
     ) -> None:
+        """`racks` is where brokers keep them: bookies may be registered in another store."""
         self.known = Bookies()
         self.changed: list[Callable[[], None]] = []
         """Called when bookies came, went, or may be chosen again."""
         self._store = store
+        self._racks = racks
         self._root = f"{root}/available"
+        self._cookies = f"{root}/cookies"
         self._clock = clock
         self._quarantine_s = quarantine_s
         self._quarantine: dict[str, float] = {}
@@ -71,7 +76,7 @@ class BookieRegistry:
         self._stale = asyncio.Event()
         self._cancels = (
             store.watch(self._root, self._on_change),
-            store.watch(RACKS, self._on_change),
+            racks.watch(BOOKIES, self._on_change),
             store.watch_session(self._on_session),
         )
 
@@ -111,6 +116,11 @@ class BookieRegistry:
         for bookie in sorted(self.known.writable):
             (others if self.is_quarantined(bookie) else preferred).append(bookie)
         return preferred, others
+
+    async def list_all(self) -> tuple[str, ...]:
+        """Also those that are away: a bookie leaves a cookie when it starts for the first time."""
+        known = self.known.writable | self.known.read_only
+        return tuple(sorted(known.union(await self._store.children(self._cookies))))
 
     def locate(self, bookie: str) -> tuple[str, int] | None:
         found = self.known.addresses.get(bookie)
@@ -156,7 +166,7 @@ class BookieRegistry:
                 if bookie != _READ_ONLY and address is not None:
                     names.add(bookie)
                     addresses[bookie] = address
-        racks = await self._store.get(RACKS)
+        racks = await self._racks.get(BOOKIES)
         return Bookies(
             frozenset(writable),
             frozenset(read_only),

@@ -47,6 +47,7 @@ class BookkeeperLedgerStore:
     """Everything runs on the event loop. Other processes read and write the same ledgers."""
 
     is_shared = True
+    is_apache_readable = True
     directory = None
     trouble = None
 
@@ -58,12 +59,18 @@ class BookkeeperLedgerStore:
         clock: Clock,
         policy: BookkeeperPolicy,
         root: str = "/ledgers",
+        racks: MetadataStore | None = None,
     ) -> None:
-        """Of use once it is open. The metadata store stays the caller's."""
+        """Of use once it is open. The metadata stores stay the caller's: `racks` is that of the
+        brokers, if bookies are registered in another one.
+        """
         self._policy = policy
         self._clock = clock
         self._catalogue = LedgerCatalogue(store, root, take_number, clock)
-        registry = BookieRegistry(store, root, clock=clock, quarantine_s=policy.quarantine_s)
+        self.copy_records: Final = self._catalogue.copy
+        registry = BookieRegistry(
+            store, root, racks=racks or store, clock=clock, quarantine_s=policy.quarantine_s
+        )
         self._around = Surroundings(registry, policy, clock, TaskScope("bookkeeper"), Outbox())
         # Reads have connections of their own: a long answer, or a request that a bookie does not
         # know and ends the connection over, holds up no entry. So have recoveries: an answer names
@@ -80,6 +87,7 @@ class BookkeeperLedgerStore:
         self._closed_records: OrderedDict[int, LedgerMetadata] = OrderedDict()
         self._closed = False
         registry.changed.append(self._on_bookies)
+        self.list_bookies: Final = registry.list_all
 
     async def open(self) -> None:
         """Raise InvalidConfiguration when there is no BookKeeper in the metadata store."""
@@ -246,7 +254,7 @@ class BookkeeperLedgerStore:
     def queued_bytes(self) -> int:
         return sum(writer.appender.queued_bytes for writer in self._writers.values())
 
-    def counters(self) -> Mapping[str, Mapping[str, int]]:
+    def counters(self) -> Mapping[str, Mapping[str, float]]:
         """By bookie."""
         return {bookie: asdict(counts) for bookie, counts in self._around.counts.items()}
 
@@ -281,15 +289,15 @@ class BookkeeperLedgerStore:
                 self._closed_records.popitem(last=False)
 
     def _on_bookies(self) -> None:
-        for writer in tuple(self._writers.values()):
-            writer.appender.reconsider()
+        for each in tuple(self._around.watched):
+            each.reconsider()
 
     async def _watch_bookies(self) -> None:
         while True:
             await self._clock.sleep(self._policy.timeout_s / _CHECKS)
             now = self._clock.monotonic()
-            for writer in tuple(self._writers.values()):
-                writer.appender.check(now)
+            for each in tuple(self._around.watched):
+                each.check(now)
 
     async def _tell_ends(self) -> None:
         def find_client(bookie: str) -> TellingClient:

@@ -20,13 +20,15 @@ from magnetar.ledger.backends.file.recovery import examine
 from magnetar.ledger.backends.file.witness import LedgerWitness
 
 
-def check_ledgers(path: Path, seen: LedgerWitness | None = None) -> list[Finding]:
+def check_ledgers(
+    path: Path, seen: LedgerWitness | None = None, *, disk: Disk | None = None
+) -> list[Finding]:
     """Verify every checksum of the store in directory `path`; report damage, gaps, torn tails and
     leftovers.
 
     The store must not be open in any process meanwhile. `seen` is what the metadata has seen of it.
     """
-    disk = SystemDisk()
+    disk = disk or SystemDisk()
     try:
         examined = examine(path, disk, seen=seen)
     except LedgerCorrupt as error:

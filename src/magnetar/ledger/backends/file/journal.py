@@ -73,6 +73,7 @@ class Journal:
         self.queued_bytes = 0
         self.groups = 0
         self.syncs = 0
+        self.write_s = 0.0
         self.bytes_written = 0
 
     def append(
@@ -169,16 +170,20 @@ class Journal:
             if group.runs and self.trouble is not None:
                 raise OSError(errno.ENOSPC, self.trouble)
             has_records = group.runs or group.controls
+            started_s = self._clock.monotonic()
             outcome = self._writer.write(group) if has_records else None
+            write_s = self._clock.monotonic() - started_s
         # Whatever went wrong, callers wait for an answer.
         except Exception as error:
-            outcome = error
+            outcome, write_s = error, 0.0
         try:
-            self._loop.call_soon_threadsafe(self._on_outcome, group, outcome)
+            self._loop.call_soon_threadsafe(self._on_outcome, group, outcome, write_s)
         except RuntimeError:
             self._writer.close()  # the loop was closed under the store: no caller waits any more
 
-    def _on_outcome(self, group: Group, outcome: Written | Exception | None) -> None:
+    def _on_outcome(
+        self, group: Group, outcome: Written | Exception | None, write_s: float
+    ) -> None:
         self._in_flight = None
         if isinstance(outcome, Exception):
             self._refuse(group, outcome)
@@ -186,6 +191,7 @@ class Journal:
         if outcome is not None:
             self.groups += 1
             self.syncs += outcome.syncs
+            self.write_s += write_s
             self.bytes_written += outcome.size
             self.point = outcome.point
             self.queued_bytes -= group.payload_bytes

@@ -31,8 +31,8 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Damage(msgspec.Struct, frozen=True, array_like=True):
-    """Entries from `first` on cannot be served. An open end means that nobody knows how many there
-    were."""
+    """Entries from `first` on cannot be served. An open end means that their number is
+    unknown."""
 
     first: int
     place: str
@@ -40,7 +40,7 @@ class Damage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Hole(msgspec.Struct, frozen=True, array_like=True):
-    """Entries from `first` up to `end`, excluded, that cannot be read; those behind them can.
+    """Unreadable entries from `first` up to `end`, excluded; those behind them are readable.
 
     Found anew at each start, so no catalogue keeps it.
     """
@@ -224,7 +224,7 @@ class FileLedger:
         self.add_run(first, end - first, extent, 0, 0)
 
     def readable_end(self, entry: int) -> int:
-        """The first entry after `entry` that cannot be read, or the end."""
+        """The first unreadable entry after `entry`, or the end."""
         ends = [hole.first for hole in self.holes if hole.first > entry]
         if self.damage is not None:
             ends.append(self.damage.first)

@@ -4,7 +4,7 @@ on.
 `examine` only reads, so that a check can use it too; `repair` carries out what it planned.
 
 Extents form a chain: each names the one before it and where that one's last good group ended. An
-extent that nobody names was given up after a failed write, and a tail behind the named end was
+extent that none names was given up after a failed write, and a tail behind the named end was
 refused to its writers: neither holds anything acknowledged.
 """
 

@@ -22,8 +22,8 @@ _WITH_BODY: Final = frozenset({Kind.CREATE, Kind.SETTLE, Kind.WITNESS})
 class Replay:
     """Applies walks in order. A hole concerns the ledgers whose entry ids jump over it.
 
-    A ledger that was open and that no later record proves whole is marked too: nobody knows what it
-    lost. A run whose header is whole is indexed even if its body is not: reading it names the
+    A ledger that was open and that no later record proves whole is marked too: what it lost is
+    unknown. A run whose header is whole is indexed even if its body is not: reading it names the
     place, and its neighbours stay readable.
     """
 

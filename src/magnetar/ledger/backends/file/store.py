@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -47,6 +48,9 @@ _log = Logger(__name__)
 _READ_ATTEMPTS = 3
 """A run may move from the journal to a part while it is read; it moves at most once."""
 
+TakeId: TypeAlias = Callable[[int], Awaitable[int]]
+"""Finds an id that no ledger has or had, and that is not below the one given."""
+
 
 async def open_file_store(
     path: Path,
@@ -58,13 +62,15 @@ async def open_file_store(
     check_metadata: Callable[[MetadataWitness | None], None] = lambda seen: None,
     clock: Clock = SYSTEM,
     workers: Workers = ThreadWorker,
+    take_id: TakeId | None = None,
 ) -> FileLedgerStore:
     """Open the store in directory `path`, which is made when missing; recovery runs in a thread.
 
     With `sync` off, an acknowledged entry survives the process but not the machine. `seen` is what
     the metadata has seen of the journal; raise DataDirectoryRefused when that is not there.
     `check_metadata` raises when the metadata is not what the journal has seen of it. Either leaves
-    everything as it is.
+    everything as it is. `take_id` is for files that other processes have their part in: it chooses
+    the ids of ledgers, none below the one it is given.
     """
     chosen = SystemDisk() if disk is None else disk
     try:
@@ -72,7 +78,14 @@ async def open_file_store(
     except OSError as error:
         raise storage_error("opening the ledgers", error) from error
     return FileLedgerStore(
-        path, chosen, policy or FilePolicy(), examined, sync=sync, clock=clock, workers=workers
+        path,
+        chosen,
+        policy or FilePolicy(),
+        examined,
+        sync=sync,
+        clock=clock,
+        workers=workers,
+        take_id=take_id,
     )
 
 
@@ -106,7 +119,8 @@ def _prepare(
 class FileLedgerStore:
     """Everything here runs on the event loop; disk work runs in workers this store owns."""
 
-    is_shared = False
+    is_apache_readable = False
+    list_bookies = None
 
     def __init__(
         self,
@@ -118,7 +132,10 @@ class FileLedgerStore:
         sync: bool,
         clock: Clock,
         workers: Workers,
+        take_id: TakeId | None = None,
     ) -> None:
+        self.is_shared: Final = take_id is not None
+        self._take_id = take_id
         self._loop = asyncio.get_running_loop()
         self._root = root
         self._disk = disk
@@ -178,8 +195,11 @@ class FileLedgerStore:
         if self.trouble is not None:
             raise StorageFull(self.trouble)
         self._seal_failed()
-        ledger = FileLedger(self._next_ledger, term, properties)
-        self._next_ledger += 1
+        number = self._next_ledger
+        if self._take_id is not None:
+            number = await self._take_id(number)
+        ledger = FileLedger(number, term, properties)
+        self._next_ledger = max(self._next_ledger, number + 1)
         body = msgspec.json.encode(ledger.properties)
 
         def created() -> None:
@@ -194,6 +214,8 @@ class FileLedgerStore:
 
     async def recover(self, ledger: LedgerId, *, term: Term) -> LedgerInfo:
         found = self._find(ledger)
+        if self.is_shared:
+            term = Term(max(term, found.claimed_term))
         if term < found.claimed_term:
             raise LedgerFenced(
                 f"ledger {ledger} belongs to term {found.claimed_term}, not to term {term}"
@@ -323,11 +345,12 @@ class FileLedgerStore:
     def queued_bytes(self) -> int:
         return self._journal.queued_bytes
 
-    def counters(self) -> Mapping[str, Mapping[str, int]]:
+    def counters(self) -> Mapping[str, Mapping[str, float]]:
         own = {
             "journal_groups": self.groups,
             "journal_syncs": self.syncs,
             "journal_bytes": self.bytes_written,
+            "journal_write_seconds": self._journal.write_s,
         }
         return {"": own}
 
