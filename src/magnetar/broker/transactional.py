@@ -13,11 +13,13 @@ from magnetar.wire.run import SendRun
 
 
 class TopicTransactions(Protocol):
-    def refusal_of(self, run: SendRun) -> BrokerError | None:
-        """Why a message of a transaction is not taken."""
+    def prepare(self, run: SendRun) -> BrokerError | None:
+        """Let messages tell by themselves to which transaction they belong, or say why they are
+        not taken.
+        """
 
     def append(self, producer: Producer, run: SendRun) -> None:
-        """Store a message of a transaction that was not refused."""
+        """Store messages of a transaction that were prepared."""
 
     def acknowledge(self, subscription: str, consumer: Consumer, ack: CommandAck) -> None:
         """Acknowledge as part of a transaction; the client is answered when that is durable."""

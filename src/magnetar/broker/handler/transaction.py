@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler.permission import CommandAccess
-from magnetar.broker.transaction.coordinator import LiveCoordinator
+from magnetar.broker.transaction.remote import Coordination
 from magnetar.broker.transaction.service import TransactionService
 from magnetar.broker.transaction.watch import AssignmentWatches
 from magnetar.errors import NotAllowed, ServiceNotReady, TransactionNotFound
@@ -40,8 +41,14 @@ class TransactionCommands:
     # ------------------------------------------------------------------ finding coordinators
 
     async def on_connect(self, connection: Connection, command: BaseCommand) -> None:
+        """A client that takes itself to be led on by a proxy is served wherever the coordinator
+        runs. Those of Apache Pulsar 5.0.0-M1 always do, and would never reach another broker.
+        """
         request = command.tcClientConnectRequest
-        await self.transactions.coordinator(request.tc_id)
+        if connection.handshake.proxied_to:
+            await self.transactions.check_exists(request.tc_id)
+        else:
+            await self.transactions.coordinator(request.tc_id)
         response = CommandTcClientConnectResponse(request_id=request.request_id)
         connection.send_command(make_command(response))
 
@@ -61,7 +68,7 @@ class TransactionCommands:
 
     async def on_new(self, connection: Connection, command: BaseCommand) -> None:
         request = command.newTxn
-        coordinator = await self.transactions.find(TransactionId(request.tc_id, 0))
+        coordinator = self._reach(connection, request.tc_id)
         timeout_ms = request.txn_ttl_millis
         longest_ms = self.limits.transaction_timeout_ms
         if timeout_ms > longest_ms:
@@ -70,27 +77,20 @@ class TransactionCommands:
                 " (maxTransactionTimeoutMillis)"
             )
         id_ = await coordinator.begin(_role_of(connection.caller), timeout_ms)
-        response = CommandNewTxnResponse(
-            request_id=request.request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least
-        )
-        connection.send_command(make_command(response))
+        _answer(connection, CommandNewTxnResponse, request.request_id, id_)
 
     async def on_add_partitions(self, connection: Connection, command: BaseCommand) -> None:
         request = command.addPartitionToTxn
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
-        coordinator = await self._find_own(connection, id_)
         for each in request.partitions:  # which are kept as they are written
             await self.access.check(connection, BaseCommand.PRODUCER, topic=parse_topic(each))
-        await coordinator.join(id_, list(request.partitions), ())
-        response = CommandAddPartitionToTxnResponse(
-            request_id=request.request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least
-        )
-        connection.send_command(make_command(response))
+        coordinator, caller = self._reach(connection, id_.most), await self._caller(connection)
+        await coordinator.join(id_, *caller, topics=tuple(request.partitions))
+        _answer(connection, CommandAddPartitionToTxnResponse, request.request_id, id_)
 
     async def on_add_subscriptions(self, connection: Connection, command: BaseCommand) -> None:
         request = command.addSubscriptionToTxn
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
-        coordinator = await self._find_own(connection, id_)
         subscriptions = []
         for each in request.subscription:
             topic, name = parse_topic(each.topic), each.subscription
@@ -98,31 +98,23 @@ class TransactionCommands:
                 connection, BaseCommand.SUBSCRIBE, topic=topic, subscription=name
             )
             subscriptions.append((each.topic, name))
-        await coordinator.join(id_, (), subscriptions)
-        response = CommandAddSubscriptionToTxnResponse(
-            request_id=request.request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least
-        )
-        connection.send_command(make_command(response))
+        coordinator, caller = self._reach(connection, id_.most), await self._caller(connection)
+        await coordinator.join(id_, *caller, subscriptions=tuple(subscriptions))
+        _answer(connection, CommandAddSubscriptionToTxnResponse, request.request_id, id_)
 
     async def on_end(self, connection: Connection, command: BaseCommand) -> None:
         request = command.endTxn
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
-        coordinator = await self._find_own(connection, id_)
-        await coordinator.end(id_, is_commit=request.txn_action == TxnAction.COMMIT)
-        response = CommandEndTxnResponse(
-            request_id=request.request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least
-        )
-        connection.send_command(make_command(response))
+        coordinator, caller = self._reach(connection, id_.most), await self._caller(connection)
+        await coordinator.end(id_, *caller, is_commit=request.txn_action == TxnAction.COMMIT)
+        _answer(connection, CommandEndTxnResponse, request.request_id, id_)
 
-    async def _find_own(self, connection: Connection, id_: TransactionId) -> LiveCoordinator:
-        """The coordinator of a transaction that the caller may change."""
-        coordinator = await self.transactions.find(id_)
-        coordinator.state.check_owner(
-            id_,
-            _role_of(connection.caller),
-            is_super_user=await self._is_super_user(connection),
-        )
-        return coordinator
+    def _reach(self, connection: Connection, number: int) -> Coordination:
+        return self.transactions.reach(number, is_relayed=bool(connection.handshake.proxied_to))
+
+    async def _caller(self, connection: Connection) -> tuple[str, bool]:
+        """The role, and whether it is that of a super-user."""
+        return _role_of(connection.caller), await self._is_super_user(connection)
 
     async def _is_super_user(self, connection: Connection) -> bool:
         return await self.access.allows(connection, SUPER_USER)
@@ -133,19 +125,13 @@ class TransactionCommands:
         request = command.endTxnOnPartition
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
         await self._end_here(connection, id_, request.topic, request.txn_action)
-        response = CommandEndTxnOnPartitionResponse(
-            request_id=request.request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least
-        )
-        connection.send_command(make_command(response))
+        _answer(connection, CommandEndTxnOnPartitionResponse, request.request_id, id_)
 
     async def on_end_subscription(self, connection: Connection, command: BaseCommand) -> None:
         request = command.endTxnOnSubscription
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
         await self._end_here(connection, id_, request.subscription.topic, request.txn_action)
-        response = CommandEndTxnOnSubscriptionResponse(
-            request_id=request.request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least
-        )
-        connection.send_command(make_command(response))
+        _answer(connection, CommandEndTxnOnSubscriptionResponse, request.request_id, id_)
 
     async def _end_here(
         self, connection: Connection, id_: TransactionId, topic: str, action: int
@@ -158,6 +144,24 @@ class TransactionCommands:
         )
         if durable is not None:
             await durable
+
+
+_Response: TypeAlias = (
+    CommandNewTxnResponse
+    | CommandAddPartitionToTxnResponse
+    | CommandAddSubscriptionToTxnResponse
+    | CommandEndTxnResponse
+    | CommandEndTxnOnPartitionResponse
+    | CommandEndTxnOnSubscriptionResponse
+)
+
+
+def _answer(
+    connection: Connection, kind: type[_Response], request_id: int, id_: TransactionId
+) -> None:
+    """All six name the transaction, and nothing else."""
+    response = kind(request_id=request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least)
+    connection.send_command(make_command(response))
 
 
 def _role_of(caller: Caller) -> str:

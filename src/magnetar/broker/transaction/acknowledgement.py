@@ -33,7 +33,9 @@ def hold_acks(
         return Acked(id_, name, True, (entry,))
     by_index = topic.host.config.acknowledgmentAtBatchIndexLevelEnabled
     ids = [each for each in ack.message_id if by_index or not each.ack_set]
-    news = pending.acknowledge(id_, [_read_id(topic, each) for each in ids], cursor)
+    entries = [_read_id(topic, each) for each in ids]
+    entries_max = topic.host.limits.transaction_acknowledgements
+    news = pending.acknowledge(id_, entries, cursor, entries_max=entries_max)
     if not news:
         return None
     if is_individual and subscription.dispatcher is not None:

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
 
 from magnetar.broker.transaction.journal import Journal
-from magnetar.errors import BrokerError, CoordinatorNotFound, InvalidTransactionStatus
+from magnetar.errors import (
+    BrokerError,
+    CoordinatorNotFound,
+    InvalidTransactionStatus,
+    fault_of,
+)
 from magnetar.model.limit import Limits
+from magnetar.model.name import parse_stored_topic
 from magnetar.model.transaction import (
     Begun,
     CoordinatorRecord,
@@ -26,24 +33,36 @@ from magnetar.model.transaction import (
     Transaction,
     TransactionId,
 )
-from magnetar.rules.transaction.coordinator import LATENCIES_MS, CoordinatorState
+from magnetar.rules.transaction.coordinator import CLIENT, LATENCIES_MS, CoordinatorState
 from magnetar.runtime.backoff import Backoff
 from magnetar.runtime.clock import Clock, Timer
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 
+T = TypeVar("T")
+
 _log = Logger(__name__)
 
 _ANSWER_WITHIN_S: Final = 10.0
 """How long a client waits for participants; the outcome is decided by then."""
+_LATER_S: Final = 0.1
+"""How long a record that need not be durable waits for one that has to be."""
+_JOIN_WITHIN_S: Final = 20.0
+"""How long a topic may be without an owner until a transaction cannot join it; clients give up
+later."""
 
 
 class Participants(Protocol):
     """The topics that take part in transactions, wherever they are served."""
 
     async def join(
-        self, topic: str, id_: TransactionId, deadline_ms: int, subscriptions: Sequence[str] | None
+        self,
+        topic: str,
+        id_: TransactionId,
+        deadline_ms: int,
+        subscriptions: Sequence[str] | None,
+        owner: str,
     ) -> None:
         """A transaction is about to write to a topic, or to acknowledge on its subscriptions."""
 
@@ -63,13 +82,30 @@ class Counters:
         self.committed = 0
         self.aborted = 0
         self.timed_out = 0
+        self.commits_failed = 0
+        """Times that a participant could not be given an outcome; it is tried again."""
+        self.aborts_failed = 0
         self.latencies: Final = [0] * (len(LATENCIES_MS) + 1)
+
+    def count_failed(self, is_commit: bool) -> None:
+        self.commits_failed += is_commit
+        self.aborts_failed += not is_commit
 
     def count_ended(self, is_commit: bool, duration_ms: int) -> None:
         self.committed += is_commit
         self.aborted += not is_commit
         at = sum(limit < duration_ms for limit in LATENCIES_MS)
         self.latencies[at] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """An outcome on its way."""
+
+    stored: asyncio.Future[None]
+    """Done when nothing can change it any more."""
+    applied: asyncio.Future[None]
+    """Done when readers see it everywhere."""
 
 
 class LiveCoordinator:
@@ -99,8 +135,10 @@ class LiveCoordinator:
         self._timer_at_ms = 0
         self._reserving: asyncio.Future[None] | None = None
         """Numbers that are reserved, and not durably yet."""
-        self._applied: dict[int, asyncio.Future[None]] = {}
-        """Outcomes on their way; done when readers see them everywhere."""
+        self.endings: Final[dict[int, _Ending]] = {}
+        """Outcomes that some participant does not have yet."""
+        self._later: list[CoordinatorRecord] = []
+        """Applied, and not written yet."""
         self.is_closed = False
 
     @classmethod
@@ -136,7 +174,9 @@ class LiveCoordinator:
             if each.status is Status.OPEN:
                 coordinator._watch(each)
             else:
-                coordinator._tell(each)
+                stored = asyncio.get_running_loop().create_future()
+                stored.set_result(None)
+                coordinator._tell(each.id, stored)
         return coordinator
 
     # ------------------------------------------------------------------ steps
@@ -154,13 +194,14 @@ class LiveCoordinator:
             open_max=self._config.maxActiveTransactionsPerCoordinator,
             open_per_owner_max=self._limits.transactions_per_caller,
         )
-        stored = self._write(*records)
         if len(records) > 1:
-            self._reserving = stored
+            self._reserving = self._write(*records)
+        else:
+            self._write_later(*records)
         self.counters.created += 1
         self._watch(self.state.find(id_))
         if self._reserving is not None:
-            await asyncio.shield(self._reserving)
+            await self._until_stored(asyncio.shield(self._reserving))
             self._reserving = None
         return id_
 
@@ -177,20 +218,39 @@ class LiveCoordinator:
             subscriptions,
             participants_max=self._limits.transaction_participants,
         )
-        deadline_ms = self.state.find(id_).deadline_ms
+        known = self.state.find(id_)
         by_topic: dict[str, list[str]] = {}
         for topic, subscription in subscriptions:
             by_topic.setdefault(topic, []).append(subscription)
-        joining = [self._participants.join(each, id_, deadline_ms, None) for each in topics]
-        joining += [
-            self._participants.join(topic, id_, deadline_ms, names)
-            for topic, names in by_topic.items()
-        ]
-        if record is not None:
-            joining.append(_await(self._write(record)))
-        await asyncio.gather(*joining)
+        stored = None if record is None else self._write(record)
+        joining = [self._join_one(each, known, None) for each in topics]
+        joining += [self._join_one(topic, known, names) for topic, names in by_topic.items()]
+        await _all(joining)
+        if stored is not None:
+            await self._until_stored(stored)
 
-    async def end(self, id_: TransactionId, *, is_commit: bool, cause: str = "client") -> None:
+    async def _join_one(
+        self, topic: str, transaction: Transaction, subscriptions: Sequence[str] | None
+    ) -> None:
+        """A topic may have no owner for a while; not every client would try again."""
+        backoff = Backoff(0.05, 2.0, self._clock.chance)
+        until = self._clock.monotonic() + _JOIN_WITHIN_S
+        while True:
+            try:
+                return await self._participants.join(
+                    topic,
+                    transaction.id,
+                    transaction.deadline_ms,
+                    subscriptions,
+                    transaction.owner,
+                )
+            except BrokerError as refusal:
+                is_late = self._clock.monotonic() > until
+                if is_late or self.is_closed or not fault_of(refusal).retry:
+                    raise
+                await self._clock.sleep(backoff.next_s())
+
+    async def end(self, id_: TransactionId, *, is_commit: bool, cause: str = CLIENT) -> None:
         """Returns when readers see the outcome, or at least when nothing can change it any more."""
         self._check_open()
         try:
@@ -202,49 +262,92 @@ class LiveCoordinator:
             raise
         if decided is not None:
             stored = self._write(decided)
-            applied = self._applied[id_.least] = asyncio.get_running_loop().create_future()
-            await stored
-            transaction = self.state.find(id_)
-            duration_ms = decided.at_ms - transaction.started_ms
+            duration_ms = decided.at_ms - self.state.find(id_).started_ms
             self.counters.count_ended(is_commit, duration_ms)
-            self._tell(transaction, applied)
-        waiting = self._applied.get(id_.least)
-        if waiting is None:
+            self._tell(id_, stored)
+        ending = self.endings.get(id_.least)
+        if ending is None:
             return
         try:
             async with self._clock.timeout(_ANSWER_WITHIN_S):
-                await asyncio.shield(waiting)
-        except TimeoutError:
-            pass  # a participant cannot be reached; it gets the outcome when it can
+                await asyncio.shield(ending.applied)
+        except TimeoutError:  # a participant cannot be reached; it gets the outcome when it can
+            await self._until_stored(asyncio.shield(ending.stored))
+
+    async def find_outcome(self, id_: TransactionId, topic: str) -> bool | None:
+        """What has become of a transaction that a topic has open; None: the topic gets its outcome
+        from here.
+        """
+        self._check_open()
+        # A former owner of the journal knows nothing of what came later, and cannot write.
+        await self._until_stored(self._write(Reserved(self.state.reserved)))
+        known = self.state.transactions.get(id_.least)
+        spanned = () if known is None else map(parse_stored_topic, known.participants)
+        if topic in (each.full for each in spanned):
+            return None
+        ended = self.state.ended.get(id_.least)
+        return ended is not None and ended.is_commit
 
     def _write(self, *records: CoordinatorRecord) -> asyncio.Future[None]:
+        """With what was left for later, in order."""
         for record in records:
             self.state.apply(record)
-        stored = self.journal.append(*records)
+        later, self._later = self._later, []
+        stored = self.journal.append(*later, *records)
         if self.journal.is_snapshot_due:
-            self._tasks.start(self.journal.snapshot(self.state.records), name="snapshot")
+            self._tasks.start(self.journal.snapshot(self._describe), name="snapshot")
         return stored
+
+    def _write_later(self, *records: CoordinatorRecord) -> None:
+        """With the next one that has to be durable, or soon: a write of its own costs more than the
+        record is worth.
+        """
+        for record in records:
+            self.state.apply(record)
+        if not self._later:
+            self._clock.call_later(_LATER_S, self._write_left)
+        self._later += records
+
+    def _write_left(self) -> None:
+        if self._later and self.journal.failure is None:
+            self._write()
+
+    def _describe(self) -> Iterator[CoordinatorRecord]:
+        """Records that lead to the present state, those that were left for later included."""
+        self._later = []
+        return self.state.records()
+
+    async def _until_stored(self, stored: Awaitable[None]) -> None:
+        """Raise CoordinatorNotFound when the journal cannot be written: its next owner goes on."""
+        try:
+            await stored
+        except BrokerError as failure:
+            raise self._closed() from failure
 
     def _check_open(self) -> None:
         if self.is_closed:
-            raise CoordinatorNotFound(
-                f"Coordinator {self.state.number} is not served here any more"
-            )
+            raise self._closed()
+
+    def _closed(self) -> CoordinatorNotFound:
+        return CoordinatorNotFound(f"Coordinator {self.state.number} is not served here any more")
 
     # ------------------------------------------------------------------ outcomes
 
-    def _tell(self, transaction: Transaction, applied: asyncio.Future[None] | None = None) -> None:
-        if applied is None:
-            applied = asyncio.get_running_loop().create_future()
-            self._applied[transaction.id.least] = applied
-        if not self._tasks.is_closed:
-            self._tasks.start(self._tell_all(transaction, applied), name=f"end {transaction.id}")
+    def _tell(self, id_: TransactionId, stored: asyncio.Future[None]) -> None:
+        applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        ending = self.endings[id_.least] = _Ending(stored, applied)
+        self._tasks.start(self._tell_all(id_, ending), name=f"end {id_}")
 
-    async def _tell_all(self, transaction: Transaction, applied: asyncio.Future[None]) -> None:
+    async def _tell_all(self, id_: TransactionId, ending: _Ending) -> None:
+        try:
+            await self._until_stored(asyncio.shield(ending.stored))
+        except CoordinatorNotFound:
+            return  # the next owner of the journal knows whether it was decided
+        transaction = self.state.find(id_)
         told = [self._tell_one(each, transaction) for each in transaction.participants]
-        durable = await asyncio.gather(*told)
-        if not applied.done():
-            applied.set_result(None)
+        durable = await _all(told)
+        if not ending.applied.done():
+            ending.applied.set_result(None)
         again = [
             topic
             for topic, waiting in zip(transaction.participants, durable, strict=True)
@@ -254,17 +357,18 @@ class LiveCoordinator:
             waiting = await self._tell_one(topic, transaction)
             while waiting is not None and not await _succeeds(waiting):
                 waiting = await self._tell_one(topic, transaction)
-        self._write(self.state.plan_finish(transaction.id, now_ms=self._clock.now_ms()))
-        self._applied.pop(transaction.id.least, None)
+        # A crash that takes this lets the next owner tell the outcome again, which changes nothing.
+        self._write_later(self.state.plan_finish(id_, now_ms=self._clock.now_ms()))
+        self.endings.pop(id_.least, None)
 
     async def _tell_one(self, topic: str, transaction: Transaction) -> Awaitable[None] | None:
         backoff = Backoff(0.05, 5.0, self._clock.chance)
+        is_commit = transaction.status.is_commit
         while True:
             try:
-                return await self._participants.end(
-                    topic, transaction.id, is_commit=transaction.status.is_commit
-                )
+                return await self._participants.end(topic, transaction.id, is_commit=is_commit)
             except BrokerError as failure:
+                self.counters.count_failed(is_commit)
                 _log.warning(
                     "participant not reached",
                     transaction=str(transaction.id),
@@ -331,6 +435,10 @@ class LiveCoordinator:
     def stop(self) -> None:
         """Serve nothing more: another owner has the journal, or it cannot be written."""
         self.is_closed = True
+        for ending in self.endings.values():
+            if not ending.applied.done():
+                ending.applied.set_exception(self._closed())
+                ending.applied.exception()  # retrieved, though no caller may wait
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -338,14 +446,13 @@ class LiveCoordinator:
     async def close(self) -> None:
         self.stop()
         await self._tasks.close()
-        for waiting in self._applied.values():
-            if not waiting.done():
-                waiting.cancel()
+        self._write_left()
         await self.journal.close()
 
 
-async def _await(stored: asyncio.Future[None]) -> None:
-    await stored
+async def _all(waiting: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """As `gather`; one alone needs no task of its own."""
+    return [await waiting[0]] if len(waiting) == 1 else await asyncio.gather(*waiting)
 
 
 async def _succeeds(waiting: Awaitable[None]) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import Protocol
+from functools import partial
 
+from magnetar.broker.broker_call import BrokerCalls, OwnerPort
 from magnetar.broker.catalog import TopicCatalog
-from magnetar.broker.ownership import Ownership
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.transaction.participant import Participant
+from magnetar.broker.transaction.remote import TransactionTopic
 from magnetar.errors import (
     NamespaceNotFound,
     NotAllowed,
@@ -20,34 +21,28 @@ from magnetar.model.name import TopicName, parse_stored_topic
 from magnetar.model.transaction import TransactionId
 
 
-class RemoteTopics(Protocol):
-    """Topics that other brokers serve."""
+class ParticipantDirectory:
+    def __init__(self, catalog: TopicCatalog, calls: BrokerCalls) -> None:
+        self._catalog = catalog
+        self._ownership = calls.ownership
+        self._topics: OwnerPort[TransactionTopic] = OwnerPort(
+            calls, TransactionTopic, partial(LocalTopic, self)
+        )
 
     async def join(
         self,
-        topic: TopicName,
+        topic: str,
         id_: TransactionId,
         deadline_ms: int,
         subscriptions: Sequence[str] | None,
-    ) -> None: ...
-
-    async def end(self, topic: TopicName, id_: TransactionId, *, is_commit: bool) -> None: ...
-
-
-class ParticipantDirectory:
-    def __init__(self, catalog: TopicCatalog, ownership: Ownership, remote: RemoteTopics) -> None:
-        self._catalog = catalog
-        self._ownership = ownership
-        self._remote = remote
-
-    async def join(
-        self, topic: str, id_: TransactionId, deadline_ms: int, subscriptions: Sequence[str] | None
+        owner: str,
     ) -> None:
         name = parse_stored_topic(topic)
+        names = None if subscriptions is None else tuple(subscriptions)
         if await self._is_remote(name):
-            await self._remote.join(name, id_, deadline_ms, subscriptions)
+            await self._topics.at(name).join(id_, deadline_ms, names, owner)
         else:
-            await self.join_here(name, id_, deadline_ms, subscriptions)
+            await self.join_here(name, id_, deadline_ms, names, owner)
 
     async def join_here(
         self,
@@ -55,10 +50,11 @@ class ParticipantDirectory:
         id_: TransactionId,
         deadline_ms: int,
         subscriptions: Sequence[str] | None,
+        owner: str,
     ) -> None:
         participant = await self._load(name)
         if subscriptions is None:
-            await participant.join_writes(id_, deadline_ms)
+            await participant.join_writes(id_, deadline_ms, owner)
         for subscription in subscriptions or ():
             await participant.join_acks(id_, subscription, deadline_ms)
 
@@ -68,7 +64,7 @@ class ParticipantDirectory:
         """A topic that is gone has nothing to end."""
         name = parse_stored_topic(topic)
         if await self._is_remote(name):
-            await self._remote.end(name, id_, is_commit=is_commit)
+            await self._topics.at(name).end(id_, is_commit)
             return None
         return await self.end_here(name, id_, is_commit=is_commit)
 
@@ -95,3 +91,25 @@ class ParticipantDirectory:
         if not isinstance(topic.transactions, Participant):
             raise NotAllowed(f"{name} is the broker's own, and no transaction can span it")
         return topic.transactions
+
+
+class LocalTopic:
+    """A topic that this broker serves, for coordinators at others."""
+
+    def __init__(self, directory: ParticipantDirectory, name: TopicName) -> None:
+        self._directory = directory
+        self._name = name
+
+    async def join(
+        self,
+        id_: TransactionId,
+        deadline_ms: int,
+        subscriptions: tuple[str, ...] | None = None,
+        owner: str = "",
+    ) -> None:
+        await self._directory.join_here(self._name, id_, deadline_ms, subscriptions, owner)
+
+    async def end(self, id_: TransactionId, is_commit: bool) -> None:
+        durable = await self._directory.end_here(self._name, id_, is_commit=is_commit)
+        if durable is not None:
+            await durable

@@ -9,7 +9,7 @@ outcome until the journal of every participant has it too.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import Final
 
 from magnetar.broker.consumer import Consumer
@@ -17,6 +17,7 @@ from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.producer import Producer
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.transaction.acknowledgement import abort_acks, commit_acks, hold_acks
+from magnetar.broker.transaction.adoption import Adopted, is_adopted
 from magnetar.broker.transaction.journal import Journal, Journals
 from magnetar.broker.transaction.recovery import describe, find_lost, recover
 from magnetar.errors import (
@@ -32,17 +33,46 @@ from magnetar.errors import (
 from magnetar.ledger.cursor import Cursor
 from magnetar.model.log_path import participant_journal
 from magnetar.model.position import Position
+from magnetar.model.stored_log import LogInfo
 from magnetar.model.transaction import Ended, Hidden, Range, Record, TransactionId
+from magnetar.rules.foreign import is_foreign
+from magnetar.rules.transaction.buffer import CallerBytes
+from magnetar.runtime.log import Logger
 from magnetar.wire.command import CommandAck, CommandAckResponse, ServerError, make_command
-from magnetar.wire.entry import stamp_transaction, transaction_of
+from magnetar.wire.entry import stamp_transaction
 from magnetar.wire.run import SendRun
 
-JOURNAL_PROPERTY: Final = "pulsar.transactions"
-"""Of a topic's log: transactions have taken part here, so there is a journal to be read."""
+_log = Logger(__name__)
+
+_JOURNAL_PROPERTY: Final = "pulsar.transactions"
+"""Of a topic's log: transactions have taken part here, so there is a journal."""
+_NEEDED: Final = "1"
+_RECORDS_AN_ENTRY: Final = 500
+_AT_REST: Final = "0"
+"""It leads to nothing: no transaction is open, and nothing that was aborted is left in the log."""
+_ADOPTED_ONLY: Final = "2"
+"""All that it leads to was aborted by Apache's brokers, which know that themselves."""
+_WRITTEN_PROPERTY: Final = "pulsar.magnetar.transactions"
+"""Of a log with transactions of Apache's brokers: the last ledger that one of ours has written to.
+Theirs wait at it for a marker that we do not write.
+"""
+
+
+def needs_journal(properties: Mapping[str, str]) -> bool:
+    """Whether a topic cannot be read rightly without its journal."""
+    return properties.get(_JOURNAL_PROPERTY, _AT_REST) != _AT_REST
+
+
+def is_clear_to_apache(info: LogInfo) -> bool:
+    """Whether Apache's brokers, which do not know the journal, read a topic rightly."""
+    written = int(info.properties.get(_WRITTEN_PROPERTY, -1))
+    state = info.properties.get(_JOURNAL_PROPERTY, _AT_REST)
+    is_gone = all(part.ledger_id > written for part in info.ledgers)
+    return is_gone and state in (_AT_REST, _ADOPTED_ONLY)
 
 
 class _Tracked:
-    """Answers a message of a transaction once the topic knows where it stands."""
+    """Answers messages of a transaction once the topic knows where they stand."""
 
     __slots__ = ("_id", "_participant", "_producer")
 
@@ -61,10 +91,13 @@ class _Tracked:
 
 
 class Participant:
-    def __init__(self, topic: PersistentTopic, journals: Journals) -> None:
+    def __init__(
+        self, topic: PersistentTopic, journals: Journals, caller_bytes: CallerBytes
+    ) -> None:
         self._topic = topic
         self._journals = journals
         self._buffer = topic.buffer
+        self._caller_bytes = caller_bytes
         self.journal: Journal | None = None
         self._opening: asyncio.Task[Journal] | None = None
         self._joining: dict[TransactionId, asyncio.Future[None]] = {}
@@ -73,13 +106,17 @@ class Participant:
         """Take nothing more; done when what is on its way is stored."""
         self._settling: dict[TransactionId, tuple[Record, ...]] = {}
         """Acknowledgements that are committed and not durable yet."""
+        self._storing: dict[TransactionId, asyncio.Future[None]] = {}
+        """Outcomes that are applied and not durable yet."""
         self.loaded_ms: tuple[int, int] = (0, 0)
         """When the journal began to be read, and when it was."""
 
     @classmethod
-    async def open(cls, topic: PersistentTopic, journals: Journals) -> Participant:
-        participant = cls(topic, journals)
-        if JOURNAL_PROPERTY in topic.log.record.properties:
+    async def open(
+        cls, topic: PersistentTopic, journals: Journals, caller_bytes: CallerBytes
+    ) -> Participant:
+        participant = cls(topic, journals, caller_bytes)
+        if needs_journal(topic.log.record.properties):
             await participant._read_journal()
         return participant
 
@@ -100,17 +137,40 @@ class Participant:
         started_ms = clock.now_ms()
         name = participant_journal(topic.name)
         journal, records = await self._journals.open(name, topic.log.term)
-        if JOURNAL_PROPERTY not in topic.log.record.properties:
-            await topic.log.record.change_properties(lambda own: {**own, JOURNAL_PROPERTY: "1"})
+        if topic.log.record.properties.get(_JOURNAL_PROPERTY) != _NEEDED:
+            await self._note(_NEEDED)
         await recover(topic, records)
+        self._caller_bytes.count_found(self._buffer.open.values())
         for subscription in topic.subscriptions.values():
             self.skip_aborted(subscription.cursor)
             if subscription.dispatcher is not None:
                 subscription.dispatcher.refresh_source()
         journal.failed.append(self._on_journal_failed)
+        kept = topic.log.sequence
+        kept.removed.append(lambda: self._buffer.forget(kept.by_id))
         self.journal = journal
         self.loaded_ms = (started_ms, clock.now_ms())
         return journal
+
+    async def _note(self, state: str) -> None:
+        record = self._topic.log.record
+        await record.change_properties(lambda own: {**own, _JOURNAL_PROPERTY: state})
+
+    async def adopt(self, found: Adopted) -> None:
+        """Hide what Apache's brokers have aborted, from now on by the journal alone."""
+        if found.hidden:
+            journal = await self._need_journal()
+            for record in found.hidden:
+                ranges = (*self._buffer.aborted.get(record.id, ()), *record.ranges)
+                self._buffer.hide(Hidden(record.id, ranges))
+            for start in range(0, len(found.hidden), _RECORDS_AN_ENTRY):
+                some = found.hidden[start : start + _RECORDS_AN_ENTRY]
+                await journal.append(
+                    *(Hidden(each.id, self._buffer.aborted[each.id]) for each in some)
+                )
+            for subscription in self._topic.subscriptions.values():
+                self.skip_aborted(subscription.cursor)
+        await self._topic.log.record.change_properties(found.note)
 
     def _on_journal_failed(self) -> None:
         """Memory may know more than is stored: the topic is loaded again."""
@@ -128,11 +188,12 @@ class Participant:
 
     # ------------------------------------------------------------------ joining
 
-    async def join_writes(self, id_: TransactionId, deadline_ms: int) -> None:
+    async def join_writes(self, id_: TransactionId, deadline_ms: int, owner: str) -> None:
         """A transaction is about to write here; it may once this returns."""
         journal = await self._need_journal()
         self._check_not_ended(id_)
-        record = self._buffer.join(id_, self._topic.log.sequence.last_position, deadline_ms)
+        after = self._topic.log.sequence.last_position
+        record = self._buffer.join(id_, after, deadline_ms, owner)
         if record is not None:
             self._joining[id_] = journal.append(record)
         if id_ in self._joining:  # nothing may be stored before it is known where it belongs
@@ -158,7 +219,7 @@ class Participant:
 
     # ------------------------------------------------------------------ writing
 
-    def refusal_of(self, run: SendRun) -> BrokerError | None:
+    def prepare(self, run: SendRun) -> BrokerError | None:
         id_ = run.transaction
         assert id_ is not None, "it is asked of no other"
         if id_ in self._buffer.ended or id_ in self._ending:
@@ -168,17 +229,31 @@ class Participant:
                 f"Transaction {id_} is unknown, or did not announce {self._topic.name}"
             )
         try:
-            transaction_of(run.entries[0])
+            run.entries = [stamp_transaction(entry, id_) for entry in run.entries]
         except ProtocolViolation as problem:
             return NotAllowed(f"A message of a transaction has {problem.sentence}")
+        writes, limits = self._buffer.open[id_], self._topic.host.limits
+        size = sum(map(len, run.entries))
+        if writes.size + size > limits.transaction_bytes:
+            return NotAllowed(
+                f"Transaction {id_} would have {writes.size + size} bytes on {self._topic.name};"
+                f" at most {limits.transaction_bytes} are allowed (maxTransactionBytesPerTopic)"
+            )
+        total = self._caller_bytes.of(writes.owner) + size
+        if total > limits.transaction_bytes_per_caller:
+            whose = f"of {writes.owner!r}" if writes.owner else "of callers without a role"
+            return NotAllowed(
+                f"Open transactions {whose} would have {total} bytes on this broker; at most"
+                f" {limits.transaction_bytes_per_caller} are allowed (maxTransactionBytesPerCaller)"
+            )
         return None
 
     def append(self, producer: Producer, run: SendRun) -> None:
         id_ = run.transaction
         assert id_ is not None, "no other is handed over"
-        run.entries[0] = stamp_transaction(run.entries[0], id_)
-        run.size = len(run.entries[0])
-        self._buffer.open[id_].in_flight += 1
+        writes = self._buffer.open[id_]
+        writes.in_flight += 1
+        self._caller_bytes.count_in(writes, run.size)
         producer.append(run, self._topic.log)
         run.reply_to = _Tracked(self, id_, producer)
 
@@ -188,7 +263,7 @@ class Participant:
         if first is not None:
             self._buffer.on_stored(id_, first, count)
         else:
-            writes.is_uncertain = True
+            self._buffer.on_refused(id_)
         writes.in_flight -= 1
         if not writes.in_flight and id_ in self._ending and not self._ending[id_].done():
             self._ending[id_].set_result(None)
@@ -238,16 +313,19 @@ class Participant:
 
     async def end(self, id_: TransactionId, *, is_commit: bool) -> Awaitable[None] | None:
         """Apply the outcome; readers see it when this returns. What is returned is done when that
-        is durable; None: the outcome was applied before.
+        is durable; None: it is durable, or there is nothing to end.
         """
-        if id_ not in self.open_ids:
-            return None
+        if not self._buffer.is_open(id_):
+            return self._storing.get(id_)
         assert self.journal is not None, "it has joined"
         if id_ in self._ending:  # the coordinator asks again: the first one will tell it
             raise TopicFenced(f"Transaction {id_} is being ended on {self._topic.name}")
         await self._quiet(id_)
+        if id_ in self._buffer.open:
+            self._caller_bytes.count_out((self._buffer.open[id_],))
         ranges = self._buffer.end(id_, is_commit=is_commit)
         del self._ending[id_]
+        self._topic.host.activity.of(self._topic.name.namespace).count += 1
         moved = self._end_acks(id_, is_commit=is_commit)
         if ranges and not is_commit:
             for subscription in self._topic.subscriptions.values():
@@ -259,11 +337,16 @@ class Participant:
         records: list[Record] = [Ended(id_, is_commit)]
         if ranges and not is_commit:
             records.append(Hidden(id_, ranges))
-        if is_commit and moved:
-            settling = self._settle(id_, moved, records)
-            return self._topic.host.tasks.start(settling, name="settle transaction")
-        stored = self.journal.append(*records)
-        self._snapshot_if_due(self.journal)
+        stored: asyncio.Future[None]
+        seen = ranges if is_adopted(self._topic.log.record.properties) else ()
+        if is_commit and (moved or seen):
+            settling = self._settle(id_, moved, records, seen)
+            stored = self._topic.host.tasks.start(settling, name="settle transaction")
+        else:
+            stored = self.journal.append(*records)
+            self._snapshot_if_due(self.journal)
+        self._storing[id_] = stored
+        stored.add_done_callback(lambda _: self._storing.pop(id_, None))
         return stored
 
     async def _quiet(self, id_: TransactionId) -> None:
@@ -287,6 +370,7 @@ class Participant:
                 continue
             records = tuple(pending.records_of(id_, name))
             held = pending.end(id_)
+            pending.counts.add(is_commit)
             subscription = self._topic.subscriptions.get(name)
             if held is None or subscription is None:
                 continue
@@ -299,12 +383,23 @@ class Participant:
         return moved
 
     async def _settle(
-        self, id_: TransactionId, cursors: Sequence[Cursor], records: Sequence[Record]
+        self,
+        id_: TransactionId,
+        cursors: Sequence[Cursor],
+        records: Sequence[Record],
+        seen: Sequence[Range],
     ) -> None:
-        """The acknowledgements must be durable before the journal forgets them."""
+        """The acknowledgements must be durable before the journal forgets them, and what Apache's
+        brokers would see of a transaction must be known to have been written.
+        """
         assert self.journal is not None, "it has joined"
         for cursor in cursors:
             await cursor.flush()
+        if seen:
+            last = str(seen[-1].ledger_id)
+            await self._topic.log.record.change_properties(
+                lambda own: {**own, _WRITTEN_PROPERTY: last}
+            )
         stored = self.journal.append(*records)
         self._settling.pop(id_, None)
         await stored
@@ -316,12 +411,30 @@ class Participant:
     # ------------------------------------------------------------------ the end
 
     async def close(self) -> None:
-        if self.journal is not None:
-            await self.journal.close()
+        self._caller_bytes.count_out(self._buffer.open.values())
+        if self.journal is None:
+            return
+        state = _state_of_rest(list(self._records()))
+        if self.journal.failure is None and not self._storing and state is not None:
+            try:  # by the record's version: a broker that has lost the topic changes nothing
+                await self._note(state)
+            except BrokerError as failure:  # the next load reads the journal, that is all
+                _log.info("journal not at rest", topic=self._topic.name.full, reason=failure)
+        await self.journal.close()
 
     async def delete(self) -> None:
+        if self.journal is None and _JOURNAL_PROPERTY in self._topic.log.record.properties:
+            await self._read_journal()
+        self._caller_bytes.count_out(self._buffer.open.values())
         if self.journal is not None:
             await self.journal.delete()
+
+
+def _state_of_rest(left: Sequence[Record]) -> str | None:
+    """What a topic's log is to say of a journal that leads to this; None: that it is needed."""
+    if not all(isinstance(each, Hidden) and is_foreign(each.id) for each in left):
+        return None
+    return _ADOPTED_ONLY if left else _AT_REST
 
 
 def _skip(cursor: Cursor, ranges: Sequence[Range]) -> None:

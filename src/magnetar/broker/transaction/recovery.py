@@ -32,9 +32,10 @@ async def recover(topic: PersistentTopic, records: Iterable[Record]) -> None:
         _replay(topic, record)
     start = buffer.scan_start
     if start is not None:
-        async for id_, position in _scan(topic.log, start):
+        async for id_, position, size in _scan(topic.log, start):
             if id_ in buffer.open and position > buffer.open[id_].after:
                 buffer.on_stored(id_, position, 1)
+                buffer.open[id_].size += size
     buffer.forget(topic.log.sequence.by_id)
     buffer.counts.committed = buffer.counts.aborted = 0
     buffer.is_used = True
@@ -43,8 +44,8 @@ async def recover(topic: PersistentTopic, records: Iterable[Record]) -> None:
 def _replay(topic: PersistentTopic, record: Record) -> None:
     buffer, subscriptions = topic.buffer, topic.subscriptions
     match record:
-        case Writing(id_, after, deadline_ms):
-            buffer.join(id_, after, deadline_ms)
+        case Writing(id_, after, deadline_ms, owner):
+            buffer.join(id_, after, deadline_ms, owner)
         case Hidden():
             buffer.hide(record)
         case Acking(id_, name, deadline_ms) if name in subscriptions:
@@ -64,13 +65,13 @@ async def find_lost(log: Log, buffer: TransactionBuffer, id_: TransactionId) -> 
     await log.roll()
     writes = buffer.open[id_]
     writes.ranges.clear()
-    async for found, position in _scan(log, writes.after):
+    async for found, position, _ in _scan(log, writes.after):
         if found == id_:
             buffer.on_stored(id_, position, 1)
 
 
-async def _scan(log: Log, after: Position) -> AsyncIterator[tuple[TransactionId, Position]]:
-    """The entries behind a position that say to which transaction they belong."""
+async def _scan(log: Log, after: Position) -> AsyncIterator[tuple[TransactionId, Position, int]]:
+    """The entries behind a position that say to which transaction they belong, and their sizes."""
     position = log.sequence.next_position(after)
     while (run := await log.reader.read(position, _SCAN_ENTRIES, _SCAN_BYTES)) is not None:
         for index, entry in enumerate(run.data):
@@ -79,7 +80,7 @@ async def _scan(log: Log, after: Position) -> AsyncIterator[tuple[TransactionId,
             except ProtocolViolation:
                 continue
             if id_ is not None:
-                yield id_, Position(run.ledger_id, run.first + index)
+                yield id_, Position(run.ledger_id, run.first + index), len(entry)
         position = run.next_position
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from magnetar.broker.broker_call import BrokerCalls, OwnerPort
 from magnetar.broker.catalog import TopicCatalog
+from magnetar.broker.foreign import ForeignTransactions
 from magnetar.broker.keyed_lock import KeyedLock
-from magnetar.broker.ownership import Owner, Ownership
+from magnetar.broker.ownership import Owner
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.resource import PartitionedTopics
+from magnetar.broker.transaction.adoption import adopt
+from magnetar.broker.transaction.coordination import LocalCoordination
 from magnetar.broker.transaction.coordinator import LiveCoordinator
 from magnetar.broker.transaction.directory import ParticipantDirectory
 from magnetar.broker.transaction.journal import Journals
-from magnetar.broker.transaction.participant import Participant
-from magnetar.broker.transaction.remote import RemoteParticipants, RemoteRequests
+from magnetar.broker.transaction.participant import Participant, needs_journal
+from magnetar.broker.transaction.remote import Coordination
 from magnetar.broker.transaction.watch import LOOK_S, AssignmentFeed
 from magnetar.errors import (
     BrokerError,
@@ -29,9 +33,9 @@ from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.limit import Limits
 from magnetar.model.log_path import coordinator_journal
-from magnetar.model.name import parse_stored_topic
-from magnetar.model.transaction import ASSIGN_TOPIC, TransactionId
+from magnetar.model.transaction import ASSIGN_TOPIC
 from magnetar.rules.system import SYSTEM_TENANT, is_system_topic
+from magnetar.rules.transaction.buffer import CallerBytes
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Logger
@@ -40,7 +44,7 @@ from magnetar.runtime.task import TaskScope
 _log = Logger(__name__)
 
 _ROUND_S: Final = 5.0
-_LOST_AFTER_MS: Final = 60_000
+_LOST_AFTER_MS: Final = 10_000
 """How long after its deadline a topic asks what has become of a transaction."""
 
 
@@ -48,7 +52,7 @@ class TransactionService:
     def __init__(
         self,
         catalog: TopicCatalog,
-        ownership: Ownership,
+        calls: BrokerCalls,
         partitioned: PartitionedTopics,
         *,
         config: Configuration,
@@ -57,19 +61,23 @@ class TransactionService:
         tasks: TaskScope,
         store: MetadataStore,
         ledgers: LedgerStore,
+        foreign: ForeignTransactions | None = None,
     ) -> None:
+        """`foreign`: where brokers of another kind may have served the topics before."""
+        self._foreign = foreign
         self._catalog = catalog
-        self._ownership = ownership
+        self._ownership = calls.ownership
         self._partitioned = partitioned
         self._config = config
         self._limits = limits
         self._clock = clock
         self._tasks = tasks
         self._journals = Journals(clock, ledgers, store, CursorPace(clock))
-        self.participants: Final = ParticipantDirectory(
-            catalog, ownership, RemoteParticipants(store, clock)
+        self._caller_bytes = CallerBytes()
+        self.participants: Final = ParticipantDirectory(catalog, calls)
+        self._coordination: OwnerPort[Coordination] = OwnerPort(
+            calls, Coordination, lambda topic: LocalCoordination(self, topic.partition_index)
         )
-        self._requests = RemoteRequests(store, clock, ownership, self.participants, tasks)
         self.coordinators: Final[dict[int, LiveCoordinator]] = {}
         """Those that run here."""
         self.assignment_feed: Final = AssignmentFeed(self.count, self.assignments)
@@ -89,17 +97,32 @@ class TransactionService:
             self._tasks.start(self.resume(), name="transaction coordinators")
             self._tasks.periodic(_ROUND_S, self.look_round, "transactions")
             self._tasks.periodic(LOOK_S, self.assignment_feed.look, "coordinator watches")
-            if self._ownership.is_shared:
-                self._requests.start()
 
     # ------------------------------------------------------------------ topics
 
     async def open_topic(self, topic: PersistentTopic) -> Participant | None:
-        """A topic's part in transactions; the broker's own topics have none."""
+        """A topic's part in transactions; the broker's own topics have none. What earlier ones left
+        is known also where there are no coordinators: nothing that was aborted is delivered.
+        """
         name = topic.name
-        if not self.is_enabled or name.namespace.tenant == SYSTEM_TENANT or is_system_topic(name):
+        if name.namespace.tenant == SYSTEM_TENANT or is_system_topic(name):
             return None
-        return await Participant.open(topic, self._journals)
+        adopted = None
+        if self._foreign is not None:
+            adopted = await adopt(topic, self._foreign, self._clock.now_ms())
+        is_needed = needs_journal(topic.log.record.properties)
+        if not self.is_enabled and not is_needed and adopted is None:
+            return None
+        participant = await Participant.open(topic, self._journals, self._caller_bytes)
+        if adopted is not None:
+            await participant.adopt(adopted)
+        if participant.open_ids and not self.is_enabled:
+            _log.warning(
+                "readers wait at open transactions: transactionCoordinatorEnabled is off",
+                topic=name.full,
+                transactions=len(participant.open_ids),
+            )
+        return participant
 
     # ------------------------------------------------------------------ coordinators
 
@@ -131,8 +154,7 @@ class TransactionService:
         found = self.coordinators.get(number)
         if found is not None and not found.is_closed:
             return found
-        if not 0 <= number < await self.count():
-            raise CoordinatorNotFound(f"There is no coordinator {number}")
+        await self.check_exists(number)
         async with self._loading.hold(str(number)):
             found = self.coordinators.get(number)
             if found is not None and not found.is_closed:
@@ -161,21 +183,33 @@ class TransactionService:
         )
         return live
 
-    async def find(self, id_: TransactionId) -> LiveCoordinator:
-        """The coordinator of a transaction; raise CoordinatorNotFound when it runs elsewhere."""
+    async def find(self, number: int) -> LiveCoordinator:
+        """As `coordinator`; raise CoordinatorNotFound when it runs elsewhere."""
         try:
-            return await self.coordinator(id_.most)
+            return await self.coordinator(number)
         except ServiceNotReady as elsewhere:
             raise CoordinatorNotFound(elsewhere.sentence) from None
 
+    def reach(self, number: int, *, is_relayed: bool) -> Coordination:
+        """What is asked of a coordinator: only here, or wherever it runs."""
+        if is_relayed:
+            return self._coordination.at(ASSIGN_TOPIC.partition(number))
+        return LocalCoordination(self, number)
+
+    async def check_exists(self, number: int) -> None:
+        self.check_enabled()
+        if not 0 <= number < await self.count():
+            raise CoordinatorNotFound(f"There is no coordinator {number}")
+
     async def resume(self) -> None:
-        """Run the coordinators that have anything to go on with."""
+        """Run the coordinators that have anything to go on with, and are this broker's."""
         for number in range(await self.count()):
-            if await self._journals.exists(coordinator_journal(number)):
-                try:
+            try:
+                owner = await self._ownership.owner_of(ASSIGN_TOPIC.partition(number))
+                if owner.is_self and await self._journals.exists(coordinator_journal(number)):
                     await self.coordinator(number)
-                except BrokerError as failure:
-                    _log.info("coordinator not run here", number=number, reason=failure.sentence)
+            except BrokerError as failure:
+                _log.warning("coordinator not run", number=number, reason=failure.sentence)
 
     # ------------------------------------------------------------------ rounds
 
@@ -192,30 +226,29 @@ class TransactionService:
                 del self.coordinators[number]
                 await live.close()
         await self.resume()
-        if self._ownership.is_shared:
-            self._requests.look()
         for topic in list(self._catalog.topics.values()):
             if isinstance(topic, PersistentTopic) and isinstance(topic.transactions, Participant):
                 await self._end_lost(topic, topic.transactions)
 
     async def _end_lost(self, topic: PersistentTopic, participant: Participant) -> None:
-        """Abort what its coordinator does not know, or not as spanning this topic: a crash came
+        """End what its coordinator does not know, or not as spanning this topic: a crash came
         between the two notes of its joining.
         """
+        if participant.journal is None:
+            return
         limit_ms = self._clock.now_ms() - _LOST_AFTER_MS
         for id_, deadline_ms in list(participant.open_ids.items()):
-            live = self.coordinators.get(id_.most)
-            if deadline_ms > limit_ms or live is None or live.is_closed:
+            if deadline_ms > limit_ms:
                 continue
-            known = live.state.transactions.get(id_.least)
-            spanned = () if known is None else map(parse_stored_topic, known.participants)
-            if topic.name not in spanned:
-                ended = live.state.ended.get(id_.least)
-                _log.warning("transaction lost", transaction=str(id_))
-                is_commit = ended is not None and ended.is_commit
-                await participant.end(id_, is_commit=is_commit)
+            name = topic.name.full
+            try:
+                is_commit = await self.reach(id_.most, is_relayed=True).find(id_, name)
+                if is_commit is not None:
+                    _log.warning("transaction lost", transaction=str(id_), topic=name)
+                    await participant.end(id_, is_commit=is_commit)
+            except BrokerError as failure:  # asked again in the next round
+                _log.info("outcome not known", transaction=str(id_), reason=failure.sentence)
 
     async def close(self) -> None:
-        self._requests.close()
         for live in list(self.coordinators.values()):
             await live.close()
