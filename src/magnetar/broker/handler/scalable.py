@@ -181,6 +181,9 @@ class ScalableCommands:
                 if name.domain is not TopicDomain.PERSISTENT or kind is not ConsumerKind.STREAM:
                     raise
                 coordinator = await scalable.regular.coordinator(name, subscription)
+                # A controller that began before this group was there has not adopted it.
+                if await scalable.exists(topic):
+                    continue
             else:
                 coordinator = await controller.subscriptions.coordinator(subscription)
             if not coordinator.is_closed:

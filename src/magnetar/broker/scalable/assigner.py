@@ -144,7 +144,8 @@ class Assigner:
 
     def _on_failure(self, problem: str, failure: BrokerError) -> None:
         _log.warning(
-            problem,
+            "assignment put off",
+            problem=problem,
             topic=self._members.host.topic.full,
             subscription=self._members.subscription,
             reason=failure.sentence,

@@ -6,11 +6,11 @@ That is the owner of the topic's own name. It also has the groups of a regular t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Protocol, TypeAlias
 
-from magnetar.broker.broker_call import BrokerCalls
+from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.scalable.controller_directory import ControllerDirectory
 from magnetar.broker.scalable.coordinator import Coordinator
 from magnetar.broker.scalable.group import GroupOwner, GroupOwnersOf
@@ -19,10 +19,7 @@ from magnetar.errors import TopicNotFound
 from magnetar.model.name import TopicDomain, TopicName, parse_topic
 from magnetar.model.position import Position
 from magnetar.model.scalable import ConsumerKind
-from magnetar.model.segment import SegmentId, parse_segment, scalable_name
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from magnetar.model.segment import SegmentId, parse_segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +67,12 @@ class Control(Protocol):
         """The reader stays where another waits."""
 
     async def on_reader_closed(self, reader: ReaderRef, since_ms: int) -> None: ...
+
+    async def on_reader_attached(self, reader: ReaderRef, since_ms: int) -> bool:
+        """Whether its consumer had another reader there before, so that it is to be watched."""
+
+    async def recall(self, reader: ReaderRef, has_left: bool) -> None:
+        """A reader that came back acknowledges nothing of a sealed segment: assign that anew."""
 
     async def members(self) -> dict[str, tuple[str, ...]]:
         """The consumers of each group."""
@@ -162,6 +165,17 @@ class LocalControl:
         for group, segment in await self._find_groups(reader):
             group.on_reader_closed(segment, reader.name, since_ms=since_ms)
 
+    async def on_reader_attached(self, reader: ReaderRef, since_ms: int) -> bool:
+        returned = [
+            group.note_reader(segment, reader.name, (reader, since_ms))
+            for group, segment in await self._find_groups(reader)
+        ]
+        return any(each is not None for each in returned)
+
+    async def recall(self, reader: ReaderRef, has_left: bool) -> None:
+        for group, segment in await self._find_groups(reader):
+            group.recall(segment, reader.name, has_left=has_left)
+
     async def members(self) -> dict[str, tuple[str, ...]]:
         return {
             name: each.members.names
@@ -182,26 +196,5 @@ class LocalControl:
         return find_groups(await self._owners(), name, subscription, durable=reader.durable)
 
 
-class Controls:
-    """Asks what controls any scalable topic, wherever that is."""
-
-    def __init__(self, calls: BrokerCalls, make: Callable[[TopicName], Control]) -> None:
-        self._calls = calls
-        self._make = make
-        calls.offer(Control, make)
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether other brokers may control topics of which this one serves segments."""
-        return self._calls.ownership.is_shared
-
-    async def ask(
-        self,
-        topic: TopicName,
-        method: Callable[Concatenate[Control, P], Awaitable[R]],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> R:
-        """Call a method of the control of the topic to which a name belongs."""
-        name = scalable_name(topic)
-        return await self._calls.ask(name, name, method, self._make(name), *args, **kwargs)
+Controls: TypeAlias = OwnerPort[Control]
+"""Asks what controls any scalable topic, wherever that is."""

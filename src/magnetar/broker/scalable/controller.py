@@ -221,10 +221,12 @@ class Controller:
     async def close(self) -> None:
         """Leave the topic to its next controller."""
         self._cancel_watch()
-        await self.scaler.stop()
-        await self.scaler.remember()
-        await self.leadership.close()
-        await self._drop_groups()
+        try:
+            await self.scaler.stop()
+            await self.scaler.remember()
+            await self.leadership.close()
+        finally:  # consumers that were not sent away would wait for this controller for ever
+            await self._drop_groups()
 
     async def finish(self) -> None:
         """Let the consumers know that the topic is gone, then close."""

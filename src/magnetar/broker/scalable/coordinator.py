@@ -99,12 +99,31 @@ class Coordinator:
     # ------------------------------------------------------------------ readers
 
     def on_reader_attached(self, segment: SegmentId, reader: Consumer) -> None:
-        for name in self.assigner.owners_of(segment):
-            member = self.members.get(name)
-            if member is None or reader.name != reader_name(name, segment):
+        member = self.note_reader(segment, reader.name, reader)
+        if member is not None:
+            self._stalls.on_returned(member, segment, reader, self.members.host.layout)
+
+    def note_reader(self, segment: SegmentId, name: str, reader: object) -> Registration | None:
+        """A reader was attached to a segment, here or elsewhere: the consumer that it is of, if it
+        had one there before and the group keeps its place.
+        """
+        returned = None
+        for owner in self.assigner.owners_of(segment):
+            member = self.members.get(owner)
+            if member is None or name != reader_name(owner, segment):
                 continue
             if member.note_reader(segment, reader) and self.members.kind is ConsumerKind.STREAM:
-                self._stalls.on_returned(member, segment, reader, self.members.host.layout)
+                returned = member
+        return returned
+
+    def recall(self, segment: SegmentId, reader: str, *, has_left: bool) -> None:
+        """A reader elsewhere came back and acknowledges nothing of its sealed segment; or it has
+        left that since.
+        """
+        for member in self.members:
+            if reader == reader_name(member.name, segment):
+                act = self._stalls.hand_back if has_left else self._stalls.recall
+                act(member, segment)
 
     def _note_readers(self, member: Registration) -> None:
         """Readers may be back before their consumer has registered, or before this controller."""

@@ -41,6 +41,9 @@ class GroupRecords:
         names = await self._store.children(subscriptions_path(topic))
         return tuple(unescape_component(name) for name in names)
 
+    async def has_subscription(self, topic: TopicName, name: str) -> bool:
+        return await self._store.get(subscription_path(topic, name)) is not None
+
     async def store_subscription(
         self, topic: TopicName, name: str, record: SubscriptionRecord
     ) -> None:

@@ -8,19 +8,23 @@ another, and counts more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Mapping
+from itertools import islice
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
+from magnetar.broker.broker_call import BrokerCalls
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.resource import PartitionedTopics
 from magnetar.broker.scalable.guard import is_classic_producer
 from magnetar.broker.scalable.key_sample import load_latest_keys
+from magnetar.broker.scalable.segment import together
 from magnetar.broker.topic import Topic
 from magnetar.errors import BrokerError
 from magnetar.model.migration import legacy_names
 from magnetar.model.name import TopicName
+from magnetar.model.segment import scalable_name
 from magnetar.model.tenancy import PartitionedTopicMetadata
 from magnetar.rules.route import HashEvidence, KeyHash, decide_hash, gather_evidence
 from magnetar.runtime.log import Logger
@@ -31,6 +35,8 @@ SEEN: Final = "magnetar.keyHashSeen"
 KEY_HASH_PROPERTIES: Final = frozenset((CHOSEN, SEEN))
 _PARTITIONS_MAX: Final = 16
 """Of those with v4 producers, so many are looked at."""
+_PARTITIONS_ASKED_MAX: Final = 64
+"""So many where each may be at another broker."""
 
 _log = Logger(__name__)
 
@@ -40,11 +46,41 @@ def is_mixed(topic: Topic) -> bool:
     return topic.name.is_partition and len({is_classic_producer(p) for p in topic.producers}) == 2
 
 
-class KeyHashes:
-    def __init__(self, partitioned: PartitionedTopics, topics: Mapping[str, Topic]) -> None:
-        self._partitioned = partitioned
+class PartitionKeys(Protocol):
+    """Of partitions, by their full names, at the brokers that own them."""
+
+    async def latest(self, partition: str) -> tuple[str, ...]:
+        """Keys of the latest messages of attached v4 producers."""
+
+
+class LocalKeys:
+    """Of the partitions that are loaded here."""
+
+    def __init__(self, topics: Mapping[str, Topic]) -> None:
         self._topics = topics
-        """The loaded ones, by their full names."""
+
+    def find_classic(self, partition: str) -> tuple[PersistentTopic, frozenset[str]] | None:
+        """A partition with v4 producers, and the names of these."""
+        topic = self._topics.get(partition)
+        if not isinstance(topic, PersistentTopic) or topic.closed:
+            return None
+        names = frozenset(one.name for one in topic.producers if is_classic_producer(one))
+        return (topic, names) if names else None
+
+    async def latest(self, partition: str) -> tuple[str, ...]:
+        found = self.find_classic(partition)
+        return () if found is None else tuple(await load_latest_keys(*found))
+
+
+class KeyHashes:
+    def __init__(
+        self, partitioned: PartitionedTopics, topics: Mapping[str, Topic], calls: BrokerCalls
+    ) -> None:
+        """`topics` are the loaded ones, by their full names."""
+        self._partitioned = partitioned
+        self._calls = calls
+        self._here = LocalKeys(topics)
+        calls.offer(PartitionKeys, lambda topic: self._here)
 
     async def find(self, name: TopicName, *, again: bool = False) -> KeyHash | None:
         """The hash that V5 producers are to use; None when any will do. One that was found before
@@ -66,29 +102,29 @@ class KeyHashes:
 
     async def load_evidence(self, name: TopicName, partitions: int) -> HashEvidence:
         """Where the keys of attached v4 producers lie."""
-        places: list[tuple[str, int]] = []
-        for index, topic, names in self._find_classic(name, partitions):
-            try:
-                places += [(key, index) for key in await load_latest_keys(topic, names)]
-            except BrokerError as failure:
-                _log.warning("keys not read", topic=topic.name.full, reason=failure.sentence)
-        return gather_evidence(places, partitions)
+        found = await together(
+            self._load_keys(index, each) for index, each in self._choose(name, partitions)
+        )
+        return gather_evidence([place for places in found for place in places], partitions)
 
-    def _find_classic(
-        self, name: TopicName, partitions: int
-    ) -> Iterator[tuple[int, PersistentTopic, frozenset[str]]]:
-        """Partitions with v4 producers, and the names of these."""
-        left = _PARTITIONS_MAX
-        for index, each in enumerate(legacy_names(name, partitions)):
-            topic = self._topics.get(each.full)
-            if not isinstance(topic, PersistentTopic) or topic.closed:
-                continue
-            names = frozenset(one.name for one in topic.producers if is_classic_producer(one))
-            if names:
-                yield index, topic, names
-                left -= 1
-            if not left:
-                return
+    def _choose(self, name: TopicName, partitions: int) -> list[tuple[int, TopicName]]:
+        """The partitions to look at: it is not known of another broker's who produces there."""
+        all_of_it = enumerate(legacy_names(name, partitions))
+        if self._calls.ownership.is_shared:
+            return list(islice(all_of_it, _PARTITIONS_ASKED_MAX))
+        classic = (each for each in all_of_it if self._here.find_classic(each[1].full))
+        return list(islice(classic, _PARTITIONS_MAX))
+
+    async def _load_keys(self, index: int, partition: TopicName) -> list[tuple[str, int]]:
+        here: PartitionKeys = self._here
+        try:
+            keys = await self._calls.ask(
+                partition, scalable_name(partition), PartitionKeys.latest, here, partition.full
+            )
+        except BrokerError as failure:
+            _log.warning("keys not read", topic=partition.full, reason=failure.sentence)
+            return []
+        return [(key, index) for key in keys]
 
     async def _remember(self, name: TopicName, found: KeyHash) -> None:
         def change(stored: PartitionedTopicMetadata) -> PartitionedTopicMetadata:

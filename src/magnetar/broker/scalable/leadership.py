@@ -92,7 +92,7 @@ class Leadership:
         if self.is_leading:
             return
         if await self._election.elect() is not ElectionState.LEADING:
-            leader = self._election.leader_if_known or b"nobody"
+            leader = self._election.leader_if_known or b"no broker"
             raise NoOwner(f"{self._topic} is controlled by {leader.decode(errors='replace')}")
         await self._turns.run(self._begin)
 

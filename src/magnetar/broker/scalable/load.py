@@ -216,7 +216,7 @@ class LoadReporter:
             self._watched[key] = _Watched()
 
     async def _unserved(self, this: _Round) -> list[tuple[TopicName, SegmentId]]:
-        """Active segments of topics controlled here that nobody uses: what was last reported of
+        """Active segments without clients, of topics controlled here: what was last reported of
         them may be long over. Other brokers report what they serve.
         """
         found = []

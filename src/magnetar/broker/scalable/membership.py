@@ -89,6 +89,8 @@ class Membership:
     ) -> tuple[Registration, bool]:
         """The registration, and whether nothing is new but its connection."""
         member = self._members.get(name)
+        if member is not None and member.connection is not None and connection.closed:
+            return member, True  # another one brought the name while this one's record was written
         shares = shares_buckets(connection.client_version)
         is_same = member is not None and (member.record.kind, member.shares) == (kind, shares)
         member = self._members.setdefault(name, Registration(name))

@@ -4,7 +4,8 @@ Segments for new messages are made first, with every cursor, and belong to no to
 writers are held back for as long as it takes to look once more and to write the record of the
 scalable topic: that is all that the caller waits for. The rest is an intent in that record: the
 controller seals the regular topics, now or after a crash; they take no writes any more. What goes
-wrong before the record is written is taken back.
+wrong before the record is written is taken back. Both are decided by `rules.phase`, and carried
+out by the engine of all changes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -22,6 +24,7 @@ from magnetar.broker.catalog import TopicCatalog, TopicWatchers
 from magnetar.broker.ownership import Ownership
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import PartitionedTopics
+from magnetar.broker.scalable.engine import Engine
 from magnetar.broker.scalable.guard import Guard
 from magnetar.broker.scalable.key_hash import KEY_HASH_PROPERTIES
 from magnetar.broker.scalable.legacy_topic import (
@@ -32,7 +35,7 @@ from magnetar.broker.scalable.legacy_topic import (
 )
 from magnetar.broker.scalable.migration_plan import MigrationPlanner
 from magnetar.broker.scalable.record import ScalableRecords
-from magnetar.broker.scalable.segment import SegmentsOf, together
+from magnetar.broker.scalable.segment import SegmentsOf
 from magnetar.errors import (
     BrokerError,
     Conflict,
@@ -61,6 +64,7 @@ from magnetar.model.policy import TopicPolicies
 from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import scalable_name
 from magnetar.rules.migrate import Survey, find_refusals
+from magnetar.rules.phase import Phase, Sight, decide_preparation, decide_withdrawal
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Logger
 from magnetar.runtime.reconciler import Reconciler
@@ -219,8 +223,8 @@ class Migrations:
                 segments=survey.segments,
             )
             try:
-                names = await self._prepare(topic, survey, record)
-                await self._flip(topic, survey, record, names, force=force)
+                prepared = await self._prepare(topic, survey, record)
+                await self._flip(topic, survey, record, prepared, force=force)
             except BaseException:
                 await self._take_back(topic)
                 raise
@@ -253,7 +257,7 @@ class Migrations:
 
     async def _prepare(
         self, topic: TopicName, survey: Survey, record: ScalableTopicMetadata
-    ) -> frozenset[str]:
+    ) -> Sight:
         """Make the segments for new messages, with all cursors, and note that they are to go."""
         children = tuple(segment.ref for segment in record.layout.active)
         preparation = Preparation(children, self._clock.now_ms())
@@ -262,10 +266,35 @@ class Migrations:
         await self._copy_policies(survey.topic, topic)
         parents = legacy_names(survey.topic, survey.partitions)
         names = _cursors_of(await self._legacy.ask_all(parents, Legacy.look, load=True))
-        access = self._segments_of(topic)
-        making = (access.create(child, names) for child in children)
-        await together(making, at_once=_MADE_AT_ONCE)
-        return names
+        return await self._advance(topic, record, {}, names)
+
+    async def _advance(
+        self,
+        topic: TopicName,
+        record: ScalableTopicMetadata,
+        seen: Sight,
+        names: frozenset[str],
+        *,
+        is_held: bool = False,
+    ) -> Sight:
+        """Go on as far as possible from what was seen: these segments have no other writer."""
+        engine = self._engine(topic)
+        while step := decide_preparation(record, seen, names, is_held=is_held):
+            await engine.take(step)
+            if step.phase is Phase.PUBLISH:
+                break
+            seen = await engine.see(tuple(segment.ref for segment in record.layout.active))
+        return seen
+
+    def _engine(self, topic: TopicName) -> Engine:
+        return Engine(
+            topic,
+            self._segments_of(topic),
+            self._records.scaling,
+            store=partial(self._records.create, topic),
+            forget=partial(self._forget, topic),
+            at_once=_MADE_AT_ONCE,
+        )
 
     async def _copy_policies(self, name: TopicName, topic: TopicName) -> None:
         """What holds for the regular topic holds for the scalable one."""
@@ -279,7 +308,7 @@ class Migrations:
         topic: TopicName,
         survey: Survey,
         record: ScalableTopicMetadata,
-        prepared: frozenset[str],
+        prepared: Sight,
         *,
         force: bool,
     ) -> None:
@@ -295,12 +324,10 @@ class Migrations:
                 raise refusal
             if again.partitions != survey.partitions:
                 raise changed_meanwhile(survey.topic)
-            if late := _cursors_of(seen) - prepared:
-                access = self._segments_of(topic)
-                await together(access.create(each.ref, late) for each in record.layout.active)
             properties = await self._find_properties(survey.topic, seen[0].properties)
+            record = replace(record, properties=properties)
             # From here on there is only forward: the topic is scalable.
-            await self._records.create(topic, replace(record, properties=properties))
+            await self._advance(topic, record, prepared, _cursors_of(seen), is_held=True)
             hold.is_scalable = True
 
     async def _find_properties(self, name: TopicName, own: Mapping[str, str]) -> dict[str, str]:
@@ -377,16 +404,21 @@ class Migrations:
 
     async def _clean(self, topic: TopicName) -> None:
         """Segments that came to be part of a scalable topic stay; others go."""
-        path = preparation_path(topic)
-        stored = await self._store.get(path)
+        stored = await self._store.get(preparation_path(topic))
         if stored is None:
             return
-        if await self._records.load(topic, refresh=True) is None:
-            access = self._segments_of(topic)
-            children = decode_preparation(stored.value).children
-            await together(access.delete(child) for child in children)
+        preparation = decode_preparation(stored.value)
+        held = await self._records.load(topic, refresh=True)
+        record = held.value if held else None
+        if record is None:
             await self._policies.delete(topic)
-        await self._forget(topic)
+        engine = self._engine(topic)
+        phase = None
+        while phase is not Phase.FORGET:
+            seen = await engine.see(preparation.children) if record is None else {}
+            step = decide_withdrawal(preparation, record, seen)
+            await engine.take(step)
+            phase = step.phase
 
     async def _forget(self, topic: TopicName) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Engine of resumable changes of a topic, step by step: see, decide, act, see again.
+"""Changes of a scalable topic, step by step: see, decide, act, see again.
 
 The record of the topic names the change before anything is done, so the next controller goes on
 with it. Everything here runs in the controller's turn.
@@ -7,14 +7,14 @@ with it. Everything here runs in the controller's turn.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final, assert_never
+from typing import Final
 
-from magnetar.broker.scalable.segment import END, Segments, together
+from magnetar.broker.scalable.engine import Engine
+from magnetar.broker.scalable.segment import Segments, together
 from magnetar.broker.scalable.size import SizeCheck
 from magnetar.broker.scalable.state import TopicState
 from magnetar.broker.scalable.subscription_registry import SubscriptionRegistry
 from magnetar.errors import BrokerError, PreconditionFailed, ServiceNotReady, VersionConflict
-from magnetar.model.position import EARLIEST
 from magnetar.model.scalable import (
     HealIntent,
     Intent,
@@ -26,19 +26,7 @@ from magnetar.model.scalable import (
 from magnetar.model.segment import SegmentId, SegmentRef
 from magnetar.rules.drain import PrunePlan, Retention, SegmentUse, plan_prune
 from magnetar.rules.layout import apply_intent, begin, describe, plan_repair
-from magnetar.rules.phase import (
-    AddCursors,
-    CreateSegment,
-    DeleteRecord,
-    RemoveSegment,
-    SealSegment,
-    SegmentSeen,
-    Step,
-    StoreRecord,
-    decide_step,
-    decide_undo,
-    segments_to_see,
-)
+from magnetar.rules.phase import decide_step, decide_undo, segments_to_see
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Logger
 
@@ -59,14 +47,16 @@ class Mutation:
         check: SizeCheck,
         forget: Callable[[], Awaitable[None]],
     ) -> None:
+        """`forget` removes the record of a topic of which nothing else is left."""
         self._state = state
         self._segments = segments
+        self._engine = Engine(
+            state.topic, segments, state.records.scaling, store=self._store, forget=forget
+        )
         self._subscriptions = subscriptions
         self._clock = clock
         self._check = check
         """Refuses a record whose layout is too large."""
-        self._forget = forget
-        """Removes the record of a topic of which nothing else is left."""
         self.kept: Mapping[SegmentId, str] = {}
         """Why sealed segments stay, as of the last round."""
 
@@ -107,11 +97,11 @@ class Mutation:
                     _log.info("change done", topic=self._state.topic.full, change=describe(intent))
                 return
             record = self._state.record
-            seen = await self._see(segments_to_see(record))
+            seen = await self._engine.see(segments_to_see(record))
             names = self._subscriptions.names
             step = decide_step(record, seen, names, now_ms=self._clock.now_ms())
             assert step is not None, "there is an intent"
-            await self._take(step)
+            await self._engine.take(step)
         raise ServiceNotReady(f"A change of {self._state.topic} does not come to an end")
 
     async def _undo(self) -> None:
@@ -119,7 +109,8 @@ class Mutation:
         try:
             while not self.is_settled:
                 record = self._state.record
-                await self._take(decide_undo(record, await self._see(segments_to_see(record))))
+                seen = await self._engine.see(segments_to_see(record))
+                await self._engine.take(decide_undo(record, seen))
         except PreconditionFailed:
             pass  # there is only forward
         except BrokerError as failure:
@@ -136,7 +127,7 @@ class Mutation:
             # The next client that attaches tries again; the rest need not wait for that.
         while self._state.is_loaded:
             active = self._state.layout.active
-            seen = await self._see(tuple(segment.ref for segment in active))
+            seen = await self._engine.see(tuple(segment.ref for segment in active))
             sealed = {number for number, segment in seen.items() if segment.is_sealed}
             intent = plan_repair(self._state.layout, sealed, now_ms=self._clock.now_ms())
             if intent is None:
@@ -149,14 +140,14 @@ class Mutation:
         known = (layout.by_id.get(number) for number in numbers)
         active = [each for each in known if each is not None and each.is_active]
         refs = tuple(each.ref for each in active if not each.is_legacy)
-        seen = await self._see(refs)
+        seen = await self._engine.see(refs)
         if missing := tuple(ref for ref in refs if ref.id not in seen):
             await self.begin(HealIntent(missing, self._clock.now_ms()))
 
     async def wipe(self, number: SegmentId, reason: str) -> None:
         """Remove the data of a segment that stays in the layout; also when it is gone already."""
         segment = self._state.layout.by_id.get(number)
-        if segment is not None and await self._see((segment.ref,)):
+        if segment is not None and await self._engine.see((segment.ref,)):
             await self.begin(WipeIntent((segment.ref,), self._clock.now_ms(), reason))
 
     async def prune(self, retention: Retention) -> tuple[SegmentId, ...]:
@@ -193,47 +184,9 @@ class Mutation:
         known = {ref.id: use for ref, use in zip(refs, uses, strict=True) if use is not None}
         return plan_prune(layout, known, retention, now_ms=self._clock.now_ms())
 
-    async def _see(self, refs: tuple[SegmentRef, ...]) -> dict[SegmentId, SegmentSeen]:
-        found = await together(self._segments.see(ref) for ref in refs)
-        return {ref.id: seen for ref, seen in zip(refs, found, strict=True) if seen is not None}
-
-    async def _take(self, step: Step) -> None:
-        """Carry a step out. A record that was changed by others meanwhile is read again."""
-        _log.debug("step", topic=self._state.topic.full, phase=step.phase.value)
-        writes = [a for a in step.actions if isinstance(a, StoreRecord | DeleteRecord)]
-        await together(self._act(action) for action in step.actions if action not in writes)
-        for write in writes:
-            try:
-                await self._act(write)
-            except VersionConflict:
-                await self._state.load()
-
-    async def _act(
-        self,
-        action: CreateSegment
-        | AddCursors
-        | SealSegment
-        | RemoveSegment
-        | StoreRecord
-        | DeleteRecord,
-    ) -> None:
-        match action:
-            case CreateSegment(segment, subscriptions):
-                await self._segments.create(segment, subscriptions)
-            case AddCursors(segment, subscriptions, at_end):
-                start = END if at_end else EARLIEST
-                await together(
-                    self._segments.create_subscription(segment, name, start)
-                    for name in subscriptions
-                )
-            case SealSegment(segment):
-                await self._segments.seal(segment)
-            case RemoveSegment(segment):
-                await self._state.records.scaling.delete_load(self._state.topic, segment.id)
-                await self._segments.delete(segment)
-            case StoreRecord(record):
-                await self._state.store(record)
-            case DeleteRecord():
-                await self._forget()
-            case _:
-                assert_never(action)
+    async def _store(self, record: ScalableTopicMetadata) -> None:
+        """A record that was changed by others meanwhile is read again."""
+        try:
+            await self._state.store(record)
+        except VersionConflict:
+            await self._state.load()

@@ -11,9 +11,10 @@ from typing import Final
 
 from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.consumer import Consumer
-from magnetar.broker.scalable.control import Control, Controls, ReaderRef, find_groups
+from magnetar.broker.scalable.control import Controls, ReaderRef, find_groups
 from magnetar.broker.scalable.coordinator import Coordinator
 from magnetar.broker.scalable.group import GroupOwnersOf
+from magnetar.broker.scalable.redelivery import await_leave, await_stall
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import BrokerError, ConsumerBusy
 from magnetar.model.migration import READER_INFIX, is_reader_name
@@ -21,6 +22,7 @@ from magnetar.model.name import TopicName
 from magnetar.model.segment import SegmentId, scalable_name
 from magnetar.model.subscription import SubscriptionType
 from magnetar.runtime.clock import Clock
+from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.command import CommandSubscribe
@@ -39,9 +41,15 @@ class SegmentReaders:
     """Knows the readers of this broker's groups, and asks other brokers about theirs."""
 
     def __init__(
-        self, clock: Clock, owners_of: GroupOwnersOf, controls: Controls, tasks: TaskScope
+        self,
+        clock: Clock,
+        config: Configuration,
+        owners_of: GroupOwnersOf,
+        controls: Controls,
+        tasks: TaskScope,
     ) -> None:
         self._clock = clock
+        self._config = config
         self._owners_of = owners_of
         self._controls = controls
         self._tasks = tasks
@@ -64,8 +72,36 @@ class SegmentReaders:
             except TimeoutError:
                 raise refusal from None
         if isinstance(consumer.subscription, Subscription):
-            for group, segment in self._find_groups(consumer.subscription):
+            groups = self._find_groups(consumer.subscription)
+            for group, segment in groups:
                 group.on_reader_attached(segment, consumer)
+            if not groups and self._is_watched(consumer, consumer.subscription):
+                watch = self._watch(consumer, consumer.subscription)
+                self._tasks.start(watch, name="stalled")
+
+    def _is_watched(self, consumer: Consumer, subscription: Subscription) -> bool:
+        """Whether a controller elsewhere may have to assign its segment anew should it stall."""
+        return (
+            self._controls.is_shared
+            and subscription.durable
+            and is_reader_name(consumer.name)
+            and not consumer.sharing.kind.is_individual
+            and self._config.scalableTopicStalledSegmentSeconds > 0
+        )
+
+    async def _watch(self, consumer: Consumer, subscription: Subscription) -> None:
+        topic, reader = subscription.topic.name, _refer(consumer, subscription)
+        since_ms = consumer.connected_since_ms
+        try:
+            control = self._controls.at(topic)
+            if await control.on_reader_attached(reader, since_ms) and await await_stall(
+                subscription, consumer, clock=self._clock, config=self._config
+            ):
+                await control.recall(reader, has_left=False)
+                await await_leave(subscription, clock=self._clock)
+                await control.recall(reader, has_left=True)
+        except BrokerError as failure:
+            _log.warning("stalled reader not reported", topic=topic.full, reason=failure.sentence)
 
     async def _take_over(
         self,
@@ -90,14 +126,14 @@ class SegmentReaders:
     async def _remind(self, subscription: Subscription) -> None:
         for present in tuple(subscription.consumers):
             reader = _refer(present, subscription)
-            await self._controls.ask(subscription.topic.name, Control.remind, reader)
+            await self._controls.at(subscription.topic.name).remind(reader)
 
     async def _is_sent(self, consumer: Consumer, subscription: Subscription) -> bool:
         """Whether a group wants this reader here; one of another kind will not make room."""
         if subscription.kind is SubscriptionType.SHARED or not is_reader_name(consumer.name):
             return False
         reader = _refer(consumer, subscription)
-        return await self._controls.ask(subscription.topic.name, Control.awaits, reader)
+        return await self._controls.at(subscription.topic.name).awaits(reader)
 
     def on_closed(self, consumer: Consumer) -> None:
         """A client closed a consumer by its own wish; one that has read to the end may do so."""
@@ -118,13 +154,13 @@ class SegmentReaders:
 
     async def _report_closed(self, topic: TopicName, reader: ReaderRef, since_ms: int) -> None:
         try:
-            await self._controls.ask(topic, Control.on_reader_closed, reader, since_ms)
+            await self._controls.at(topic).on_reader_closed(reader, since_ms)
         except BrokerError as failure:  # then its consumer is missed when its grace is over
             _log.warning("reader not reported", topic=topic.full, reason=failure.sentence)
 
     async def load_groups(self, topic: TopicName) -> None:
         """Return when `is_assigned` knows the groups of a topic."""
-        found = await self._controls.ask(topic, Control.members)
+        found = await self._controls.at(topic).members()
         self._members.pop(topic, None)
         if not self._owners_of(topic):
             if len(self._members) >= _MEMBERS_MAX:

@@ -55,10 +55,12 @@ _log = Logger(__name__)
 
 
 class ScalableRecords:
-    def __init__(self, store: MetadataStore, *, clock: Clock, is_shared: bool = False) -> None:
-        """`is_shared` says that brokers of other kinds may serve the topics after this one."""
+    def __init__(
+        self, store: MetadataStore, *, clock: Clock, is_apache_readable: bool = False
+    ) -> None:
+        """`is_apache_readable`: brokers of Apache Pulsar may serve the topics after this one."""
         self._store = store
-        self.encode: Final = encode_plain_record if is_shared else encode_topic_record
+        self.encode: Final = encode_plain_record if is_apache_readable else encode_topic_record
         self._cache = MetadataCache(
             store, TOPICS, encode=self.encode, decode=decode_topic_record, clock=clock
         )

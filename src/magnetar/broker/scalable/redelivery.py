@@ -5,6 +5,7 @@ reader came back and acknowledges nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, assert_never
 
 from magnetar.broker.consumer import Consumer
@@ -68,43 +69,63 @@ class StallWatch:
     async def _watch(self, session: Registration, segment: SegmentId, reader: Consumer) -> None:
         subscription = reader.subscription
         assert isinstance(subscription, Subscription), "segments keep what they are sent"
-        patience_ms = round(self._config.scalableTopicStalledSegmentSeconds * 1000)
-        while True:
-            decision = decide_stall(
-                _look_at(subscription, reader),
-                now_ms=self._clock.now_ms(),
-                patience_ms=patience_ms,
-            )
-            match decision:
-                case Sound():
-                    return None
-                case Wait(for_ms):
-                    await self._clock.sleep(for_ms / 1000)
-                case Redeliver():
-                    return await self._redeliver(session, segment, subscription)
-                case _:
-                    assert_never(decision)
+        if await await_stall(subscription, reader, clock=self._clock, config=self._config):
+            self.recall(session, segment)
+            await await_leave(subscription, clock=self._clock)
+            self.hand_back(session, segment)
 
-    async def _redeliver(
-        self, session: Registration, segment: SegmentId, subscription: Subscription
-    ) -> None:
+    def recall(self, session: Registration, segment: SegmentId) -> None:
+        """Take a segment from a consumer; it is handed back when its reader left, or in a while."""
         self._on_redelivered()
         _log.warning(
             "sealed segment assigned again: nothing was acknowledged since its reader came back",
-            topic=subscription.topic.name.full,
-            subscription=subscription.name,
+            segment=segment,
             consumer=session.name,
-            backlog=subscription.backlog,
         )
         session.withdraw(segment, now_ms=self._clock.now_ms())
         self._send(session)
-        try:
-            async with self._clock.timeout(_LEAVE_S):
-                await subscription.await_vacancy()
-        except TimeoutError:
-            pass  # then the assignment is repeated to a reader that stayed
-        session.withdrawn.discard(segment)
-        self._send(session)
+        self._tasks.start(self._hand_back_later(session, segment), name="hand back")
+
+    def hand_back(self, session: Registration, segment: SegmentId) -> None:
+        if segment in session.withdrawn:
+            session.withdrawn.discard(segment)
+            self._send(session)
+
+    async def _hand_back_later(self, session: Registration, segment: SegmentId) -> None:
+        """The broker that serves the segment may not say that its reader left."""
+        await self._clock.sleep(2 * _LEAVE_S)
+        self.hand_back(session, segment)
+
+
+async def await_stall(
+    subscription: Subscription, reader: Consumer, *, clock: Clock, config: Configuration
+) -> bool:
+    """Watch a reader that came back until it is known whether its segment is to be assigned
+    anew.
+    """
+    patience_ms = round(config.scalableTopicStalledSegmentSeconds * 1000)
+    while True:
+        decision = decide_stall(
+            _look_at(subscription, reader), now_ms=clock.now_ms(), patience_ms=patience_ms
+        )
+        match decision:
+            case Sound():
+                return False
+            case Wait(for_ms):
+                await clock.sleep(for_ms / 1000)
+            case Redeliver():
+                return True
+            case _:
+                assert_never(decision)
+
+
+async def await_leave(subscription: Subscription, *, clock: Clock) -> None:
+    """Until the reader of a segment that was taken from its consumer left; one that stays is sent
+    its assignment once more.
+    """
+    with suppress(TimeoutError):
+        async with clock.timeout(_LEAVE_S):
+            await subscription.await_vacancy()
 
 
 def _look_at(subscription: Subscription, reader: Consumer) -> SegmentRead:

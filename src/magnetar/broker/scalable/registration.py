@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from magnetar.broker.attachment import Carrier, Link
-from magnetar.broker.consumer import Consumer
 from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.model.migration import READER_INFIX
 from magnetar.model.scalable import ConsumerAssignment, ConsumerRecord
@@ -47,7 +46,7 @@ class Registration:
     withdrawn: set[SegmentId] = field(default_factory=set)
     """Its segments that it is to close before it is assigned them again."""
     _gained_ms: dict[SegmentId, int] = field(default_factory=dict)
-    _readers: dict[SegmentId, Consumer | None] = field(default_factory=dict)
+    _readers: dict[SegmentId, object] = field(default_factory=dict)
     """The last one of each segment since it was gained; None: an earlier controller knew it."""
 
     def __post_init__(self) -> None:
@@ -63,9 +62,11 @@ class Registration:
         self._gained_ms[segment] = now_ms
         self._readers.pop(segment, None)
 
-    def note_reader(self, segment: SegmentId, reader: Consumer) -> bool:
-        """A reader is attached; return whether there was another before it."""
-        has_returned = segment in self._readers and self._readers[segment] is not reader
+    def note_reader(self, segment: SegmentId, reader: object) -> bool:
+        """A reader is attached, which differs from any other; return whether there was one before
+        it.
+        """
+        has_returned = segment in self._readers and self._readers[segment] != reader
         self._readers[segment] = reader
         return has_returned
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 from magnetar.broker.catalog import TopicCatalog
+from magnetar.broker.lag import Lag, count_lag
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.resource import PartitionedTopics
 from magnetar.broker.scalable.key_sample import load_key_sample
@@ -40,7 +41,7 @@ from magnetar.runtime.task import yield_to_loop
 T = TypeVar("T")
 
 _NO_LOAD: Final = SegmentLoad()
-_AT_ONCE_MAX: Final = 32
+AT_ONCE_MAX: Final = 32
 _A_TURN: Final = 64
 """Calls, or things looked at, between two chances for others to run."""
 
@@ -100,6 +101,9 @@ class Segments(Protocol):
 
     async def backlog(self, segment: SegmentRef, name: str) -> int | None:
         """Entries left to acknowledge; None when the subscription has no cursor there."""
+
+    async def lag(self, segment: SegmentRef, name: str) -> Lag | None:
+        """The same in entries and in messages."""
 
     async def use(self, segment: SegmentRef) -> SegmentUse:
         """What it takes up, and who needs it."""
@@ -205,6 +209,10 @@ class LocalSegments:
         if not subscription.backlog:  # what is done about it must hold after a crash
             await subscription.cursor.flush()
         return subscription.backlog
+
+    async def lag(self, segment: SegmentRef, name: str) -> Lag | None:
+        subscription = await self._find(segment, name)
+        return None if subscription is None else await count_lag(subscription)
 
     async def use(self, segment: SegmentRef) -> SegmentUse:
         name = segment.name_in(self._topic)
@@ -318,7 +326,7 @@ async def load_clients(segments: Segments, layout: Layout) -> list[SegmentClient
     return [client for stats in found for client in stats.clients]
 
 
-async def together(calls: Iterable[Awaitable[T]], *, at_once: int = _AT_ONCE_MAX) -> Sequence[T]:
+async def together(calls: Iterable[Awaitable[T]], *, at_once: int = AT_ONCE_MAX) -> Sequence[T]:
     """Run calls side by side, not too many at once; the first failure is raised when all ended.
 
     There may be thousands, many of which wait for nothing: others get the loop in between.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Concatenate, ParamSpec
+from typing import ParamSpec
 
-from magnetar.broker.scalable.control import Control, Controls
+from magnetar.broker.scalable.control import Controls
 from magnetar.broker.scalable.controller_directory import ControllerDirectory
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import BrokerError
@@ -45,7 +45,7 @@ class SegmentReports:
         self, name: TopicName, subscription: str, start: Position | None
     ) -> None:
         """Give every segment a subscription that one of them has."""
-        await self._controls.ask(name, Control.adopt, subscription, start)
+        await self._controls.at(name).adopt(subscription, start)
 
     def on_drained(self, subscription: Subscription) -> None:
         """Nothing is left to acknowledge on a sealed segment."""
@@ -59,7 +59,8 @@ class SegmentReports:
         await subscription.cursor.flush()
         if not subscription.backlog:
             name = subscription.topic.name
-            await self._report(name, Control.on_drained, name.full, subscription.name)
+            method = self._controls.at(name).on_drained
+            await self._report(name, method, name.full, subscription.name)
 
     def on_cursor_moved(self, subscription: Subscription) -> None:
         name = subscription.topic.name
@@ -67,7 +68,8 @@ class SegmentReports:
         if found is not None:
             found.groups.on_cursor_moved(subscription.name)
         elif self._is_elsewhere(subscription):
-            report = self._report(name, Control.on_cursor_moved, subscription.name)
+            method = self._controls.at(name).on_cursor_moved
+            report = self._report(name, method, subscription.name)
             self._tasks.start(report, name="cursor moved")
 
     def _is_elsewhere(self, subscription: Subscription) -> bool:
@@ -80,12 +82,12 @@ class SegmentReports:
     async def _report(
         self,
         topic: TopicName,
-        method: Callable[Concatenate[Control, P], Awaitable[None]],
+        method: Callable[P, Awaitable[None]],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> None:
         """Notify the controller of a topic; it also looks by itself, only later."""
         try:
-            await self._controls.ask(topic, method, *args, **kwargs)
+            await method(*args, **kwargs)
         except BrokerError as failure:
             _log.warning("not reported to controller", topic=topic.full, reason=failure.sentence)

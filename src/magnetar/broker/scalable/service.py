@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from magnetar.broker.attachment import Link
-from magnetar.broker.broker_call import BrokerCalls
+from magnetar.broker.broker_call import BrokerCalls, OwnerPort
 from magnetar.broker.catalog import AnyTopic, TopicCatalog, TopicWatchers
 from magnetar.broker.ownership import Owner
 from magnetar.broker.policy import PolicyService
@@ -27,7 +27,7 @@ from magnetar.broker.scalable.legacy_topic import LegacyCalls, LegacyTopics
 from magnetar.broker.scalable.load import LoadReporter
 from magnetar.broker.scalable.migration import Migrations
 from magnetar.broker.scalable.migration_plan import MigrationPlanner
-from magnetar.broker.scalable.owned_segment import OwnedSegments
+from magnetar.broker.scalable.owned_segment import Place, own_segments
 from magnetar.broker.scalable.reader import SegmentReaders
 from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.refusal import LegacyRefusals
@@ -74,9 +74,11 @@ class ScalableService:
         calls: BrokerCalls,
         cluster: str,
         watchers: TopicWatchers,
+        place: Place | None = None,
     ) -> None:
         ownership = calls.ownership
         self._calls = calls
+        self._place = place
         self._catalog = catalog
         self._config = config
         self._clock = clock
@@ -84,7 +86,7 @@ class ScalableService:
         self._namespaces = resources.namespaces
         self._partitioned = resources.partitioned
         self._size = LayoutSize(config, owner.address, records.encode)
-        self._keys = KeyHashes(resources.partitioned, catalog.topics)
+        self._keys = KeyHashes(resources.partitioned, catalog.topics, calls)
         self.redeliveries = 0
         """Sealed segments that were taken from a consumer and assigned to it again."""
         self.records = records
@@ -131,12 +133,15 @@ class ScalableService:
             needs, ownership, catalog, tasks, on_deleted=self.deletions.on_deleted
         )
         calls.offer(Segments, self._local_segments)
-        self.controls = Controls(
-            calls, lambda topic: LocalControl(self.controllers, self._owners_of, topic)
+        self.controls: Final[Controls] = OwnerPort(
+            calls,
+            Control,
+            lambda topic: LocalControl(self.controllers, self._owners_of, topic),
+            scalable_name,
         )
         self.reports = SegmentReports(self.controllers, self.controls, tasks)
         """Follows what happens to topics."""
-        self.readers = SegmentReaders(clock, self._owners_of, self.controls, tasks)
+        self.readers = SegmentReaders(clock, config, self._owners_of, self.controls, tasks)
         self.guard = Guard(
             self.records,
             self.refusals,
@@ -321,7 +326,7 @@ class ScalableService:
     def segments_of(self, topic: TopicName) -> Segments:
         local = self._local_segments(topic)
         is_shared = self._calls.ownership.is_shared
-        return OwnedSegments(self._calls, local, topic) if is_shared else local
+        return own_segments(self._calls, local, topic, self._place) if is_shared else local
 
     def _local_segments(self, topic: TopicName) -> LocalSegments:
         return LocalSegments(self._catalog, self.records, self._partitioned, topic)
@@ -357,12 +362,12 @@ class ScalableService:
         )
         if is_changing or not await self._catalog.topic_exists(segment.name):
             await self._catalog.require_owner(segment.name)
-            await self.controls.ask(segment.topic, Control.heal, segment.id)
+            await self.controls.at(segment.topic).heal(segment.id)
 
     # ------------------------------------------------------------------ what its parts need
 
     async def _wake_elsewhere(self, topic: TopicName) -> None:
-        await self.controls.ask(topic, Control.wake)
+        await self.controls.at(topic).wake()
 
     def _on_redelivered(self) -> None:
         self.redeliveries += 1

@@ -174,9 +174,12 @@ class LayoutSession:
 
 
 def encode_refusal(session_id: int, refusal: BrokerError) -> CommandScalableTopicUpdate:
-    """Clients tell a missing topic from what is not allowed; for them all else is a missing one."""
-    known = isinstance(refusal, _TOLD_AS_THEY_ARE)
-    code = fault_of(refusal if known else TopicNotFound()).code
+    """Clients tell a missing topic from what is not allowed, and from what passes: that they ask
+    for again. For them all else is a missing one.
+    """
+    fault = fault_of(refusal)
+    known = fault.retry or isinstance(refusal, _TOLD_AS_THEY_ARE)
+    code = (fault if known else fault_of(TopicNotFound())).code
     return CommandScalableTopicUpdate(
         session_id=session_id,
         error=ServerError.Name(code),

@@ -6,17 +6,21 @@ controller's turn.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
+from magnetar.broker.lag import Lag
 from magnetar.broker.scalable.segment import END, Segments, together
 from magnetar.broker.scalable.state import TopicState
 from magnetar.errors import SubscriptionNotFound
 from magnetar.model.position import EARLIEST, Position
 from magnetar.model.scalable import SubscriptionKind, SubscriptionRecord, SubscriptionState
-from magnetar.model.segment import Segment, SegmentId
+from magnetar.model.segment import Segment, SegmentId, SegmentRef
 from magnetar.rules.drain import ToEnd, decide_seek
 from magnetar.rules.retain import Use, decide_subscription_use
+
+T = TypeVar("T")
 
 
 class SubscriptionRegistry:
@@ -72,9 +76,18 @@ class SubscriptionRegistry:
     # ------------------------------------------------------------------ coming
 
     async def register(self, name: str, kind: SubscriptionKind) -> None:
-        """Note that there is such a subscription; its cursors come with its consumers."""
-        if name not in self._records:
-            await self._store(name, SubscriptionRecord(kind))
+        """Note that there is such a subscription; its cursors come with its consumers.
+
+        Of a cursor that a regular topic had, only its consumers say that it is read in order.
+        """
+        if not self.is_registered(name, kind):
+            known = self._records.get(name, SubscriptionRecord(kind))
+            await self._store(name, replace(known, kind=kind))
+
+    def is_registered(self, name: str, kind: SubscriptionKind) -> bool:
+        """One that was read in order stays a stream."""
+        known = self._records.get(name)
+        return known is not None and known.kind in (kind, SubscriptionKind.STREAM)
 
     async def create(self, name: str, kind: SubscriptionKind) -> None:
         """Make one that gets everything produced from now on and all that active segments hold.
@@ -166,10 +179,19 @@ class SubscriptionRegistry:
 
     async def backlog(self, name: str) -> dict[SegmentId, int]:
         """Of each segment on which it has a cursor."""
+        return await self._of_each(name, self._segments.backlog)
+
+    async def lag(self, name: str) -> dict[SegmentId, Lag]:
+        """The same in entries and in messages."""
+        return await self._of_each(name, self._segments.lag)
+
+    async def _of_each(
+        self, name: str, ask: Callable[[SegmentRef, str], Awaitable[T | None]]
+    ) -> dict[SegmentId, T]:
         segments = self._state.layout.segments
-        counts = await together(self._segments.backlog(each.ref, name) for each in segments)
-        found = zip(segments, counts, strict=True)
-        return {segment.id: count for segment, count in found if count is not None}
+        answers = await together(ask(each.ref, name) for each in segments)
+        found = zip(segments, answers, strict=True)
+        return {segment.id: answer for segment, answer in found if answer is not None}
 
     async def idle_since(self, name: str) -> int | None:
         """When its last consumer left; None while there is one."""

@@ -60,7 +60,7 @@ class TopicSubscriptions:
 
     async def register(self, name: str, kind: SubscriptionKind) -> None:
         """Note a subscription whose consumers are about to attach wherever they want to begin."""
-        if name not in self.registry.records or not self._leadership.is_leading:
+        if not self.registry.is_registered(name, kind) or not self._leadership.is_leading:
             await self._leadership.lead(lambda: self.registry.register(name, kind))
 
     async def adopt(self, name: str, start: Position | None) -> None:

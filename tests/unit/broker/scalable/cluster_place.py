@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from magnetar.admin.server import bind_socket
 from magnetar.admin.server import serving as serving_http
 from magnetar.admin.table import make_application
 from magnetar.app.broker_link import HttpBrokerLink
@@ -37,6 +36,7 @@ from magnetar.model.position import Term
 from magnetar.model.segment import Segment
 from magnetar.model.tenancy import TenantInfo
 from magnetar.rules.bundle import Bundle, full_bundle
+from magnetar.runtime.accept import bind_socket
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
 from tests.unit.broker.broker_place import NAMESPACE, Peer

@@ -8,16 +8,22 @@ from typing import Any
 import pytest
 
 from magnetar.broker.administration.bundle import Scalable, clear_backlog, unsubscribe
+from magnetar.broker.administration.read_part import find_part_owners
+from magnetar.broker.administration.read_plan import cut_read, move_hold, plan_read
 from magnetar.broker.administration.scalable_stats import (
     analyze_backlog,
+    find_details,
     get_last_sequence_id,
     get_segment_log,
     get_segment_stats,
     peek_segment,
 )
+from magnetar.broker.administration.topic_part import find_topic_parts
 from magnetar.broker.scalable.controller import Controller
 from magnetar.errors import NoOwner, PreconditionFailed
+from magnetar.model.caller import ANONYMOUS
 from magnetar.model.name import TopicName, parse_topic
+from magnetar.model.read_plan import Cut, CutQuery, HoldMove, ReadQuery
 from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import SegmentId
 from magnetar.wire.command import BaseCommand, CommandSubscribe
@@ -229,16 +235,17 @@ def test_a_segment_is_described_whichever_broker_owns_it() -> None:
         await peer.produce(segment.name_in(TOPIC).full)
         await peer.send(3)
         service = cluster.brokers[0].service
-        stats = await get_segment_stats(service, TOPIC, segment)
+        details = find_details(service)
+        stats = await get_segment_stats(service.scalable, details, TOPIC, segment)
         assert stats["msgInCounter"] == 3 and stats["producerCount"] == 1
-        log = await get_segment_log(service, TOPIC, segment)
+        log = await get_segment_log(details, TOPIC, segment)
         assert log["numberOfEntries"] == 3
-        backlog = await analyze_backlog(service, TOPIC, segment, "all", None)
+        backlog = await analyze_backlog(details, TOPIC, segment, "all", None)
         assert backlog["entries"] == 3
-        _, entry = await peek_segment(service, TOPIC, segment, "all", 2)
-        assert entry.endswith(b"x" * 5)
+        seen = await peek_segment(details, TOPIC, segment, "all", 2)
+        assert seen.data.endswith(b"x" * 5)
         with pytest.raises(PreconditionFailed):
-            await get_last_sequence_id(service, TOPIC, segment, "p")
+            await get_last_sequence_id(details, TOPIC, segment, "p")
 
     run_cluster(body)
 
@@ -252,9 +259,54 @@ def test_calls_about_a_namespace_reach_topics_that_other_brokers_control() -> No
         await peer.produce(segment.name_in(TOPIC).full)
         await peer.send(3)
         asked, registry = cluster.brokers[1].service, controller.subscriptions.registry
-        await clear_backlog(asked, None, (), Scalable((TOPIC,)))
+        parts, controls = find_topic_parts(asked), asked.scalable.controls
+        await clear_backlog(parts, controls, None, (), Scalable((TOPIC,)))
         assert sum((await registry.backlog("all")).values()) == 0
-        await unsubscribe(asked, TOPIC.namespace, "all", None)
+        await unsubscribe(asked, parts, TOPIC.namespace, "all", None)
         assert not registry.records
+
+    run_cluster(body)
+
+
+def test_a_hold_names_topics_that_are_gone_and_loads_none_of_them() -> None:
+    async def body(cluster: Cluster) -> None:
+        service = cluster.brokers[0].service
+        owners, allowed = find_part_owners(service), service.authorization
+        gone = [f"persistent://shop/eu/gone-{number}" for number in range(100)]
+        moves = tuple(HoldMove(each, "5:3") for each in gone)
+        found = await move_hold(allowed, owners, service.scalable, "spark-1", moves, ANONYMOUS)
+        assert sorted(found) == sorted(gone)
+
+    run_cluster(body, maxConcurrentTopicLoadRequest=1)
+
+
+def test_a_read_of_segments_at_every_broker_is_planned_by_any_of_them() -> None:
+    async def body(cluster: Cluster) -> None:
+        controller = await _open_topic(cluster)
+        for count, segment in enumerate(controller.layout.active, 1):
+            peer = cluster.owner(segment.name_in(TOPIC)).connect()
+            await peer.produce(segment.name_in(TOPIC).full)
+            await peer.send(count)
+        for broker in cluster.brokers:
+            service, hold = broker.service, f"spark-{broker.id}"
+            owners, allowed = find_part_owners(service), service.authorization
+            plan = await plan_read(
+                service, owners, ReadQuery(topics=("shop/eu/orders",)), ANONYMOUS
+            )
+            [topic] = plan.topics
+            assert [part.entries for part in topic.parts] == [1, 2, 3, 4]
+            again = ReadQuery(version=plan.version)
+            assert (await plan_read(service, owners, again, ANONYMOUS)).is_unchanged
+            parts = tuple(Cut(part.name, "-1:-1", part.end) for part in topic.parts)
+            query = CutQuery(parts, messages=6)
+            reached = await cut_read(allowed, owners, service.clock, query, ANONYMOUS)
+            assert sum(each.messages for each in reached) == 6
+            moves = tuple(HoldMove(each.name, each.position) for each in reached)
+            scalable = service.scalable
+            assert await move_hold(allowed, owners, scalable, hold, moves, ANONYMOUS) == []
+            backlog = await controller.subscriptions.registry.backlog(hold)
+            assert sum(backlog.values()) == 4
+        await peer.send(1)
+        assert not (await plan_read(service, owners, again, ANONYMOUS)).is_unchanged
 
     run_cluster(body)

@@ -59,6 +59,38 @@ def test_children_are_assigned_when_their_parent_is_drained_at_another_broker() 
     run_cluster(body)
 
 
+def test_a_stalled_reader_at_another_broker_gets_its_sealed_segment_anew() -> None:
+    async def body(cluster: Cluster) -> None:
+        controller = await _open_topic(cluster)
+        first, second, _ = cluster.brokers
+        member, reader = _client(first), _client(second)
+        await member.register("a", consumer_id=1)
+        await reader.read(WHOLE, "a", reader_id=10)
+        writer = second.connect()
+        await writer.produce(segment(WHOLE))
+        await writer.send(3)
+        await until(lambda: len(reader.messages(10)) == 3)
+        await controller.changes.split(controller.layout.active[0].id)
+        reader.leave()  # and what it acknowledged was lost with its connection
+        back = _client(second)
+        await back.read(WHOLE, "a", reader_id=10)
+        await until(lambda: len(back.messages(10)) == 3)
+
+        async def is_assigned(*segments: int) -> bool:
+            return bool(member.assigned(1)) and member.assigned(1)[-1] == [*segments]
+
+        await eventually(lambda: is_assigned())
+        await back.close_consumer(10)
+        await eventually(lambda: is_assigned(0))
+        await back.read(WHOLE, "a", reader_id=11)
+        await until(lambda: len(back.messages(11)) == 3)
+        back.ack(11, *back.messages(11))
+        await eventually(lambda: is_assigned(1, 2))
+        assert first.service.scalable.redeliveries == 1
+
+    run_cluster(body, scalableTopicStalledSegmentSeconds=0.05)
+
+
 def test_a_reader_waits_at_another_broker_for_the_one_before_it() -> None:
     async def body(cluster: Cluster) -> None:
         await _open_topic(cluster)

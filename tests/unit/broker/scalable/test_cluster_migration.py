@@ -11,6 +11,7 @@ from magnetar.errors import BrokerError, Conflict
 from magnetar.model.migration import LOCKS, PREPARATIONS, legacy_names, lock_path
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
+from magnetar.rules.route import KeyHash, route_partition
 from magnetar.wire.command import BaseCommand, CommandSubscribe
 from tests.unit.broker.scalable.cluster_place import Broker, Cluster, eventually, run_cluster
 
@@ -60,6 +61,20 @@ def test_partitions_at_several_brokers_become_the_parents_of_segments() -> None:
             assert refused.type == BaseCommand.ERROR
         backlog = await controller.subscriptions.registry.backlog("all")
         assert backlog == {0: 1, 1: 2, 2: 3, 3: 0, 4: 0, 5: 0}
+
+    run_cluster(body)
+
+
+def test_the_hash_of_keys_is_found_where_the_partitions_are() -> None:
+    async def body(cluster: Cluster) -> None:
+        home = await _make(cluster)
+        keys = [f"customer-{number}" for number in range(24)]
+        for index, part in enumerate(PARTS):
+            own = [k for k in keys if route_partition(k, 3, hashing=KeyHash.MURMUR3) == index]
+            peer = cluster.owner(part).connect()
+            await peer.produce(part.full, producer_name="p")
+            await peer.send(len(own), keys=own.__getitem__)
+        assert await home.service.scalable._keys.find(NAME) is KeyHash.MURMUR3
 
     run_cluster(body)
 

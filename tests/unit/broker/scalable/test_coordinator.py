@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.model.layout import Layout
 from magnetar.model.name import parse_topic
-from magnetar.model.scalable import ScalableTopicMetadata
+from magnetar.model.scalable import ConsumerKind, ScalableTopicMetadata
 from magnetar.model.segment import SegmentId
 from magnetar.wire.command import BaseCommand, CommandFlow, CommandSubscribe
 from tests.unit.broker.broker_place import Place, run, until
@@ -411,6 +411,22 @@ def test_a_connection_lost_before_the_answer_does_not_count_as_connected() -> No
         group = controller.groups.coordinators["s"]
         await soon(lambda: group.members.names == ("a",))
         assert not group.stats()["consumers"]["a"]["connected"]
+
+    run(body)
+
+
+def test_a_lost_connection_does_not_take_the_name_from_a_living_one() -> None:
+    """Both register at once, and the one that is lost meanwhile is the last to be recorded."""
+
+    async def body(place: Place) -> None:
+        controller = await make_topic(place)
+        living, lost = Client(place), Client(place)
+        await living.register("a", consumer_id=1)
+        group = controller.groups.coordinators["s"]
+        lost.leave()
+        await group.register("a", ConsumerKind.STREAM, 2, lost.connection)
+        assert group.stats()["consumers"]["a"] == {"connected": True, "segments": [0]}
+        assert group.members.find(living.connection, 1) is not None
 
     run(body)
 

@@ -7,6 +7,7 @@ import pytest
 
 from magnetar.broker.administration import lookup, partition, topic
 from magnetar.broker.administration.subscription import delete_subscription
+from magnetar.broker.administration.topic_part import find_topic_parts
 from magnetar.broker.exposition import render_metrics
 from magnetar.broker.stats import topic_internal_stats
 from magnetar.errors import Conflict, TopicMigrated, TopicNotFound, fault_of
@@ -324,14 +325,15 @@ def test_administrators_cannot_bring_the_old_names_back_or_take_them_away() -> N
         await make_regular(place, 2)
         await migrate(place)
         service, part = place.service, NAME.partition(0)
+        parts = find_topic_parts(service)
         calls = {
             "create": topic.create_topic(service, NAME),
-            "create partitioned": partition.create_partitioned(service, NAME, 5),
+            "create partitioned": partition.create_partitioned(service, parts, NAME, 5),
             "create partition": topic.create_topic(service, part),
-            "create missed": partition.create_missed_partitions(service, NAME),
-            "grow": partition.update_partitioned(service, NAME, 5, force=True),
+            "create missed": partition.create_missed_partitions(service, parts, NAME),
+            "grow": partition.update_partitioned(service, parts, NAME, 5, force=True),
             "delete": topic.delete_topic(service, part, force=True),
-            "delete partitioned": partition.delete_partitioned(service, NAME, force=True),
+            "delete partitioned": partition.delete_partitioned(service, parts, NAME, force=True),
             "terminate": topic.terminate_topic(service, part),
             "truncate": topic.truncate_topic(service, part),
             "unsubscribe": delete_subscription(service, NAME, "s", force=True),

@@ -470,6 +470,21 @@ def test_a_consumer_and_a_split_at_the_same_time_leave_no_segment_without_a_curs
     run(body)
 
 
+def test_a_cursor_without_a_record_is_a_stream_once_a_consumer_reads_it_in_order() -> None:
+    async def body(place: Place) -> None:
+        await place.service.scalable.create_topic(TOPIC)
+        registry = (await place.service.scalable.controller(TOPIC)).subscriptions.registry
+        for kind, shown in (
+            (SubscriptionKind.QUEUE, SubscriptionKind.QUEUE),
+            (SubscriptionKind.STREAM, SubscriptionKind.STREAM),
+            (SubscriptionKind.QUEUE, SubscriptionKind.STREAM),
+        ):
+            await registry.register("s", kind)
+            assert registry.records["s"].kind is shown
+
+    run(body)
+
+
 def test_namespaces_do_not_see_each_others_topics() -> None:
     async def body(place: Place) -> None:
         other = parse_namespace("shop/us")

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from magnetar.broker.scalable.connection_registry import ConnectionRegistry
+from magnetar.broker.scalable.session import encode_refusal
+from magnetar.errors import BrokerError, RecordUnreadable, ServiceNotReady, StoreUnavailable
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import SegmentId
 from magnetar.wire.command import CommandScalableTopicUpdate
@@ -229,3 +231,18 @@ def test_a_broker_says_whether_it_serves_scalable_topics() -> None:
             assert client.flags().supports_scalable_topics is enabled
 
         run(body, scalableTopicsEnabled=enabled)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "told"),
+    [
+        (StoreUnavailable("ZooKeeper did not answer"), "MetadataError"),
+        (ServiceNotReady("no controller yet"), "ServiceNotReady"),
+        (RecordUnreadable("the record is damaged"), "TopicNotFound"),
+    ],
+)
+def test_a_client_is_told_what_passes_so_that_it_asks_again(
+    refusal: BrokerError, told: str
+) -> None:
+    update = encode_refusal(1, refusal)
+    assert (error_of(update), update.message) == (told, refusal.sentence)
