@@ -11,6 +11,7 @@ from magnetar.operation.row import (
     Result,
     Table,
     Verb,
+    body,
     flag,
     local,
     path,
@@ -62,6 +63,16 @@ TABLE.add(
     SUPER_USER,
     "The directory of the ledgers, for readers on the same machine.",
     result=Result.DOCUMENT,
+)
+TABLE.add(
+    "ledger_records",
+    "POST /ledger-records",
+    SUPER_USER,
+    "The records of ledgers and bookies, for readers that reach the bookies themselves.\n\n"
+    "They are answered in base64, by their paths in the metadata store.",
+    body("query", Kind.DOCUMENT),
+    result=Result.DOCUMENT,
+    status=200,
 )
 TABLE.add(
     "health",

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from magnetar.model.permission import AUTHENTICATED, SUPER_USER
-from magnetar.operation.row import Kind, Result, Table, Verb, body, field, local, path
+from magnetar.operation.row import (
+    REQUIRED,
+    Kind,
+    Reader,
+    Result,
+    Table,
+    Verb,
+    body,
+    field,
+    local,
+    path,
+)
 
 TABLE: Final = Table("clusters", "/admin/v2/clusters")
 ONE: Final = TABLE.below("/{cluster}", path("cluster", "name of the cluster"))
@@ -13,6 +24,9 @@ _DOMAINS: Final = ONE.below("/failureDomains")
 _DOMAIN: Final = _DOMAINS.below(
     "/{domain}", path("domain", "name of the failure domain", "--domain-name")
 )
+_ISOLATION: Final = "ns-isolation-policy"
+_POLICIES: Final = ONE.below("/namespaceIsolationPolicies")
+_POLICY: Final = _POLICIES.below("/{policy}", path("policy", "name of the policy"))
 _DATA: Final = (
     body("data", Kind.DOCUMENT, missing="cluster data is required"),
     local("url").asked("admin address", "--url"),
@@ -80,6 +94,73 @@ ONE.add(
     "Set the cluster's peers.",
     body("peers", Kind.NAMES).asked("names, with commas", "--peer-clusters"),
     cli=Verb("update-peer-clusters", "set the peers of a cluster"),
+)
+_POLICIES.add(
+    "isolation_policies",
+    "GET",
+    SUPER_USER,
+    "The isolation policies of a cluster, by name.",
+    result=Result.TABLE,
+    cli=Verb("list", "list the isolation policies of a cluster", group=_ISOLATION),
+)
+# Before the policy of a name, which would be taken for it.
+_POLICIES.add(
+    "isolated_brokers",
+    "GET /brokers",
+    SUPER_USER,
+    "The brokers of a cluster, and what isolation policies keep for each.",
+    result=Result.DOCUMENTS,
+    cli=Verb("brokers", "list the brokers with their isolation policies", group=_ISOLATION),
+)
+_POLICIES.add(
+    "isolated_broker",
+    "GET /brokers/{broker}",
+    SUPER_USER,
+    "What isolation policies keep for a broker.",
+    path("broker", "broker as host:port", "--broker"),
+    result=Result.DOCUMENT,
+    cli=Verb("broker", "show the isolation policies of a broker", group=_ISOLATION),
+)
+_POLICY.add(
+    "isolation_policy",
+    "GET",
+    SUPER_USER,
+    "One isolation policy of a cluster.",
+    result=Result.DOCUMENT,
+    cli=Verb("get", "show an isolation policy", group=_ISOLATION),
+)
+_POLICY.add(
+    "set_isolation_policy",
+    "POST",
+    SUPER_USER,
+    "Keep brokers for namespaces, and place those anew that this concerns.",
+    body("data", Kind.DOCUMENT, missing="isolation policy data is required"),
+    local("namespaces", Kind.NAMES, REQUIRED).asked(
+        "regular expressions of namespaces, with commas", "--namespaces"
+    ),
+    local("primary", Kind.NAMES, REQUIRED).asked(
+        "regular expressions of brokers, with commas", "--primary"
+    ),
+    local("secondary", Kind.NAMES).asked(
+        "brokers that are taken while there are too few primary ones", "--secondary"
+    ),
+    local("auto_failover_policy_type", default=REQUIRED).asked(
+        "min_available", "--auto-failover-policy-type"
+    ),
+    local("auto_failover_policy_params", Kind.PROPERTIES, REQUIRED).asked(
+        "min_limit=N,usage_threshold=PERCENT", "--auto-failover-policy-params", reader=Reader.PAIRS
+    ),
+    local("unload_scope").asked(
+        "namespaces to place anew: changed (default), all_matching or none", "--unload-scope"
+    ),
+    cli=Verb("set", "set an isolation policy", group=_ISOLATION),
+)
+_POLICY.add(
+    "delete_isolation_policy",
+    "DELETE",
+    SUPER_USER,
+    "Remove an isolation policy.",
+    cli=Verb("delete", "remove an isolation policy", group=_ISOLATION),
 )
 # Failure domains are not served here; other brokers have them.
 _DOMAINS.compose(

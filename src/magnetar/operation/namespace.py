@@ -227,14 +227,29 @@ TABLE.add(
     "split_bundle",
     "PUT /{bundle}/split",
     SUPER_USER,
-    "Cut a bundle in two.",
+    "Cut a bundle in two, or at several hashes.",
     path("bundle", "bundle, as 0x00000000_0x40000000, or LARGEST", "-b", "--bundle"),
     flag("unload").asked("unload the halves afterwards", "-u", "--unload"),
     query("algorithm")
     .asked("where to cut", "-san", "--split-algorithm-name")
     ._replace(wire="splitAlgorithmName"),
+    body("positions", Kind.NAMES, None).asked(
+        "hashes to cut at, with commas; with specified_positions_divide",
+        "-sb",
+        "--split-boundary",
+    ),
     for_owner=True,
-    cli=Verb("split-bundle", "cut a bundle in two"),
+    cli=Verb("split-bundle", "cut a bundle in two, or at several hashes"),
+)
+TABLE.add(
+    "topic_hash_positions",
+    "GET /{bundle}/topicHashPositions",
+    NAMESPACE_ADMIN,
+    "The hashes of the topics of a bundle, or of those that are named: where it can be cut.",
+    path("bundle", "bundle, as 0x00000000_0x40000000", "-b", "--bundle"),
+    query("topics", Kind.NAMES).asked("full names, with commas (all)", "-tl", "--topic-list"),
+    result=Result.DOCUMENT,
+    cli=Verb("get-topic-positions", "show the hashes of the topics of a bundle"),
 )
 TABLE.add(
     "delete_bundle",

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Literal, NamedTuple, Never, TypeAlias, TypeVar
 
 from magnetar.operation.row import REQUIRED, Kind, Parameter, Reader
 
 if TYPE_CHECKING:
     from magnetar.model.policy import BacklogQuota, RetentionPolicies
 
-T = TypeVar("T")
+T = TypeVar("T", contravariant=True)
 
 
 class Level(StrEnum):
@@ -197,7 +197,8 @@ class Policy(NamedTuple, Generic[T]):
         return found
 
 
-AnyPolicy: TypeAlias = Policy[Any]
+AnyPolicy: TypeAlias = Policy[Never]
+"""One whose values are of a type that only its record knows."""
 
 
 def policies_at(level: Level, policies: Iterable[AnyPolicy]) -> Iterator[tuple[AnyPolicy, At]]:

@@ -224,6 +224,14 @@ SUBSCRIPTION: Final = path("subscription", "name of the subscription", "-s", "--
 FORCE: Final = flag("force")
 COUNT: Final = local("count", Kind.NUMBER).asked("how many (1)", "-n", "--count", preset="1")
 """The command reads so many entries, from the first place on."""
+READ_COMMITTED: Final = "READ_COMMITTED"
+ISOLATION: Final = local("isolation").asked(
+    "READ_UNCOMMITTED also shows what open and aborted transactions sent (READ_COMMITTED)",
+    "-til",
+    "--transaction-isolation-level",
+    choices=(READ_COMMITTED, "READ_UNCOMMITTED"),
+    preset=READ_COMMITTED,
+)
 
 
 class Verb(NamedTuple):
@@ -277,6 +285,14 @@ class Operation(NamedTuple):
     @property
     def verb(self) -> str:
         return self.name.partition(".")[2]
+
+    @property
+    def only_looks(self) -> bool:
+        """Whether it shows something and changes nothing; a text says what was done, unless the
+        broker answers with it.
+        """
+        told = (Result.NOTHING,) if self.method == "GET" else (Result.NOTHING, Result.TEXT)
+        return self.method in ("GET", "") and self.result not in told
 
     @property
     def answer_status(self) -> int:

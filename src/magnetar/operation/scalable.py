@@ -122,7 +122,7 @@ TABLE.add(
 TABLE.compose(
     "describe",
     "The segments drawn as a tree.",
-    result=Result.TEXT,
+    result=Result.ANY,
     cli=Verb("describe", "draw the segments as a tree, parents above what came out of them"),
 )
 TABLE.add(
@@ -173,6 +173,15 @@ _ONE_SEGMENT.add(
     "The highest sequence id that a segment, sealed or not, has of a producer; -1 for none.",
     Parameter("producer", default=REQUIRED, missing="producer is needed: its name"),
     result=Result.NUMBER,
+)
+TABLE.add(
+    "last_sequence_ids",
+    "GET /lastSequenceIds",
+    TOPIC_PRODUCE,
+    "The highest sequence id that each segment, sealed or not, has of a scalable producer.\n\n"
+    "Such a producer is named `{producer}-seg-{segment}` on a segment.",
+    Parameter("producer", default=REQUIRED, missing="producer is needed: its name"),
+    result=Result.COUNTS,
 )
 TABLE.add(
     "load",

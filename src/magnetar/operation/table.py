@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from magnetar.operation import (
+    bookie,
     broker,
     broker_call,
     cluster,
+    console,
     lookup,
     namespace,
     policy_operation,
+    read,
     scalable,
     scalable_subscription,
     schema,
@@ -27,12 +30,15 @@ _TABLES = (
     cluster.TABLE,
     broker.TABLE,
     broker.STATS_TABLE,
+    console.BROKER,
     broker_call.TABLE,
+    bookie.TABLE,
     tenant.TABLE,
     namespace.ROOT,
     namespace.TABLE,
     topic.LISTS,
     topic.TABLE,
+    console.TABLE,
     lookup.TABLE,
     topic.ACCESS,
     topic_message.TABLE,
@@ -46,6 +52,7 @@ _TABLES = (
     scalable_subscription.TABLE,
     scalable.MIGRATION_TABLE,
     transaction.TABLE,
+    read.TABLE,
 )
 
 

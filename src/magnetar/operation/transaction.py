@@ -34,7 +34,7 @@ _COORDINATOR: Final = path(
     "coordinator", "number of the coordinator", "-c", "--coordinator-id", kind=Kind.NUMBER
 )
 _ONE_COORDINATOR: Final = query("coordinator_id", Kind.NUMBER).asked(
-    "number of the coordinator; without one, all that run on the broker", "-c", "--coordinator-id"
+    "number of the coordinator; without one, all", "-c", "--coordinator-id"
 )
 _MOST: Final = path(
     "most", "most significant bits of the id", "-m", "--most-sig-bits", kind=Kind.NUMBER
@@ -61,7 +61,7 @@ TABLE.add(
     "coordinator_stats",
     "GET /coordinatorStats",
     AUTHENTICATED,
-    "Of one coordinator, or by number of all that run on the broker.",
+    "Of one coordinator, or by number of all.",
     _ONE_COORDINATOR,
     result=Result.DOCUMENT,
     cli=Verb("coordinator-stats", "show what a coordinator has under way"),

@@ -118,7 +118,7 @@ def test_a_new_row_has_verbs_with_help_and_aliases() -> None:
     verbs = new_verbs()
     assert [verb.name.partition("-")[0] for verb in verbs] == ["get", "set", "remove"]
     assert [verb.aliases for verb in verbs][1] == ("set-shadows",)
-    parser = build_parser("set-shadow-topics", verbs[1].help, verbs[1].parts)
+    parser = build_parser("set-shadow-topics", verbs[1])
     help = parser.format_help()
     assert "topics that copy this one" in help and "their names" in help
     client = Recorder()
