@@ -29,7 +29,7 @@ class Authorization:
         if config.authorizationEnabled and not config.authenticationEnabled:
             raise InvalidConfiguration(
                 "authorizationEnabled needs authenticationEnabled:"
-                " without it nobody has a role that could be allowed anything"
+                " without it no caller has a role that could be allowed anything"
             )
         self.is_enabled = config.authorizationEnabled
         self._config = config
@@ -41,6 +41,9 @@ class Authorization:
         if refusal is not None:
             _log.info("refused", role=caller.role, need=str(need), target=str(target))
             raise refusal
+
+    async def may(self, caller: Caller, need: Need, target: Target) -> bool:
+        return await self.decide(caller, need, target) is None
 
     async def decide(self, caller: Caller, need: Need, target: Target) -> BrokerError | None:
         if not self.is_enabled:

@@ -11,9 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from inspect import Signature, iscoroutinefunction, signature
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeAlias, TypeVar, get_type_hints
+from typing import (
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    get_type_hints,
+)
 
 import msgspec
 
@@ -74,6 +85,50 @@ def _describe(method: Callable[..., object]) -> _Method:
 
 
 Make: TypeAlias = Callable[[TopicName], object]
+
+
+class OwnerPort(Generic[T]):
+    """A port of the owners of topics: answered here for other brokers, and called wherever the
+    owner of a topic is.
+    """
+
+    def __init__(
+        self,
+        calls: BrokerCalls,
+        port: type,
+        make: Callable[[TopicName], T],
+        place: Callable[[TopicName], TopicName] = lambda topic: topic,
+    ) -> None:
+        """`place` is the topic to which another name belongs."""
+        self._calls = calls
+        self._port = port
+        self._make = make
+        self._place = place
+        calls.offer(port, make)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other brokers may own topics."""
+        return self._calls.ownership.is_shared
+
+    def at(self, topic: TopicName) -> T:
+        """What stands for the port at the owner of a topic, be it this broker."""
+        name = self._place(topic)
+        return cast(T, _AtOwner(self._calls, self._port, name, self._make(name)))
+
+
+@dataclass(frozen=True, slots=True)
+class _AtOwner:
+    """Has the methods of a port; each is a call of the broker that owns the topic by then."""
+
+    calls: BrokerCalls
+    port: type
+    topic: TopicName
+    here: object
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[object]]:
+        method = getattr(self.port, name)
+        return partial(self.calls.ask, self.topic, self.topic, method, self.here)
 
 
 class BrokerCalls:

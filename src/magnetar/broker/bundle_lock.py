@@ -82,7 +82,7 @@ class BundleLocks:
     async def acquire(self, bundle: Bundle) -> None:
         """Own the bundle; raise LockBusy when another broker does."""
         async with self._changing.hold(str(bundle)):
-            if bundle not in self._held:
+            if bundle not in self._held and not await self._create(bundle):
                 await self._settle(bundle)
 
     async def release(self, bundle: Bundle) -> None:
@@ -126,11 +126,18 @@ class BundleLocks:
                 pass
             except VersionConflict:
                 raise LockBusy(f"Bundle {bundle} changed while it was taken") from None
+        if not await self._create(bundle):
+            raise LockBusy(f"Bundle {bundle} was taken by another broker")
+
+    async def _create(self, bundle: Bundle) -> bool:
+        """Make the record where there is none."""
+        path, session = owner_path(bundle), self._session
         try:
             stat = await self._store.put(path, self._value, expect=ABSENT, ephemeral=True)
         except VersionConflict:
-            raise LockBusy(f"Bundle {bundle} was taken by another broker") from None
+            return False
         self._note(bundle, stat.version, session)
+        return True
 
     def _note(self, bundle: Bundle, version: int, session: int) -> None:
         if session != self._session:

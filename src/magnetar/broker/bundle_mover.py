@@ -12,8 +12,9 @@ from magnetar.broker.bundle_split import BundleSplitter
 from magnetar.broker.ownership import Owner
 from magnetar.broker.resource import Namespaces
 from magnetar.errors import BrokerError, NoOwner, PreconditionFailed
-from magnetar.model.name import NamespaceName
+from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.scalable import BrokerAddress
+from magnetar.model.segment import scalable_name
 from magnetar.rules.bundle import Bundle, middle_of
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Logger
@@ -61,6 +62,25 @@ class BundleMover:
             bundle, BundleRequest(wish=wish, brokerId=destination or "")
         )
         await self.ownership.requests.wait_met(bundle)
+
+    async def prepare(self, segment: TopicName) -> None:
+        """Before a segment is made: move its bundle to a broker that carries less, if nothing is in
+        it. One without an owner is given to the least loaded broker anyway. The bundle of the topic
+        itself stays: its controller makes the segment, and would end before that is done.
+        """
+        try:
+            bundle = await self.ownership.bundle_of(segment)
+            if bundle is None or bundle.holds(scalable_name(segment)):
+                return
+            owner = await self.ownership.find_owner(bundle)
+            if owner is None:
+                return
+            target = await self.ownership.choose_for_idle(bundle, owner.broker_id)
+            if target is not None:
+                _log.info("bundle moves for a new topic", bundle=str(bundle), to=target)
+                await self.unload(bundle, target)
+        except BrokerError as failure:  # then it is made where the bundle is
+            _log.warning("topic not placed", topic=segment.full, reason=failure.sentence)
 
     async def unload_all(self, bundles: Collection[Bundle], destination: str | None = None) -> None:
         await _for_each(bundles, lambda bundle: self.unload(bundle, destination))
@@ -130,15 +150,17 @@ class BundleMover:
         )
 
     async def _find_target(self, bundle: Bundle, destination: str | None) -> Owner | None:
-        """None when the next lookup should decide: there is no other broker, or this one is the
-        best for it.
+        """None when the next lookup should decide, since there is no broker to name. It may be this
+        one: the topics are loaded again here.
         """
         if broker_of(bundle.namespace) is not None:
             return None
         if destination is None:
             destination = await self.ownership.choose(bundle)
-        if destination is None or destination == self.ownership.me.broker_id:
+        if destination is None:
             return None
+        if destination == self.ownership.me.broker_id:
+            return None if self.ownership.is_leaving else self.ownership.me
         return await self.ownership.directory.find(destination)
 
     async def _require_broker(self, broker_id: str) -> None:

@@ -44,7 +44,8 @@ _log = Logger(__name__)
 
 class BundleOwnership:
     """`boundaries` tells where a namespace is cut; None when there is no such namespace. `choose`
-    names the broker that should own a bundle, as the leader of the cluster sees it.
+    names the broker that should own a bundle, as the leader of the cluster sees it;
+    `choose_for_idle` a better one for a bundle that has an owner and nothing in it.
     """
 
     is_shared = True
@@ -58,6 +59,7 @@ class BundleOwnership:
         clock: Clock,
         boundaries: Callable[[NamespaceName], Awaitable[tuple[str, ...] | None]],
         choose: Callable[[Bundle], Awaitable[str | None]],
+        choose_for_idle: Callable[[Bundle, str], Awaitable[str | None]],
     ) -> None:
         self.me: Final = with_internal(me)
         self.directory: Final = directory
@@ -69,6 +71,7 @@ class BundleOwnership:
         self._clock = clock
         self._boundaries = boundaries
         self.choose: Final = choose
+        self.choose_for_idle: Final = choose_for_idle
         self._scope = TaskScope("bundles")
         self._listeners: list[Callable[[Bundle], None]] = []
         self._unloading: set[Bundle] = set()
@@ -135,6 +138,11 @@ class BundleOwnership:
             self._waits.end(bundle, waiting)
         if self._serves(bundle):
             return self.me
+        # What was given up for lost, while ZooKeeper was away, is this broker's still if ZooKeeper
+        # kept the session: the record sends every client here.
+        is_staying = bundle not in self._unloading and not self.is_leaving
+        if is_staying and await self.find_owner(bundle) is self.me:
+            return self.me
         raise ServiceNotReady(
             f"Namespace bundle ({bundle}) for topic ({topic}) not served by this"
             f" instance:{self.me.broker_id}. Please redo the lookup."
@@ -182,8 +190,12 @@ class BundleOwnership:
     ) -> None:
         """Give a bundle up that is owned here: topics close, then the record goes, then the target
         takes it. Lookups are refused meanwhile; the clients that come to the target wait there.
+        Where the target is this broker the topics are loaded again, and the bundle stays.
         """
         if bundle not in self.locks or bundle in self._unloading:
+            return
+        if target is not None and target.is_self:
+            await close()
             return
         self._unloading.add(bundle)
         try:
@@ -273,8 +285,7 @@ class BundleOwnership:
         is_owner = bundle in self.locks
         if self._is_for_me(request):
             self._coming.add(bundle)
-            is_free = not is_owner and await self.locks.load(bundle) is None
-            if is_owner or (is_free and await self._try_acquire(bundle)):
+            if is_owner or await self._try_acquire(bundle):
                 await self._forget(bundle)
             return
         self._coming.discard(bundle)

@@ -45,8 +45,8 @@ class Wish(StrEnum):
     """What a request asks for."""
 
     OWN = "own"
-    """Let the broker it names own the bundle, whoever has it; none named: the leader chooses, if
-    it has no owner."""
+    """Let the broker it names own the bundle, also if another does; none named: the leader
+    chooses, if it has no owner."""
     UNLOAD = "unload"
     """Let its owner close the topics and give it up."""
     SPLIT = "split"

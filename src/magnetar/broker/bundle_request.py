@@ -19,7 +19,7 @@ from magnetar.broker.bundle_record import (
 )
 from magnetar.broker.keyed_lock import KeyedLock
 from magnetar.errors import BrokerError, NoOwner, RecordNotFound
-from magnetar.metadata.store import ANY_VERSION, Change, ChangeKind, MetadataStore
+from magnetar.metadata.store import ANY_VERSION, Change, ChangeKind, MetadataStore, SessionEvent
 from magnetar.rules.bundle import Bundle
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Logger
@@ -49,7 +49,10 @@ class BundleRequests:
         self._meet = meet
         self._clock = clock
         self._meeting = KeyedLock()
-        self._cancel = store.watch(REQUESTS, self._on_change)
+        self._cancels = (
+            store.watch(REQUESTS, self._on_change),
+            store.watch_session(self._on_session),
+        )
 
     async def put(self, bundle: Bundle, request: BundleRequest) -> None:
         """Ask the brokers for something; the last request for a bundle counts."""
@@ -83,7 +86,27 @@ class BundleRequests:
             self._scope.start(self._settle(bundle), name=f"request for {bundle}")
 
     def close(self) -> None:
-        self._cancel()
+        for cancel in self._cancels:
+            cancel()
+
+    def _on_session(self, event: SessionEvent) -> None:
+        """Of what was asked while the store was away no change tells, and what this broker was at
+        may have failed with the connection.
+        """
+        if event is SessionEvent.RECONNECTED and not self._scope.is_closed:
+            self._scope.start(self._look_again(), name="requests for bundles")
+
+    async def _look_again(self) -> None:
+        try:
+            for tenant in await self._store.children(REQUESTS):
+                for namespace in await self._store.children(f"{REQUESTS}/{tenant}"):
+                    parent = f"{REQUESTS}/{tenant}/{namespace}"
+                    for each in await self._store.children(parent):
+                        bundle = bundle_at(f"{parent}/{each}", REQUESTS)
+                        if bundle is not None:
+                            self.look(bundle)
+        except BrokerError as refusal:  # the connection is lost again, and comes back again
+            _log.warning("requests not read", reason=refusal.sentence)
 
     async def _settle(self, bundle: Bundle) -> None:
         try:
@@ -109,7 +132,10 @@ class OwnerWaits:
         self._clock = clock
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
         """By the path of the owner's record."""
-        self._cancel = store.watch(OWNERS, self._on_change)
+        self._cancels = (
+            store.watch(OWNERS, self._on_change),
+            store.watch_session(self._on_session),
+        )
 
     def begin(self, bundle: Bundle) -> asyncio.Future[None]:
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -133,13 +159,23 @@ class OwnerWaits:
             self.end(bundle, waiting)
 
     def close(self) -> None:
-        self._cancel()
+        for cancel in self._cancels:
+            cancel()
         for waiting in self._waiting.values():
             for each in waiting:
                 each.cancel()
 
     def _on_change(self, change: Change) -> None:
         if change.kind is ChangeKind.CREATED:
-            for waiting in self._waiting.pop(change.path, ()):
-                if not waiting.done():
-                    waiting.set_result(None)
+            self._end_all(change.path)
+
+    def _on_session(self, event: SessionEvent) -> None:
+        """An owner may have come while the store was away: those who wait look again."""
+        if event is SessionEvent.RECONNECTED:
+            for path in tuple(self._waiting):
+                self._end_all(path)
+
+    def _end_all(self, path: str) -> None:
+        for waiting in self._waiting.pop(path, ()):
+            if not waiting.done():
+                waiting.set_result(None)

@@ -68,7 +68,11 @@ class TopicCatalog:
         ownership: Ownership,
         scalable: ScalableNames,
         watchers: TopicWatchers,
+        list_elsewhere: Callable[[NamespaceName], Awaitable[Collection[str]]] | None = None,
     ) -> None:
+        """`list_elsewhere` names the non-persistent topics of a namespace that other brokers
+        serve.
+        """
         self._host = host
         self._config = config = host.config
         self._resources = resources
@@ -78,6 +82,7 @@ class TopicCatalog:
         self._ownership = ownership
         self._scalable = scalable
         self._watchers = watchers
+        self._list_elsewhere = list_elsewhere
         self.topics: Final[dict[str, AnyTopic]] = {}
         """Those that are loaded, by their full names."""
         self.listeners: Final[list[TopicListener]] = []
@@ -173,6 +178,12 @@ class TopicCatalog:
             if properties:
                 await topic.set_properties(properties)
             topic.successor = await self.find_successor(name)
+        try:
+            # Its bundle may have moved meanwhile, with the topics that were loaded by then.
+            await self.require_owner(name)
+        except BaseException:
+            await topic.close()
+            raise
         topic.on_policies_changed(in_force.get(name))  # there may be others by now
         self.topics[name.full] = topic
         self._policies.backend.on_topic_loaded(name)
@@ -276,13 +287,14 @@ class TopicCatalog:
 
     async def list_topics(self, namespace: NamespaceName, domain: TopicDomain) -> list[str]:
         if domain is TopicDomain.NON_PERSISTENT:
-            loaded = self.topics.values()
-            return sorted(
-                t.name.full
-                for t in loaded
-                if t.name.domain is domain and t.name.namespace == namespace and not t.closed
-            )
+            elsewhere = self._list_elsewhere
+            others = () if elsewhere is None else await elsewhere(namespace)
+            return sorted({*self.list_loaded(namespace, domain), *others})
         return await self._tree.list(namespace, domain)
+
+    def list_loaded(self, namespace: NamespaceName, domain: TopicDomain) -> list[str]:
+        loaded = (topic.name for topic in self.topics.values() if not topic.closed)
+        return [n.full for n in loaded if n.domain is domain and n.namespace == namespace]
 
     # ------------------------------------------------------------------ unloading and deleting
 

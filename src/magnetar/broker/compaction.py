@@ -238,7 +238,7 @@ class Compactor:
     def _describe(self, horizon: Position) -> dict[str, str]:
         """Pulsar adds up to where it goes, in bytes that are no text: for stores that take them."""
         properties = self._use.format()
-        if self._host.ledgers.is_shared:
+        if self._host.ledgers.is_apache_readable:
             reached = message_id(horizon).SerializeToString()
             properties["pulsar/compactedTo"] = reached.decode("utf-8", "surrogateescape")
         return properties

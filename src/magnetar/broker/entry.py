@@ -23,7 +23,7 @@ def count_safely(entry: bytes) -> int:
 
 
 def published_ms(entry: bytes) -> int:
-    """When an entry was published; 0 when that cannot be read."""
+    """When an entry was published; 0 when its metadata is unreadable."""
     metadata = metadata_or_none(entry)
     return 0 if metadata is None else signed64(metadata.publish_time)
 

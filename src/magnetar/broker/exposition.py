@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import resource
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from magnetar import __version__
 from magnetar.broker.metric_meaning import MEANINGS
+from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.migration import Outcome
 from magnetar.broker.service import Service
 from magnetar.broker.stats import topic_stats
 from magnetar.rules.transaction.coordinator import LATENCIES_MS
+from magnetar.rules.transaction.pending_ack import EndCounts
 from magnetar.runtime.metric import MetricKind, MetricText, format_labels
 from magnetar.runtime.task import yield_to_loop
 
@@ -125,6 +127,8 @@ async def render_metrics(service: Service) -> str:
     _write_scalable(text, service, by_topic=by_topic)
     _write_broker(text, service, sums)
     _write_transactions(text, service)
+    topics = service.catalog.topics.values()
+    _write_acknowledgements(text, topics, service.cluster, by_topic=by_topic)
     _write_process(text, service)
     return text.render()
 
@@ -226,6 +230,10 @@ def _write_broker(
 
 
 def _write_transactions(text: MetricText, service: Service) -> None:
+    own = format_labels({"cluster": service.cluster})
+    topics = service.catalog.topics.values()
+    open_bytes = sum(each.buffer.open_bytes for each in topics if isinstance(each, PersistentTopic))
+    text.add("magnetar_transaction_open_bytes", own, open_bytes)
     for number, live in sorted(service.transactions.coordinators.items()):
         labels = format_labels({"cluster": service.cluster, "coordinator_id": str(number)})
         counters, counter = live.counters, MetricKind.COUNTER
@@ -236,8 +244,36 @@ def _write_transactions(text: MetricText, service: Service) -> None:
         text.add("pulsar_txn_timeout_total", labels, counters.timed_out, kind=counter)
         appended = live.journal.entries_appended
         text.add("pulsar_txn_append_log_total", labels, appended, kind=counter)
+        text.add("pulsar_txn_tb_client_pending_requests", labels, len(live.endings))
+        failed = counters.commits_failed
+        text.add("pulsar_txn_tb_client_commit_failed", labels, failed, kind=counter)
+        failed = counters.aborts_failed
+        text.add("pulsar_txn_tb_client_abort_failed", labels, failed, kind=counter)
         for limit, count in zip((*LATENCIES_MS, "overflow"), counters.latencies, strict=True):
             text.add(f"pulsar_txn_execution_latency_le_{limit}", labels, count, kind=counter)
+
+
+def _write_acknowledgements(
+    text: MetricText, topics: Collection[object], cluster: str, *, by_topic: bool
+) -> None:
+    """Transactions that ended, by the subscriptions on which they acknowledged; an outcome that
+    cannot be applied is tried again, so that none is counted as failed.
+    """
+    sums: dict[str, EndCounts] = defaultdict(EndCounts)
+    for topic in topics:
+        if not isinstance(topic, PersistentTopic):
+            continue
+        for subscription, pending in topic.buffer.pending.items():
+            own = {"cluster": cluster, "namespace": str(topic.name.namespace)}
+            if by_topic:
+                own |= {"topic": topic.name.full, "subscription": subscription}
+            found = sums[format_labels({**own, "status": "succeed"})]
+            found.committed += pending.counts.committed
+            found.aborted += pending.counts.aborted
+    for labels, counts in sums.items():
+        counter = MetricKind.COUNTER
+        text.add("pulsar_txn_tp_committed_count", labels, counts.committed, kind=counter)
+        text.add("pulsar_txn_tp_aborted_count", labels, counts.aborted, kind=counter)
 
 
 def _write_process(text: MetricText, service: Service) -> None:

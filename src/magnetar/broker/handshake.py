@@ -11,7 +11,7 @@ from magnetar import __version__
 from magnetar.broker.authentication import Authenticator, Credential
 from magnetar.broker.client_socket import ClientSocket
 from magnetar.errors import TooManyRequests, Unauthenticated, Unauthorized
-from magnetar.model.caller import NOBODY, Caller
+from magnetar.model.caller import ANONYMOUS, Caller
 from magnetar.rules.handshake import (
     Admit,
     Challenge,
@@ -76,6 +76,8 @@ class Handshake:
         self.client_version = ""
         self.protocol_version = 0
         self.features = FeatureFlags()
+        self.proxied_to = ""
+        """The broker that the client takes itself to be led to, by a proxy."""
         self._socket = socket
         self._decoder = decoder
         self._authentication = authentication
@@ -107,11 +109,12 @@ class Handshake:
         self.client_version = connect.client_version
         self.protocol_version = min(connect.protocol_version, PROTOCOL_VERSION)
         self.features = connect.feature_flags
+        self.proxied_to = connect.proxy_to_broker_url
         if self._authentication.is_enabled:
             self._socket.hold(_JUDGING)  # a password takes a while: what follows waits for it
             self._judging = self._tasks.start(self._connect(connect), "connect")
         else:
-            self._take(apply_admission(self._credentials, NOBODY))
+            self._take(apply_admission(self._credentials, ANONYMOUS))
 
     async def _connect(self, connect: CommandConnect) -> None:
         try:

@@ -9,7 +9,7 @@ from magnetar.broker.schema import SchemaStorage
 from magnetar.broker.topic_tree import TopicTree
 from magnetar.errors import InvalidName
 from magnetar.ledger.belonging import UseKind, parse_use
-from magnetar.ledger.cursor_log import read_cursor
+from magnetar.ledger.cursor_ledger import read_cursor
 from magnetar.ledger.orphan import load_references, remove_orphans
 from magnetar.ledger.store import LedgerInfo, LedgerStore
 from magnetar.model.log_path import is_journal

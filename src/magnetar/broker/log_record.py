@@ -57,20 +57,20 @@ class MetadataLogRecords:
         path: str,
         packing: RecordPacking = NOT_PACKED,
         *,
-        is_shared: bool = False,
+        is_apache_readable: bool = False,
     ) -> None:
         """Where other kinds of brokers may have written, what only they serve is refused."""
         self._store = store
         self._path = path
         self._packing = packing
-        self._is_shared = is_shared
+        self._is_apache_readable = is_apache_readable
 
     async def load(self) -> tuple[LogInfo, int] | None:
         record = await self._store.get(self._path)
         if record is None:
             return None
         info = decode_log(record.value)
-        if self._is_shared:
+        if self._is_apache_readable:
             self._refuse(find_foreign_log(info))
         return info, record.stat.version
 
@@ -86,7 +86,7 @@ class MetadataLogRecords:
             decode_local(name): (decode_cursor(record.value), record.stat.version)
             async for name, record in self._store.scan_children(self._path)
         }
-        if self._is_shared:
+        if self._is_apache_readable:
             for name, (info, _) in found.items():
                 self._refuse(find_foreign_cursor(name, info))
         return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from magnetar.broker.entry import metadata_or_none, published_ms
 from magnetar.errors import EntryNotFound, NotFound
 from magnetar.ledger.cursor import Cursor
@@ -54,6 +56,22 @@ async def last_message_id(log: Log, buffer: TransactionBuffer) -> tuple[Position
     metadata = metadata_or_none(run.data[0])
     is_batch = metadata is not None and metadata.HasField("num_messages_in_batch")
     return position, run.counts[0] - 1 if is_batch else -1
+
+
+class SeenEntry(NamedTuple):
+    """An entry as operators see it, whatever readers do."""
+
+    position: Position
+    data: bytes
+    is_aborted: bool = False
+    """By the transaction that it is of."""
+    is_uncommitted: bool = False
+    """Readers wait in front of it, for its own transaction or for one before it."""
+
+
+def see_entry(buffer: TransactionBuffer, position: Position, data: bytes) -> SeenEntry:
+    is_uncommitted = buffer.pin is not None and position >= buffer.pin
+    return SeenEntry(position, data, buffer.is_aborted(position), is_uncommitted)
 
 
 async def peek(log: Log, cursor: Cursor, number: int) -> tuple[Position, bytes]:

@@ -17,7 +17,7 @@ from magnetar.broker.bundle_ownership import BundleOwnership
 from magnetar.broker.bundle_record import describe_listeners
 from magnetar.broker.lease import DirectoryRecord, NamespaceOwnership, directory_path
 from magnetar.broker.ownership import Owner
-from magnetar.broker.placement import IsolationPolicies, Placement
+from magnetar.broker.placement import Placement
 from magnetar.broker.resource import Resources
 from magnetar.errors import LockBusy, RecordNotFound
 from magnetar.metadata.election import Election
@@ -98,12 +98,16 @@ async def join_bundles(
     registration, election = await _register(stack, store, me, value, clock)
     directory = BrokerDirectory(store, election, clock=clock)
     stack.callback(directory.close)
-    isolation = IsolationPolicies(resources.configuration, cluster_of(settings), clock=clock)
-    stack.callback(isolation.close)
-    placement = Placement(directory, isolation, clock=clock)
+    placement = Placement(directory, resources.isolation, cluster_of(settings), clock=clock)
     boundaries = Boundaries(resources.namespaces, lambda: settings.defaultNumberOfNamespaceBundles)
     ownership = BundleOwnership(
-        store, me, directory, clock=clock, boundaries=boundaries, choose=placement.choose
+        store,
+        me,
+        directory,
+        clock=clock,
+        boundaries=boundaries,
+        choose=placement.choose,
+        choose_for_idle=placement.choose_for_idle,
     )
     stack.push_async_callback(ownership.close)
     return Membership(ownership, registration, placement, boundaries)

@@ -87,6 +87,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "magnetar_journal_groups_total": "Group commits of the journal",
     "magnetar_journal_syncs_total": "Syncs of the journal",
     "magnetar_journal_bytes_total": "Bytes written to the journal",
+    "magnetar_journal_write_seconds_total": "Time that group commits took, writing and sync",
     "magnetar_bookie_connections_total": "Connections made to a bookie",
     "magnetar_bookie_adds_total": "Entries sent to a bookie",
     "magnetar_bookie_add_bytes_total": "Bytes of entries sent to a bookie",
@@ -94,12 +95,18 @@ MEANINGS: Final[Mapping[str, str]] = {
     "magnetar_bookie_reads_total": "Reads asked of a bookie",
     "magnetar_bookie_read_failures_total": "Reads that a bookie did not answer",
     "pulsar_version_info": "Always 1; the version is a label",
+    "magnetar_transaction_open_bytes": "Bytes that transactions wrote which have not ended",
     "pulsar_txn_active_count": "Transactions under way",
     "pulsar_txn_committed_total": "Transactions committed",
     "pulsar_txn_aborted_total": "Transactions aborted",
     "pulsar_txn_timeout_total": "Transactions ended by their timeout",
     "pulsar_txn_created_total": "Transactions begun",
     "pulsar_txn_append_log_total": "Entries written to the journal of a coordinator",
+    "pulsar_txn_tb_client_pending_requests": "Transactions whose outcome some topic has not got",
+    "pulsar_txn_tb_client_commit_failed": "Times a topic could not be given a commit",
+    "pulsar_txn_tb_client_abort_failed": "Times a topic could not be given an abort",
+    "pulsar_txn_tp_committed_count": "Transactions committed that acknowledged on a subscription",
+    "pulsar_txn_tp_aborted_count": "Transactions aborted that acknowledged on a subscription",
     **{
         f"pulsar_txn_execution_latency_le_{limit}": (
             "Transactions by the time from their begin to the decision, up to so many ms"
@@ -109,5 +116,5 @@ MEANINGS: Final[Mapping[str, str]] = {
     "process_cpu_seconds_total": "Processor time of the broker's process",
     "process_start_time_seconds": "When the broker started, in seconds since 1970",
     "process_resident_memory_bytes": "Memory of the broker's process",
-    "jvm_memory_bytes_used": "The same, under the name that Pulsar's dashboards ask for",
+    "jvm_memory_bytes_used": "Resident memory, under the name that Pulsar's dashboards ask for",
 }

@@ -51,6 +51,10 @@ async def open_node(
     workers: Workers = ThreadWorker,
     link: BrokerLink | None = None,
     read_usage: Callable[[], ProcessUsage] = ProcessUsage,
+    found: Sequence[LedgerId] | None = None,
+    cluster_owner: Owner | None = None,
+    on_joined: Callable[[], Awaitable[object]] | None = None,
+    hands_over: bool = True,
 ) -> Service:
     """A broker that is ready for connections; it is closed with the stack, the stores are not.
 
@@ -58,19 +62,29 @@ async def open_node(
     brokers are on the same store, and each namespace belongs to one of them. With ledgers that
     brokers share, each bundle of a namespace belongs to one of them, at times to another. `link`
     carries calls to them, `read_usage` tells what the process uses of its machine.
+
+    `found` are ledgers that were there before and that this broker alone made; None: all of a store
+    that is its own. `cluster_owner` is how the cluster is reached as a whole, if not by this
+    broker. `on_joined` is awaited once the broker is listed, before it owns anything. A broker that
+    hands nothing over ends together with the others.
     """
     resources = Resources(store, shared, clock=clock)
     ownership: Ownership
     membership = None
-    found: Sequence[LedgerId] = ()
+    if found is None and not ledgers.is_shared:
+        found = await ledgers.ledgers()
+    if found is None:
+        term = await take_instance(store)
+    else:
+        above = await _highest_term(ledgers, found)
+        term = await take_term(store, above=above)
+    owner = make_owner(term)
     if ledgers.is_shared:
-        owner = make_owner(await take_instance(store))
         membership = await join_bundles(stack, store, owner, resources, settings, clock=clock)
         ownership = membership.ownership
+        if on_joined is not None:
+            await on_joined()
     else:
-        found = await ledgers.ledgers()
-        above = await _highest_term(ledgers, found)
-        owner = make_owner(await take_term(store, above=above))
         ownership = SoleOwnership(owner)
         if home is not None:
             ownership = await join(
@@ -82,7 +96,7 @@ async def open_node(
                 next_term=lambda: take_term(store, above=above),
                 is_known=resources.namespaces.exists,
             )
-    await seed_cluster(resources, settings.clusterName or "standalone", owner)
+    await seed_cluster(resources, settings.clusterName or "standalone", cluster_owner or owner)
     policies = PolicyService(resources, settings, clock=clock)
     stack.push_async_callback(policies.close)
     service = Service(
@@ -109,12 +123,13 @@ async def open_node(
     service.upkeep.start(service.tasks)
     service.scalable.start()
     service.transactions.start()
-    if not ledgers.is_shared:  # else others' ledgers are there before their records
+    if found is not None:  # else others' ledgers are there before their records
         service.tasks.start(_sweep_later(service, found), name="sweep ledgers")
     await service.stored_configuration.open()
     if membership is not None:
         _start_balancing(service, membership, read_usage)
-        stack.push_async_callback(_leave, service, membership.registration)
+        if hands_over:
+            stack.push_async_callback(_leave, service, membership.registration)
     return service
 
 

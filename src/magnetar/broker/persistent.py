@@ -16,7 +16,7 @@ from magnetar.broker.entry import delay_ms
 from magnetar.broker.limiter import RateLimiter, make_limiter
 from magnetar.broker.policy_default import plan_log
 from magnetar.broker.producer import Producer
-from magnetar.broker.subscription import SubscriptionListener
+from magnetar.broker.subscription import ANSWERED_S_MAX, SubscriptionListener
 from magnetar.broker.subscription_set import SubscriptionSet
 from magnetar.broker.termination import Termination
 from magnetar.broker.topic import Topic
@@ -38,8 +38,11 @@ from magnetar.model.name import TopicDomain, TopicName
 from magnetar.model.subscription import DEDUP_CURSOR
 from magnetar.rules.policy import EffectivePolicy
 from magnetar.rules.transaction.buffer import TransactionBuffer
+from magnetar.runtime.log import Logger
 from magnetar.wire.command import CommandSubscribe
 from magnetar.wire.run import SendRun
+
+_log = Logger(__name__)
 
 _NOWHERE: Final = 2**64 - 1
 EPOCH_PROPERTY: Final = "pulsar.topic.epoch"
@@ -88,6 +91,7 @@ class PersistentTopic(Topic):
         """
         super().__init__(host, name, policy)
         self.log = log
+        self._changes = host.activity.of(name.namespace)
         self.listeners: Final = listeners
         self._guards = guards
         self._buffer = TransactionBuffer()
@@ -164,7 +168,7 @@ class PersistentTopic(Topic):
         if self.termination.is_under_way:
             return  # its client is about to be closed, and sends this elsewhere
         is_plain = not (producer.failed or run.corrupt or self._is_choosy or self.closed)
-        is_usual = run.command is None and run.most <= self._batch_max
+        is_usual = run.command is None and run.transaction is None and run.most <= self._batch_max
         if not is_plain or not is_usual or self.termination.is_over:
             refusal = self.refusal_of(run)
             if producer.failed:
@@ -199,16 +203,15 @@ class PersistentTopic(Topic):
                 return NotAllowed("Only a shadow topic accepts message ids")
             if run.command.marker:  # no message, so no consumer may get it
                 return NotAllowed("Markers are for replication, which this broker does not do")
-            if run.transaction is not None:
-                if self.transactions is None:
-                    return TransactionsDisabled("Transactions are not enabled.")
-                refusal = self.transactions.refusal_of(run)
-                if refusal is not None:
-                    return refusal
         limit_ms = self.policy.delayed_delivery_max_delay_ms
         if limit_ms > 0 and any(delay_ms(entry) > limit_ms for entry in run.entries):
             return NotAllowed(f"Exceeds max allowed delivery delay of {limit_ms} milliseconds")
-        return super().refusal_of(run)
+        refusal = super().refusal_of(run)
+        if refusal is None and run.transaction is not None:
+            if self.transactions is None:
+                return TransactionsDisabled("Transactions are not enabled.")
+            return self.transactions.prepare(run)
+        return refusal
 
     def _append(self, producer: Producer, run: SendRun) -> None:
         size = run.size = sum(map(len, run.entries))
@@ -220,12 +223,13 @@ class PersistentTopic(Topic):
             producer.chunk_rate.add(1, size)
         if self.throttle.limiter is not None:
             self.throttle.spend(producer.connection, messages, size)
-        if run.command is None or run.transaction is None or self.transactions is None:
+        if run.transaction is None or self.transactions is None:
             producer.append(run, self.log)
         else:
             self.transactions.append(producer, run)
 
     def _on_appended(self) -> None:
+        self._changes.count += 1
         self.last_publish_ms = self.host.clock.now_ms()
         for subscription in self.subscriptions.values():
             if subscription.dispatcher is not None:
@@ -320,9 +324,16 @@ class PersistentTopic(Topic):
     # ------------------------------------------------------------------ the end
 
     async def close(self, *, tell_clients: bool = True) -> None:
-        """Fence, tell the clients to come back, make everything durable."""
+        """Fence, answer what was taken, tell the clients to come back, make everything durable."""
         if self.closed:
             return
+        self.closed = True
+        if tell_clients:
+            try:
+                async with self.host.clock.timeout(ANSWERED_S_MAX):
+                    await self.termination.quiesce()
+            except TimeoutError:
+                _log.warning("closed with unanswered messages", topic=self.name.full)
         await self._send_clients_away(tell=tell_clients)
         await self.compactor.close()
         if self.dedup is not None:

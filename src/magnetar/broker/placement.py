@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from magnetar.broker.broker_directory import BrokerDirectory
-from magnetar.broker.resource import CLUSTERS, document_cache
-from magnetar.metadata.store import MetadataStore
+from magnetar.broker.resource import IsolationPolicies
 from magnetar.model.load import BrokerReport
 from magnetar.model.name import NamespaceName
 from magnetar.rules.bundle import Bundle
-from magnetar.rules.isolation import IsolationPolicy, find_allowed
-from magnetar.rules.placement import choose_broker
+from magnetar.rules.isolation import find_allowed
+from magnetar.rules.placement import choose_broker, choose_for_idle
 from magnetar.runtime.clock import Clock
 
 _STICKS_MS: Final = 10_000
@@ -20,31 +19,20 @@ _STICKS_MS: Final = 10_000
 that time get the same answer."""
 
 
-class IsolationPolicies:
-    """Those of the cluster, as its administrators keep them."""
-
-    def __init__(self, configuration: MetadataStore, cluster: str, *, clock: Clock) -> None:
-        self._path = f"{CLUSTERS}/{cluster}/namespaceIsolationPolicies"
-        self._cache = document_cache(
-            configuration, self._path, dict[str, IsolationPolicy], clock=clock
-        )
-
-    async def load(self) -> tuple[IsolationPolicy, ...]:
-        found = await self._cache.get(self._path)
-        return () if found is None else tuple(found.values())
-
-    def close(self) -> None:
-        self._cache.close()
-
-
 class Placement:
     """Remembers what it chose lately, since reports do not show it yet."""
 
     def __init__(
-        self, directory: BrokerDirectory, isolation: IsolationPolicies, *, clock: Clock
+        self,
+        directory: BrokerDirectory,
+        isolation: IsolationPolicies,
+        cluster: str,
+        *,
+        clock: Clock,
     ) -> None:
         self._directory = directory
         self._isolation = isolation
+        self._cluster = cluster
         self._clock = clock
         self._chosen: dict[Bundle, tuple[str, int]] = {}
 
@@ -54,20 +42,27 @@ class Placement:
         now_ms = self._clock.now_ms()
         self._forget_old(reports, now_ms)
         known = self._chosen.get(bundle)
-        if known is not None and known[1] > now_ms - _STICKS_MS:
-            return known[0]
         allowed = await self.find_allowed(bundle.namespace, reports)
+        if known is not None and known[0] in allowed and known[1] > now_ms - _STICKS_MS:
+            return known[0]
         pending = self._count_pending(reports)
         chosen = choose_broker(reports, allowed=allowed, pending=pending)
         if chosen is not None:
             self._chosen[bundle] = (chosen, now_ms)
         return chosen
 
+    async def choose_for_idle(self, bundle: Bundle, owner: str) -> str | None:
+        """Where a bundle should move before it gets its first topic; None: it stays."""
+        reports = await self._directory.reports()
+        allowed = await self.find_allowed(bundle.namespace, reports)
+        return choose_for_idle(reports, str(bundle), owner, allowed=allowed)
+
     async def find_allowed(
         self, namespace: NamespaceName, reports: Mapping[str, BrokerReport]
     ) -> frozenset[str]:
         """The brokers that may own bundles of a namespace."""
-        return find_allowed(await self._isolation.load(), namespace, reports)
+        policies = await self._isolation.get(self._cluster) or {}
+        return find_allowed(tuple(policies.values()), namespace, reports)
 
     def _forget_old(self, reports: Mapping[str, BrokerReport], now_ms: int) -> None:
         """Drop what a later report shows, and what went to brokers that left."""

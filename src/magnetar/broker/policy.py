@@ -131,7 +131,7 @@ class EffectivePolicies:
         resources.namespaces.on_written(self.settle)
 
     async def load(self, name: TopicName) -> None:
-        """Hold what `get` needs for this topic. Policies that cannot be read do not keep a
+        """Hold what `get` needs for this topic. Unreadable policies do not keep a
         topic from being loaded, unless brokers share topics.
         """
         base = policy_name(name)

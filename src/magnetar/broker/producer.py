@@ -14,13 +14,13 @@ from magnetar.ledger.log import Log
 from magnetar.model.name import TopicName
 from magnetar.model.position import Position
 from magnetar.model.scalable import BrokerAddress
-from magnetar.runtime.log import Logger
+from magnetar.runtime.log import Logger, PacedLog
 from magnetar.runtime.rate import Rate
 from magnetar.wire.command import encode_command, send_error
 from magnetar.wire.receipt import ReceiptWriter
 from magnetar.wire.run import SendRun
 
-_log = Logger(__name__)
+_paced_log = PacedLog(Logger(__name__))
 
 
 class AccessMode(IntEnum):
@@ -163,7 +163,7 @@ class Producer:
     def on_refused(self, run: SendRun, error: BrokerError) -> None:
         if self.topic.dedup is not None:
             self.topic.dedup.on_failed(self.name)
-        _log.warning("publish failed", topic=self.topic.name.full, reason=error.sentence)
+        _paced_log.warning("publish failed", topic=self.topic.name.full, reason=error.sentence)
         self.connection.count_unsynced(-run.size)
         self._on_answer(self._encode_refusal(run, error))
         if not isinstance(error, TopicTerminated):
@@ -196,6 +196,8 @@ class Producer:
             if self._answered is not None and not self._answered.done():
                 self._answered.set_result(None)
             self.topic.on_producer_idle(self)
+            if self.failed:
+                self.disconnect()
 
     def fail(self) -> None:
         """A write failed. Nothing more is taken, so that the client sends everything again from

@@ -8,7 +8,7 @@ be the same store.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from magnetar.errors import (
     Conflict,
@@ -21,11 +21,13 @@ from magnetar.errors import (
 )
 from magnetar.metadata.cache import MetadataCache
 from magnetar.metadata.store import Cancel, MetadataStore
+from magnetar.model.bookie import BOOKIES, BookieInfo, BookieRacks
 from magnetar.model.document import decode_document, encode_document
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
 from magnetar.model.policy import LocalPolicies, Policies
 from magnetar.model.tenancy import ClusterData, PartitionedTopicMetadata, TenantInfo
 from magnetar.model.validation import check_topic_buckets_kept
+from magnetar.rules.isolation import IsolationPolicy
 from magnetar.runtime.clock import Clock
 
 CLUSTERS: Final = "/admin/clusters"
@@ -280,6 +282,53 @@ class PartitionedTopics:
         self._cache.close()
 
 
+class Racks:
+    """Where bookies stand, in one record."""
+
+    def __init__(self, store: MetadataStore, *, clock: Clock) -> None:
+        self._cache = document_cache(store, BOOKIES, dict[str, dict[str, BookieInfo]], clock=clock)
+
+    async def get(self) -> BookieRacks:
+        return await self._cache.get(BOOKIES) or {}
+
+    async def update(self, change: Callable[[BookieRacks], BookieRacks]) -> None:
+        def apply(present: dict[str, dict[str, BookieInfo]] | None) -> Any:
+            return change(present or {})
+
+        await self._cache.read_modify_update_or_create(BOOKIES, apply)
+
+    def close(self) -> None:
+        self._cache.close()
+
+
+class IsolationPolicies:
+    """Which brokers are kept for which namespaces; one record for each cluster."""
+
+    def __init__(self, store: MetadataStore, *, clock: Clock) -> None:
+        self._cache = document_cache(store, CLUSTERS, dict[str, IsolationPolicy], clock=clock)
+
+    async def get(self, cluster: str) -> Mapping[str, IsolationPolicy] | None:
+        """By name; None while none was ever set."""
+        return await self._cache.get(isolation_path(cluster))
+
+    async def update(
+        self, cluster: str, name: str, policy: IsolationPolicy | None
+    ) -> IsolationPolicy | None:
+        """Set or remove one, and return the one that was there."""
+        before: list[IsolationPolicy | None] = []
+
+        def apply(present: dict[str, IsolationPolicy] | None) -> dict[str, IsolationPolicy]:
+            policies = dict(present or {})
+            before[:] = [policies.pop(name, None)]
+            return policies if policy is None else {**policies, name: policy}
+
+        await self._cache.read_modify_update_or_create(isolation_path(cluster), apply)
+        return before[0]
+
+    def close(self) -> None:
+        self._cache.close()
+
+
 class Resources:
     def __init__(self, local: MetadataStore, configuration: MetadataStore, *, clock: Clock) -> None:
         self.local = local
@@ -288,6 +337,8 @@ class Resources:
         self.tenants = Tenants(configuration, clock=clock)
         self.namespaces = Namespaces(local, configuration, clock=clock)
         self.partitioned = PartitionedTopics(configuration, clock=clock)
+        self.racks = Racks(local, clock=clock)
+        self.isolation = IsolationPolicies(configuration, clock=clock)
 
     def close(self) -> None:
         """Stop listening to the stores; they are closed by their owner."""
@@ -295,6 +346,8 @@ class Resources:
         self.tenants.close()
         self.namespaces.close()
         self.partitioned.close()
+        self.racks.close()
+        self.isolation.close()
 
 
 def policies_path(name: NamespaceName) -> str:
@@ -303,6 +356,10 @@ def policies_path(name: NamespaceName) -> str:
 
 def local_policies_path(name: NamespaceName) -> str:
     return f"{LOCAL_POLICIES}/{name}"
+
+
+def isolation_path(cluster: str) -> str:
+    return f"{CLUSTERS}/{cluster}/namespaceIsolationPolicies"
 
 
 def partitioned_topic_path(name: TopicName) -> str:

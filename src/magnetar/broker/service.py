@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Final
 
+from magnetar.broker.activity import Activity
 from magnetar.broker.authentication import make_authenticator
 from magnetar.broker.authorization import Authorization
 from magnetar.broker.broker_call import BrokerCalls, BrokerLink, NoBrokers
@@ -14,7 +15,9 @@ from magnetar.broker.catalog import AnyTopic, TopicCatalog
 from magnetar.broker.client_limit import ConnectionLimit, RequestLimit
 from magnetar.broker.connection import Connections
 from magnetar.broker.foreign import ForeignTransactions
+from magnetar.broker.loaded_topic import TopicsElsewhere
 from magnetar.broker.log_record import plan_packing
+from magnetar.broker.other_broker import OtherBrokers
 from magnetar.broker.ownership import Owner, Ownership
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
@@ -33,6 +36,7 @@ from magnetar.broker.unread import UnreadBytes
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import TooManyRequests
 from magnetar.ledger.cache import EntryCache
+from magnetar.ledger.message_tally import TallyPace
 from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
@@ -75,7 +79,10 @@ class Service:
         self.ledgers: Final = ledgers
         self.resources: Final = resources
         self.tree: Final = TopicTree(
-            store, resources.namespaces, plan_packing(config), is_shared=ledgers.is_shared
+            store,
+            resources.namespaces,
+            plan_packing(config),
+            is_apache_readable=ledgers.is_apache_readable,
         )
         self.policies: Final = policies
         self.schemas: Final = schemas
@@ -95,14 +102,34 @@ class Service:
         self.cluster: Final = config.clusterName or "standalone"
         self.started_ms: Final = clock.now_ms()
         self.tasks: Final = TaskScope("broker")
+        self.activity: Final = Activity()
         self.connections: Final = Connections()
-        scalable = ScalableRecords(store, clock=clock, is_shared=ledgers.is_shared)
+        scalable = ScalableRecords(
+            store, clock=clock, is_apache_readable=ledgers.is_apache_readable
+        )
         self.topic_lists: Final = TopicLists(self.tasks, clock)
+        self._end_following = [self.activity.follow(store)]
+        if ownership.is_shared:
+            self._end_following.append(self.topic_lists.follow(store))
         self._names = count()
         number = owner.term + (_FIRST_INSTANCE if isinstance(ownership, BundleOwnership) else 0)
         self._name_prefix = f"{self.cluster}-{number}"
+        elsewhere = (
+            TopicsElsewhere(OtherBrokers(self.calls, ownership, clock=clock))
+            if isinstance(ownership, BundleOwnership)
+            else None
+        )
         self.catalog: Final = TopicCatalog(
-            TopicHost(clock, self.tasks, config, self.limits, ledgers, owner.broker_id),
+            TopicHost(
+                clock,
+                self.tasks,
+                config,
+                self.limits,
+                ledgers,
+                owner.broker_id,
+                self.activity,
+                lambda: store.has_session,
+            ),
             resources=resources,
             logs=TopicLogs(
                 clock,
@@ -110,13 +137,16 @@ class Service:
                 self.tree,
                 cache,
                 CursorPace(clock),
-                ForeignTransactions(store, ledgers, self.tree) if ledgers.is_shared else None,
+                TallyPace(clock),
             ),
             policies=policies,
             ownership=ownership,
             scalable=scalable,
             watchers=self.topic_lists,
+            list_elsewhere=None if elsewhere is None else elsewhere.non_persistent,
         )
+        if elsewhere is not None:
+            elsewhere.offer(self.calls, self.catalog)
         self.bundles: Final = (
             BundleMover(ownership, resources.namespaces, self._close_bundle, clock=clock)
             if isinstance(ownership, BundleOwnership)
@@ -138,12 +168,13 @@ class Service:
             calls=self.calls,
             cluster=self.cluster,
             watchers=self.topic_lists,
+            place=None if self.bundles is None else self.bundles.prepare,
         )
         self.catalog.listeners.append(self.scalable.reports)
         self.catalog.guards.append(self.scalable.guard)
         self.transactions: Final = TransactionService(
             self.catalog,
-            ownership,
+            self.calls,
             resources.partitioned,
             config=config,
             limits=self.limits,
@@ -151,6 +182,9 @@ class Service:
             tasks=self.tasks,
             store=store,
             ledgers=ledgers,
+            foreign=ForeignTransactions(store, ledgers, self.tree)
+            if ledgers.is_apache_readable
+            else None,
         )
         self.catalog.open_transactions = self.transactions.open_topic
         self.revocation: Final = Revocation(
@@ -197,6 +231,8 @@ class Service:
     async def close(self) -> None:
         """Tell every client to go elsewhere, make everything durable, end the connections."""
         self.catalog.closing = True
+        for end in self._end_following:
+            end()
         self.stored_configuration.close()
         self.revocation.close()
         await self.scalable.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from magnetar.broker.compaction import Compactor
 from magnetar.broker.internal_stats import persistent_internal_stats, transient_internal_stats
+from magnetar.broker.lag import count_lag, measure_lag
 from magnetar.broker.nonpersistent import NonPersistentTopic
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.producer import Producer
@@ -30,9 +31,11 @@ def topic_stats(
     earliest_time: bool = False,
     exclude_publishers: bool = False,
     exclude_consumers: bool = False,
+    lag: bool = False,
 ) -> Stats:
-    """`precise_backlog` makes no difference: a cursor always knows how many entries are left. A
-    topic that keeps nothing has no backlog, so the options about it change nothing there.
+    """`lag` adds how many messages are not acknowledged. `precise_backlog` makes no difference: a
+    cursor always knows how many entries are left. A topic that keeps nothing has no backlog, so the
+    options about it change nothing there.
     """
     if isinstance(topic, NonPersistentTopic):
         return _transient_stats(
@@ -44,7 +47,16 @@ def topic_stats(
         earliest_time=earliest_time,
         exclude_publishers=exclude_publishers,
         exclude_consumers=exclude_consumers,
+        lag=lag,
     )
+
+
+async def count_stats(topic: PersistentTopic | NonPersistentTopic, **options: bool) -> Stats:
+    """The same with the lag of each subscription, which may take a read."""
+    if isinstance(topic, PersistentTopic):
+        for each in list(topic.subscriptions.values()):
+            await count_lag(each)
+    return topic_stats(topic, lag=True, **options)
 
 
 def topic_internal_stats(topic: PersistentTopic | NonPersistentTopic) -> Stats:
@@ -60,6 +72,7 @@ def _persistent_stats(
     earliest_time: bool,
     exclude_publishers: bool,
     exclude_consumers: bool,
+    lag: bool,
 ) -> Stats:
     live, entries = list(topic.subscriptions.values()), topic.log.entries_added
     messages_per_entry = round(topic.rate_in.count / entries) if entries else 1
@@ -70,6 +83,7 @@ def _persistent_stats(
             backlog_size=backlog_size,
             earliest_time=earliest_time,
             exclude_consumers=exclude_consumers,
+            lag=measure_lag(each) if lag else None,
         )
         for each in live
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 from magnetar.broker.abandoned_chunk import read_abandoned
@@ -32,6 +33,7 @@ from magnetar.rules.transaction.buffer import TransactionBuffer
 from magnetar.runtime.log import Logger
 from magnetar.wire.ackset import full_ack_set
 from magnetar.wire.command import (
+    BaseCommand,
     CommandAck,
     CommandAckResponse,
     CommandReachedEndOfTopic,
@@ -41,6 +43,8 @@ from magnetar.wire.command import (
 
 _log = Logger(__name__)
 
+ANSWERED_S_MAX: Final = 10.0
+"""How long clients are kept for the answers to what they sent when a topic closes."""
 _READER_RETURN_MS: Final = 300_000
 
 
@@ -106,7 +110,7 @@ class Subscription(ConsumerGroup):
         self.cursor: Final = cursor
         self.durable: Final = durable
         self.replicated: Final = replicated
-        self.expiry: Final = Expiry(cursor, topic.log, topic.host.clock, self._acknowledge_through)
+        self.expiry: Final = Expiry(cursor, topic.log, topic.host.clock, self.acknowledge_through)
         self.last_acked_ms = 0
         self.last_flow_ms = 0
         self.last_mark_delete_ms = 0
@@ -120,6 +124,8 @@ class Subscription(ConsumerGroup):
         self._moving: asyncio.Event | None = None
         self.closed = False
         self._end_told: set[Consumer] = set()
+        self._confirming: set[asyncio.Task[None]] = set()
+        """Answers to acknowledgements that wait until those are durable."""
         self._has_sought_abandoned = False
         """Whether chunks that no message comes out of were looked for at the end of the topic."""
 
@@ -212,9 +218,11 @@ class Subscription(ConsumerGroup):
             now_ms = self.topic.host.clock.now_ms()
             consumer.stats.last_acked_ms = self.last_acked_ms = now_ms
         if ack.HasField("request_id"):
-            self.topic.host.tasks.start(
+            confirming = self.topic.host.tasks.start(
                 confirm(self.cursor, consumer, ack.request_id, refusal), name="ack"
             )
+            self._confirming.add(confirming)
+            confirming.add_done_callback(self._confirming.discard)
         self.on_end_reached()
 
     # ------------------------------------------------------------------ what the dispatcher says
@@ -275,11 +283,13 @@ class Subscription(ConsumerGroup):
             if self.dispatcher is not None:
                 self.dispatcher.close()
                 self.dispatcher = None
-            await self.cursor.reset(_within(target, self.topic))
-            if self.topic.transactions is not None:
-                self.topic.transactions.skip_aborted(self.cursor)
-            self._has_sought_abandoned = False
-            self.beginning = self.cursor.mark_delete if target.ledger_id < 0 else None
+            try:
+                await self.cursor.reset(_within(target, self.topic))
+            finally:  # it has moved, even when that could not be stored
+                if self.topic.transactions is not None:
+                    self.topic.transactions.skip_aborted(self.cursor)
+                self._has_sought_abandoned = False
+                self.beginning = self.cursor.mark_delete if target.ledger_id < 0 else None
             if remaining is not None:
                 self.cursor.acknowledge_batch(*target, remaining)
                 await self.cursor.flush()
@@ -307,12 +317,12 @@ class Subscription(ConsumerGroup):
     async def skip(self, count: int) -> None:
         """Acknowledge the next `count` entries of the backlog."""
         target = self.cursor.position_after(min(count, self.backlog))
-        await self._acknowledge_through(self.topic.log.sequence.previous_position(target))
+        await self.acknowledge_through(self.topic.log.sequence.previous_position(target))
 
     async def skip_all(self) -> None:
-        await self._acknowledge_through(self.topic.log.sequence.last_position)
+        await self.acknowledge_through(self.topic.log.sequence.last_position)
 
-    async def _acknowledge_through(self, position: Position) -> int:
+    async def acknowledge_through(self, position: Position) -> int:
         """On behalf of its consumers; return how many entries that was."""
         before, pin = self.cursor.backlog, self.topic.buffer.pin
         if pin is not None and position >= pin:  # what is not committed yet was not missed
@@ -331,6 +341,10 @@ class Subscription(ConsumerGroup):
     async def close(self) -> None:
         """Disconnect the clients, which come back; everything acknowledged is durable."""
         self.closed = True
+        if self._confirming:  # a client forgets those of a consumer that it must make again
+            with suppress(TimeoutError):
+                async with self.topic.host.clock.timeout(ANSWERED_S_MAX):
+                    await asyncio.wait(self._confirming)
         self.disconnect_all()
         if self.dispatcher is not None:
             self.dispatcher.close()
@@ -365,16 +379,22 @@ def _tell_end(consumer: Consumer) -> None:
 async def confirm(
     cursor: Cursor, consumer: Consumer, request_id: int, refusal: BrokerError | None
 ) -> None:
-    response = CommandAckResponse(consumer_id=consumer.id, request_id=request_id)
     if refusal is None:
         try:
             await cursor.flush()
         except BrokerError as failure:
             refusal = failure
+    consumer.connection.send_command(make_ack_response(consumer.id, request_id, refusal))
+
+
+def make_ack_response(
+    consumer_id: int, request_id: int, refusal: BrokerError | None
+) -> BaseCommand:
+    response = CommandAckResponse(consumer_id=consumer_id, request_id=request_id)
     if refusal is not None:
         response.error = ServerError.Name(fault_of(refusal).code)  # type: ignore[assignment]
         response.message = refusal.sentence
-    consumer.connection.send_command(make_command(response))
+    return make_command(response)
 
 
 def _within(target: Position, topic: SubscribedTopic) -> Position:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 from magnetar.broker.consumer import Consumer
+from magnetar.broker.lag import Lag
 from magnetar.broker.nonpersistent import TransientSubscription
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import ProtocolViolation
@@ -49,9 +50,10 @@ def subscription_stats(
     backlog_size: bool,
     earliest_time: bool,
     exclude_consumers: bool,
+    lag: Lag | None,
 ) -> Stats:
     """A subscription of a persistent topic; `messages_per_entry` counts what was published to it
-    since it was loaded.
+    since it was loaded. The lag is a number of our own, beside the backlog in entries.
     """
     subscription.note_mark()
     machine = None if subscription.dispatcher is None else subscription.dispatcher.machine
@@ -93,6 +95,8 @@ def subscription_stats(
         }
     if isinstance(machine, KeyShared):
         _add_slots(stats, consumers, machine)
+    if lag is not None:
+        stats |= {"lagMessages": lag.messages, "isLagEstimated": not lag.is_exact}
     stats["consumers"] = [] if exclude_consumers else consumers
     return stats
 

@@ -1,4 +1,6 @@
-"""How a topic comes to take no more messages, without any being sent twice or lost on the way."""
+"""How a topic comes to take no more messages, without any being sent twice or lost on the way:
+because it ends, or is closed and served elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Termination:
         self._subscriptions = subscriptions
         self._over: asyncio.Event | None = None
         self._quiet = asyncio.Event()
+        self._is_closing = False
         self.is_under_way = False
+        """Whether what producers send is dropped: they are about to be sent away."""
         self.is_over = log.record.terminated is not None
         """Whether the topic takes no more messages, for ever."""
 
@@ -54,17 +58,28 @@ class Termination:
         self._over = asyncio.Event()
         self.is_under_way = True
 
+    async def quiesce(self) -> None:
+        """Take nothing more, since the topic is about to close, and answer what was taken."""
+        self._is_closing = self.is_under_way = True
+        await self._answer_all()
+
     async def send_away(self) -> None:
         await self._answer_all()
         for producer in self._producers:
             producer.disconnect()
 
     def release(self) -> None:
-        """Let those in who waited, if they may come in."""
+        """Let those in who waited, if they may come in.
+
+        Producers that were not sent away, because the end was given up half-way, may have lost what
+        they sent meanwhile: nothing more is taken of them until they come anew.
+        """
         assert self._over is not None, "it is held"
+        for producer in self._producers:
+            producer.fail()
         self._over.set()
         self._over = None
-        self.is_under_way = False
+        self.is_under_way = self._is_closing
 
     async def run(self) -> Position:
         """Again is the same as once."""

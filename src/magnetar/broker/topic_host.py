@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
+from magnetar.broker.activity import Activity
 from magnetar.ledger.store import LedgerStore
 from magnetar.model.limit import Limits
 from magnetar.runtime.clock import Clock
@@ -19,3 +21,6 @@ class TopicHost:
     limits: Limits
     ledgers: LedgerStore
     broker_id: str
+    activity: Activity = field(default_factory=Activity)
+    is_owner: Callable[[], bool] = lambda: True
+    """False when this broker may have lost everything that it owned, and does not know yet."""

@@ -6,12 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from magnetar.broker.entry import count_safely
-from magnetar.broker.foreign import ForeignTransactions
 from magnetar.broker.ownership import Owner
 from magnetar.broker.policy_default import plan_log
 from magnetar.broker.topic_tree import TopicTree
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.log import Log
+from magnetar.ledger.message_tally import TallyPace
 from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.store import LedgerStore
 from magnetar.model.name import TopicName
@@ -28,8 +28,7 @@ class TopicLogs:
     tree: TopicTree
     cache: EntryCache
     pace: CursorPace
-    foreign: ForeignTransactions | None = None
-    """Where brokers of other kinds may have served the topics before."""
+    tally_pace: TallyPace
 
     async def open(
         self,
@@ -40,8 +39,6 @@ class TopicLogs:
         birth: Collection[str] | None,
     ) -> Log:
         """`birth` says that there is no such topic yet, and which cursors it is made with."""
-        if self.foreign is not None and birth is None:
-            await self.foreign.check(name)
         log = Log(
             name.full,
             self.ledgers,
@@ -52,5 +49,6 @@ class TopicLogs:
             count_messages=count_safely,
             cache=self.cache,
             pace=self.pace,
+            tally_pace=self.tally_pace,
         )
         return await log.open(birth=birth)

@@ -52,15 +52,15 @@ class TopicTree:
         namespaces: Namespaces,
         packing: RecordPacking = NOT_PACKED,
         *,
-        is_shared: bool = False,
+        is_apache_readable: bool = False,
     ) -> None:
-        """`is_shared` says that the ledgers are, so that brokers of other kinds may come after this
-        one: they know no buckets.
+        """`is_apache_readable`: brokers of Apache Pulsar may come after this one, which know no
+        buckets.
         """
         self._store = store
         self._namespaces = namespaces
         self._packing = packing
-        self._is_shared = is_shared
+        self._is_apache_readable = is_apache_readable
         self._agreed: dict[NamespaceName, int] = {}
         """Namespaces whose policies tell what is kept beside their topics."""
 
@@ -70,7 +70,7 @@ class TopicTree:
         """Raise BucketsDiffer when the policies tell another number than the topics have."""
         policies = await self._namespaces.get(namespace)
         told = None if policies is None else policies.numberOfTopicBuckets or 1
-        if self._is_shared and told not in (None, 1):
+        if self._is_apache_readable and told not in (None, 1):
             raise BucketsDiffer(
                 f"{policies_path(namespace)} tells of {told} topic buckets: with ledgers that"
                 " brokers share there is one, for Apache Pulsar knows no others"
@@ -112,7 +112,10 @@ class TopicTree:
 
     async def records(self, name: TopicName) -> MetadataLogRecords:
         return MetadataLogRecords(
-            self._store, await self.path_of(name), self._packing, is_shared=self._is_shared
+            self._store,
+            await self.path_of(name),
+            self._packing,
+            is_apache_readable=self._is_apache_readable,
         )
 
     def journal_records(self, name: str) -> MetadataLogRecords:

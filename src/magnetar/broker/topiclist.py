@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 import re2
 
 from magnetar.broker.attachment import Link
 from magnetar.errors import BrokerError, InvalidName, NotAllowed, TooManyRequests
+from magnetar.metadata.store import Cancel, Change, ChangeKind, MetadataStore
 from magnetar.model.limit import Limits, check_size
-from magnetar.model.name import NamespaceName, TopicName, parse_stored_topic
+from magnetar.model.log_path import LOGS, without_bucket
+from magnetar.model.name import (
+    NamespaceName,
+    TopicDomain,
+    TopicName,
+    decode_local,
+    parse_stored_topic,
+)
 from magnetar.model.permission import NAMESPACE_READ, Need, Target
 from magnetar.rules.system import is_system_topic
 from magnetar.runtime.clock import Clock
@@ -164,6 +173,22 @@ class TopicLists:
             if not lists:
                 del self._lists[watched.namespace]
         self._changed.pop(watched, None)
+
+    def follow(self, store: MetadataStore) -> Cancel:
+        """Learn of the topics that other brokers make and delete."""
+        return store.watch(LOGS, self._on_record)
+
+    def _on_record(self, change: Change) -> None:
+        if not self._lists or change.kind not in (ChangeKind.CREATED, ChangeKind.DELETED):
+            return
+        parts = without_bucket(change.path).removeprefix(f"{LOGS}/").split("/")
+        if parts[2:3] != [TopicDomain.PERSISTENT.value] or len(parts) != 4:
+            return  # of a segment, or of a cursor
+        with suppress(InvalidName):
+            name = parse_stored_topic(
+                f"persistent://{parts[0]}/{parts[1]}/{decode_local(parts[3])}"
+            )
+            self.on_change(name, exists=change.kind is ChangeKind.CREATED)
 
     def on_change(self, name: TopicName, *, exists: bool) -> None:
         if is_system_topic(name):

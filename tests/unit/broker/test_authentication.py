@@ -13,7 +13,7 @@ import pytest
 from magnetar.broker.authentication import Authenticator, Credential, make_authenticator
 from magnetar.client.token import create_token, make_key_pair
 from magnetar.errors import InvalidConfiguration, TooManyRequests, Unauthenticated, Unauthorized
-from magnetar.model.caller import NOBODY, Caller
+from magnetar.model.caller import ANONYMOUS, Caller
 from magnetar.rules.handshake import Identity
 from magnetar.runtime.clock import LoopClock
 from magnetar.runtime.configuration import Configuration
@@ -73,7 +73,7 @@ EXPIRED = create_token("alice", KEY, expires_s=NOW_MS // 1000 - 1)
 def test_off_means_everybody_is_nobody() -> None:
     off = make_authenticator(Configuration(), FixedClock())
     assert not off.is_enabled
-    assert authenticate(off, bearer("rubbish"), None) is NOBODY
+    assert authenticate(off, bearer("rubbish"), None) is ANONYMOUS
 
 
 def test_each_method_proves_a_role() -> None:

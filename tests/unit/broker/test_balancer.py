@@ -11,7 +11,7 @@ from magnetar.broker.balancer import Balancer
 from magnetar.broker.broker_directory import BROKERS
 from magnetar.broker.bundle_boundary import Boundaries
 from magnetar.broker.load_report import LoadReporter
-from magnetar.broker.placement import IsolationPolicies, Placement
+from magnetar.broker.placement import Placement
 from magnetar.metadata.lock import Locks
 from magnetar.metadata.store import ABSENT, ANY_VERSION
 from magnetar.model.load import BrokerReport, BundleStats, ResourceUsage
@@ -23,16 +23,16 @@ from tests.unit.broker.broker_place import until
 from tests.unit.broker.cluster_place import Cluster, Node, run_cluster
 
 TOPICS = tuple(parse_topic(f"persistent://public/default/t{number}") for number in range(20))
+SCALABLE = parse_topic("topic://public/default/orders")
 ISOLATION = "/admin/clusters/c1/namespaceIsolationPolicies"
 
 
 def balancer_of(node: Node) -> Balancer:
     namespaces = node.service.resources.namespaces
-    isolation = IsolationPolicies(node.store, "c1", clock=SYSTEM)
     return Balancer(
         node.store,
         node.ownership,
-        Placement(node.ownership.directory, isolation, clock=SYSTEM),
+        Placement(node.ownership.directory, node.service.resources.isolation, "c1", clock=SYSTEM),
         Boundaries(namespaces, lambda: 4),
         config=node.service.config,
         clock=SYSTEM,
@@ -89,6 +89,27 @@ def test_a_busy_broker_hands_bundles_to_an_idle_one_after_some_rounds() -> None:
         for _ in range(5):
             await balancer.run()
         assert set(b.ownership.bundles) == moved
+
+    run_cluster(body)
+
+
+def test_new_segments_go_to_the_broker_that_carries_least() -> None:
+    """But for those in the bundle of the topic's name: the controller that makes them is there."""
+
+    async def body(cluster: Cluster) -> None:
+        a, b = await cluster.start("a", "b")
+        bundles = await own_all(a)
+        home = await cluster.bundle_of(SCALABLE)
+        await report(a, 40.0, dict.fromkeys(map(str, bundles), BundleStats()))
+        await a.service.scalable.create_topic(SCALABLE, segments=8)
+        record = await a.service.scalable.records.get(SCALABLE)
+        assert record is not None
+        for segment in record.layout.active:
+            name = segment.name_in(SCALABLE)
+            expected = a if home.holds(name) else b
+            assert await cluster.owner_of(name, asked=a) is expected
+            assert expected.service.catalog.find(name) is not None
+        assert home in a.ownership.bundles
 
     run_cluster(body)
 
@@ -184,3 +205,20 @@ def test_the_usage_of_this_process_is_plausible() -> None:
     usage = read_usage()
     assert usage.processor_s > 0
     assert 1 < usage.memory_mib < usage.memory_limit_mib
+
+
+def test_a_choice_that_a_policy_forbids_by_now_is_made_anew() -> None:
+    async def body(cluster: Cluster) -> None:
+        a, _ = await cluster.start("a", "b")
+        placement = Placement(
+            a.ownership.directory, a.service.resources.isolation, "c1", clock=SYSTEM
+        )
+        bundle = await a.ownership.bundle_of(TOPICS[0])
+        assert bundle is not None
+        chosen = await placement.choose(bundle)
+        other = "b" if chosen == "a:8080" else "a"
+        policy = {"p": {"namespaces": ["public/default"], "primary": [other], "secondary": []}}
+        await a.store.put(ISOLATION, json.dumps(policy).encode(), expect=ABSENT)
+        assert await placement.choose(bundle) == f"{other}:8080"
+
+    run_cluster(body)

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from magnetar.broker.bundle_record import owner_path
+from magnetar.broker.bundle_record import owner_path, request_path
 from magnetar.errors import LedgerFenced, NoOwner, ServiceNotReady, TopicFenced
 from magnetar.metadata.store import ANY_VERSION
-from magnetar.model.name import TopicName, parse_topic
+from magnetar.model.name import TopicDomain, TopicName, parse_topic
 from magnetar.rules.bundle import Bundle
 from magnetar.wire.command import BaseCommand, CommandLookupTopic, CommandLookupTopicResponse
 from tests.unit.broker.broker_place import Peer, until
@@ -152,6 +152,49 @@ def test_a_bundle_moves_to_a_named_broker_with_its_topics_and_clients() -> None:
     run_cluster(body)
 
 
+def test_a_topic_that_is_loaded_while_its_bundle_moves_stays_with_no_former_owner() -> None:
+    """However far the load has come when the move begins."""
+
+    async def body(cluster: Cluster) -> None:
+        a, b = await cluster.start("a", "b")
+        bundle = await bundle_of(a)
+        await a.ownership.locks.acquire(bundle)
+        for steps in range(0, 60, 2):
+            source, target = (a, b) if bundle in a.ownership.bundles else (b, a)
+            loading = asyncio.create_task(source.service.catalog.load_topic(TOPIC, create=True))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            await source.bundles.unload(bundle, target.service.broker_id)
+            await asyncio.wait([loading])
+            await until(lambda node=source: node.service.catalog.find(TOPIC) is None)  # type: ignore[misc]
+            assert bundle in target.ownership.bundles
+            assert isinstance(loading.exception(), NoOwner | ServiceNotReady | None)
+
+    run_cluster(body)
+
+
+def test_an_unloaded_bundle_that_stays_calls_its_clients_back_at_once() -> None:
+    async def body(cluster: Cluster) -> None:
+        (a,) = await cluster.start("a")
+        await lookup(a, authoritative=True)
+        peer = await publish(a, 5)
+        bundle = await bundle_of(a)
+        loaded = a.service.catalog.find(TOPIC)
+        await a.bundles.unload(bundle)
+        assert bundle in a.ownership.bundles
+        assert loaded is not None and loaded.closed and a.service.catalog.find(TOPIC) is None
+        [closed] = [
+            each.close_producer
+            for each in peer._wire.received
+            if each.type == BaseCommand.CLOSE_PRODUCER
+        ]
+        assert closed.assignedBrokerServiceUrl == "pulsar://a:6650"
+        await publish(a, 3)
+        assert await count_entries(a) == 8
+
+    run_cluster(body)
+
+
 def test_a_client_that_comes_before_the_bundle_waits_for_it() -> None:
     async def body(cluster: Cluster) -> None:
         a, b = await cluster.start("a", "b")
@@ -213,6 +256,41 @@ def test_another_broker_takes_over_when_a_session_ends_and_the_old_owner_closes_
         with pytest.raises(ServiceNotReady, match="Please redo the lookup"):
             await b.ownership.require(TOPIC)
         assert await count_entries(a) == 6
+
+    run_cluster(body)
+
+
+def test_an_owner_that_gave_up_a_session_which_the_store_kept_serves_again() -> None:
+    """Its record stands: everybody sends clients to it, and none is asked to look for another."""
+
+    async def body(cluster: Cluster) -> None:
+        a, b = await cluster.start("a", "b")
+        await lookup(b, authoritative=True)
+        await publish(b, 4)
+        b.store.disconnect()
+        b.store.give_up()
+        await until(lambda: b.service.catalog.find(TOPIC) is None)
+        b.store.reconnect()
+        assert await bundle_of(b) not in b.ownership.bundles
+        assert (await a.ownership.owner_of(TOPIC)).broker_id == "b:8080"
+        assert (await b.ownership.require(TOPIC)).is_self
+        assert await count_entries(b) == 4
+        await publish(b, 2)
+
+    run_cluster(body)
+
+
+def test_a_bundle_is_given_up_by_an_owner_that_was_asked_while_it_could_not_hear() -> None:
+    async def body(cluster: Cluster) -> None:
+        a, b = await cluster.start("a", "b")
+        await lookup(b, authoritative=True)
+        bundle = await bundle_of(a)
+        b.store.disconnect()
+        moving = asyncio.create_task(a.bundles.unload(bundle, "a:8080"))
+        await until(lambda: cluster.tree.exists(request_path(bundle)))
+        b.store.reconnect()
+        await moving
+        assert (await b.ownership.owner_of(TOPIC)).broker_id == "a:8080"
 
     run_cluster(body)
 
@@ -302,5 +380,24 @@ def test_generated_producer_names_of_two_brokers_differ() -> None:
         a, b = await cluster.start("a", "b")
         assert a.service.next_producer_name() != b.service.next_producer_name()
         assert a.service.next_producer_name().startswith("c1-1000")
+
+    run_cluster(body)
+
+
+def test_non_persistent_topics_of_all_brokers_are_listed() -> None:
+    async def body(cluster: Cluster) -> None:
+        a, b = await cluster.start("a", "b")
+        names = [TopicName(TopicDomain.NON_PERSISTENT, t.namespace, t.local) for t in TOPICS[:12]]
+        for name in names:
+            owner = await cluster.owner_of(name, asked=a)
+            answer = await owner.connect().produce(name.full)
+            assert answer.type == BaseCommand.PRODUCER_SUCCESS
+        assert {len(each.service.catalog.topics) for each in (a, b)} != {0, 12}
+        expected = sorted(name.full for name in names)
+        for node in (a, b):
+            found = await node.service.catalog.list_topics(
+                TOPIC.namespace, TopicDomain.NON_PERSISTENT
+            )
+            assert found == expected
 
     run_cluster(body)

@@ -344,3 +344,25 @@ def test_an_entry_of_any_bytes_is_delivered_as_it_is() -> None:
         await last_message_id(topic.log, topic.buffer)
 
     run(body)
+
+
+def test_a_subscription_stays_at_a_ledger_that_no_store_has_any_more_and_the_log_says_what_to_do(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def body(place: Place) -> None:
+        client = await fill(place, 3)
+        topic = await place.topic(TOPIC)
+        await topic.log.roll()
+        gone = LedgerId(topic.log.sequence.describe()[0].ledger_id)
+        await client.publish("after")
+        before = topic.log.sequence.describe()
+        await place.ledgers.delete(gone)
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
+        await until(lambda: "entry unreadable" in caplog.text)
+        told = [getattr(record, "fields", {}) for record in caplog.records]
+        assert any("bring it back, or pass it" in str(each.get("advice")) for each in told)
+        assert topic.subscriptions["s"].backlog == 4 and not client.texts(1)
+        assert topic.log.sequence.describe() == before
+        await client.publish("more")
+
+    run(body, cache_bytes=1)

@@ -6,6 +6,7 @@ import pytest
 
 from magnetar.broker.topiclist import TopicPattern
 from magnetar.errors import InvalidName, NotAllowed
+from magnetar.model.log_path import log_path
 from magnetar.model.name import NamespaceName, parse_topic
 from magnetar.model.policy import Policies
 from magnetar.wire.command import (
@@ -250,5 +251,24 @@ def test_a_client_that_leaves_before_its_watch_begins_leaves_no_list_behind() ->
         client.leave()
         await until(lambda: not len(place.service.tasks))
         assert not len(place.service.topic_lists)
+
+    run(body)
+
+
+def test_a_watcher_learns_of_topics_that_other_brokers_make_and_delete() -> None:
+    async def body(place: Place) -> None:
+        client = Client(place.service)
+        await watch(client, "shop/eu/o.*")
+        store = place.service.store
+        end = place.service.topic_lists.follow(store)
+        path = log_path(parse_topic(f"{BASE}orders ü"), 1)
+        for other in (path, f"{path}/cursor", "/managed-ledgers/shop/eu/persistent/%ff"):
+            await store.put(other, b"", expect=-1)
+        await until(lambda: len(updates(client)) == 1)
+        await store.delete(f"{path}/cursor", expect=0)
+        await store.delete(path, expect=0)
+        await until(lambda: len(updates(client)) == 2)
+        assert updates(client) == [(full("orders ü"), []), ([], full("orders ü"))]
+        end()
 
     run(body)

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec import Meta, Struct
 
 from magnetar import __version__
 from magnetar.broker.administration.bundle import boundaries_of
 from magnetar.broker.administration.registry import Document, Note, carries_out
 from magnetar.broker.broker_directory import BROKERS, LEADER
-from magnetar.broker.catalog import AnyTopic
+from magnetar.broker.bundle_mover import BundleMover
+from magnetar.broker.catalog import AnyTopic, TopicCatalog
 from magnetar.broker.exposition import topic_samples
 from magnetar.broker.health_check import check_health
+from magnetar.broker.ownership import Owner
 from magnetar.broker.service import Service
 from magnetar.broker.stats import topic_stats
+from magnetar.broker.stored_configuration import StoredConfiguration
+from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import NotFound, PreconditionFailed, RecordUnreadable, ServiceNotReady
+from magnetar.ledger.store import CopiesRecords, LedgerStore
+from magnetar.metadata.store import MetadataStore
+from magnetar.model.bookie import LEDGERS
 from magnetar.model.document import decode_json
+from magnetar.model.position import LedgerId
 from magnetar.rules.bundle import bundle_of
-from magnetar.runtime.configuration import dynamic_names
+from magnetar.runtime.configuration import Configuration, dynamic_names
 from magnetar.runtime.key import Use, find_key
 from magnetar.runtime.spelling import canonical_name
 
@@ -40,16 +50,16 @@ _SUMMED: Final = {
 
 
 @carries_out("brokers.list")
-async def list_brokers(service: Service, cluster: str = "") -> Sequence[str]:
+async def list_brokers(owner: Owner, store: MetadataStore, cluster: str = "") -> Sequence[str]:
     """This broker, and those that registered in the store it shares with them."""
-    return sorted({service.broker_id, *await service.store.children(BROKERS)})
+    return sorted({owner.broker_id, *await store.children(BROKERS)})
 
 
 @carries_out("brokers.leader")
-async def get_leader(service: Service) -> Mapping[str, str]:
-    record = await service.store.get(LEADER)
+async def get_leader(owner: Owner, store: MetadataStore) -> Mapping[str, str]:
+    record = await store.get(LEADER)
     if record is None:
-        return {"serviceUrl": service.owner.web_url, "brokerId": service.broker_id}
+        return {"serviceUrl": owner.web_url, "brokerId": owner.broker_id}
     try:
         return decode_json(record.value, dict[str, str])
     except msgspec.DecodeError as error:
@@ -57,9 +67,9 @@ async def get_leader(service: Service) -> Mapping[str, str]:
 
 
 @carries_out("brokers.ledger_files")
-async def get_ledger_files(service: Service) -> Document:
+async def get_ledger_files(ledgers: LedgerStore) -> Document:
     """Readers on the same machine find the same directory, by its numbers, or it is another one."""
-    directory = service.ledgers.directory
+    directory = ledgers.directory
     if directory is None:
         raise NotFound("The ledgers of this broker are not in files")
     place = directory.resolve()
@@ -67,15 +77,32 @@ async def get_ledger_files(service: Service) -> Document:
     return {"directory": str(place), "device": status.st_dev, "inode": status.st_ino}
 
 
+class LedgerQuery(Struct, frozen=True):
+    ledgers: Annotated[tuple[int, ...], Meta(max_length=10_000)] = ()
+
+
+@carries_out("brokers.ledger_records")
+async def get_ledger_records(
+    ledgers: LedgerStore, config: Configuration, query: LedgerQuery
+) -> Document:
+    """A copy of what a reader needs to find entries at bookies; those that are gone are missing."""
+    if not isinstance(ledgers, CopiesRecords):
+        raise NotFound("The ledgers of this broker are not on bookies")
+    if config.bookkeeperTLSClientAuthentication:
+        raise NotFound("The bookies ask readers for certificates, which only brokers have")
+    found = await ledgers.copy_records([LedgerId(each) for each in query.ledgers])
+    return {"records": {path: b64encode(value).decode() for path, value in found.items()}}
+
+
 @carries_out("brokers.version")
-async def get_version(service: Service) -> str:
+async def get_version() -> str:
     return __version__
 
 
 @carries_out("brokers.is_ready")
-async def check_ready(service: Service) -> str:
-    if service.ledgers.trouble is not None:
-        raise ServiceNotReady(service.ledgers.trouble)
+async def check_ready(ledgers: LedgerStore) -> str:
+    if ledgers.trouble is not None:
+        raise ServiceNotReady(ledgers.trouble)
     return "ok"
 
 
@@ -91,48 +118,50 @@ async def check_broker(service: Service, broker_id: str | None) -> str:
 
 # Configuration
 @carries_out("brokers.dynamic_keys")
-async def list_dynamic(service: Service) -> Sequence[str]:
+async def list_dynamic() -> Sequence[str]:
     return dynamic_names()
 
 
 @carries_out("brokers.dynamic_values")
-async def get_dynamic(service: Service) -> Mapping[str, str]:
-    return await service.stored_configuration.values()
+async def get_dynamic(stored_configuration: StoredConfiguration) -> Mapping[str, str]:
+    return await stored_configuration.values()
 
 
 @carries_out("brokers.set_dynamic")
-async def set_dynamic(service: Service, key: str, value: str) -> Note | None:
+async def set_dynamic(
+    stored_configuration: StoredConfiguration, key: str, value: str
+) -> Note | None:
     key = canonical_name(key)
     if key not in dynamic_names():
         raise PreconditionFailed("Can't update non-dynamic configuration")
-    await service.stored_configuration.set(key, value)
+    await stored_configuration.set(key, value)
     found = find_key(key)
     return None if found.use is Use.ACTING else Note(f"{key} has no effect: {found.meaning}")
 
 
 @carries_out("brokers.delete_dynamic")
-async def delete_dynamic(service: Service, key: str) -> None:
+async def delete_dynamic(stored_configuration: StoredConfiguration, key: str) -> None:
     key = canonical_name(key)
     if key not in dynamic_names():
         raise PreconditionFailed("Can't delete non-dynamic configuration")
-    await service.stored_configuration.remove(key)
+    await stored_configuration.remove(key)
 
 
 @carries_out("brokers.runtime_configuration")
-async def get_runtime_values(service: Service) -> Mapping[str, str]:
-    return service.config.format_values()
+async def get_runtime_values(config: Configuration) -> Mapping[str, str]:
+    return config.format_values()
 
 
 @carries_out("brokers.internal_configuration")
-async def get_internal_configuration(service: Service) -> Mapping[str, str]:
-    local = service.config.metadataStoreUrl
-    shared = service.config.configurationMetadataStoreUrl or local
+async def get_internal_configuration(config: Configuration) -> Mapping[str, str]:
+    local = config.metadataStoreUrl
+    shared = config.configurationMetadataStoreUrl or local
     return {
         "zookeeperServers": local,
         "configurationStoreServers": shared,
         "metadataStoreUrl": local,
         "configurationMetadataStoreUrl": shared,
-        "ledgersRootPath": "/ledgers",
+        "ledgersRootPath": LEDGERS,
     }
 
 
@@ -140,19 +169,19 @@ async def get_internal_configuration(service: Service) -> Mapping[str, str]:
 @carries_out("brokers.namespaces")
 async def get_owned(service: Service, cluster: str, broker: str) -> Document:
     if service.bundles is not None:
-        return dict.fromkeys(await _list_owned(service, broker), _OWNED)
+        return dict.fromkeys(await _list_owned(service.owner, service.bundles, broker), _OWNED)
     if broker != service.broker_id:
         raise NotFound(f"Broker id '{broker}' not found in available brokers.")
     return {f"{topic.name.namespace}/{bundle}": _OWNED for topic, bundle in await _loaded(service)}
 
 
-async def _list_owned(service: Service, broker: str) -> Sequence[str]:
+async def _list_owned(owner: Owner, bundles: BundleMover | None, broker: str) -> Sequence[str]:
     """The bundles of a broker, whether anything is loaded of them or not; of another one those
     that it reported.
     """
-    assert service.bundles is not None, "the caller looked"
-    ownership = service.bundles.ownership
-    if broker == service.broker_id:
+    assert bundles is not None, "the caller looked"
+    ownership = bundles.ownership
+    if broker == owner.broker_id:
         return sorted(map(str, ownership.bundles))
     report = (await ownership.directory.reports()).get(broker)
     if report is None:
@@ -161,8 +190,8 @@ async def _list_owned(service: Service, broker: str) -> Sequence[str]:
 
 
 @carries_out("brokers.check_backlog_quota")
-async def check_backlog_quota(service: Service) -> None:
-    await service.upkeep.check_backlog_quotas()
+async def check_backlog_quota(upkeep: Upkeep) -> None:
+    await upkeep.check_backlog_quotas()
 
 
 @carries_out("brokers.topic_stats")
@@ -186,9 +215,9 @@ async def _loaded(service: Service) -> Sequence[tuple[AnyTopic, str]]:
 
 
 @carries_out("brokers.metrics")
-async def get_metrics(service: Service) -> Sequence[Document]:
+async def get_metrics(catalog: TopicCatalog) -> Sequence[Document]:
     sums: dict[str, dict[str, float]] = {}
-    for topic in list(service.catalog.topics.values()):
+    for topic in list(catalog.topics.values()):
         samples = dict(topic_samples(topic_stats(topic)))
         total = sums.setdefault(str(topic.name.namespace), dict.fromkeys(_SUMMED, 0.0))
         for name, sample in _SUMMED.items():
@@ -198,7 +227,9 @@ async def get_metrics(service: Service) -> Sequence[Document]:
 
 @carries_out("brokers.load_report")
 async def get_load_report(service: Service) -> Document:
-    totals: list[dict[str, float]] = [each["metrics"] for each in await get_metrics(service)]
+    totals: list[dict[str, float]] = [
+        each["metrics"] for each in await get_metrics(service.catalog)
+    ]
 
     def total(name: str) -> float:
         return sum(each[name] for each in totals)

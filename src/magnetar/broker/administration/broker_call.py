@@ -5,13 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from magnetar.broker.administration.registry import Document, carries_out
-from magnetar.broker.broker_call import Request
-from magnetar.broker.service import Service
+from magnetar.broker.broker_call import BrokerCalls, Request
 
 
 @carries_out("broker_calls.answer")
-async def answer_call(service: Service, call: str, request: Request) -> Document:
+async def answer_call(calls: BrokerCalls, call: str, request: Request) -> Document:
     """Refusals are part of the answer: the caller raises them as this broker would."""
-    reply = await service.calls.answer(call, request)
+    reply = await calls.answer(call, request)
     answer: dict[str, object] = msgspec.to_builtins(reply)
     return answer

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, NewType, TypeAlias
+from urllib.parse import unquote_plus
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from magnetar.broker.administration.record import check_tenant, load_policies
 from magnetar.broker.administration.registry import carries_out, finds
-from magnetar.broker.administration.topic_part import TopicPart, ask_part
+from magnetar.broker.administration.topic_part import TopicParts
 from magnetar.broker.bundle_boundary import load_boundaries
-from magnetar.broker.scalable.control import Control
+from magnetar.broker.catalog import TopicCatalog
+from magnetar.broker.scalable.control import Controls
+from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.service import Service
-from magnetar.errors import Conflict, PreconditionFailed, TopicNotFound
+from magnetar.errors import BadRequest, Conflict, PreconditionFailed, TopicNotFound
 from magnetar.model.name import NamespaceName, TopicName, parse_stored_topic
 from magnetar.model.policy import BundlesData, LocalPolicies
 from magnetar.operation.row import DOMAINS
@@ -22,6 +26,7 @@ from magnetar.rules.bundle import (
     Bundle,
     bundle_of,
     check_range,
+    cut_range,
     hash_of,
     make_bundles,
     middle_of,
@@ -35,10 +40,11 @@ Regular: TypeAlias = tuple[TopicName, ...]
 Scalable = NewType("Scalable", tuple[TopicName, ...])
 """The scalable topics of a namespace; none of one bundle."""
 _LARGEST: Final = "LARGEST"
+_BY_POSITION: Final = "specified_positions_divide"
 _ALGORITHMS: Final = (
     "range_equally_divide",
     "topic_count_equally_divide",
-    "specified_positions_divide",
+    _BY_POSITION,
     "flow_or_qps_equally_divide",
 )
 
@@ -46,7 +52,7 @@ _ALGORITHMS: Final = (
 @carries_out("namespaces.bundles")
 async def get_bundles(service: Service, namespace: NamespaceName) -> BundlesData:
     """A namespace that says nothing of bundles gets as many as the configuration says."""
-    await load_policies(service, namespace)
+    await load_policies(service.resources, namespace)
     count = service.config.defaultNumberOfNamespaceBundles
     namespaces = service.resources.namespaces
     return make_bundles(await load_boundaries(namespaces, namespace, count=count))
@@ -56,8 +62,8 @@ async def boundaries_of(service: Service, namespace: NamespaceName) -> tuple[str
     return (await get_bundles(service, namespace)).boundaries or ()
 
 
-async def regular_topics(service: Service, namespace: NamespaceName) -> Sequence[TopicName]:
-    found = [await service.catalog.list_topics(namespace, domain) for domain in DOMAINS]
+async def regular_topics(catalog: TopicCatalog, namespace: NamespaceName) -> Sequence[TopicName]:
+    found = [await catalog.list_topics(namespace, domain) for domain in DOMAINS]
     return [parse_stored_topic(full) for names in found for full in names]
 
 
@@ -77,7 +83,9 @@ async def find_range(service: Service, namespace: NamespaceName, bundle: str) ->
     boundaries = await boundaries_of(service, namespace)
     if bundle != _LARGEST:
         return check_range(namespace, bundle, boundaries)
-    ranges = [bundle_of(each, boundaries) for each in await regular_topics(service, namespace)]
+    ranges = [
+        bundle_of(each, boundaries) for each in await regular_topics(service.catalog, namespace)
+    ]
     return max(ranges_of(boundaries), key=ranges.count)
 
 
@@ -94,13 +102,17 @@ async def find_bundles(
 @finds(Regular)
 async def find_regular(service: Service, namespace: NamespaceName, bundle: str | None) -> Regular:
     is_wanted = await filter_bundle(service, namespace, bundle)
-    return tuple(name for name in await regular_topics(service, namespace) if is_wanted(name))
+    return tuple(
+        name for name in await regular_topics(service.catalog, namespace) if is_wanted(name)
+    )
 
 
 @finds(Scalable)
-async def find_scalable(service: Service, namespace: NamespaceName, bundle: str | None) -> Scalable:
+async def find_scalable(
+    scalable: ScalableService, namespace: NamespaceName, bundle: str | None
+) -> Scalable:
     """The segments of one lie in many bundles: it belongs to none."""
-    topics = [] if bundle is not None else await service.scalable.records.list(namespace)
+    topics = [] if bundle is not None else await scalable.records.list(namespace)
     return Scalable(tuple(topics))
 
 
@@ -112,7 +124,7 @@ async def unload_topics(
     destination: str | None = None,
 ) -> None:
     """Those that are loaded, segments too."""
-    await check_tenant(service, namespace.tenant)
+    await check_tenant(service.resources, namespace.tenant)
     if service.bundles is not None:
         bundles = await find_bundles(service, namespace, bundle)
         await service.bundles.unload_all(bundles, destination)
@@ -129,16 +141,23 @@ async def unload_topics(
 
 @carries_out("namespaces.split_bundle")
 async def split_bundle(
-    service: Service, namespace: NamespaceName, bundle: str, unload: bool, algorithm: str | None
+    service: Service,
+    namespace: NamespaceName,
+    bundle: str,
+    unload: bool,
+    algorithm: str | None,
+    positions: list[int | str] | None,
 ) -> None:
+    """`positions` are hashes, which only one of the algorithms asks for."""
     if algorithm and algorithm not in _ALGORITHMS:
         raise PreconditionFailed(
             "Unsupported namespace bundle split algorithm, supported algorithms are"
             f" [{', '.join(_ALGORITHMS)}]"
         )
     wanted = await find_range(service, namespace, bundle)
+    cuts = _parse_positions(positions or ()) if algorithm == _BY_POSITION else ()
     if service.bundles is not None:
-        cuts = (await _plan_cut(service, Bundle(namespace, wanted), algorithm),)
+        cuts = cuts or (await _plan_cut(service.catalog, Bundle(namespace, wanted), algorithm),)
         await service.bundles.split(Bundle(namespace, wanted), cuts, unload=unload)
         return
     if unload:
@@ -147,24 +166,59 @@ async def split_bundle(
     def change(local: LocalPolicies) -> LocalPolicies:
         present = local.bundles
         assert present is not None and present.boundaries is not None
-        boundaries = split_range(
-            check_range(namespace, wanted, present.boundaries), present.boundaries
+        checked = check_range(namespace, wanted, present.boundaries)
+        boundaries = (
+            cut_range(checked, present.boundaries, cuts)
+            if cuts
+            else split_range(checked, present.boundaries)
         )
         return replace(local, bundles=make_bundles(boundaries))
 
     await service.resources.namespaces.update_local(namespace, change)
 
 
-async def _plan_cut(service: Service, bundle: Bundle, algorithm: str | None) -> int:
+class TopicHashPositions(Struct):
+    """Where topics of a bundle lie, as Pulsar tells it."""
+
+    namespace: str
+    bundle: str
+    topicHashPositions: dict[str, int]
+
+
+@carries_out("namespaces.topic_hash_positions")
+async def find_hash_positions(
+    namespace: NamespaceName, bundle: str, inside: Regular, topics: tuple[str, ...]
+) -> TopicHashPositions:
+    """Partitions one by one; a partitioned topic that is named stands for its partitions."""
+    named = {unquote_plus(each) for each in topics}
+    positions = {
+        each.full: hash_of(each)
+        for each in inside
+        if not named or {each.full, each.base.full} & named
+    }
+    return TopicHashPositions(str(namespace), bundle, positions)
+
+
+def _parse_positions(positions: Sequence[int | str]) -> tuple[int, ...]:
+    """Numbers, as Pulsar's clients send them, or as bundles are written."""
+    try:
+        return tuple(int(each, 0) if isinstance(each, str) else each for each in positions)
+    except ValueError:
+        raise BadRequest(
+            f"Hashes to cut a bundle at are numbers such as 0x20000000, not {list(positions)}"
+        ) from None
+
+
+async def _plan_cut(catalog: TopicCatalog, bundle: Bundle, algorithm: str | None) -> int:
     """In the middle of the hashes, of the topics, or of what the loaded ones carry."""
     match algorithm:
         case "topic_count_equally_divide":
-            names = await regular_topics(service, bundle.namespace)
+            names = await regular_topics(catalog, bundle.namespace)
             weights = {hash_of(name): 1.0 for name in names if bundle.holds(name)}
         case "flow_or_qps_equally_divide":
-            loaded = (each for each in service.catalog.topics.values() if bundle.holds(each.name))
+            loaded = (each for each in catalog.topics.values() if bundle.holds(each.name))
             weights = {hash_of(each.name): each.rate_in.bytes_per_s + 1.0 for each in loaded}
-        case "specified_positions_divide":
+        case _ if algorithm == _BY_POSITION:
             raise PreconditionFailed(
                 "specified_positions_divide needs the hashes to cut at (splitBoundaries)"
             )
@@ -174,31 +228,39 @@ async def _plan_cut(service: Service, bundle: Bundle, algorithm: str | None) -> 
 
 
 @carries_out("namespaces.delete_bundle")
-async def delete_bundle(service: Service, topics: Regular, force: bool) -> None:
+async def delete_bundle(catalog: TopicCatalog, topics: Regular, force: bool) -> None:
     if topics and not force:
         raise Conflict("Cannot delete non empty bundle")
     for name in topics:
         with suppress(TopicNotFound):
-            await service.catalog.delete_topic(name, force=True)
+            await catalog.delete_topic(name, force=True)
 
 
 @carries_out("namespaces.clear_backlog")
 async def clear_backlog(
-    service: Service, subscription: str | None, topics: Regular, scalable: Scalable
+    parts: TopicParts,
+    controls: Controls,
+    subscription: str | None,
+    topics: Regular,
+    scalable: Scalable,
 ) -> None:
     for name in topics:
         if name.is_persistent:
-            await ask_part(service, name, TopicPart.clear_backlog, subscription)
+            await parts.at(name).clear_backlog(subscription)
     for topic in scalable:
-        await service.scalable.controls.ask(topic, Control.clear_backlog, subscription)
+        await controls.at(topic).clear_backlog(subscription)
 
 
 @carries_out("namespaces.unsubscribe")
 async def unsubscribe(
-    service: Service, namespace: NamespaceName, subscription: str, bundle: str | None
+    service: Service,
+    parts: TopicParts,
+    namespace: NamespaceName,
+    subscription: str,
+    bundle: str | None,
 ) -> None:
-    await check_tenant(service, namespace.tenant)
+    await check_tenant(service.resources, namespace.tenant)
     for name in await find_regular(service, namespace, bundle):
-        await ask_part(service, name, TopicPart.unsubscribe, subscription)
-    for topic in await find_scalable(service, namespace, bundle):
-        await service.scalable.controls.ask(topic, Control.unsubscribe, subscription)
+        await parts.at(name).unsubscribe(subscription)
+    for topic in await find_scalable(service.scalable, namespace, bundle):
+        await service.scalable.controls.at(topic).unsubscribe(subscription)

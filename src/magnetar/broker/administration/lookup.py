@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from magnetar.broker.administration.bundle import boundaries_of, find_range
-from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.administration.registry import TopicOwners, carries_out
 from magnetar.broker.administration.topic import check_namespace
 from magnetar.broker.ownership import Owner
 from magnetar.broker.service import Service
@@ -18,8 +18,8 @@ from magnetar.rules.bundle import Bundle, bundle_of
 async def find_broker(
     service: Service, topic: TopicName, listener_name: str | None = None
 ) -> Mapping[str, str]:
-    """Of a scalable topic any broker: whether it exists is told by its layout session."""
-    await check_namespace(service, topic.namespace)
+    """Of a scalable topic any broker: its layout session finds out whether it exists."""
+    await check_namespace(service.resources, topic.namespace)
     await service.scalable.guard.check_regular_name(topic)
     if topic.domain is TopicDomain.PERSISTENT and not await _may_serve(service, topic):
         raise TopicNotFound(f"Topic not found {topic}")
@@ -38,21 +38,17 @@ async def find_broker(
     return {"brokerId": owner.broker_id, **known, "brokerUrlSsl": ""}
 
 
-async def _may_serve(service: Service, topic: TopicName) -> bool:
+async def _may_serve(owners: TopicOwners, topic: TopicName) -> bool:
     """Whether it exists in any form, or would come to be by attaching."""
-    if await service.resources.partitioned.get(topic.base) is not None:
+    if await owners.resources.partitioned.get(topic.base) is not None:
         return True
-    return await service.catalog.topic_exists(topic) or await service.catalog.may_create(topic)
+    return await owners.catalog.topic_exists(topic) or await owners.catalog.may_create(topic)
 
 
 @carries_out("topics.bundle_range")
 async def find_bundle(service: Service, topic: TopicName) -> str:
-    await check_namespace(service, topic.namespace)
+    await check_namespace(service.resources, topic.namespace)
     return bundle_of(topic, await boundaries_of(service, topic.namespace))
-
-
-async def find_topic_owner(service: Service, topic: TopicName) -> Owner:
-    return await service.ownership.owner_of(topic)
 
 
 async def find_namespace_owner(

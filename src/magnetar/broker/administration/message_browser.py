@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
@@ -16,9 +17,11 @@ from magnetar.broker.administration.message_value import (
     encode_value,
     show_value,
 )
-from magnetar.broker.administration.registry import Document
+from magnetar.broker.administration.registry import Document, TopicOwners
 from magnetar.broker.administration.topic import find_persistent
+from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.service import Service
 from magnetar.errors import (
     BadRequest,
@@ -48,7 +51,7 @@ _SHOWN_BYTES_MAX: Final = 256 << 10
 _WHAT: Final = "Browse messages"
 
 
-class Start(NamedTuple):
+class Start(Struct, frozen=True):
     """Where to begin: the last messages, unless something is said."""
 
     position: Position | None = None
@@ -66,11 +69,85 @@ class Published(Struct):
     """`text`, `json` or `base64`, for topics without a schema."""
 
 
+class StoredMessages(Protocol):
+    """Port of the owner of a log: a regular topic, a partition or a segment."""
+
+    async def browse(self, start: Start, key: str, count: int) -> dict[str, Any]: ...
+    async def publish(self, message: Published) -> dict[str, Any]: ...
+
+
+class LocalMessages:
+    def __init__(self, service: Service, topic: TopicName) -> None:
+        self._service = service
+        self._topic = topic
+
+    async def browse(self, start: Start, key: str, count: int) -> dict[str, Any]:
+        live = await find_persistent(self._service, self._topic, _WHAT)
+        return await _browse(self._service.schemas, live, start, key=key, count=count)
+
+    async def publish(self, message: Published) -> dict[str, Any]:
+        service = self._service
+        live = await self._find_writable()
+        stored = await service.schemas.get_latest(self._topic)
+        schema = None if stored is None else stored.schema
+        metadata = MessageMetadata(
+            producer_name=service.next_producer_name(),
+            sequence_id=0,
+            publish_time=service.clock.now_ms(),
+        )
+        if stored is not None:
+            metadata.schema_version = encode_version(stored.version)
+        if message.key is not None:
+            metadata.partition_key = message.key
+        for key, value in message.properties.items():
+            metadata.properties.add(key=key, value=value)
+        payload = _encode(message, schema)
+        metadata.uncompressed_size = len(payload)
+        entry = encode_entry(metadata, payload)
+        _check_size(live, entry)
+        position = await live.log.append_entry(entry)
+        live.rate_in.add(1, len(entry))
+        live.last_publish_ms = service.clock.now_ms()
+        return {"topic": live.name.full, "position": str(position)}
+
+    async def _find_writable(self) -> PersistentTopic:
+        """The topic, if it would take a producer's message now."""
+        live = await self._service.attach_topic(self._topic, may_create=False)
+        if not isinstance(live, PersistentTopic):
+            raise NotAllowed("Only topics that keep their messages take one by hand")
+        if live.termination.is_under_way or live.termination.is_over:
+            raise TopicTerminated(f"Topic {self._topic} was terminated")
+        if live.quota_refusal is not None:
+            raise live.quota_refusal
+        if live.policy.encryption_required:
+            raise NotAllowed("The topic takes encrypted messages only")
+        if live.producers.exclusive is not None:
+            raise ProducerBusy("Topic has an existing exclusive producer")
+        return live
+
+
+def find_logs(service: Service) -> OwnerPort[StoredMessages]:
+    return OwnerPort(service.calls, StoredMessages, partial(LocalMessages, service))
+
+
 async def browse(
-    service: Service, topic: TopicName, part: str, start: Start, *, key: str, count: int
+    owners: TopicOwners,
+    logs: OwnerPort[StoredMessages],
+    topic: TopicName,
+    part: str,
+    start: Start,
+    *,
+    key: str,
+    count: int,
 ) -> Document:
     """Messages of one part of a topic in the order of its log, and where the next ones begin."""
-    live = await _find_part(service, topic, part)
+    name = await _find_part(owners, topic, part, key)
+    return await logs.at(name).browse(start, key, count)
+
+
+async def _browse(
+    schemas: SchemaRegistry, live: PersistentTopic, start: Start, *, key: str, count: int
+) -> dict[str, Any]:
     log = live.log
     position = await _find_start(live, start, count)
     found: list[Document] = []
@@ -83,12 +160,13 @@ async def browse(
             looked_at += 1
             at = Position(run.ledger_id, run.first + index)
             following = log.sequence.next_position(at)
-            async for message in _show_entry(service, live.name, at, entry):
+            async for message in _show_entry(schemas, live.name, at, entry):
                 if not key or message["key"] == key:
                     found.append(message)
             if len(found) >= count:
                 break
     return {
+        "part": live.name.full,
         "messages": found,
         "next": str(following),
         "isEnd": following > log.sequence.last_position,
@@ -98,41 +176,25 @@ async def browse(
     }
 
 
-async def list_parts(service: Service, topic: TopicName) -> Sequence[str]:
-    """The topics that hold messages of this one: itself, its partitions, or its segments."""
+async def list_parts(owners: TopicOwners, topic: TopicName) -> Sequence[str]:
+    """The topics that hold messages of this one: itself, its partitions, or its segments; those
+    that take new ones first.
+    """
     if topic.domain is TopicDomain.TOPIC:
-        layout = (await service.scalable.records.require(topic)).layout
-        return [segment.name_in(topic).full for segment in layout.segments]
-    partitioned = await service.resources.partitioned.get(topic)
+        layout = (await owners.scalable.records.require(topic)).layout
+        return [each.name_in(topic).full for each in (*layout.active, *reversed(layout.sealed))]
+    partitioned = await owners.resources.partitioned.get(topic)
     if partitioned is None:
         return [topic.full]
     return [topic.partition(index).full for index in range(partitioned.partitions)]
 
 
-async def publish(service: Service, topic: TopicName, message: Published) -> Document:
+async def publish(
+    owners: TopicOwners, logs: OwnerPort[StoredMessages], topic: TopicName, message: Published
+) -> Document:
     """One message, written with the topic's schema, if there is one."""
-    live = await _find_writable(service, topic, message.key)
-    stored = await service.schemas.get_latest(topic)
-    schema = None if stored is None else stored.schema
-    metadata = MessageMetadata(
-        producer_name=service.next_producer_name(),
-        sequence_id=0,
-        publish_time=service.clock.now_ms(),
-    )
-    if stored is not None:
-        metadata.schema_version = encode_version(stored.version)
-    if message.key is not None:
-        metadata.partition_key = message.key
-    for name, value in message.properties.items():
-        metadata.properties.add(key=name, value=value)
-    payload = _encode(message, schema)
-    metadata.uncompressed_size = len(payload)
-    entry = encode_entry(metadata, payload)
-    _check_size(live, entry)
-    position = await live.log.append_entry(entry)
-    live.rate_in.add(1, len(entry))
-    live.last_publish_ms = service.clock.now_ms()
-    return {"topic": live.name.full, "position": str(position)}
+    name = await _route(owners, topic, message.key)
+    return await logs.at(name).publish(message)
 
 
 def _encode(message: Published, schema: SchemaData | None) -> bytes:
@@ -151,39 +213,25 @@ def _check_size(live: PersistentTopic, entry: bytes) -> None:
         raise NotAllowed(f"A message of {len(entry)} bytes is larger than {limit}")
 
 
-async def _find_writable(service: Service, topic: TopicName, key: str | None) -> PersistentTopic:
-    """The topic, the partition or the segment that a producer would send to; it must take it."""
-    name = topic
+async def _route(owners: TopicOwners, topic: TopicName, key: str | None) -> TopicName:
+    """The part that new messages of a key go to; the first one where there is no key."""
     if topic.domain is TopicDomain.TOPIC:
-        layout = (await service.scalable.records.require(topic)).layout
-        place = 0 if key is None else segment_hash(key)
-        name = layout.find_active(place).name_in(topic)
-    else:
-        partitioned = await service.resources.partitioned.get(topic)
-        if partitioned is not None:
-            count = partitioned.partitions
-            at = 0 if key is None else route_partition(key, count, hashing=KeyHash.MURMUR3)
-            name = topic.partition(at)
-    live = await service.attach_topic(name, may_create=False)
-    if not isinstance(live, PersistentTopic):
-        raise NotAllowed("Only topics that keep their messages take one by hand")
-    if live.termination.is_under_way or live.termination.is_over:
-        raise TopicTerminated(f"Topic {name} was terminated")
-    if live.quota_refusal is not None:
-        raise live.quota_refusal
-    if live.policy.encryption_required:
-        raise NotAllowed("The topic takes encrypted messages only")
-    if live.producers.exclusive is not None:
-        raise ProducerBusy("Topic has an existing exclusive producer")
-    return live
+        layout = (await owners.scalable.records.require(topic)).layout
+        return layout.find_active(0 if key is None else segment_hash(key)).name_in(topic)
+    partitioned = await owners.resources.partitioned.get(topic)
+    if partitioned is None:
+        return topic
+    count = partitioned.partitions
+    return topic.partition(
+        0 if key is None else route_partition(key, count, hashing=KeyHash.MURMUR3)
+    )
 
 
-async def _find_part(service: Service, topic: TopicName, part: str) -> PersistentTopic:
-    """The first part, unless one is named; no other topic's."""
-    parts = await list_parts(service, topic)
-    if part and part not in parts:
+async def _find_part(owners: TopicOwners, topic: TopicName, part: str, key: str) -> TopicName:
+    """The one that is named, and no other topic's; else the one that the key's messages go to."""
+    if part and part not in await list_parts(owners, topic):
         raise NotFound(f"{topic} has no part {part}")
-    return await find_persistent(service, parse_topic(part or parts[0]), _WHAT)
+    return parse_topic(part) if part else await _route(owners, topic, key or None)
 
 
 async def _find_start(live: PersistentTopic, start: Start, count: int) -> Position:
@@ -199,9 +247,9 @@ async def _find_start(live: PersistentTopic, start: Start, count: int) -> Positi
 
 
 async def _show_entry(
-    service: Service, topic: TopicName, at: Position, entry: bytes
+    schemas: SchemaRegistry, topic: TopicName, at: Position, entry: bytes
 ) -> AsyncIterator[Document]:
-    """Each message of the entry; one that cannot be read says why."""
+    """Each message of the entry; an unreadable one has its problem instead."""
     shared: dict[str, Any] = {"position": str(at), "entryBytes": len(entry)}
     try:
         metadata, payload = decode_entry(entry)
@@ -215,7 +263,7 @@ async def _show_entry(
             metadata.uncompressed_size,
             bytes_max=_PAYLOAD_BYTES_MAX,
         )
-        schema = await _find_schema(service, topic, metadata)
+        schema = await _find_schema(schemas, topic, metadata)
         if not metadata.HasField("num_messages_in_batch"):
             yield shared | _show_message(metadata, payload, schema)
             return
@@ -271,7 +319,7 @@ def _key_of(metadata: MessageMetadata | SingleMessageMetadata) -> str | None:
 
 
 async def _find_schema(
-    service: Service, topic: TopicName, metadata: MessageMetadata
+    schemas: SchemaRegistry, topic: TopicName, metadata: MessageMetadata
 ) -> SchemaData | None:
     if not metadata.schema_version:
         return None
@@ -279,5 +327,5 @@ async def _find_schema(
         version = decode_version(metadata.schema_version)
     except InvalidSchema as error:
         raise ProtocolViolation(error.sentence) from None
-    stored = await service.schemas.get(topic, version)
+    stored = await schemas.get(topic, version)
     return None if stored is None else stored.schema

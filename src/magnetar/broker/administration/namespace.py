@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from magnetar.broker.administration.bundle import find_bundles, regular_topics
 from magnetar.broker.administration.record import Store, check_tenant, load_policies, without
-from magnetar.broker.administration.registry import Document, carries_out, finds
+from magnetar.broker.administration.registry import Document, TopicOwners, carries_out, finds
 from magnetar.broker.policy_default import plan_context
+from magnetar.broker.resource import Resources
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import Service
 from magnetar.errors import (
@@ -26,7 +27,7 @@ from magnetar.errors import (
     TenantNotFound,
     TopicNotFound,
 )
-from magnetar.model.limit import merge_properties
+from magnetar.model.limit import Limits, merge_properties
 from magnetar.model.name import (
     NamespaceName,
     TopicDomain,
@@ -45,17 +46,17 @@ _ROUNDS_MAX: Final = 5
 
 
 @finds(LocalPolicies)
-async def load_local(service: Service, namespace: NamespaceName) -> LocalPolicies:
+async def load_local(resources: Resources, namespace: NamespaceName) -> LocalPolicies:
     """What this cluster keeps of a namespace by itself."""
-    await load_policies(service, namespace)
-    return await service.resources.namespaces.get_local(namespace) or LocalPolicies()
+    await load_policies(resources, namespace)
+    return await resources.namespaces.get_local(namespace) or LocalPolicies()
 
 
 @carries_out("namespaces.list")
-async def list_namespaces(service: Service, tenant: str) -> Sequence[str]:
-    if not is_valid_part(tenant) or await service.resources.tenants.get(tenant) is None:
+async def list_namespaces(resources: Resources, tenant: str) -> Sequence[str]:
+    if not is_valid_part(tenant) or await resources.tenants.get(tenant) is None:
         raise TenantNotFound(f"Tenant not found: {tenant}")
-    return [str(name) for name in await service.resources.namespaces.list(tenant)]
+    return [str(name) for name in await resources.namespaces.list(tenant)]
 
 
 @carries_out("namespaces.get")
@@ -68,7 +69,7 @@ async def get_namespace(policies: Policies, local: LocalPolicies) -> Policies:
 async def create_namespace(
     service: Service, namespace: NamespaceName, policies: Policies | None
 ) -> None:
-    await check_tenant(service, namespace.tenant)
+    await check_tenant(service.resources, namespace.tenant)
     asked = policies if policies is not None else Policies()
     config, namespaces = service.config, service.resources.namespaces
     check_policies(asked, plan_context(config))
@@ -77,7 +78,7 @@ async def create_namespace(
             f"Invalid value for numberOfTopicBuckets: {namespace} holds the brokers' own topics,"
             " which all brokers find without asking for its policies"
         )
-    if service.ledgers.is_shared and (asked.numberOfTopicBuckets or 1) > 1:
+    if service.ledgers.is_apache_readable and (asked.numberOfTopicBuckets or 1) > 1:
         raise PreconditionFailed(
             "Invalid value for numberOfTopicBuckets: with ledgers that brokers share there is one"
             " bucket, for Apache Pulsar knows no others"
@@ -151,7 +152,7 @@ async def remove_namespace(service: Service, namespace: NamespaceName, *, force:
             "Cannot delete the namespace; it is still replicated to more than one cluster"
         )
     topics = await _all_topics(service, namespace)
-    if not force and await _has_user_topics(service, namespace, topics):
+    if not force and await _has_user_topics(service.resources, namespace, topics):
         raise Conflict("Cannot delete non empty namespace")
     await namespaces.update(namespace, lambda each: replace(each, deleted=True))
     if service.bundles is not None:
@@ -171,19 +172,19 @@ async def remove_namespace(service: Service, namespace: NamespaceName, *, force:
     await namespaces.delete(namespace)
 
 
-async def _all_topics(service: Service, namespace: NamespaceName) -> Sequence[TopicName]:
+async def _all_topics(owners: TopicOwners, namespace: NamespaceName) -> Sequence[TopicName]:
     """Regular and scalable ones; segments go with their topic."""
-    regular = await regular_topics(service, namespace)
-    return [*await service.scalable.records.list(namespace), *regular]
+    regular = await regular_topics(owners.catalog, namespace)
+    return [*await owners.scalable.records.list(namespace), *regular]
 
 
 async def _has_user_topics(
-    service: Service, namespace: NamespaceName, topics: Sequence[TopicName]
+    resources: Resources, namespace: NamespaceName, topics: Sequence[TopicName]
 ) -> bool:
     if not all(is_system_topic(topic) for topic in topics):
         return True
     for domain in DOMAINS:
-        if await service.resources.partitioned.list(namespace, domain):
+        if await resources.partitioned.list(namespace, domain):
             return True
     return False
 
@@ -211,17 +212,17 @@ async def get_property(policies: Policies, key: str) -> str | None:
 
 
 @carries_out("namespaces.set_properties")
-async def set_properties(service: Service, store: Store, properties: dict[str, str]) -> None:
+async def set_properties(limits: Limits, store: Store, properties: dict[str, str]) -> None:
     await store(
         lambda policies: replace(
-            policies, properties=merge_properties(service.limits, policies.properties, properties)
+            policies, properties=merge_properties(limits, policies.properties, properties)
         )
     )
 
 
 @carries_out("namespaces.set_property")
-async def set_property(service: Service, store: Store, key: str, value: str) -> None:
-    await set_properties(service, store, {key: value})
+async def set_property(limits: Limits, store: Store, key: str, value: str) -> None:
+    await set_properties(limits, store, {key: value})
 
 
 @carries_out("namespaces.clear_properties")
@@ -244,14 +245,14 @@ async def get_bookie_affinity(local: LocalPolicies) -> Document | None:
 
 @carries_out("namespaces.set_bookie_affinity")
 async def set_bookie_affinity(
-    service: Service, namespace: NamespaceName, group: dict[str, str]
+    resources: Resources, namespace: NamespaceName, group: dict[str, str]
 ) -> None:
-    await _store_local(service, namespace, bookieAffinityGroup=group)
+    await _store_local(resources, namespace, bookieAffinityGroup=group)
 
 
 @carries_out("namespaces.remove_bookie_affinity")
-async def remove_bookie_affinity(service: Service, namespace: NamespaceName) -> None:
-    await _store_local(service, namespace, bookieAffinityGroup=None)
+async def remove_bookie_affinity(resources: Resources, namespace: NamespaceName) -> None:
+    await _store_local(resources, namespace, bookieAffinityGroup=None)
 
 
 @carries_out("namespaces.anti_affinity")
@@ -260,17 +261,17 @@ async def get_anti_affinity(local: LocalPolicies) -> str | None:
 
 
 @carries_out("namespaces.set_anti_affinity")
-async def set_anti_affinity(service: Service, namespace: NamespaceName, group: str) -> None:
-    await _store_local(service, namespace, namespaceAntiAffinityGroup=group)
+async def set_anti_affinity(resources: Resources, namespace: NamespaceName, group: str) -> None:
+    await _store_local(resources, namespace, namespaceAntiAffinityGroup=group)
 
 
 @carries_out("namespaces.remove_anti_affinity")
-async def remove_anti_affinity(service: Service, namespace: NamespaceName) -> None:
-    await _store_local(service, namespace, namespaceAntiAffinityGroup=None)
+async def remove_anti_affinity(resources: Resources, namespace: NamespaceName) -> None:
+    await _store_local(resources, namespace, namespaceAntiAffinityGroup=None)
 
 
-async def _store_local(service: Service, namespace: NamespaceName, **fields: object) -> None:
-    await check_tenant(service, namespace.tenant)
-    await load_policies(service, namespace)
-    await service.resources.namespaces.get_or_create_local(namespace)
-    await service.resources.namespaces.update_local(namespace, lambda each: replace(each, **fields))
+async def _store_local(resources: Resources, namespace: NamespaceName, **fields: object) -> None:
+    await check_tenant(resources, namespace.tenant)
+    await load_policies(resources, namespace)
+    await resources.namespaces.get_or_create_local(namespace)
+    await resources.namespaces.update_local(namespace, lambda each: replace(each, **fields))

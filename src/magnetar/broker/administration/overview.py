@@ -1,61 +1,137 @@
-"""A broker at a glance: what its topics carry, what its process costs, and who is connected."""
+"""Brokers at a glance: what their topics carry, what their processes cost, and who is connected.
+
+Where there are several, each is asked: a page shows the same wherever it is opened.
+"""
 
 from __future__ import annotations
 
 import resource
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from magnetar import __version__
 from magnetar.broker.administration.registry import Document
 from magnetar.broker.administration.sight import Sight
-from magnetar.broker.administration.topic_table import sum_topics
-from magnetar.broker.connection import Connection
+from magnetar.broker.administration.topic_table import (
+    Loaded,
+    Row,
+    load_loaded,
+    merge_loaded,
+    sum_topics,
+)
+from magnetar.broker.bundle_ownership import BundleOwnership
+from magnetar.broker.connection import Connection, Connections
 from magnetar.broker.exposition import resident_bytes
+from magnetar.broker.other_broker import OtherBrokers
 from magnetar.broker.service import Service
 from magnetar.rules.client_kind import may_be_scalable
-from magnetar.runtime.configuration import dynamic_names
+from magnetar.runtime.configuration import Configuration, dynamic_names
 from magnetar.runtime.key import Use, format_value, load_keys
 
-
-async def load_overview(service: Service, sight: Sight) -> Document:
-    """Of the broker itself only what a super-user asks; of topics what the caller sees."""
-    told: dict[str, object] = {
-        "atMs": service.clock.now_ms(),
-        "version": __version__,
-        "cluster": service.cluster,
-        "brokerId": service.broker_id,
-        "startedMs": service.started_ms,
-        "topics": await sum_topics(service, sight),
-    }
-    if sight.is_super:
-        told["broker"] = _describe_process(service)
-    return told
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def _describe_process(service: Service) -> Document:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return {
-        "trouble": service.ledgers.trouble or "",
-        "connections": len(service.connections),
-        "cpuSeconds": usage.ru_utime + usage.ru_stime,
-        "residentBytes": resident_bytes(usage),
-        "loopLooks": service.watchdog.looks,
-        "loopHeldSeconds": service.watchdog.held_sum_s,
-        "loopHeldLongestSeconds": service.watchdog.held_longest_s,
-        "queuedBytes": service.ledgers.queued_bytes,
-        "unsyncedBytes": service.connections.unsynced_bytes,
-        "migrations": {key.value: n for key, n in service.scalable.migrations.outcomes.items()},
-        "legacyRefusals": dict(service.scalable.refusals.counts),
-        **service.ledgers.counters(),
-    }
+class BrokerView(Protocol):
+    """Port of a broker: what it shows of itself."""
+
+    async def topics(self, sight: Sight) -> tuple[Loaded, ...]: ...
+    async def process(self) -> dict[str, Any]: ...
+    async def clients(self) -> tuple[dict[str, Any], ...]: ...
 
 
-def list_clients(service: Service) -> Sequence[Document]:
+class LocalView:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def topics(self, sight: Sight) -> tuple[Loaded, ...]:
+        return await load_loaded(self._service.catalog, sight)
+
+    async def process(self) -> dict[str, Any]:
+        service = self._service
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        counters = dict(service.ledgers.counters())
+        return {
+            "atMs": service.clock.now_ms(),
+            "startedMs": service.started_ms,
+            "trouble": service.ledgers.trouble or "",
+            "connections": len(service.connections),
+            "cpuSeconds": usage.ru_utime + usage.ru_stime,
+            "residentBytes": resident_bytes(usage),
+            "loopLooks": service.watchdog.looks,
+            "loopHeldSeconds": service.watchdog.held_sum_s,
+            "loopHeldLongestSeconds": service.watchdog.held_longest_s,
+            "queuedBytes": service.ledgers.queued_bytes,
+            "unsyncedBytes": service.connections.unsynced_bytes,
+            "migrations": {key.value: n for key, n in service.scalable.migrations.outcomes.items()},
+            "legacyRefusals": dict(service.scalable.refusals.counts),
+            **counters.pop("", {}),
+            "bookies": counters,
+        }
+
+    async def clients(self) -> tuple[dict[str, Any], ...]:
+        return tuple(_describe_clients(self._service.connections))
+
+
+class BrokerViews:
+    """What all brokers show; those that do not answer show nothing."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._here: BrokerView = LocalView(service)
+        service.calls.offer(BrokerView, lambda topic: self._here)
+        self._others = (
+            OtherBrokers(service.calls, service.ownership, clock=service.clock)
+            if isinstance(service.ownership, BundleOwnership)
+            else None
+        )
+
+    async def topics(self, sight: Sight) -> Mapping[str, Row]:
+        found = await self._ask(BrokerView.topics, sight)
+        return merge_loaded(each for each in found.values() if each is not None)
+
+    async def overview(self, sight: Sight) -> Document:
+        """Of the brokers themselves only what a super-user asks; of topics what the caller sees."""
+        service = self._service
+        total, busiest = sum_topics(await self.topics(sight))
+        told: dict[str, object] = {
+            "atMs": service.clock.now_ms(),
+            "version": __version__,
+            "cluster": service.cluster,
+            "brokerId": service.broker_id,
+            "startedMs": service.started_ms,
+            "topics": total,
+            "busiest": busiest,
+        }
+        if sight.is_super:
+            processes = await self._ask(BrokerView.process)
+            told["brokers"] = {name: each for name, each in processes.items() if each is not None}
+            told["silentBrokers"] = [name for name, each in processes.items() if each is None]
+        return told
+
+    async def clients(self) -> Sequence[Document]:
+        found = await self._ask(BrokerView.clients)
+        return [client for each in found.values() for client in each or ()]
+
+    async def _ask(
+        self,
+        method: Callable[Concatenate[BrokerView, P], Awaitable[R]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Mapping[str, R | None]:
+        """This broker comes first."""
+        own: R = await getattr(self._here, method.__name__)(*args, **kwargs)
+        others = self._others
+        asked = {} if others is None else await others.ask(method, self._here, *args, **kwargs)
+        return {self._service.broker_id: own, **asked}
+
+
+def _describe_clients(connections: Connections) -> Iterator[dict[str, Any]]:
     """Every connection of the binary protocol, with what it has attached."""
-    return [_describe_client(each) for each in service.connections]
+    return map(_describe_client, connections)
 
 
-def _describe_client(connection: Connection) -> Document:
+def _describe_client(connection: Connection) -> dict[str, Any]:
     announces = connection.features.supports_scalable_topics
     producers = [{"topic": p.topic.name.full, "name": p.name} for p in connection.producers]
     consumers = [
@@ -74,9 +150,9 @@ def _describe_client(connection: Connection) -> Document:
     }
 
 
-def list_configuration(service: Service) -> Sequence[Document]:
+def list_configuration(config: Configuration) -> Sequence[Document]:
     """The keys that act here, each with its value; a secret is not told."""
-    values: Mapping[str, str] = service.config.format_values()
+    values: Mapping[str, str] = config.format_values()
     dynamic = frozenset(dynamic_names())
     return [
         {

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from magnetar.broker.administration.record import load_policies
-from magnetar.broker.administration.registry import Document, carries_out
+from magnetar.broker.administration.registry import Document, TopicOwners, carries_out
 from magnetar.broker.administration.topic import (
     StatsOptions,
     check_namespace,
@@ -20,7 +20,10 @@ from magnetar.broker.administration.topic import (
     forget_topic,
     partitions_of,
 )
-from magnetar.broker.administration.topic_part import TopicPart, ask_part
+from magnetar.broker.administration.topic_list import find_successors
+from magnetar.broker.administration.topic_part import TopicParts
+from magnetar.broker.catalog import TopicCatalog
+from magnetar.broker.resource import Resources
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import Service
 from magnetar.errors import (
@@ -33,12 +36,14 @@ from magnetar.errors import (
     TopicNotFound,
     Unprocessable,
 )
+from magnetar.metadata.store import MetadataStore
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.policy import Int32
 from magnetar.model.tenancy import PartitionedTopicMetadata
 from magnetar.model.validation import check_partitions
 from magnetar.rules.partition_stats import merge_topic_stats
 from magnetar.rules.system import is_system_topic
+from magnetar.runtime.configuration import Configuration
 
 # Without a configured limit, a slip of the keyboard must not make a million topics.
 PARTITIONS_MAX: Final = 10_000
@@ -53,60 +58,77 @@ class PartitionCount(Struct, frozen=True, kw_only=True):
 
 @carries_out("topics.list_partitioned")
 async def list_partitioned(
-    service: Service, namespace: NamespaceName, domain: TopicDomain, include_system: bool
+    resources: Resources,
+    store: MetadataStore,
+    namespace: NamespaceName,
+    domain: TopicDomain,
+    include_system: bool,
 ) -> Sequence[str]:
-    await load_policies(service, namespace)
-    names = await service.resources.partitioned.list(namespace, domain)
-    return [name.full for name in names if include_system or not is_system_topic(name)]
+    await load_policies(resources, namespace)
+    names = await resources.partitioned.list(namespace, domain)
+    became = await find_successors(store, namespace, domain)
+    return [
+        name.full
+        for name in names
+        if name.encoded_local not in became and (include_system or not is_system_topic(name))
+    ]
 
 
 # Making and removing
 @carries_out("topics.create_partitioned")
 async def create_partitioned(
-    service: Service, topic: TopicName, partitions: int | PartitionCount
+    service: Service, parts: TopicParts, topic: TopicName, partitions: int | PartitionCount
 ) -> None:
     _check_base(topic)
     if is_system_topic(topic):
         raise BadRequest(f"Create topic {topic} is not allowed: the name is the system's")
-    await check_namespace(service, topic.namespace)
+    await check_namespace(service.resources, topic.namespace)
     asked = _read_count(partitions)
     count = asked.partitions
-    check_partitions(count, partitions_max=_limit(service))
+    check_partitions(count, partitions_max=_limit(service.config))
     await check_new(service, topic)
     await _check_limit(service, topic, count)
     await service.resources.partitioned.create(topic, count, asked.properties)
-    await _create_missing(service, [topic.partition(index) for index in range(count)])
+    await _create_missing(parts, [topic.partition(index) for index in range(count)])
 
 
 def _read_count(body: int | PartitionCount) -> PartitionCount:
     return PartitionCount(partitions=body) if isinstance(body, int) else body
 
 
-def _limit(service: Service) -> int:
-    return service.config.maxNumPartitionsPerPartitionedTopic or PARTITIONS_MAX
+def _limit(config: Configuration) -> int:
+    return config.maxNumPartitionsPerPartitionedTopic or PARTITIONS_MAX
 
 
-async def _check_limit(service: Service, topic: TopicName, count: int) -> None:
-    policies = await load_policies(service, topic.namespace)
-    await service.catalog.limit.check(topic.namespace, policies, more=count)
+async def _check_limit(owners: TopicOwners, topic: TopicName, count: int) -> None:
+    policies = await load_policies(owners.resources, topic.namespace)
+    await owners.catalog.limit.check(topic.namespace, policies, more=count)
 
 
-async def _create_missing(service: Service, partitions: Sequence[TopicName]) -> None:
+async def _create_missing(parts: TopicParts, partitions: Sequence[TopicName]) -> None:
     """Persistent ones exist from the start; the others come to be with their clients."""
     persistent = [name for name in partitions if name.is_persistent]
-    await together(ask_part(service, name, TopicPart.create) for name in persistent)
+    await together(parts.at(name).create() for name in persistent)
 
 
 @carries_out("topics.create_missed_partitions")
-async def create_missed_partitions(service: Service, topic: TopicName) -> None:
-    await service.scalable.migrations.check_regular(topic)
-    metadata = await _require(service, topic, TopicNotFound(f"Topic {topic} does not exist"))
-    await _create_missing(service, partitions_of(topic, metadata))
+async def create_missed_partitions(
+    owners: TopicOwners, parts: TopicParts, topic: TopicName
+) -> None:
+    await owners.scalable.migrations.check_regular(topic)
+    metadata = await _require(
+        owners.resources, topic, TopicNotFound(f"Topic {topic} does not exist")
+    )
+    await _create_missing(parts, partitions_of(topic, metadata))
 
 
 @carries_out("topics.update_partitioned")
 async def update_partitioned(
-    service: Service, topic: TopicName, partitions: int | PartitionCount, force: bool = False
+    service: Service,
+    parts: TopicParts,
+    topic: TopicName,
+    partitions: int | PartitionCount,
+    force: bool = False,
 ) -> None:
     """New partitions get every durable subscription of the first one, from the start.
 
@@ -117,49 +139,56 @@ async def update_partitioned(
     await service.scalable.migrations.check_regular(topic)
     count = _read_count(partitions).partitions
     refusal = Conflict(f"Topic {topic} is not the partitioned topic.")
-    metadata = await _require(service, topic, refusal)
+    metadata = await _require(service.resources, topic, refusal)
     if count < metadata.partitions:
         raise Unprocessable(
             f"Desired partitions {count} can't be less than the current partitions"
             f" {metadata.partitions}."
         )
-    if count > _limit(service):
-        raise Unprocessable(f"Desired partitions {count} can't be above {_limit(service)}.")
+    if count > _limit(service.config):
+        raise Unprocessable(f"Desired partitions {count} can't be above {_limit(service.config)}.")
     if count == metadata.partitions:
         return
     await _check_limit(service, topic, count - metadata.partitions)
     new = [topic.partition(index) for index in range(metadata.partitions, count)]
     if topic.is_persistent:
-        await _make_new(service, topic, new, force=force)
+        await _make_new(service.catalog, parts, topic, new, force=force)
     await service.resources.partitioned.update(
         topic, lambda each: replace(each, partitions=max(each.partitions, count))
     )
 
 
 async def _make_new(
-    service: Service, topic: TopicName, new: Sequence[TopicName], *, force: bool
+    catalog: TopicCatalog,
+    parts: TopicParts,
+    topic: TopicName,
+    new: Sequence[TopicName],
+    *,
+    force: bool,
 ) -> None:
-    stray = [name.full for name in new if await service.catalog.topic_exists(name)]
+    stray = [name.full for name in new if await catalog.topic_exists(name)]
     if stray and not force:
         raise Conflict(f"Already have non partition topic {stray[0]} which contains partition")
-    copied = await ask_part(service, topic.partition(0), TopicPart.list_subscriptions)
-    await together(ask_part(service, name, TopicPart.copy_subscriptions, copied) for name in new)
+    copied = await parts.at(topic.partition(0)).list_subscriptions()
+    await together(parts.at(name).copy_subscriptions(copied) for name in new)
 
 
 @carries_out("topics.partitioned_metadata")
 async def get_partitioned_metadata(
-    service: Service, topic: TopicName, may_create: bool
+    owners: TopicOwners, topic: TopicName, may_create: bool
 ) -> PartitionedTopicMetadata:
-    await service.scalable.guard.check_regular_name(topic)
-    metadata = await service.resources.partitioned.get(topic)
+    await owners.scalable.guard.check_regular_name(topic)
+    metadata = await owners.resources.partitioned.get(topic)
     if metadata is not None:
         return metadata
-    count = await service.catalog.partitions_of(topic, may_create=may_create)
+    count = await owners.catalog.partitions_of(topic, may_create=may_create)
     return PartitionedTopicMetadata(partitions=count)
 
 
 @carries_out("topics.delete_partitioned")
-async def delete_partitioned(service: Service, topic: TopicName, force: bool = False) -> None:
+async def delete_partitioned(
+    service: Service, parts: TopicParts, topic: TopicName, force: bool = False
+) -> None:
     _check_base(topic)
     await service.scalable.migrations.check_regular(topic)
     if await service.resources.partitioned.get(topic) is None:
@@ -172,11 +201,11 @@ async def delete_partitioned(service: Service, topic: TopicName, force: bool = F
     names = await existing_parts(service, topic)
     if not force:
         for name in names:
-            await ask_part(service, name, TopicPart.check_unused)
+            await parts.at(name).check_unused()
 
     async def delete_one(name: TopicName) -> None:
         with suppress(TopicNotFound):
-            await ask_part(service, name, TopicPart.delete, force)
+            await parts.at(name).delete(force)
 
     await together(map(delete_one, names))
     await service.resources.partitioned.delete(topic)
@@ -186,47 +215,56 @@ async def delete_partitioned(service: Service, topic: TopicName, force: bool = F
 # Looking
 @carries_out("topics.partitioned_stats")
 async def get_partitioned_stats(
-    service: Service, topic: TopicName, per_partition: bool, options: StatsOptions
+    owners: TopicOwners,
+    parts: TopicParts,
+    topic: TopicName,
+    per_partition: bool,
+    options: StatsOptions,
 ) -> Document:
-    metadata = await _require(service, topic, TopicNotFound(f"Partitioned Topic {topic} not found"))
-    names = await existing_parts(service, topic)
+    metadata = await _require(
+        owners.resources, topic, TopicNotFound(f"Partitioned Topic {topic} not found")
+    )
+    names = await existing_parts(owners, topic)
     if not names and topic.is_persistent:
         raise NotFound("Internal topics have not been generated yet")
-    each = {
-        name.full: await ask_part(service, name, TopicPart.stats, options._asdict())
-        for name in names
-    }
+    each = {name.full: await parts.at(name).stats(options._asdict()) for name in names}
     merged = merge_topic_stats(list(each.values()))
     return {**merged, "metadata": metadata, "partitions": each if per_partition else {}}
 
 
 @carries_out("topics.partitioned_internal_stats")
-async def get_partitioned_internal_stats(service: Service, topic: TopicName) -> Document:
-    metadata = await _require(service, topic, TopicNotFound(f"Partitioned Topic {topic} not found"))
-    names = await existing_parts(service, topic)
-    each = {name.full: await ask_part(service, name, TopicPart.internal_stats) for name in names}
+async def get_partitioned_internal_stats(
+    owners: TopicOwners, parts: TopicParts, topic: TopicName
+) -> Document:
+    metadata = await _require(
+        owners.resources, topic, TopicNotFound(f"Partitioned Topic {topic} not found")
+    )
+    names = await existing_parts(owners, topic)
+    each = {name.full: await parts.at(name).internal_stats() for name in names}
     return {"metadata": metadata, "partitions": each}
 
 
 # Acting
 @carries_out("topics.terminate_partitioned")
-async def terminate_partitioned(service: Service, topic: TopicName) -> Document:
+async def terminate_partitioned(
+    owners: TopicOwners, parts: TopicParts, topic: TopicName
+) -> Document:
     check_persistent(topic)
     refusal = MethodNotAllowed(
         "Termination of a non-partitioned topic is not allowed using"
         " partitioned-terminate, please use terminate commands"
     )
-    await _require(service, topic, refusal)
-    await service.scalable.migrations.check_regular(topic)
-    names = await existing_parts(service, topic)
-    last = await together(ask_part(service, name, TopicPart.terminate) for name in names)
+    await _require(owners.resources, topic, refusal)
+    await owners.scalable.migrations.check_regular(topic)
+    names = await existing_parts(owners, topic)
+    last = await together(parts.at(name).terminate() for name in names)
     return {str(name.partition_index): each for name, each in zip(names, last, strict=True)}
 
 
 async def _require(
-    service: Service, topic: TopicName, refusal: BrokerError
+    resources: Resources, topic: TopicName, refusal: BrokerError
 ) -> PartitionedTopicMetadata:
-    metadata = await service.resources.partitioned.get(topic)
+    metadata = await resources.partitioned.get(topic)
     if metadata is None:
         raise refusal
     return metadata

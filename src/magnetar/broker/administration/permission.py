@@ -16,6 +16,7 @@ from magnetar.broker.administration.record import (
     without,
 )
 from magnetar.broker.administration.registry import carries_out
+from magnetar.broker.resource import Resources
 from magnetar.broker.service import Service
 from magnetar.errors import TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
@@ -55,7 +56,7 @@ async def revoke_on_namespace(store: Store, role: str) -> None:
 async def topic_permissions(service: Service, topic: TopicName) -> _Actions:
     """What is granted on the namespace and on the topic, together."""
     await _names_of(service, topic)
-    auth = (await load_policies(service, topic.namespace)).auth_policies
+    auth = (await load_policies(service.resources, topic.namespace)).auth_policies
     found: dict[str, tuple[AuthAction, ...]] = dict(auth.namespace_auth)
     for source in reaching_names(topic):
         for role, actions in auth.destination_auth.get(source, {}).items():
@@ -85,7 +86,7 @@ async def grant_on_topics(service: Service, grants: list[TopicGrant]) -> None:
         wanted.setdefault(topic.namespace, []).extend((name, grant) for name in names)
     for namespace, rows in wanted.items():
         change = _changing(partial(grant_rules.grant_on_topics, rows))
-        await store_policies(service, namespace, change)
+        await store_policies(service.resources, namespace, change)
 
 
 @carries_out("namespaces.revoke_on_topics")
@@ -97,13 +98,13 @@ async def revoke_on_topics(service: Service, revocations: list[TopicRevocation])
         wanted.setdefault(topic.namespace, []).append((topic, revocation.role))
     for namespace, rows in wanted.items():
         change = _changing(partial(grant_rules.revoke_on_topics, rows))
-        await store_policies(service, namespace, change)
+        await store_policies(service.resources, namespace, change)
 
 
-async def forget_permissions(service: Service, topic: TopicName) -> None:
-    if await service.resources.namespaces.get(topic.namespace) is not None:
+async def forget_permissions(resources: Resources, topic: TopicName) -> None:
+    if await resources.namespaces.get(topic.namespace) is not None:
         change = _changing(partial(grant_rules.forget_topic, topic))
-        await service.resources.namespaces.update(topic.namespace, change)
+        await resources.namespaces.update(topic.namespace, change)
 
 
 # One subscription

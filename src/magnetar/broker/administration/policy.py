@@ -8,10 +8,13 @@ from typing import Any
 from magnetar.broker.administration.record import check_tenant, load_policies, store_policies
 from magnetar.broker.administration.registry import FUNCTIONS, Function, carries_out
 from magnetar.broker.administration.topic import check_exists
+from magnetar.broker.policy import PolicyService
 from magnetar.broker.policy_default import plan_context, read_broker_value
+from magnetar.broker.resource import Resources
+from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.service import Service
 from magnetar.errors import Forbidden, MethodNotAllowed, PreconditionFailed
-from magnetar.model.name import NamespaceName, TopicName
+from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
 from magnetar.model.policy import Policies, TopicPolicies
 from magnetar.operation.policy import ACTIONS, AnyPolicy, At, Level, policies_at
 from magnetar.operation.policy_table import CLUSTERS, OWN_RATE, POLICIES
@@ -58,7 +61,7 @@ def _of_namespace(policy: AnyPolicy, at: At) -> tuple[Function, Function, Functi
     level = Level.NAMESPACE
 
     async def get(service: Service, namespace: NamespaceName) -> object:
-        record = await load_policies(service, namespace)
+        record = await load_policies(service.resources, namespace)
         value = read_value(policy, level, record, find_slot(policy, level, service.cluster))
         if value is None and at.unset_by_broker:
             return read_broker_value(policy, service.config)
@@ -67,7 +70,7 @@ def _of_namespace(policy: AnyPolicy, at: At) -> tuple[Function, Function, Functi
     async def store(service: Service, namespace: NamespaceName, value: Any, key: str) -> None:
         slot = find_slot(policy, level, service.cluster, key)
         if policy is CLUSTERS:
-            await _check_clusters(service, namespace, value)
+            await _check_clusters(service.resources, namespace, value)
 
         def change(record: Policies) -> Policies:
             if value is not None:
@@ -80,7 +83,7 @@ def _of_namespace(policy: AnyPolicy, at: At) -> tuple[Function, Function, Functi
                 check_value(policy, value, context)
             return apply_value(policy, level, record, value, slot)
 
-        await store_policies(service, namespace, change)
+        await store_policies(service.resources, namespace, change)
 
     async def set_(service: Service, namespace: NamespaceName, value: Any, key: str = "") -> None:
         await store(service, namespace, at.bodyless if value is None else value, key)
@@ -92,11 +95,11 @@ def _of_namespace(policy: AnyPolicy, at: At) -> tuple[Function, Function, Functi
 
 
 async def _check_clusters(
-    service: Service, namespace: NamespaceName, clusters: Sequence[str]
+    resources: Resources, namespace: NamespaceName, clusters: Sequence[str]
 ) -> None:
-    await check_tenant(service, namespace.tenant)
-    tenant = await service.resources.tenants.get(namespace.tenant)
-    known = await service.resources.clusters.list()
+    await check_tenant(resources, namespace.tenant)
+    tenant = await resources.tenants.get(namespace.tenant)
+    known = await resources.clusters.list()
     for cluster in clusters:
         if cluster not in known:
             raise Forbidden(f"Invalid cluster id: {cluster}")
@@ -108,9 +111,11 @@ async def _check_clusters(
 
 
 @carries_out("namespace_policies.get_topic_policies_backend")
-async def get_backend(service: Service, namespace: NamespaceName) -> Mapping[str, str]:
-    await load_policies(service, namespace)
-    name, reason = await service.policies.backend.describe_backend(namespace)
+async def get_backend(
+    resources: Resources, policies: PolicyService, namespace: NamespaceName
+) -> Mapping[str, str]:
+    await load_policies(resources, namespace)
+    name, reason = await policies.backend.describe_backend(namespace)
     return {"backend": name, "reason": reason}
 
 
@@ -152,9 +157,10 @@ def _of_topic(policy: AnyPolicy, at: At) -> tuple[Function, Function, Function]:
         def change(record: TopicPolicies) -> TopicPolicies:
             return apply_value(policy, level, record, value, slot)
 
-        await service.policies.update(
-            topic, change, is_global=is_global, skip_if_absent=value is None
-        )
+        for name in await _policy_names(service.scalable, topic):
+            await service.policies.update(
+                name, change, is_global=is_global, skip_if_absent=value is None
+            )
 
     async def set_(
         service: Service, topic: TopicName, value: Any, is_global: bool, key: str = ""
@@ -175,7 +181,7 @@ async def _check_topic_clusters(
             "Can not remove local cluster from the local topic-level replication clusters policy"
         )
     known = await service.resources.clusters.list()
-    allowed = (await load_policies(service, topic.namespace)).replication_clusters
+    allowed = (await load_policies(service.resources, topic.namespace)).replication_clusters
     for cluster in clusters:
         if cluster not in known:
             raise PreconditionFailed(f"Invalid cluster id: {cluster}")
@@ -184,19 +190,33 @@ async def _check_topic_clusters(
 
 
 @carries_out("topic_policies.delete_policies")
-async def delete_policies(service: Service, topic: TopicName) -> None:
+async def delete_policies(
+    scalable: ScalableService, policies: PolicyService, topic: TopicName
+) -> None:
     """Both scopes; also after the topic itself is gone."""
-    _check_may_have(service, topic)
-    await service.policies.delete(topic)
+    _check_may_have(policies, topic)
+    for name in await _policy_names(scalable, topic):
+        await policies.delete(name)
+
+
+async def _policy_names(scalable: ScalableService, topic: TopicName) -> tuple[TopicName, ...]:
+    """The topic, and the regular one that it was migrated from: its messages are sealed segments of
+    this topic, but their policies are looked up under the old name.
+    """
+    if topic.domain is not TopicDomain.TOPIC:
+        return (topic,)
+    record = await scalable.records.get(topic)
+    origin = None if record is None else record.migrated_from
+    return (topic,) if origin is None else (topic, parse_topic(origin.topic))
 
 
 async def _check(service: Service, topic: TopicName) -> None:
-    _check_may_have(service, topic)
+    _check_may_have(service.policies, topic)
     await check_exists(service, topic)
 
 
-def _check_may_have(service: Service, topic: TopicName) -> None:
-    if not service.policies.is_enabled:
+def _check_may_have(policies: PolicyService, topic: TopicName) -> None:
+    if not policies.is_enabled:
         raise MethodNotAllowed(
             "Topic level policies is disabled, to enable the topic level policy and retry."
         )

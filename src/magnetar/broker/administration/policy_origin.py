@@ -1,54 +1,91 @@
-"""The policies of a topic, each with the level that its value comes from."""
+"""The policies of a topic or a namespace, each with the level that its value comes from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from magnetar.broker.administration.registry import Document
-from magnetar.broker.service import Service
+from magnetar.broker.policy import PolicyService
+from magnetar.broker.resource import Resources
 from magnetar.model.document import format_document
-from magnetar.model.name import TopicName
+from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import Policies, TopicPolicies
 from magnetar.operation.policy import AnyPolicy, At, Level, policies_at
 from magnetar.operation.policy_table import POLICIES
 from magnetar.rules.policy_field import find_slot, read_value
 
 
-async def load_origins(service: Service, topic: TopicName) -> Sequence[Document]:
-    """In the order of the table. Every level that says something is told, the nearest first."""
-    own = await service.policies.get(topic) or TopicPolicies()
-    of_all = await service.policies.get(topic, is_global=True) or TopicPolicies()
-    namespace = await service.resources.namespaces.get(topic.namespace) or Policies()
-    broker = service.policies.in_force.defaults.policies
-    applied = await service.policies.get_applied(topic)
+class PolicyOwners(Protocol):
+    """Port of what says something about a policy."""
+
+    @property
+    def policies(self) -> PolicyService: ...
+    @property
+    def resources(self) -> Resources: ...
+    @property
+    def cluster(self) -> str: ...
+
+
+async def load_origins(owners: PolicyOwners, topic: TopicName) -> Sequence[Document]:
+    """In the order of the table. Every level that sets a value is listed, the nearest first."""
+    own = await owners.policies.get(topic) or TopicPolicies()
+    of_all = await owners.policies.get(topic, is_global=True) or TopicPolicies()
+    namespace = await owners.resources.namespaces.get(topic.namespace) or Policies()
+    broker = owners.policies.in_force.defaults.policies
+    applied = await owners.policies.get_applied(topic)
     found = []
     for policy, at in policies_at(Level.TOPIC, POLICIES):
         if not policy.routed:
             continue
         levels: dict[str, Any] = {
-            "topic": _read(policy, Level.TOPIC, own, service.cluster),
-            "topic, all clusters": _read(policy, Level.TOPIC, of_all, service.cluster),
-            "namespace": _read(policy, Level.NAMESPACE, namespace, service.cluster),
-            "broker": _read(policy, Level.TOPIC, broker, service.cluster),
+            "topic": _read(policy, Level.TOPIC, own, owners.cluster),
+            "topic, all clusters": _read(policy, Level.TOPIC, of_all, owners.cluster),
+            "namespace": _read(policy, Level.NAMESPACE, namespace, owners.cluster),
+            "broker": _read(policy, Level.TOPIC, broker, owners.cluster),
         }
-        levels = {name: value for name, value in levels.items() if value not in (None, {}, ())}
-        value = _read(policy, Level.TOPIC, applied, service.cluster)
-        found.append(
-            {
-                "name": at.name,
-                "what": at.what,
-                "path": at.path,
-                "inQuery": at.in_query,
-                "write": at.write,
-                "key": "" if policy.key is None else policy.key.wire_name,
-                "value": format_document(value),
-                "source": _source(levels),
-                "levels": {name: format_document(each) for name, each in levels.items()},
-                "isEditable": _is_editable(policy, at),
-            }
-        )
+        levels = _drop_silent(levels)
+        value = _read(policy, Level.TOPIC, applied, owners.cluster)
+        found.append(_describe(policy, at, value, levels))
     return found
+
+
+async def load_namespace_origins(owners: PolicyOwners, name: NamespaceName) -> Sequence[Document]:
+    """What the namespace says, and else the broker; a topic's own value comes before both."""
+    namespace = await owners.resources.namespaces.require(name)
+    broker = owners.policies.in_force.defaults.policies
+    found = []
+    for policy, at in policies_at(Level.NAMESPACE, POLICIES):
+        if not policy.routed:
+            continue
+        levels: dict[str, Any] = {
+            "namespace": _read(policy, Level.NAMESPACE, namespace, owners.cluster),
+            "broker": _read(policy, Level.TOPIC, broker, owners.cluster),
+        }
+        levels = _drop_silent(levels)
+        found.append(_describe(policy, at, next(iter(levels.values()), None), levels))
+    return found
+
+
+def _describe(policy: AnyPolicy, at: At, value: object, levels: dict[str, Any]) -> Document:
+    return {
+        "name": at.name,
+        "what": at.what,
+        "path": at.path,
+        "inQuery": at.in_query,
+        "write": at.write,
+        "remove": at.remove,
+        "removePath": at.remove_path,
+        "key": "" if policy.key is None else policy.key.wire_name,
+        "value": format_document(value),
+        "source": _source(levels),
+        "levels": {name: format_document(each) for name, each in levels.items()},
+        "isEditable": _is_editable(policy, at),
+    }
+
+
+def _drop_silent(levels: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in levels.items() if value not in (None, {}, ())}
 
 
 def _read(

@@ -3,47 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
 
 from magnetar.broker import log_search
 from magnetar.broker.administration.message_browser import list_parts
-from magnetar.broker.administration.registry import Document
+from magnetar.broker.administration.registry import Document, TopicOwners
 from magnetar.broker.administration.topic import find_topic
-from magnetar.broker.administration.topic_table import lag_of, messages_per_entry
+from magnetar.broker.broker_call import OwnerPort
+from magnetar.broker.lag import count_lag
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.scalable.segment import together
+from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.service import Service
 from magnetar.broker.subscription import Subscription
-from magnetar.errors import BadRequest, SubscriptionNotFound
+from magnetar.errors import BadRequest, SubscriptionNotFound, TopicNotFound
 from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName, parse_topic
 from magnetar.model.position import Position
 from magnetar.model.segment import RING, Segment, SegmentId
 from magnetar.rules.layout import plan_scale
+from magnetar.runtime.clock import Clock
 from magnetar.runtime.task import yield_to_loop
 
 _SEGMENTS_MAX: Final = 256
 """More are planned step by step for too long to be asked by a page."""
+_COUNT_STEPS: Final = 8
+"""Reads before the answer is an estimate."""
 
 
 async def preview_split(
-    service: Service, topic: TopicName, segment: SegmentId, at: int | None
+    scalable: ScalableService, clock: Clock, topic: TopicName, segment: SegmentId, at: int | None
 ) -> Document:
-    layout = (await service.scalable.records.require(topic)).layout
-    now_ms = service.clock.now_ms()
+    layout = (await scalable.records.require(topic)).layout
+    now_ms = clock.now_ms()
     return _describe(layout, layout.split(segment, now_ms=now_ms, at=at))
 
 
 async def preview_merge(
-    service: Service, topic: TopicName, left: SegmentId, right: SegmentId
+    scalable: ScalableService, clock: Clock, topic: TopicName, left: SegmentId, right: SegmentId
 ) -> Document:
-    layout = (await service.scalable.records.require(topic)).layout
-    now_ms = service.clock.now_ms()
+    layout = (await scalable.records.require(topic)).layout
+    now_ms = clock.now_ms()
     return _describe(layout, layout.merge(left, right, now_ms=now_ms))
 
 
-async def preview_scale(service: Service, topic: TopicName, count: int) -> Document:
-    before = after = (await service.scalable.records.require(topic)).layout
-    now_ms = service.clock.now_ms()
+async def preview_scale(
+    scalable: ScalableService, clock: Clock, topic: TopicName, count: int
+) -> Document:
+    before = after = (await scalable.records.require(topic)).layout
+    now_ms = clock.now_ms()
     if not 1 <= count <= _SEGMENTS_MAX:
         raise BadRequest(f"segments is from 1 to {_SEGMENTS_MAX} here, not {count}")
     steps = 0
@@ -96,47 +107,112 @@ def _list(segments: Sequence[Segment]) -> str:
 
 
 # Cursors
+class CursorTarget(Struct, frozen=True):
+    """Where a cursor is to go: the end, unless something is said."""
+
+    time_ms: int | None = None
+    position: Position | None = None
+    skip: int | None = None
+
+
+class CursorMove(Struct, frozen=True, rename="camel"):
+    """What moving a cursor would do, in messages."""
+
+    again: int = 0
+    passed: int = 0
+    backlog: int = 0
+    is_exact: bool = True
+    """Whether they are counted; else they are estimates."""
+
+
+class CursorMoves(Protocol):
+    """Port of the owner of a log: a regular topic, a partition or a segment."""
+
+    async def preview(self, subscription: str, target: CursorTarget) -> CursorMove:
+        """Raise SubscriptionNotFound."""
+
+
+class LocalMoves:
+    def __init__(self, owners: TopicOwners, topic: TopicName) -> None:
+        self._owners = owners
+        self._topic = topic
+
+    async def preview(self, subscription: str, target: CursorTarget) -> CursorMove:
+        live = await find_topic(self._owners, self._topic)
+        if not isinstance(live, PersistentTopic) or subscription not in live.subscriptions:
+            raise _missing(subscription, self._topic)
+        return await _preview(live, live.subscriptions[subscription], target)
+
+
+def find_moves(service: Service) -> OwnerPort[CursorMoves]:
+    return OwnerPort(service.calls, CursorMoves, partial(LocalMoves, service))
+
+
 async def preview_cursor(
-    service: Service,
+    owners: TopicOwners,
+    moves: OwnerPort[CursorMoves],
     topic: TopicName,
     subscription: str,
-    *,
-    time_ms: int | None,
-    position: Position | None,
-    skip: int | None,
-) -> Document:
-    """How many messages come again, and how many are passed over, if the cursor is moved."""
-    again = passed = backlog = 0
-    is_exact = True
-    for live, each in await _find_subscriptions(service, topic, subscription):
-        cursor, sequence = each.cursor, live.log.sequence
-        if skip is not None:
-            target = cursor.position_after(min(skip, each.backlog))
-        elif time_ms is not None:
-            target = await log_search.position_at(live.log, time_ms)
-        else:
-            target = sequence.end_position if position is None else position
-        mark = cursor.first_unacked()
-        per_entry = messages_per_entry(live)
-        again += round(sequence.entries_between(target, mark) * per_entry) if target < mark else 0
-        passed += round(sequence.entries_between(mark, target) * per_entry) if mark < target else 0
-        backlog += lag_of(each, per_entry)
-        is_exact &= per_entry == 1.0
-    return {"again": again, "passed": passed, "backlog": backlog, "isExact": is_exact}
+    target: CursorTarget,
+) -> CursorMove:
+    """How many messages come again, and how many are passed over, if the cursor is moved: of the
+    topic, or of each partition or segment that has it.
+    """
 
+    async def ask(part: TopicName) -> CursorMove | None:
+        try:
+            return await moves.at(part).preview(subscription, target)
+        except (SubscriptionNotFound, TopicNotFound):
+            return None
 
-async def _find_subscriptions(
-    service: Service, topic: TopicName, subscription: str
-) -> Sequence[tuple[PersistentTopic, Subscription]]:
-    """Of the topic, or of each partition or segment that has it."""
-    found = []
-    for name in await list_parts(service, topic):
-        part = parse_topic(name)
-        if not await service.catalog.topic_exists(part):
-            continue
-        live = await find_topic(service, part)
-        if isinstance(live, PersistentTopic) and subscription in live.subscriptions:
-            found.append((live, live.subscriptions[subscription]))
+    parts = map(parse_topic, await list_parts(owners, topic))
+    found = [each for each in await together(map(ask, parts)) if each is not None]
     if not found:
-        raise SubscriptionNotFound(f"Subscription {subscription} not found for topic {topic}")
-    return found
+        raise _missing(subscription, topic)
+    return CursorMove(
+        again=sum(each.again for each in found),
+        passed=sum(each.passed for each in found),
+        backlog=sum(each.backlog for each in found),
+        is_exact=all(each.is_exact for each in found),
+    )
+
+
+def _missing(subscription: str, topic: TopicName) -> SubscriptionNotFound:
+    return SubscriptionNotFound(f"Subscription {subscription} not found for topic {topic}")
+
+
+async def _preview(
+    topic: PersistentTopic, subscription: Subscription, target: CursorTarget
+) -> CursorMove:
+    cursor, sequence = subscription.cursor, topic.log.sequence
+    if target.skip is not None:
+        end = cursor.position_after(min(target.skip, subscription.backlog))
+    elif target.time_ms is not None:
+        end = await log_search.position_at(topic.log, target.time_ms)
+    else:
+        end = sequence.end_position if target.position is None else target.position
+    mark = cursor.first_unacked()
+    moved, is_counted = await _count_between(topic, min(end, mark), max(end, mark))
+    lag = await count_lag(subscription)
+    return CursorMove(
+        again=moved if end < mark else 0,
+        passed=moved if mark < end else 0,
+        backlog=lag.messages,
+        is_exact=is_counted and lag.is_exact,
+    )
+
+
+async def _count_between(
+    topic: PersistentTopic, start: Position, end: Position
+) -> tuple[int, bool]:
+    """How many messages, and whether they are counted; else it is an estimate."""
+    tally, sequence = topic.log.reader.tally, topic.log.sequence
+    messages = tally.between(start, end)
+    for _ in range(_COUNT_STEPS):
+        if messages is not None:
+            return messages, True
+        await tally.count(start)
+        messages = tally.between(start, end)
+    if messages is not None:
+        return messages, True
+    return round(sequence.entries_between(start, end) * tally.messages_per_entry), False

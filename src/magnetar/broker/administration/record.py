@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 from magnetar.broker.administration.registry import finds
-from magnetar.broker.service import Service
+from magnetar.broker.resource import Resources
 from magnetar.errors import TenantNotFound
 from magnetar.model.name import NamespaceName
 from magnetar.model.policy import Policies
@@ -19,33 +19,33 @@ Store: TypeAlias = Callable[[Change], Awaitable[None]]
 
 
 @finds(Policies)
-async def load_policies(service: Service, namespace: NamespaceName) -> Policies:
-    return await service.resources.namespaces.require(namespace)
+async def load_policies(resources: Resources, namespace: NamespaceName) -> Policies:
+    return await resources.namespaces.require(namespace)
 
 
 @finds(Store)
-async def find_store(service: Service, namespace: NamespaceName) -> Store:
-    return partial(store_policies, service, namespace)
+async def find_store(resources: Resources, namespace: NamespaceName) -> Store:
+    return partial(store_policies, resources, namespace)
 
 
-async def store_policies(service: Service, namespace: NamespaceName, change: Change) -> None:
+async def store_policies(resources: Resources, namespace: NamespaceName, change: Change) -> None:
     """Read, change and write; `change` runs again when the record changed meanwhile."""
-    await check_tenant(service, namespace.tenant)
-    await load_policies(service, namespace)
-    await service.resources.namespaces.update(namespace, change)
+    await check_tenant(resources, namespace.tenant)
+    await load_policies(resources, namespace)
+    await resources.namespaces.update(namespace, change)
 
 
-async def find_replicated(service: Service, tenant: str, cluster: str) -> NamespaceName | None:
+async def find_replicated(resources: Resources, tenant: str, cluster: str) -> NamespaceName | None:
     """A namespace of the tenant that is replicated to the cluster."""
-    for namespace in await service.resources.namespaces.list(tenant):
-        policies = await service.resources.namespaces.get(namespace)
+    for namespace in await resources.namespaces.list(tenant):
+        policies = await resources.namespaces.get(namespace)
         if policies is not None and cluster in policies.replication_clusters:
             return namespace
     return None
 
 
-async def check_tenant(service: Service, tenant: str) -> None:
-    if await service.resources.tenants.get(tenant) is None:
+async def check_tenant(resources: Resources, tenant: str) -> None:
+    if await resources.tenants.get(tenant) is None:
         raise TenantNotFound("Tenant does not exist", tenant)
 
 

@@ -1,13 +1,38 @@
-"""Which function carries out which operation, and what finds the things that it takes."""
+"""Which function carries out which operation, and what finds the things that it takes.
+
+A function states the owners that it needs by their types, as `resources: Resources`: no operation
+takes the whole broker.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, Signature, isawaitable, signature
-from typing import Any, Final, TypeAlias, TypeVar, get_type_hints
+from operator import attrgetter
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, get_type_hints
 
+from magnetar.broker.authorization import Authorization
+from magnetar.broker.broker_call import BrokerCalls
+from magnetar.broker.bundle_mover import BundleMover
+from magnetar.broker.catalog import TopicCatalog
+from magnetar.broker.connection import Connections
+from magnetar.broker.ownership import Owner, Ownership
+from magnetar.broker.policy import PolicyService
+from magnetar.broker.resource import Resources
+from magnetar.broker.scalable.control import Controls
+from magnetar.broker.scalable.service import ScalableService
+from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.service import Service
+from magnetar.broker.stored_configuration import StoredConfiguration
+from magnetar.broker.topic_tree import TopicTree
+from magnetar.broker.transaction.service import TransactionService
+from magnetar.broker.upkeep import Upkeep
+from magnetar.ledger.store import LedgerStore
+from magnetar.metadata.store import MetadataStore
+from magnetar.model.limit import Limits
+from magnetar.runtime.clock import Clock
+from magnetar.runtime.configuration import Configuration
 
 Document: TypeAlias = Mapping[str, Any]
 """An object of JSON that no record describes."""
@@ -18,60 +43,107 @@ G = TypeVar("G", bound=Finder)
 
 FUNCTIONS: Final[dict[str, Function]] = {}
 """By the name of the operation; all take the broker first, and by name what the row names."""
-_FINDERS: Final[dict[object, Finder]] = {}
+_FINDERS: Final[dict[object, Function]] = {}
+
+
+def _itself(service: Service) -> Service:
+    return service
+
+
+class TopicOwners(Protocol):
+    """Port of what finds a topic by its name: a regular one, a partitioned one, a scalable one."""
+
+    @property
+    def catalog(self) -> TopicCatalog: ...
+    @property
+    def resources(self) -> Resources: ...
+    @property
+    def scalable(self) -> ScalableService: ...
+
+
+_OWNERS: Final[Mapping[object, Callable[[Service], object]]] = {
+    Service: _itself,
+    TopicOwners: _itself,
+    Authorization: attrgetter("authorization"),
+    BrokerCalls: attrgetter("calls"),
+    BundleMover | None: attrgetter("bundles"),
+    Clock: attrgetter("clock"),
+    Configuration: attrgetter("config"),
+    Connections: attrgetter("connections"),
+    Controls: attrgetter("scalable.controls"),
+    LedgerStore: attrgetter("ledgers"),
+    Limits: attrgetter("limits"),
+    MetadataStore: attrgetter("store"),
+    Owner: attrgetter("owner"),
+    Ownership: attrgetter("ownership"),
+    PolicyService: attrgetter("policies"),
+    Resources: attrgetter("resources"),
+    ScalableService: attrgetter("scalable"),
+    SchemaRegistry: attrgetter("schemas"),
+    StoredConfiguration: attrgetter("stored_configuration"),
+    TopicCatalog: attrgetter("catalog"),
+    TopicTree: attrgetter("tree"),
+    TransactionService: attrgetter("transactions"),
+    Upkeep: attrgetter("upkeep"),
+}
+"""The owners of a broker by their types, as functions state what they need."""
 
 
 def finds(kind: object) -> Callable[[G], G]:
     """The function finds what others take as a parameter of this type, such as a live topic.
 
-    It takes the broker and by name the parameters of the row that it needs, and it refuses what
-    does not exist: a function that takes a thing has nothing to check.
+    It takes owners, and by name the parameters of the row that it needs, and it refuses what does
+    not exist: a function that takes a thing has nothing to check.
     """
 
     def register(finder: G) -> G:
-        _FINDERS[kind] = finder
+        _FINDERS[kind] = complete(finder, {})
         return finder
 
     return register
 
 
 def carries_out(*names: str, **words: object) -> Callable[[F], F]:
-    """The function takes by name the broker, the parameters of the operation's row, and things that
-    are found by them, in the order in which it names them. `words` are said to what finds them.
+    """The function takes by name owners, the parameters of the operation's row, and things that are
+    found by them, in the order in which it names them. `words` are said to what finds them.
     """
 
     def register(function: F) -> F:
+        completed = complete(function, words)
         for name in names:
             assert name not in FUNCTIONS, f"{name} is carried out twice"
-            FUNCTIONS[name] = complete(function, words)
+            FUNCTIONS[name] = completed
         return function
 
     return register
 
 
-def complete(function: Function, words: Mapping[str, object]) -> Function:
-    """The same of what a request says alone."""
+def complete(function: Finder, words: Mapping[str, object]) -> Function:
+    """The same of the broker and what a request says alone."""
     own = _parameters_of(function)
+    owners = {
+        name: _OWNERS[each.annotation] for name, each in own.items() if each.annotation in _OWNERS
+    }
     finders = {
         name: _FINDERS[each.annotation] for name, each in own.items() if each.annotation in _FINDERS
     }
-    if not finders and "service" in own:
-        return function
     steps = {name: (finder, _parameters_of(finder)) for name, finder in finders.items()}
-    asked = {name: each for name, each in own.items() if name not in finders}
+    asked = {name: each for name, each in own.items() if name not in (*owners, *finders)}
     for _, needed in steps.values():  # what it has a default for are words
         asked |= {name: each for name, each in needed.items() if each.default is each.empty}
-    asked = {name: each for name, each in asked.items() if name not in ("service", *words)}
+    asked = {name: each for name, each in asked.items() if name not in words}
 
     async def carry_out(service: Service, **given: object) -> object:
-        given |= {"service": service, **words}
+        given |= words
         taken = {name: given[name] for name in own if name in given}
+        taken |= {name: find(service) for name, find in owners.items()}
         for name, (finder, needed) in steps.items():
-            found = finder(**{key: given[key] for key in needed if key in given})
-            taken[name] = await found if isawaitable(found) else found
-        return await function(**taken)
+            words_of = {key: given[key] for key in needed if key in given}
+            taken[name] = await finder(service, **words_of)
+        found = function(**taken)
+        return await found if isawaitable(found) else found
 
-    result = get_type_hints(function, include_extras=True)["return"]
+    result = get_type_hints(function, include_extras=True).get("return")
     carry_out.__annotations__ = {name: each.annotation for name, each in asked.items()}
     carry_out.__annotations__ |= {"service": Service, "return": result}
     ordered = sorted(asked.values(), key=lambda each: (each.kind, each.default is not each.empty))

@@ -12,12 +12,13 @@ from msgspec import structs
 
 from magnetar.broker.administration.permission import forget_permissions
 from magnetar.broker.administration.record import Store, load_policies
-from magnetar.broker.administration.registry import Document, carries_out, finds
+from magnetar.broker.administration.registry import Document, TopicOwners, carries_out, finds
 from magnetar.broker.administration.subscription import Age
+from magnetar.broker.policy import PolicyService
 from magnetar.broker.scalable.autoscale import plan_auto_scale
 from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.scalable.refusal import Door
-from magnetar.broker.service import Service
+from magnetar.broker.scalable.service import ScalableService
 from magnetar.errors import (
     BadRequest,
     InvalidName,
@@ -40,6 +41,7 @@ from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import Policies
 from magnetar.model.scalable import ScalableTopicMetadata, SubscriptionKind
 from magnetar.model.segment import RING, SegmentId
+from magnetar.runtime.configuration import Configuration
 from magnetar.wire.migration import format_rehearsal
 from magnetar.wire.scalable import format_topic_record
 
@@ -50,24 +52,26 @@ _LAYOUT: Final = "segments to split and merge"
 
 # Finding
 @finds(ScalableTopicMetadata)
-async def find_metadata(service: Service, topic: TopicName) -> ScalableTopicMetadata:
-    return await service.scalable.records.require(topic)
+async def find_metadata(scalable: ScalableService, topic: TopicName) -> ScalableTopicMetadata:
+    return await scalable.records.require(topic)
 
 
 @finds(Controller)
-async def find_controller(service: Service, topic: TopicName, what: str = "") -> Controller:
+async def find_controller(
+    scalable: ScalableService, topic: TopicName, what: str = ""
+) -> Controller:
     """`what` is something that a regular topic does not have."""
     try:
-        return await service.scalable.controller(topic)
+        return await scalable.controller(topic)
     except TopicNotFound:
         if what:
-            await service.scalable.regular.check_scalable(topic, what)
+            await scalable.regular.check_scalable(topic, what)
         raise
 
 
 @finds(Known)
-async def find_known(service: Service, topic: TopicName, subscription: str) -> Known:
-    controller = await service.scalable.controller(topic)
+async def find_known(scalable: ScalableService, topic: TopicName, subscription: str) -> Known:
+    controller = await scalable.controller(topic)
     if subscription not in controller.subscriptions.registry.records:
         raise SubscriptionNotFound(f"Subscription {subscription} not found for topic {topic}")
     return Known(subscription)
@@ -76,7 +80,7 @@ async def find_known(service: Service, topic: TopicName, subscription: str) -> K
 # The topic
 @carries_out("scalable_topics.list")
 async def list_topics(
-    service: Service, namespace: NamespaceName, properties: tuple[str, ...]
+    owners: TopicOwners, namespace: NamespaceName, properties: tuple[str, ...]
 ) -> Sequence[str]:
     filters: dict[str, str] = {}
     contradicted = False
@@ -85,26 +89,26 @@ async def list_topics(
         if not (separator and key and value):
             raise PreconditionFailed(f"property filter must be in the form key=value, got: {text}")
         contradicted |= filters.setdefault(key, value) != value
-    await load_policies(service, namespace)
-    found = await service.scalable.records.list(namespace, filters)
+    await load_policies(owners.resources, namespace)
+    found = await owners.scalable.records.list(namespace, filters)
     return [] if contradicted else [topic.full for topic in found]
 
 
 @carries_out("scalable_topics.create")
 async def create_topic(
-    service: Service, topic: TopicName, segments: int, properties: dict[str, str] | None
+    scalable: ScalableService, topic: TopicName, segments: int, properties: dict[str, str] | None
 ) -> None:
     if segments < 1:
         raise PreconditionFailed("numInitialSegments must be >= 1")
     if segments > RING:
         raise PreconditionFailed(f"numInitialSegments must be <= {RING}")
-    await service.scalable.create_topic(topic, segments=segments, properties=properties or {})
+    await scalable.create_topic(topic, segments=segments, properties=properties or {})
 
 
 @carries_out("scalable_topics.delete")
-async def delete_topic(service: Service, topic: TopicName, force: bool) -> None:
-    await service.scalable.delete_topic(topic, force=force)
-    await forget_permissions(service, topic)
+async def delete_topic(owners: TopicOwners, topic: TopicName, force: bool) -> None:
+    await owners.scalable.delete_topic(topic, force=force)
+    await forget_permissions(owners.resources, topic)
 
 
 @carries_out("scalable_topics.metadata")
@@ -125,27 +129,31 @@ async def get_properties(record: ScalableTopicMetadata) -> Mapping[str, str]:
 
 @carries_out("scalable_topics.set_properties")
 async def set_properties(
-    service: Service, topic: TopicName, properties: dict[str, str] | None
+    scalable: ScalableService, topic: TopicName, properties: dict[str, str] | None
 ) -> None:
-    await service.scalable.records.update_properties(topic, properties or {})
+    await scalable.records.update_properties(topic, properties or {})
 
 
 @carries_out("scalable_topics.policy")
-async def get_policy(service: Service, topic: TopicName) -> Document:
+async def get_policy(
+    scalable: ScalableService, policies: PolicyService, topic: TopicName
+) -> Document:
     """What is in force: for scaling, and for the messages of all segments."""
-    scaling = await describe_auto_scale(service, topic)
-    return {"autoScale": scaling, "topic": await service.policies.get_applied(topic)}
+    scaling = await describe_auto_scale(scalable, topic)
+    return {"autoScale": scaling, "topic": await policies.get_applied(topic)}
 
 
 # The layout
 @carries_out("scalable_topics.split")
-async def split(service: Service, topic: TopicName, segment: SegmentId, at: str | None) -> None:
+async def split(
+    scalable: ScalableService, topic: TopicName, segment: SegmentId, at: str | None
+) -> None:
     """`at` is decimal, or hexadecimal after 0x."""
     try:
         first = None if at is None else int(at, 16 if at[:2].lower() == "0x" else 10)
     except ValueError:
         raise BadRequest(f"at is a hash from 0 to 65535, not {at!r}") from None
-    await (await find_controller(service, topic, _LAYOUT)).changes.split(segment, at=first)
+    await (await find_controller(scalable, topic, _LAYOUT)).changes.split(segment, at=first)
 
 
 @carries_out("scalable_topics.merge", what=_LAYOUT)
@@ -155,11 +163,11 @@ async def merge(controller: Controller, left: SegmentId, right: SegmentId) -> No
 
 @carries_out("scalable_topics.scale")
 async def scale(
-    service: Service, topic: TopicName, segments: int, hold_until_ms: int | None
+    scalable: ScalableService, topic: TopicName, segments: int, hold_until_ms: int | None
 ) -> None:
     if not 1 <= segments <= RING:
         raise PreconditionFailed(f"segments must be from 1 to {RING}, not {segments}")
-    controller = await find_controller(service, topic, _LAYOUT)
+    controller = await find_controller(scalable, topic, _LAYOUT)
     await controller.changes.scale_to(segments, hold_until_ms=hold_until_ms)
 
 
@@ -182,7 +190,7 @@ async def get_subscription(controller: Controller, subscription: Known) -> Docum
 
 @carries_out("scalable_topics.create_subscription")
 async def create_subscription(
-    service: Service, topic: TopicName, subscription: str, kind: str
+    scalable: ScalableService, topic: TopicName, subscription: str, kind: str
 ) -> None:
     """One that exists keeps its kind."""
     try:
@@ -192,7 +200,7 @@ async def create_subscription(
         raise BadRequest(f"type is {known}, not {kind!r}") from None
     if not subscription.strip():
         raise PreconditionFailed("Subscription name is not valid")
-    controller = await service.scalable.controller(topic)
+    controller = await scalable.controller(topic)
     await controller.subscriptions.create(subscription, wanted)
 
 
@@ -226,11 +234,14 @@ async def describe_subscription(controller: Controller, name: str) -> dict[str, 
     registry = controller.subscriptions.registry
     record = registry.records.get(name)
     if record is not None:
-        backlog = await registry.backlog(name)
+        lags = sorted((await registry.lag(name)).items())
         described |= {
             "type": record.kind.value,
-            "msgBacklog": sum(backlog.values()),
-            "backlog": {str(number): backlog[number] for number in sorted(backlog)},
+            "msgBacklog": sum(lag.entries for _, lag in lags),
+            "backlog": {str(number): lag.entries for number, lag in lags},
+            "lagMessages": sum(lag.messages for _, lag in lags),
+            "isLagEstimated": not all(lag.is_exact for _, lag in lags),
+            "lag": {str(number): lag.messages for number, lag in lags},
         }
     return described
 
@@ -243,11 +254,11 @@ async def get_scaling_of_namespace(policies: Policies) -> Override | None:
 
 @carries_out("scalable_topics.set_namespace_auto_scale_policy")
 async def set_scaling_of_namespace(
-    service: Service, store: Store, override: AutoScaleOverride
+    config: Configuration, store: Store, override: AutoScaleOverride
 ) -> None:
     """What contradicts the broker's own values is refused."""
     value = format_override(override)
-    check_auto_scale(apply_override(plan_auto_scale(service.config), value))
+    check_auto_scale(apply_override(plan_auto_scale(config), value))
     await store(lambda policies: structs.replace(policies, scalableTopicAutoScalePolicy=value))
 
 
@@ -263,28 +274,27 @@ async def get_scaling_of_topic(record: ScalableTopicMetadata) -> Override | None
 
 @carries_out("scalable_topics.set_auto_scale_policy")
 async def set_scaling_of_topic(
-    service: Service, topic: TopicName, record: ScalableTopicMetadata, override: AutoScaleOverride
+    scalable: ScalableService,
+    topic: TopicName,
+    record: ScalableTopicMetadata,
+    override: AutoScaleOverride,
 ) -> None:
     """What contradicts the broker's or the namespace's values is refused."""
     value = format_override(override)
     wanted = replace(record, auto_scale_policy=value)
-    check_auto_scale(await service.scalable.scale_policies.load(topic.namespace, wanted))
-    await service.scalable.records.update(
-        topic, lambda present: replace(present, auto_scale_policy=value)
-    )
+    check_auto_scale(await scalable.scale_policies.load(topic.namespace, wanted))
+    await scalable.records.update(topic, lambda present: replace(present, auto_scale_policy=value))
 
 
 @carries_out("scalable_topics.remove_auto_scale_policy")
-async def remove_scaling_of_topic(service: Service, topic: TopicName) -> None:
-    await service.scalable.records.update(
-        topic, lambda present: replace(present, auto_scale_policy=None)
-    )
+async def remove_scaling_of_topic(scalable: ScalableService, topic: TopicName) -> None:
+    await scalable.records.update(topic, lambda present: replace(present, auto_scale_policy=None))
 
 
-async def describe_auto_scale(service: Service, topic: TopicName) -> Document:
+async def describe_auto_scale(scalable: ScalableService, topic: TopicName) -> Document:
     """Every value that is in force, and where it was set."""
-    record = await service.scalable.records.require(topic)
-    policies = service.scalable.scale_policies
+    record = await scalable.records.require(topic)
+    policies = scalable.scale_policies
     policy = await policies.load(topic.namespace, record)
     layers = await policies.load_override(topic.namespace), record.auto_scale_policy
     return {
@@ -295,15 +305,19 @@ async def describe_auto_scale(service: Service, topic: TopicName) -> Document:
 
 # What a regular topic becomes
 @carries_out("scalable_topics.migrate_to_scalable")
-async def migrate(service: Service, topic: TopicName, force: bool, segments: int | None) -> None:
+async def migrate(
+    scalable: ScalableService, topic: TopicName, force: bool, segments: int | None
+) -> None:
     _check_regular_name(topic)
-    await service.scalable.migrations.run(topic, force=force, segments=segments)
+    await scalable.migrations.run(topic, force=force, segments=segments)
 
 
 @carries_out("scalable_topics.migration_check")
-async def check_migration(service: Service, topic: TopicName, segments: int | None) -> Document:
+async def check_migration(
+    scalable: ScalableService, topic: TopicName, segments: int | None
+) -> Document:
     _check_regular_name(topic)
-    return format_rehearsal(await service.scalable.migrations.rehearse(topic, segments=segments))
+    return format_rehearsal(await scalable.migrations.rehearse(topic, segments=segments))
 
 
 def _check_regular_name(topic: TopicName) -> None:
@@ -312,7 +326,7 @@ def _check_regular_name(topic: TopicName) -> None:
 
 
 def on_refused(
-    service: Service,
+    scalable: ScalableService,
     refused: TopicMigrated,
     *,
     path: str,
@@ -321,6 +335,6 @@ def on_refused(
     caller: Caller,
 ) -> None:
     """A call by the name of a regular topic was refused, because the topic is scalable."""
-    service.scalable.refusals.on_refused(
+    scalable.refusals.on_refused(
         Door.REST, refused.sentence, topic=path, address=address, version=version, caller=caller
     )

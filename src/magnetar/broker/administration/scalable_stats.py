@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeAlias
 
 from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.administration.scalable import describe_auto_scale, describe_subscription
 from magnetar.broker.administration.subscription import count_backlog, find_subscription, peek
 from magnetar.broker.administration.topic import find_topic
+from magnetar.broker.broker_call import OwnerPort
+from magnetar.broker.log_search import SeenEntry
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.scalable.segment import Segments, SegmentStats, together
+from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.service import Service
 from magnetar.broker.stats import topic_internal_stats, topic_stats
-from magnetar.errors import PreconditionFailed, ServiceNotReady
+from magnetar.errors import NotFound, PreconditionFailed, ServiceNotReady
 from magnetar.model.layout import Layout
+from magnetar.model.migration import READER_INFIX
 from magnetar.model.name import TopicName
-from magnetar.model.position import Position
 from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import Segment, SegmentId
 from magnetar.rules.layout import describe
 from magnetar.wire.scalable import format_load
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 _SETTLING_S: Final = 0.01
 _SETTLING_STEPS: Final = 1000
 
 
 @carries_out("scalable_topics.stats")
-async def get_stats(service: Service, controller: Controller) -> Document:
+async def get_stats(scalable: ScalableService, controller: Controller) -> Document:
     topic, layout = controller.topic, controller.layout
     segments, seen = layout.segments, await _load_stats(controller.segments, layout)
     known = controller.subscriptions.registry.records
@@ -44,7 +44,7 @@ async def get_stats(service: Service, controller: Controller) -> Document:
         "segments": {str(each.id): _describe(topic, each, seen[each.id]) for each in segments},
         "subscriptions": {
             name: {
-                "consumerCount": _count_consumers(seen.values(), name),
+                "consumerCount": _count_consumers(seen, name),
                 **await describe_subscription(controller, name),
             }
             for name in sorted(known.keys() | controller.groups.coordinators.keys())
@@ -53,12 +53,12 @@ async def get_stats(service: Service, controller: Controller) -> Document:
     if controller.state.record.intent is not None:
         stats["change"] = describe(controller.state.record.intent)
     for segment in layout.active:
-        reported = await _reported(service, topic, segment)
+        reported = await _reported(scalable, topic, segment)
         if reported is not None:
             stats["segments"][str(segment.id)]["reportedLoad"] = reported
     decisions = controller.scaler.describe()
     stats["autoScale"] = {
-        "policy": await describe_auto_scale(service, topic),
+        "policy": await describe_auto_scale(scalable, topic),
         "lastDecision": decisions[-1] if decisions else None,
     }
     return stats
@@ -73,21 +73,27 @@ async def get_segments(controller: Controller) -> Document:
         described["subscriptions"] = {}
     registry = controller.subscriptions.registry
     for name in sorted(registry.records):
-        for number, backlog in (await registry.backlog(name)).items():
+        for number, lag in (await registry.lag(name)).items():
             if str(number) in segments:
-                segments[str(number)]["subscriptions"][name] = {"msgBacklog": backlog}
+                segments[str(number)]["subscriptions"][name] = {
+                    "msgBacklog": lag.entries,
+                    "lagMessages": lag.messages,
+                    "isLagEstimated": not lag.is_exact,
+                }
     return segments
 
 
 @carries_out("scalable_topics.load")
-async def get_load(service: Service, topic: TopicName, record: ScalableTopicMetadata) -> Document:
+async def get_load(
+    scalable: ScalableService, topic: TopicName, record: ScalableTopicMetadata
+) -> Document:
     """What each active segment carries now, and what was last reported of it."""
     loads: dict[str, Any] = {}
-    segments = service.scalable.segments_of(topic)
+    segments = scalable.segments_of(topic)
     for segment in record.layout.active:
         measured = (await segments.stats(segment.ref)).load
         load = loads[str(segment.id)] = dict[str, Any](format_load(measured))
-        reported = await _reported(service, topic, segment)
+        reported = await _reported(scalable, topic, segment)
         if reported is not None:
             load["reported"] = reported
     return loads
@@ -108,65 +114,13 @@ async def get_decisions(controller: Controller) -> Sequence[Document]:
 
 
 # One segment
-@finds(Segment)
-async def find_segment(service: Service, topic: TopicName, segment: SegmentId) -> Segment:
-    return (await service.scalable.records.require(topic)).layout.get(segment)
-
-
-@carries_out("scalable_topics.segment_stats")
-async def get_segment_stats(service: Service, topic: TopicName, segment: Segment) -> Document:
-    seen = await service.scalable.segments_of(topic).stats(segment.ref)
-    stats = await _ask(service, topic, segment, SegmentDetail.stats)
-    return {**_describe(topic, segment, seen), **stats}
-
-
-@carries_out("scalable_topics.segment_internal_stats")
-async def get_segment_log(service: Service, topic: TopicName, segment: Segment) -> Document:
-    return await _ask(service, topic, segment, SegmentDetail.log)
-
-
-@carries_out("scalable_topics.last_sequence_id")
-async def get_last_sequence_id(
-    service: Service, topic: TopicName, segment: Segment, producer: str
-) -> int:
-    return await _ask(service, topic, segment, SegmentDetail.last_sequence_id, producer)
-
-
-@carries_out("scalable_topics.peek")
-async def peek_segment(
-    service: Service, topic: TopicName, segment: Segment, subscription: str, place: int
-) -> tuple[Position, bytes]:
-    return await _ask(service, topic, segment, SegmentDetail.peek, subscription, place)
-
-
-@carries_out("scalable_topics.analyze_backlog")
-async def analyze_backlog(
-    service: Service, topic: TopicName, segment: Segment, subscription: str, entries_max: int | None
-) -> Document:
-    return await _ask(service, topic, segment, SegmentDetail.analyze, subscription, entries_max)
-
-
-async def _ask(
-    service: Service,
-    topic: TopicName,
-    segment: Segment,
-    method: Callable[Concatenate[SegmentDetail, P], Awaitable[R]],
-    *args: P.args,
-    **kwargs: P.kwargs,
-) -> R:
-    """Call the broker that owns the segment; it may be this one."""
-    name = segment.name_in(topic)
-    here: SegmentDetail = LocalDetail(service, name)
-    return await service.calls.ask(name, name, method, here, *args, **kwargs)
-
-
 class SegmentDetail(Protocol):
     """Port of the broker that owns one segment: what callers of REST ask about it."""
 
     async def stats(self) -> dict[str, Any]: ...
     async def log(self) -> dict[str, Any]: ...
     async def last_sequence_id(self, producer: str) -> int: ...
-    async def peek(self, subscription: str, place: int) -> tuple[Position, bytes]: ...
+    async def peek(self, subscription: str, place: int) -> SeenEntry: ...
     async def analyze(
         self, subscription: str, entries_max: int | None = None
     ) -> dict[str, Any]: ...
@@ -193,14 +147,14 @@ class LocalDetail:
     async def last_sequence_id(self, producer: str) -> int:
         live = await self._load()
         for _ in range(_SETTLING_STEPS):
-            if live.dedup is None:
+            if live.dedup is None and not live.policy.dedup_enabled:
                 raise PreconditionFailed(f"Deduplication is not enabled on {live.name}")
-            if live.dedup.is_settled(producer):
+            if live.dedup is not None and live.dedup.is_settled(producer):
                 return live.dedup.last_sequence(producer)
             await self._service.clock.sleep(_SETTLING_S)
         raise ServiceNotReady(f"{live.name} is still storing what {producer} sent")
 
-    async def peek(self, subscription: str, place: int) -> tuple[Position, bytes]:
+    async def peek(self, subscription: str, place: int) -> SeenEntry:
         return await peek(self._service, self._name, subscription, place)
 
     async def analyze(self, subscription: str, entries_max: int | None = None) -> dict[str, Any]:
@@ -208,9 +162,74 @@ class LocalDetail:
         return dict(await count_backlog(found, entries_max=entries_max))
 
 
-def offer_details(service: Service) -> None:
-    """Answer other brokers about the segments that this one owns."""
-    service.calls.offer(SegmentDetail, partial(LocalDetail, service))
+SegmentDetails: TypeAlias = OwnerPort[SegmentDetail]
+
+
+@finds(SegmentDetails)
+def find_details(service: Service) -> SegmentDetails:
+    return OwnerPort(service.calls, SegmentDetail, partial(LocalDetail, service))
+
+
+@finds(Segment)
+async def find_segment(scalable: ScalableService, topic: TopicName, segment: SegmentId) -> Segment:
+    return (await scalable.records.require(topic)).layout.get(segment)
+
+
+@carries_out("scalable_topics.segment_stats")
+async def get_segment_stats(
+    scalable: ScalableService, details: SegmentDetails, topic: TopicName, segment: Segment
+) -> Document:
+    seen = await scalable.segments_of(topic).stats(segment.ref)
+    stats = await details.at(segment.name_in(topic)).stats()
+    return {**_describe(topic, segment, seen), **stats}
+
+
+@carries_out("scalable_topics.segment_internal_stats")
+async def get_segment_log(details: SegmentDetails, topic: TopicName, segment: Segment) -> Document:
+    return await details.at(segment.name_in(topic)).log()
+
+
+@carries_out("scalable_topics.last_sequence_id")
+async def get_last_sequence_id(
+    details: SegmentDetails, topic: TopicName, segment: Segment, producer: str
+) -> int:
+    return await details.at(segment.name_in(topic)).last_sequence_id(producer)
+
+
+@carries_out("scalable_topics.last_sequence_ids")
+async def get_last_sequence_ids(
+    details: SegmentDetails, topic: TopicName, record: ScalableTopicMetadata, producer: str
+) -> Mapping[str, int]:
+    """Of segments whose data is gone nothing is known."""
+
+    async def ask(segment: Segment) -> int | None:
+        name = f"{producer}-seg-{segment.id}"
+        try:
+            return await details.at(segment.name_in(topic)).last_sequence_id(name)
+        except NotFound:
+            return None
+
+    segments = record.layout.segments
+    found = zip(segments, await together(map(ask, segments)), strict=True)
+    return {str(segment.id): number for segment, number in found if number is not None}
+
+
+@carries_out("scalable_topics.peek")
+async def peek_segment(
+    details: SegmentDetails, topic: TopicName, segment: Segment, subscription: str, place: int
+) -> SeenEntry:
+    return await details.at(segment.name_in(topic)).peek(subscription, place)
+
+
+@carries_out("scalable_topics.analyze_backlog")
+async def analyze_backlog(
+    details: SegmentDetails,
+    topic: TopicName,
+    segment: Segment,
+    subscription: str,
+    entries_max: int | None,
+) -> Document:
+    return await details.at(segment.name_in(topic)).analyze(subscription, entries_max)
 
 
 # One of many
@@ -243,12 +262,22 @@ def _describe(topic: TopicName, segment: Segment, seen: SegmentStats) -> dict[st
     return described
 
 
-def _count_consumers(seen: Iterable[SegmentStats], name: str) -> int:
-    """One that is attached to several segments counts once."""
-    clients = (client for stats in seen for client in stats.clients)
-    return len({client.name for client in clients if client.subscription == name})
+def _count_consumers(seen: Mapping[SegmentId, SegmentStats], name: str) -> int:
+    """One that is attached to several segments, on each by a name that ends in its id, counts
+    once.
+    """
+    return len(
+        {
+            client.name.removesuffix(f"{READER_INFIX}{segment}")
+            for segment, stats in seen.items()
+            for client in stats.clients
+            if client.subscription == name
+        }
+    )
 
 
-async def _reported(service: Service, topic: TopicName, segment: Segment) -> Document | None:
-    found = await service.scalable.records.scaling.get_load(topic, segment.id)
+async def _reported(
+    scalable: ScalableService, topic: TopicName, segment: Segment
+) -> Document | None:
+    found = await scalable.records.scaling.get_load(topic, segment.id)
     return None if found is None else {**format_load(found[0]), "atMs": found[1]}

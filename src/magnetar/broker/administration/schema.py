@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from magnetar.broker.administration.registry import Document, carries_out
-from magnetar.broker.service import Service
+from magnetar.broker.policy import PolicyService
+from magnetar.broker.schema import SchemaRegistry
 from magnetar.errors import IncompatibleSchema, SchemaNotFound
 from magnetar.model.name import TopicName
 from magnetar.model.schema import (
@@ -14,25 +15,28 @@ from magnetar.model.schema import (
     format_key_value,
 )
 from magnetar.rules.caution import check_policies_known
+from magnetar.runtime.clock import Clock
 
 
 @carries_out("schemas.get")
-async def get_schema(service: Service, topic: TopicName, version: int | None = None) -> Document:
+async def get_schema(
+    schemas: SchemaRegistry, topic: TopicName, version: int | None = None
+) -> Document:
     """The latest, unless a version is named."""
     if version is None:
-        return _describe(await service.schemas.get_latest(topic))
-    return _describe(await service.schemas.get(topic, version))
+        return _describe(await schemas.get_latest(topic))
+    return _describe(await schemas.get(topic, version))
 
 
 @carries_out("schemas.get_all")
-async def get_all(service: Service, topic: TopicName) -> Document:
-    found = await service.schemas.get_all(topic)
+async def get_all(schemas: SchemaRegistry, topic: TopicName) -> Document:
+    found = await schemas.get_all(topic)
     return {"getSchemaResponses": [_describe(each) for each in found]}
 
 
 @carries_out("schemas.metadata")
-async def get_metadata(service: Service, topic: TopicName) -> Document:
-    ledgers = await service.schemas.storage.ledgers_of(topic)
+async def get_metadata(schemas: SchemaRegistry, topic: TopicName) -> Document:
+    ledgers = await schemas.storage.ledgers_of(topic)
     if not ledgers:
         raise SchemaNotFound("Schema not found")
     entries = [
@@ -42,41 +46,55 @@ async def get_metadata(service: Service, topic: TopicName) -> Document:
 
 
 @carries_out("schemas.upload")
-async def add_schema(service: Service, topic: TopicName, payload: SchemaPayload) -> Document:
-    schema = payload.read(service.clock.now_ms())
-    strategy = await _strategy(service, topic, is_written=True)
-    version = await service.schemas.put_if_absent(topic, schema, strategy)
+async def add_schema(
+    policies: PolicyService,
+    schemas: SchemaRegistry,
+    clock: Clock,
+    topic: TopicName,
+    payload: SchemaPayload,
+) -> Document:
+    schema = payload.read(clock.now_ms())
+    strategy = await _strategy(policies, topic, is_written=True)
+    version = await schemas.put_if_absent(topic, schema, strategy)
     return {"version": {"version": version}}
 
 
 @carries_out("schemas.delete")
-async def delete_schema(service: Service, topic: TopicName, force: bool) -> Document:
-    return {"version": await service.schemas.delete(topic, force=force)}
+async def delete_schema(schemas: SchemaRegistry, topic: TopicName, force: bool) -> Document:
+    return {"version": await schemas.delete(topic, force=force)}
 
 
 @carries_out("schemas.check")
-async def check_schema(service: Service, topic: TopicName, payload: SchemaPayload) -> Document:
-    strategy = await _strategy(service, topic)
+async def check_schema(
+    policies: PolicyService,
+    schemas: SchemaRegistry,
+    clock: Clock,
+    topic: TopicName,
+    payload: SchemaPayload,
+) -> Document:
+    strategy = await _strategy(policies, topic)
     is_compatible = True
     try:
-        schema = payload.read(service.clock.now_ms())
-        await service.schemas.check_compatibility(topic, schema, strategy)
+        schema = payload.read(clock.now_ms())
+        await schemas.check_compatibility(topic, schema, strategy)
     except IncompatibleSchema:
         is_compatible = False
     return {"compatibility": is_compatible, "schemaCompatibilityStrategy": strategy.value}
 
 
 @carries_out("schemas.find_version")
-async def find_version(service: Service, topic: TopicName, payload: SchemaPayload) -> Document:
-    schema = payload.read(service.clock.now_ms())
-    version = await service.schemas.find_version(topic, schema)
+async def find_version(
+    schemas: SchemaRegistry, clock: Clock, topic: TopicName, payload: SchemaPayload
+) -> Document:
+    schema = payload.read(clock.now_ms())
+    version = await schemas.find_version(topic, schema)
     return {"version": -1 if version is None else version}
 
 
 async def _strategy(
-    service: Service, topic: TopicName, *, is_written: bool = False
+    policies: PolicyService, topic: TopicName, *, is_written: bool = False
 ) -> CompatibilityStrategy:
-    policy = await service.policies.in_force.find(topic.base)
+    policy = await policies.in_force.find(topic.base)
     if is_written:
         check_policies_known(policy, topic)
     return policy.schema_compatibility

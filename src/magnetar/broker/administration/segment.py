@@ -9,10 +9,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import NewType
 
-from magnetar.broker.administration.registry import carries_out, finds
+from magnetar.broker.administration.registry import TopicOwners, carries_out, finds
+from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.scalable.control import Control
-from magnetar.broker.service import Service
+from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import (
     Conflict,
@@ -37,9 +37,9 @@ _log = Logger(__name__)
 
 # Finding
 @finds(SegmentTopic)
-async def find_segment(service: Service, segment: SegmentName) -> SegmentTopic:
+async def find_segment(catalog: TopicCatalog, segment: SegmentName) -> SegmentTopic:
     try:
-        live = await service.catalog.load_topic(segment.name)
+        live = await catalog.load_topic(segment.name)
     except TopicNotFound:
         raise SegmentNotFound(f"Segment not found: {segment}") from None
     assert isinstance(live, PersistentTopic)
@@ -48,11 +48,11 @@ async def find_segment(service: Service, segment: SegmentName) -> SegmentTopic:
 
 @finds(Cursor)
 async def find_cursor(
-    service: Service, segment: SegmentName, subscription: str, is_moved: bool = False
+    catalog: TopicCatalog, segment: SegmentName, subscription: str, is_moved: bool = False
 ) -> Cursor:
     """To be moved, a segment that is not there may be on its way: the controller asks again."""
     try:
-        found = (await find_segment(service, segment)).subscriptions.get(subscription)
+        found = (await find_segment(catalog, segment)).subscriptions.get(subscription)
     except SegmentNotFound as error:
         raise (ServiceNotReady(error.sentence) if is_moved else error) from None
     if found is None:
@@ -60,62 +60,67 @@ async def find_cursor(
     return Cursor(found)
 
 
-async def _record_of(service: Service, segment: SegmentName) -> ScalableTopicMetadata | None:
+async def _record_of(
+    scalable: ScalableService, segment: SegmentName
+) -> ScalableTopicMetadata | None:
     try:
-        return await service.scalable.records.require(segment.topic)
+        return await scalable.records.require(segment.topic)
     except TopicNotFound:
         return None
 
 
 @carries_out("segments.create")
 async def create_segment(
-    service: Service, segment: SegmentName, subscriptions: tuple[str, ...] | None
+    owners: TopicOwners, segment: SegmentName, subscriptions: tuple[str, ...] | None
 ) -> None:
     """Make it, or find it made; the subscriptions begin at its first message."""
-    record = await service.scalable.records.require(segment.topic)
+    record = await owners.scalable.records.require(segment.topic)
     if not belongs(record, segment):
         raise SegmentNotFound(f"{segment.topic} has no segment {segment.descriptor}")
     known = record.layout.by_id.get(segment.id)
     if known is not None and known.is_active:
-        await service.scalable.controls.ask(segment.topic, Control.heal, segment.id)
-    elif known is not None and not await service.catalog.topic_exists(segment.name):
+        await owners.scalable.controls.at(segment.topic).heal(segment.id)
+    elif known is not None and not await owners.catalog.topic_exists(segment.name):
         raise PreconditionFailed(
             f"Segment {segment.id} is sealed and its data was deleted: it is not made again"
         )
-    live = await service.catalog.load_topic(segment.name, create=True)
+    live = await owners.catalog.load_topic(segment.name, create=True)
     assert isinstance(live, PersistentTopic)
     for name in subscriptions or ():
         await _subscribe(live, name)
 
 
 @carries_out("segments.terminate")
-async def terminate_segment(service: Service, segment: SegmentName, live: SegmentTopic) -> None:
+async def terminate_segment(
+    scalable: ScalableService, segment: SegmentName, live: SegmentTopic
+) -> None:
     """Let it take no more messages. One that serves hashes is split: they stay served."""
-    record = await _record_of(service, segment)
+    record = await _record_of(scalable, segment)
     if record is not None and serves(record, segment):
-        controls = service.scalable.controls
-        await controls.ask(segment.topic, Control.split, segment.id, "terminate")
+        await scalable.controls.at(segment.topic).split(segment.id, "terminate")
         return
     await live.termination.run()
 
 
 @carries_out("segments.delete")
 async def delete_segment(
-    service: Service, segment: SegmentName, force: bool, caller: Caller
+    owners: TopicOwners, segment: SegmentName, force: bool, caller: Caller
 ) -> None:
     """Also when it is gone already. Of one that a layout names, which is to stay, only the data
     goes, and only by force: a sealed one then counts as read by everybody, an active one is made
     again, empty, for the next client.
     """
-    record = await _record_of(service, segment)
+    record = await _record_of(owners.scalable, segment)
     if record is not None and not record.is_deleting and belongs(record, segment):
-        await _wipe(service, segment, force=force, caller=caller)
+        await _wipe(owners.scalable, segment, force=force, caller=caller)
         return
     with suppress(TopicNotFound):
-        await service.catalog.delete_topic(segment.name, force=force)
+        await owners.catalog.delete_topic(segment.name, force=force)
 
 
-async def _wipe(service: Service, segment: SegmentName, *, force: bool, caller: Caller) -> None:
+async def _wipe(
+    scalable: ScalableService, segment: SegmentName, *, force: bool, caller: Caller
+) -> None:
     if not force:
         raise PreconditionFailed(
             f"Segment {segment.id} is part of the layout of {segment.topic}; force=true"
@@ -123,8 +128,7 @@ async def _wipe(service: Service, segment: SegmentName, *, force: bool, caller: 
         )
     who = caller.original_role or caller.role or "somebody without a role"
     _log.warning("data of a segment is deleted by force", segment=str(segment), by=who)
-    controls = service.scalable.controls
-    await controls.ask(segment.topic, Control.wipe, segment.id, f"forced by {who}")
+    await scalable.controls.at(segment.topic).wipe(segment.id, f"forced by {who}")
 
 
 # Subscriptions of one segment
@@ -134,10 +138,12 @@ async def create_subscription(live: SegmentTopic, subscription: str) -> None:
 
 
 @carries_out("segments.delete_subscription")
-async def delete_subscription(service: Service, segment: SegmentName, subscription: str) -> None:
+async def delete_subscription(
+    catalog: TopicCatalog, segment: SegmentName, subscription: str
+) -> None:
     """Also when it, or the segment, is gone already."""
     with suppress(SegmentNotFound, SubscriptionNotFound):
-        live = await find_segment(service, segment)
+        live = await find_segment(catalog, segment)
         await live.subscriptions.delete(subscription, force=True)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from magnetar.broker.authorization import Authorization
 from magnetar.broker.service import Service
 from magnetar.errors import InvalidName
 from magnetar.model.caller import Caller
@@ -17,7 +18,6 @@ from magnetar.model.permission import (
     SUPER_USER,
     TENANT_ADMIN,
     TOPIC_READ,
-    Need,
     Scope,
     Target,
 )
@@ -49,10 +49,12 @@ def shown_name(topic: TopicName) -> TopicName:
 async def list_tenants(service: Service, caller: Caller) -> Mapping[str, Sequence[NamespaceName]]:
     """Tenants with their namespaces, as far as the caller sees anything of them."""
     found: dict[str, Sequence[NamespaceName]] = {}
-    is_super = await may(service, caller, SUPER_USER, Target())
+    is_super = await service.authorization.may(caller, SUPER_USER, Target())
     for tenant in sorted(await service.resources.tenants.list()):
         names = sorted(await service.resources.namespaces.list(tenant), key=str)
-        is_admin = is_super or await may(service, caller, TENANT_ADMIN, Target(tenant=tenant))
+        is_admin = is_super or await service.authorization.may(
+            caller, TENANT_ADMIN, Target(tenant=tenant)
+        )
         seen = [name for name in names if is_admin or await _sees_any(service, caller, name)]
         if is_admin or seen:
             found[tenant] = seen
@@ -60,13 +62,13 @@ async def list_tenants(service: Service, caller: Caller) -> Mapping[str, Sequenc
 
 
 async def find_sight(service: Service, caller: Caller) -> Sight:
-    if await may(service, caller, SUPER_USER, Target()):
+    if await service.authorization.may(caller, SUPER_USER, Target()):
         return Sight(is_super=True)
     whole: set[NamespaceName] = set()
     single: set[TopicName] = set()
     for names in (await list_tenants(service, caller)).values():
         for name in names:
-            if await may(service, caller, NAMESPACE_READ, Target(namespace=name)):
+            if await service.authorization.may(caller, NAMESPACE_READ, Target(namespace=name)):
                 whole.add(name)
             else:
                 single.update(await _granted_topics(service, caller, name))
@@ -74,7 +76,7 @@ async def find_sight(service: Service, caller: Caller) -> Sight:
 
 
 async def find_rights(
-    service: Service, caller: Caller, operations: Iterable[Operation], target: Target
+    authorization: Authorization, caller: Caller, operations: Iterable[Operation], target: Target
 ) -> Sequence[str]:
     """The names of the operations that the caller may call on what the target names.
 
@@ -91,17 +93,13 @@ async def find_rights(
     allowed = {
         need
         for need in {each.need for each in asked if each.need is not None}
-        if await may(service, caller, need, target)
+        if await authorization.may(caller, need, target)
     }
     return sorted(each.name for each in asked if each.need in allowed)
 
 
-async def may(service: Service, caller: Caller, need: Need, target: Target) -> bool:
-    return await service.authorization.decide(caller, need, target) is None
-
-
 async def _sees_any(service: Service, caller: Caller, namespace: NamespaceName) -> bool:
-    if await may(service, caller, NAMESPACE_READ, Target(namespace=namespace)):
+    if await service.authorization.may(caller, NAMESPACE_READ, Target(namespace=namespace)):
         return True
     return bool(await _granted_topics(service, caller, namespace))
 
@@ -117,6 +115,6 @@ async def _granted_topics(
             topic = parse_topic(name)
         except InvalidName:
             continue
-        if await may(service, caller, TOPIC_READ, Target(topic=topic)):
+        if await service.authorization.may(caller, TOPIC_READ, Target(topic=topic)):
             found.append(shown_name(topic))
     return found

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NewType, TypeAlias
 
 from magnetar.broker import log_search
-from magnetar.broker.administration.registry import Document, carries_out, finds
+from magnetar.broker.administration.registry import Document, TopicOwners, carries_out, finds
 from magnetar.broker.administration.topic import (
     NOT_PARTITIONED,
     check_exists,
@@ -21,7 +21,6 @@ from magnetar.broker.administration.topic import (
 from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.segment import together
-from magnetar.broker.service import Service
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import (
     BadRequest,
@@ -56,17 +55,17 @@ def check_age(seconds: int) -> Age:
 
 
 @finds(Live)
-async def find_live(service: Service, topic: TopicName) -> Live:
-    await check_exists(service, topic)
-    names = await existing_parts(service, topic)
-    return tuple(await together(find_topic(service, name) for name in names))
+async def find_live(owners: TopicOwners, topic: TopicName) -> Live:
+    await check_exists(owners, topic)
+    names = await existing_parts(owners, topic)
+    return tuple(await together(find_topic(owners, name) for name in names))
 
 
 @finds(Subscription)
 async def find_subscription(
-    service: Service, topic: TopicName, subscription: str, what: str = "", partitioned: str = ""
+    owners: TopicOwners, topic: TopicName, subscription: str, what: str = "", partitioned: str = ""
 ) -> Subscription:
-    live = await find_persistent(service, topic, what, partitioned)
+    live = await find_persistent(owners, topic, what, partitioned)
     if subscription not in live.subscriptions:
         raise _missing(topic, subscription)
     return live.subscriptions[subscription]
@@ -74,12 +73,12 @@ async def find_subscription(
 
 @finds(Everywhere)
 async def find_everywhere(
-    service: Service, topic: TopicName, subscription: str, what: str
+    owners: TopicOwners, topic: TopicName, subscription: str, what: str
 ) -> Everywhere:
     check_stored(topic, what)
-    await check_exists(service, topic)
-    names = await existing_parts(service, topic)
-    return tuple(await together(find_subscription(service, each, subscription) for each in names))
+    await check_exists(owners, topic)
+    names = await existing_parts(owners, topic)
+    return tuple(await together(find_subscription(owners, each, subscription) for each in names))
 
 
 def _missing(topic: TopicName, name: str) -> BrokerError:
@@ -94,7 +93,7 @@ async def list_subscriptions(live: Live) -> Sequence[str]:
 # Making and removing
 @carries_out("subscriptions.create")
 async def create_subscription(
-    service: Service,
+    owners: TopicOwners,
     topic: TopicName,
     subscription: str,
     start: MessageId | str | None,
@@ -108,17 +107,17 @@ async def create_subscription(
         )
     if not subscription.strip():
         raise PreconditionFailed("Subscription subscription is not valid")
-    await service.scalable.migrations.check_regular(topic)
+    await owners.scalable.migrations.check_regular(topic)
 
     async def create_one(each: TopicName) -> bool:
-        live = await service.catalog.load_topic(each, create=each.is_partition)
+        live = await owners.catalog.load_topic(each, create=each.is_partition)
         assert isinstance(live, PersistentTopic)
         if subscription in live.subscriptions:
             return False
         await _create_on(live, subscription, position, replicated=replicated)
         return True
 
-    if not any(await together(map(create_one, await _names_to_subscribe(service, topic)))):
+    if not any(await together(map(create_one, await _names_to_subscribe(owners, topic)))):
         raise Conflict("Subscription already exists for topic")
 
 
@@ -137,25 +136,25 @@ async def _create_on(
         await reset_to_id(made, start)
 
 
-async def _names_to_subscribe(service: Service, topic: TopicName) -> Sequence[TopicName]:
-    parts = await parts_of(service, topic)
-    if parts != [topic] or await service.catalog.topic_exists(topic):
+async def _names_to_subscribe(owners: TopicOwners, topic: TopicName) -> Sequence[TopicName]:
+    parts = await parts_of(owners.resources, topic)
+    if parts != [topic] or await owners.catalog.topic_exists(topic):
         return parts
-    await check_namespace(service, topic.namespace)
-    if topic.is_partition or not await service.catalog.may_create(topic):
+    await check_namespace(owners.resources, topic.namespace)
+    if topic.is_partition or not await owners.catalog.may_create(topic):
         raise PreconditionFailed(f"Topic {topic} does not exist and may not be created")
-    if await service.catalog.partitions_of(topic, may_create=True) == 0:
-        await service.catalog.load_topic(topic, create=True)
-    return await parts_of(service, topic)
+    if await owners.catalog.partitions_of(topic, may_create=True) == 0:
+        await owners.catalog.load_topic(topic, create=True)
+    return await parts_of(owners.resources, topic)
 
 
 @carries_out("subscriptions.delete")
 async def delete_subscription(
-    service: Service, topic: TopicName, subscription: str, force: bool
+    owners: TopicOwners, topic: TopicName, subscription: str, force: bool
 ) -> None:
     """From every partition that has it."""
-    await service.scalable.migrations.check_regular(topic)
-    parts = [each for each in await find_live(service, topic) if subscription in each.subscriptions]
+    await owners.scalable.migrations.check_regular(topic)
+    parts = [each for each in await find_live(owners, topic) if subscription in each.subscriptions]
     await together(each.subscriptions.delete(subscription, force=force) for each in parts)
     if not parts:
         raise _missing(topic, subscription)
@@ -168,10 +167,10 @@ async def skip_all(everywhere: Everywhere) -> None:
 
 
 @carries_out("subscriptions.skip")
-async def skip(service: Service, topic: TopicName, subscription: str, count: int) -> None:
+async def skip(owners: TopicOwners, topic: TopicName, subscription: str, count: int) -> None:
     if count < 0:
         raise PreconditionFailed(f"The number of messages to skip is not negative: {count}")
-    found = await find_subscription(service, topic, subscription, "Skip messages", NOT_PARTITIONED)
+    found = await find_subscription(owners, topic, subscription, "Skip messages", NOT_PARTITIONED)
     await found.skip(count)
 
 
@@ -206,9 +205,9 @@ async def expire_to(subscription: Subscription, target: MessageId) -> None:
 
 
 @carries_out("subscriptions.expire_all")
-async def expire_all(service: Service, topic: TopicName, seconds: Age) -> None:
+async def expire_all(owners: TopicOwners, topic: TopicName, seconds: Age) -> None:
     check_stored(topic, "Expire messages")
-    parts = await find_live(service, topic)
+    parts = await find_live(owners, topic)
     kept = [part for part in parts if isinstance(part, PersistentTopic)]
     await together(
         each.expiry.expire(seconds) for part in kept for each in part.subscriptions.values()
@@ -218,14 +217,15 @@ async def expire_all(service: Service, topic: TopicName, seconds: Age) -> None:
 # Looking
 @carries_out("subscriptions.peek")
 async def peek(
-    service: Service, topic: TopicName, subscription: str, place: int
-) -> tuple[Position, bytes]:
+    owners: TopicOwners, topic: TopicName, subscription: str, place: int
+) -> log_search.SeenEntry:
     if place < 1:
         raise PreconditionFailed(f"Messages are counted from 1, not {place}")
-    live = await find_persistent(service, topic, "Peek messages", NOT_PARTITIONED)
+    live = await find_persistent(owners, topic, "Peek messages", NOT_PARTITIONED)
     found = live.subscriptions.get(subscription)
     if found is not None:
-        return await log_search.peek(live.log, found.cursor, place)
+        position, data = await log_search.peek(live.log, found.cursor, place)
+        return log_search.see_entry(live.buffer, position, data)
     # Tools peek before anybody subscribed: they see the topic from its start.
     if place > live.log.sequence.total_entries:
         raise NotFound("Message not found")

@@ -11,13 +11,15 @@ from magnetar.broker import log_search
 from magnetar.broker.administration.log_info import describe_log
 from magnetar.broker.administration.permission import forget_permissions
 from magnetar.broker.administration.record import without
-from magnetar.broker.administration.registry import Document, carries_out, finds
+from magnetar.broker.administration.registry import Document, TopicOwners, carries_out, finds
 from magnetar.broker.catalog import AnyTopic
+from magnetar.broker.log_search import SeenEntry as SeenEntry
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.resource import Resources
 from magnetar.broker.scalable.guard import was_regular
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import Service
-from magnetar.broker.stats import topic_internal_stats, topic_stats
+from magnetar.broker.stats import count_stats, topic_internal_stats
 from magnetar.errors import (
     Conflict,
     EntryNotFound,
@@ -44,28 +46,28 @@ NOT_PARTITIONED: Final = "{what} on a partitioned topic is not allowed"
 
 # Finding and checking
 @finds(AnyTopic)
-async def find_topic(service: Service, topic: TopicName) -> AnyTopic:
+async def find_topic(owners: TopicOwners, topic: TopicName) -> AnyTopic:
     """The live topic; a partitioned topic's own name is not one."""
     try:
-        return await service.catalog.load_topic(topic)
+        return await owners.catalog.load_topic(topic)
     except TopicNotFound as missing:
-        successor = await service.catalog.find_successor(topic)
+        successor = await owners.catalog.find_successor(topic)
         if successor is None:
             raise
-        if was_regular(await service.scalable.records.require(successor)):
-            await service.scalable.guard.check_regular_name(topic)
+        if was_regular(await owners.scalable.records.require(successor)):
+            await owners.scalable.guard.check_regular_name(topic)
         raise TopicNotFound(f"{missing.sentence}: it is scalable, {successor}") from None
 
 
 @finds(PersistentTopic)
 async def find_persistent(
-    service: Service, topic: TopicName, what: str, partitioned: str = ""
+    owners: TopicOwners, topic: TopicName, what: str, partitioned: str = ""
 ) -> PersistentTopic:
     """`what` is not done to others, nor to a partitioned topic where that is a refusal."""
-    if partitioned and await service.resources.partitioned.get(topic) is not None:
+    if partitioned and await owners.resources.partitioned.get(topic) is not None:
         raise MethodNotAllowed(partitioned.format(what=what))
     check_stored(topic, what)
-    found = await find_topic(service, topic)
+    found = await find_topic(owners, topic)
     assert isinstance(found, PersistentTopic), "the domain says so"
     return found
 
@@ -84,48 +86,48 @@ def partitions_of(topic: TopicName, metadata: PartitionedTopicMetadata) -> Seque
     return [topic.partition(index) for index in range(metadata.partitions)]
 
 
-async def parts_of(service: Service, topic: TopicName) -> Sequence[TopicName]:
+async def parts_of(resources: Resources, topic: TopicName) -> Sequence[TopicName]:
     """The topic, or all its partitions."""
-    metadata = await service.resources.partitioned.get(topic)
+    metadata = await resources.partitioned.get(topic)
     return [topic] if metadata is None else partitions_of(topic, metadata)
 
 
 @finds(Parts)
-async def find_parts(service: Service, topic: TopicName, what: str) -> Parts:
-    names = await parts_of(service, topic)
-    return tuple(await together(find_persistent(service, name, what) for name in names))
+async def find_parts(owners: TopicOwners, topic: TopicName, what: str) -> Parts:
+    names = await parts_of(owners.resources, topic)
+    return tuple(await together(find_persistent(owners, name, what) for name in names))
 
 
-async def existing_parts(service: Service, topic: TopicName) -> Sequence[TopicName]:
+async def existing_parts(owners: TopicOwners, topic: TopicName) -> Sequence[TopicName]:
     """The topic, or those of its partitions that exist."""
-    parts = await parts_of(service, topic)
-    return [each for each in parts if each is topic or await service.catalog.topic_exists(each)]
+    parts = await parts_of(owners.resources, topic)
+    return [each for each in parts if each is topic or await owners.catalog.topic_exists(each)]
 
 
-async def check_namespace(service: Service, namespace: NamespaceName) -> None:
-    policies = await service.resources.namespaces.get(namespace)
+async def check_namespace(resources: Resources, namespace: NamespaceName) -> None:
+    policies = await resources.namespaces.get(namespace)
     if policies is None or policies.deleted:
         raise NamespaceNotFound(f"Namespace not found: {namespace}")
 
 
-async def check_new(service: Service, topic: TopicName) -> None:
+async def check_new(owners: TopicOwners, topic: TopicName) -> None:
     """Neither a topic nor a partitioned or scalable topic of this name may exist."""
-    record = await service.scalable.records.get(topic.base) if topic.is_persistent else None
+    record = await owners.scalable.records.get(topic.base) if topic.is_persistent else None
     if record is not None and not was_regular(record):
         raise Conflict(f"This topic already exists as a scalable topic: {scalable_name(topic)}")
-    await service.scalable.migrations.check_regular(topic)
-    is_partitioned = await service.resources.partitioned.get(topic) is not None
-    if is_partitioned or await service.catalog.topic_exists(topic):
+    await owners.scalable.migrations.check_regular(topic)
+    is_partitioned = await owners.resources.partitioned.get(topic) is not None
+    if is_partitioned or await owners.catalog.topic_exists(topic):
         raise Conflict("This topic already exists")
 
 
-async def check_exists(service: Service, topic: TopicName) -> None:
+async def check_exists(owners: TopicOwners, topic: TopicName) -> None:
     if topic.domain is TopicDomain.TOPIC:
-        await service.scalable.records.require(topic)
+        await owners.scalable.records.require(topic)
         return
-    if await service.resources.partitioned.get(topic) is not None:
+    if await owners.resources.partitioned.get(topic) is not None:
         return
-    if not await service.catalog.topic_exists(topic):
+    if not await owners.catalog.topic_exists(topic):
         raise TopicNotFound(f"Topic {topic} not found")
 
 
@@ -133,23 +135,23 @@ async def forget_topic(service: Service, topic: TopicName) -> None:
     """What outlives a topic's log: its schemas, its policies and the permissions on it."""
     await service.schemas.delete_storage(topic)
     await service.policies.delete(topic)
-    await forget_permissions(service, topic)
+    await forget_permissions(service.resources, topic)
 
 
 # Making and removing
 @carries_out("topics.create")
 async def create_topic(
-    service: Service, topic: TopicName, properties: dict[str, str | None] | None = None
+    owners: TopicOwners, topic: TopicName, properties: dict[str, str | None] | None = None
 ) -> None:
-    await check_namespace(service, topic.namespace)
+    await check_namespace(owners.resources, topic.namespace)
     if topic.is_partition:
-        await _check_partition(service, topic)
-    await check_new(service, topic)
-    await service.catalog.load_topic(topic, create=True, properties=_present(properties))
+        await _check_partition(owners.resources, topic)
+    await check_new(owners, topic)
+    await owners.catalog.load_topic(topic, create=True, properties=_present(properties))
 
 
-async def _check_partition(service: Service, topic: TopicName) -> None:
-    metadata = await service.resources.partitioned.get(topic.base)
+async def _check_partition(resources: Resources, topic: TopicName) -> None:
+    metadata = await resources.partitioned.get(topic.base)
     if metadata is None:
         raise PreconditionFailed(
             f'Can\'t create topic {topic.local} with "-partition-" followed by numeric value'
@@ -189,7 +191,7 @@ finds(StatsOptions)(StatsOptions)
 
 @carries_out("topics.stats")
 async def get_stats(live: AnyTopic, options: StatsOptions) -> Document:
-    return topic_stats(live, **options._asdict())
+    return await count_stats(live, **options._asdict())
 
 
 @carries_out("topics.internal_stats")
@@ -211,19 +213,19 @@ async def get_internal_info(service: Service, topic: TopicName) -> Document:
 
 # Acting
 @carries_out("topics.unload")
-async def unload_topic(service: Service, topic: TopicName) -> None:
-    await together(map(service.catalog.unload_topic, await parts_of(service, topic)))
+async def unload_topic(owners: TopicOwners, topic: TopicName) -> None:
+    await together(map(owners.catalog.unload_topic, await parts_of(owners.resources, topic)))
 
 
 @carries_out("topics.terminate")
-async def terminate_topic(service: Service, topic: TopicName) -> Document:
+async def terminate_topic(owners: TopicOwners, topic: TopicName) -> Document:
     check_persistent(topic)
-    if await service.resources.partitioned.get(topic) is not None:
+    if await owners.resources.partitioned.get(topic) is not None:
         raise MethodNotAllowed("Termination of a partitioned topic is not allowed")
     if is_system_topic(topic):
         raise MethodNotAllowed("Termination of a system topic is not allowed")
-    await service.scalable.migrations.check_regular(topic)
-    live = await find_persistent(service, topic, "Terminate")
+    await owners.scalable.migrations.check_regular(topic)
+    live = await find_persistent(owners, topic, "Terminate")
     return describe_position(await live.termination.run())
 
 
@@ -253,21 +255,21 @@ async def trim_topic(parts: Parts) -> None:
 
 
 @carries_out("topics.truncate")
-async def truncate_topic(service: Service, topic: TopicName) -> None:
-    await service.scalable.migrations.check_regular(topic)
+async def truncate_topic(owners: TopicOwners, topic: TopicName) -> None:
+    await owners.scalable.migrations.check_regular(topic)
     if not topic.is_persistent:
         raise PreconditionFailed("unsupport truncate")
-    await together(part.truncate() for part in await find_parts(service, topic, "Truncate"))
+    await together(part.truncate() for part in await find_parts(owners, topic, "Truncate"))
 
 
 # Properties
 @carries_out("topics.properties")
-async def get_properties(service: Service, topic: TopicName) -> Mapping[str, str] | None:
+async def get_properties(owners: TopicOwners, topic: TopicName) -> Mapping[str, str] | None:
     check_persistent(topic)
-    metadata = await service.resources.partitioned.get(topic)
+    metadata = await owners.resources.partitioned.get(topic)
     if metadata is not None:
         return metadata.properties
-    return (await find_topic(service, topic)).properties
+    return (await find_topic(owners, topic)).properties
 
 
 @carries_out("topics.update_properties")
@@ -281,21 +283,21 @@ async def update_properties(
 
 
 @carries_out("topics.remove_property")
-async def remove_property(service: Service, topic: TopicName, key: str | None) -> None:
-    await _change_properties(service, topic, lambda present: without(present, key))
+async def remove_property(owners: TopicOwners, topic: TopicName, key: str | None) -> None:
+    await _change_properties(owners, topic, lambda present: without(present, key))
 
 
 async def _change_properties(
-    service: Service, topic: TopicName, change: Callable[[Mapping[str, str]], dict[str, str]]
+    owners: TopicOwners, topic: TopicName, change: Callable[[Mapping[str, str]], dict[str, str]]
 ) -> None:
     check_persistent(topic)
-    partitioned = service.resources.partitioned
+    partitioned = owners.resources.partitioned
     if await partitioned.get(topic) is not None:
         await partitioned.update(
             topic, lambda each: replace(each, properties=change(each.properties or {}))
         )
         return
-    found = await find_topic(service, topic)
+    found = await find_topic(owners, topic)
     await found.set_properties(change(found.properties))
 
 
@@ -323,10 +325,10 @@ async def get_last_message_id(live: PersistentTopic) -> Document:
 
 
 @carries_out("topics.message_id_at")
-async def get_message_id_at(service: Service, topic: TopicName, timestamp_ms: int) -> Document:
+async def get_message_id_at(owners: TopicOwners, topic: TopicName, timestamp_ms: int) -> Document:
     what = "Get message ID by timestamp"
     check_stored(topic, what)
-    live = await find_persistent(service, topic, what, NOT_PARTITIONED)
+    live = await find_persistent(owners, topic, what, NOT_PARTITIONED)
     position = EARLIEST
     if live.log.sequence.total_entries:
         position = await log_search.position_at(live.log, timestamp_ms)
@@ -338,23 +340,22 @@ async def get_message_id_at(service: Service, topic: TopicName, timestamp_ms: in
     what="GetMessageById",
     partitioned="{what} is not allowed on partitioned-topic",
 )
-async def read_entry(
-    live: PersistentTopic, ledger_id: int, entry_id: int
-) -> tuple[Position, bytes]:
+async def read_entry(live: PersistentTopic, ledger_id: int, entry_id: int) -> SeenEntry:
     position = Position(ledger_id, entry_id)
     try:
-        return position, await log_search.read_entry(live.log, position)
+        data = await log_search.read_entry(live.log, position)
+        return log_search.see_entry(live.buffer, position, data)
     except EntryNotFound:
         raise NotFound("Message id not found") from None
 
 
 @carries_out("topics.examine")
 async def examine(
-    service: Service, topic: TopicName, initial_position: str, message_position: int
-) -> tuple[Position, bytes]:
+    owners: TopicOwners, topic: TopicName, initial_position: str, message_position: int
+) -> SeenEntry:
     """The nth entry from the start, or from the end; beyond the other end counts as the end."""
     check_stored(topic, "Examine messages")
-    live = await find_persistent(service, topic, "Examine messages", NOT_PARTITIONED)
+    live = await find_persistent(owners, topic, "Examine messages", NOT_PARTITIONED)
     total = live.log.sequence.total_entries
     if total == 0:
         raise PreconditionFailed("Could not examine messages due to the total message is zero")
@@ -364,7 +365,8 @@ async def examine(
     return await read_nth(live, number if initial_position == "earliest" else total - number + 1)
 
 
-async def read_nth(live: PersistentTopic, number: int) -> tuple[Position, bytes]:
+async def read_nth(live: PersistentTopic, number: int) -> SeenEntry:
     """From the start of the topic, from 1."""
     position = live.log.sequence.position_after(live.log.sequence.first_position, number - 1)
-    return position, await log_search.read_entry(live.log, position)
+    data = await log_search.read_entry(live.log, position)
+    return log_search.see_entry(live.buffer, position, data)

@@ -12,6 +12,7 @@ from magnetar.broker.administration.registry import Listing, carries_out, finds
 from magnetar.broker.service import Service
 from magnetar.broker.topic_tree import NAMES_AHEAD
 from magnetar.errors import BadRequest
+from magnetar.metadata.store import MetadataStore
 from magnetar.model.name import (
     NamespaceName,
     TopicDomain,
@@ -95,7 +96,7 @@ async def _runs(service: Service, selection: _Selection) -> AsyncIterator[Sequen
     The order is that of the domains, in one that of the buckets, in one that of the nodes. It
     follows from the names alone, so that a page begins after any name, whether or not it exists.
     """
-    await load_policies(service, selection.namespace)
+    await load_policies(service.resources, selection.namespace)
     after = _parse_after(selection)
     left = PAGE_MAX if selection.page.limit is None else _check_limit(selection.page.limit)
     domains = selection.domains
@@ -103,10 +104,13 @@ async def _runs(service: Service, selection: _Selection) -> AsyncIterator[Sequen
         domains = domains[domains.index(after.domain) :]
     for domain in domains:
         keep = await _keep(service, selection, domain)
+        became = await find_successors(service.store, selection.namespace, domain)
         start = after if after is not None and after.domain is domain else None
         ahead = min(left, NAMES_AHEAD)
         async for names in _scan(service, selection.namespace, domain, start, ahead):
             kept = names if keep is None else [name for name in names if keep(name)]
+            if became:
+                kept = [name for name in kept if not _is_among(name, became)]
             if selection.page.limit is not None:
                 kept = kept[:left]
                 left -= len(kept)
@@ -114,6 +118,21 @@ async def _runs(service: Service, selection: _Selection) -> AsyncIterator[Sequen
                 yield kept
             if left == 0:
                 return
+
+
+async def find_successors(
+    store: MetadataStore, namespace: NamespaceName, domain: TopicDomain
+) -> frozenset[str]:
+    """The encoded local names of scalable topics. A regular topic that became one of them is not
+    listed as what it was, nor are its partitions.
+    """
+    if domain is not TopicDomain.PERSISTENT:
+        return frozenset()
+    return frozenset(await store.children(namespace_path(namespace)))
+
+
+def _is_among(name: str, successors: frozenset[str]) -> bool:
+    return parse_stored_topic(name).base.encoded_local in successors
 
 
 async def _scan(
@@ -156,7 +175,7 @@ async def _keep(service: Service, selection: _Selection, domain: TopicDomain) ->
 
 @carries_out("topics.count")
 async def count_topics(service: Service, namespace: NamespaceName) -> Mapping[str, int]:
-    await load_policies(service, namespace)
+    await load_policies(service.resources, namespace)
     loaded = await service.catalog.list_topics(namespace, TopicDomain.NON_PERSISTENT)
     scalable = await service.store.count_children(namespace_path(namespace))
     persistent = await service.tree.count(namespace, TopicDomain.PERSISTENT)

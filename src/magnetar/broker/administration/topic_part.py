@@ -4,25 +4,25 @@ where it is served.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeAlias, TypeVar, get_type_hints
+from functools import partial
+from typing import Any, Final, Protocol, TypeAlias, get_type_hints
 
 import msgspec
 
-from magnetar.broker.administration.registry import FUNCTIONS, Function
+from magnetar.broker.administration.registry import FUNCTIONS, Function, finds
 from magnetar.broker.administration.topic import existing_parts, find_topic, parts_of
+from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import Service
-from magnetar.broker.stats import topic_internal_stats, topic_stats
+from magnetar.broker.stats import count_stats, topic_internal_stats
 from magnetar.errors import BrokerError, Conflict, NotFound, SubscriptionNotFound
 from magnetar.model.message_id import describe_position
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST
 
-P = ParamSpec("P")
-R = TypeVar("R")
 Merge: TypeAlias = Callable[[Sequence[Any]], Any]
 
 
@@ -99,7 +99,7 @@ class LocalPart:
         await self._service.catalog.delete_topic(self._topic, force=force)
 
     async def stats(self, options: dict[str, Any]) -> dict[str, Any]:
-        return dict(topic_stats(await find_topic(self._service, self._topic), **options))
+        return dict(await count_stats(await find_topic(self._service, self._topic), **options))
 
     async def internal_stats(self) -> dict[str, Any]:
         return dict(topic_internal_stats(await find_topic(self._service, self._topic)))
@@ -147,21 +147,13 @@ class LocalPart:
         return live
 
 
-def offer_parts(service: Service) -> None:
-    """Answer the brokers that act on all partitions of a topic."""
-    service.calls.offer(TopicPart, lambda topic: LocalPart(service, topic))
+TopicParts: TypeAlias = OwnerPort[TopicPart]
 
 
-async def ask_part(
-    service: Service,
-    topic: TopicName,
-    method: Callable[Concatenate[TopicPart, P], Awaitable[R]],
-    *args: P.args,
-    **kwargs: P.kwargs,
-) -> R:
-    """Do something to a topic at the broker that owns it."""
-    here: TopicPart = LocalPart(service, topic)
-    return await service.calls.ask(topic, topic, method, here, *args, **kwargs)
+@finds(TopicParts)
+def find_topic_parts(service: Service) -> TopicParts:
+    """Brokers that act on all partitions of a topic ask this one too."""
+    return OwnerPort(service.calls, TopicPart, partial(LocalPart, service))
 
 
 def on_each_partition(operation: str, function: Function) -> Function:
@@ -174,13 +166,15 @@ def on_each_partition(operation: str, function: Function) -> Function:
         metadata = await service.resources.partitioned.get(topic)
         if service.bundles is None or metadata is None:
             return await function(service, topic=topic, **given)
-        is_creation = operation == "subscriptions.create"
-        names = await (parts_of if is_creation else existing_parts)(service, topic)
-        arguments = msgspec.to_builtins(given)
+        if operation == "subscriptions.create":
+            names = await parts_of(service.resources, topic)
+        else:
+            names = await existing_parts(service, topic)
+        arguments, parts = msgspec.to_builtins(given), find_topic_parts(service)
 
         async def ask(name: TopicName) -> object:
             try:
-                return await ask_part(service, name, TopicPart.carry_out, operation, arguments)
+                return await parts.at(name).carry_out(operation, arguments)
             except ignored as refusal:
                 return refusal
 

@@ -2,82 +2,103 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Protocol
 
-from magnetar.broker.administration.lookup import find_topic_owner, web_url_of
-from magnetar.broker.administration.registry import Document
+from magnetar.broker.administration.lookup import web_url_of
+from magnetar.broker.administration.registry import TopicOwners
 from magnetar.broker.administration.scalable import find_controller, get_metadata
 from magnetar.broker.administration.scalable_stats import explain, get_decisions, get_stats
-from magnetar.broker.administration.topic import check_exists, existing_parts, find_topic
-from magnetar.broker.administration.topic_table import messages_per_entry
-from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.administration.topic import check_exists, existing_parts
+from magnetar.broker.administration.topic_part import TopicParts, find_topic_parts
+from magnetar.broker.broker_call import OwnerPort
+from magnetar.broker.ownership import Ownership
+from magnetar.broker.scalable.segment import together
+from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.service import Service
-from magnetar.broker.stats import topic_stats
 from magnetar.model.name import TopicDomain, TopicName
+from magnetar.runtime.clock import Clock
 
 _DECISIONS: Final = 40
 """The latest ones, newest last."""
 _PARTS_MAX: Final = 256
 
 
-async def load_state(service: Service, topic: TopicName, *, tls: bool) -> Document:
-    """Where another broker serves the topic, no more than where that is."""
-    partitioned = await service.resources.partitioned.get(topic)
-    if partitioned is None:
-        elsewhere = web_url_of(await find_topic_owner(service, topic), tls=tls)
-        if elsewhere is not None:
-            return {"kind": "elsewhere", "url": elsewhere}
-    if topic.domain is TopicDomain.TOPIC:
-        return await _load_scalable(service, topic)
-    return await _load_regular(service, topic, 0 if partitioned is None else partitioned.partitions)
+class TopicState(Protocol):
+    """Port of a topic's owner."""
+
+    async def load(self) -> dict[str, Any]: ...
 
 
-def mark_of(service: Service, topic: TopicName) -> object:
+class LocalState:
+    def __init__(self, service: Service, topic: TopicName) -> None:
+        self._service = service
+        self._topic = topic
+
+    async def load(self) -> dict[str, Any]:
+        service, topic = self._service, self._topic
+        if topic.domain is TopicDomain.TOPIC:
+            return await _load_scalable(service.scalable, service.clock, topic)
+        return await _load_regular(service, find_topic_parts(service), service.clock, topic)
+
+
+class TopicStates:
+    """Of topics wherever they are served; partitions are asked for one by one."""
+
+    def __init__(self, service: Service) -> None:
+        self._clock = service.clock
+        self._owners: TopicOwners = service
+        self._parts = find_topic_parts(service)
+        self._states: OwnerPort[TopicState] = OwnerPort(
+            service.calls, TopicState, partial(LocalState, service)
+        )
+
+    async def load(self, topic: TopicName) -> dict[str, Any]:
+        found = await self._owners.resources.partitioned.get(topic)
+        if found is None:
+            return await self._states.at(topic).load()
+        return await _load_regular(
+            self._owners, self._parts, self._clock, topic, partitions=found.partitions
+        )
+
+
+async def find_owner_url(ownership: Ownership, topic: TopicName, *, tls: bool) -> str | None:
+    """Where the broker that serves the topic answers over HTTP, if it is another one."""
+    return web_url_of(await ownership.owner_of(topic), tls=tls)
+
+
+def mark_of(scalable: ScalableService, topic: TopicName) -> object:
     """Changes at once when the layout of a scalable topic does; costs next to nothing."""
-    leading = service.scalable.controllers.find(topic)
+    leading = scalable.controllers.find(topic)
     if leading is None:
         return None
     return leading.layout.epoch, leading.state.record.intent
 
 
-async def _load_scalable(service: Service, topic: TopicName) -> Document:
-    controller = await find_controller(service, topic)
-    per_entry: dict[str, float] = {}
-    for segment in controller.layout.segments:
-        live = service.catalog.topics.get(segment.name_in(topic).full)
-        if isinstance(live, PersistentTopic):
-            per_entry[str(segment.id)] = messages_per_entry(live)
+async def _load_scalable(
+    scalable: ScalableService, clock: Clock, topic: TopicName
+) -> dict[str, Any]:
+    controller = await find_controller(scalable, topic)
     record = controller.state.record
     return {
         "kind": "scalable",
-        "atMs": service.clock.now_ms(),
+        "atMs": clock.now_ms(),
         "metadata": await get_metadata(record),
-        "stats": await get_stats(service, controller),
+        "stats": await get_stats(scalable, controller),
         "explain": await explain(controller),
         "decisions": [*await get_decisions(controller)][-_DECISIONS:],
-        "messagesPerEntry": per_entry,
     }
 
 
-async def _load_regular(service: Service, topic: TopicName, partitions: int) -> Document:
-    """The topic, or the partitions that this broker serves; of the others, who does."""
-    await check_exists(service, topic)
-    parts: dict[str, Any] = {}
-    elsewhere: dict[str, str] = {}
-    for name in (await existing_parts(service, topic))[:_PARTS_MAX]:
-        owner = await find_topic_owner(service, name)
-        if not owner.is_self:
-            elsewhere[name.full] = owner.broker_id
-            continue
-        live = await find_topic(service, name)
-        told = dict[str, Any](topic_stats(live))
-        if isinstance(live, PersistentTopic):
-            told["messagesPerEntry"] = messages_per_entry(live)
-        parts[live.name.full] = told
+async def _load_regular(
+    owners: TopicOwners, parts: TopicParts, clock: Clock, topic: TopicName, *, partitions: int = 0
+) -> dict[str, Any]:
+    await check_exists(owners, topic)
+    names = (await existing_parts(owners, topic))[:_PARTS_MAX]
+    stats = await together(parts.at(name).stats({}) for name in names)
     return {
         "kind": "partitioned" if partitions else "regular",
-        "atMs": service.clock.now_ms(),
+        "atMs": clock.now_ms(),
         "partitions": partitions,
-        "parts": parts,
-        "elsewhere": elsewhere,
+        "parts": {name.full: each for name, each in zip(names, stats, strict=True)},
     }

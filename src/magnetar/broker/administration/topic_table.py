@@ -1,4 +1,4 @@
-"""The topics of a broker as rows with numbers, and their sums: for pages that follow them live.
+"""Topics as rows with numbers, and their sums: for pages that follow them live.
 
 A row costs a few microseconds, so that thousands can be looked at every few seconds; nothing here
 reads a log. Partitions and segments count for their topic.
@@ -6,26 +6,29 @@ reads a log. Partitions and segments count for their topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from msgspec import Struct
 
 from magnetar.broker.administration.sight import Sight, shown_name
-from magnetar.broker.catalog import AnyTopic
+from magnetar.broker.catalog import AnyTopic, TopicCatalog
+from magnetar.broker.lag import Lag, measure_lag
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.service import Service
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import BadRequest
 from magnetar.model.migration import regular_name
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_stored_topic
-from magnetar.rules.system import SYSTEM_NAMESPACE, is_system_topic
+from magnetar.rules.system import SYSTEM_TENANT, is_own
 from magnetar.runtime.task import yield_to_loop
 
 _TOPICS_A_TURN: Final = 100
 """How many are looked at before clients are served."""
 _NAMES_A_TURN: Final = 500
-_SYSTEM: Final = f"://{SYSTEM_NAMESPACE}/"
+_BUSIEST: Final = 5
+_SYSTEM: Final = f"://{SYSTEM_TENANT}/"
 
 
 class Row(Struct):
@@ -34,7 +37,7 @@ class Row(Struct):
     name: str
     kind: str
     parts: int = 0
-    """Partitions or segments that are loaded here."""
+    """Partitions or segments that are loaded."""
     isLoaded: bool = False
     msgRateIn: float = 0.0
     msgRateOut: float = 0.0
@@ -47,7 +50,15 @@ class Row(Struct):
     lag: int = 0
     """Messages that the slowest subscription has not acknowledged."""
     isLagExact: bool = True
-    """Whether every entry holds one message; else the lag is an estimate."""
+    """Whether the lag is counted; else it is an estimate."""
+
+
+class Loaded(NamedTuple):
+    """What one broker has loaded of a topic."""
+
+    row: Row
+    lags: dict[str, int]
+    """Messages that each subscription has not acknowledged."""
 
 
 SORTS: Final = frozenset(Row.__struct_fields__) - {"isLoaded", "isLagExact"}
@@ -127,8 +138,10 @@ class Table(NamedTuple):
     rows: Sequence[Row]
 
 
-async def load_table(service: Service, names: Names, sight: Sight, choice: Choice) -> Table:
-    rows = await _load_rows(service, sight)
+async def load_table(
+    loaded: Mapping[str, Row], names: Names, sight: Sight, choice: Choice
+) -> Table:
+    rows = dict(loaded)
     wanted = choice.text.lower()
     for name, kind in (await names.load(sight)).items():
         if name.full not in rows:
@@ -147,42 +160,52 @@ async def load_table(service: Service, names: Names, sight: Sight, choice: Choic
     return Table(len(found), choice.offset, found[choice.offset : choice.offset + choice.limit])
 
 
-async def sum_topics(service: Service, sight: Sight) -> Row:
-    """All that is loaded and seen, as if it were one topic."""
+def sum_topics(rows: Mapping[str, Row]) -> tuple[Row, Sequence[Row]]:
+    """All that is loaded and seen, as if it were one topic; and those that take in most."""
     total = Row("", "all")
-    for row in (await _load_rows(service, sight)).values():
-        total.parts += 1
-        for field in (
-            "msgRateIn",
-            "msgRateOut",
-            "bytesRateIn",
-            "bytesRateOut",
-            "storageSize",
-            "producers",
-            "consumers",
-            "subscriptions",
-            "lag",
-        ):
-            setattr(total, field, getattr(total, field) + getattr(row, field))
-        total.isLagExact &= row.isLagExact
-    return total
+    for row in rows.values():
+        _add_row(total, row)
+        total.subscriptions += row.subscriptions
+        total.lag += row.lag
+    total.parts = len(rows)
+    shown = (row for row in rows.values() if not _is_system(row.name))
+    return total, nsmallest(_BUSIEST, shown, key=lambda row: (-row.msgRateIn, row.name))
 
 
-def messages_per_entry(topic: PersistentTopic) -> float:
-    """Of what was published since the topic was loaded; 1 where nothing was."""
-    entries = topic.log.entries_added
-    return topic.rate_in.count / entries if entries and topic.rate_in.count else 1.0
-
-
-def lag_of(subscription: Subscription, per_entry: float) -> int:
-    """Messages, where batches are as large as those published lately."""
-    return round(subscription.backlog * per_entry)
-
-
-async def _load_rows(service: Service, sight: Sight) -> dict[str, Row]:
+def merge_loaded(brokers: Iterable[Iterable[Loaded]]) -> dict[str, Row]:
+    """What several brokers have loaded: partitions and segments of one topic may be at each."""
     rows: dict[str, Row] = {}
     lags: dict[str, dict[str, int]] = {}
-    for number, topic in enumerate(list(service.catalog.topics.values())):
+    for loaded in brokers:
+        for row, own in loaded:
+            known = rows.setdefault(row.name, row)
+            if known is not row:
+                _add_row(known, row)
+            total = lags.setdefault(row.name, {})
+            for subscription, lag in own.items():
+                total[subscription] = total.get(subscription, 0) + lag
+    for name, row in rows.items():
+        row.subscriptions = len(lags[name])
+        row.lag = max(lags[name].values(), default=0)
+    return rows
+
+
+def _add_row(total: Row, row: Row) -> None:
+    total.parts += row.parts
+    total.msgRateIn += row.msgRateIn
+    total.msgRateOut += row.msgRateOut
+    total.bytesRateIn += row.bytesRateIn
+    total.bytesRateOut += row.bytesRateOut
+    total.storageSize += row.storageSize
+    total.producers += row.producers
+    total.consumers += row.consumers
+    total.isLagExact &= row.isLagExact
+
+
+async def load_loaded(catalog: TopicCatalog, sight: Sight) -> tuple[Loaded, ...]:
+    """Of the topics that this broker has loaded, those that are seen."""
+    found: dict[str, Loaded] = {}
+    for number, topic in enumerate(list(catalog.topics.values())):
         if number % _TOPICS_A_TURN == 0:
             await yield_to_loop()
         name = topic.name
@@ -193,14 +216,11 @@ async def _load_rows(service: Service, sight: Sight) -> dict[str, Row]:
         shown = name.full
         if name.domain is TopicDomain.SEGMENT or name.is_partition:
             shown = shown_name(name).full
-        row = rows.get(shown)
-        if row is None:
-            row = rows[shown] = Row(shown, _kind_of(name), isLoaded=True)
-        _add(row, topic, lags.setdefault(shown, {}))
-    for shown, row in rows.items():
-        row.subscriptions = len(lags[shown])
-        row.lag = max(lags[shown].values(), default=0)
-    return rows
+        loaded = found.get(shown)
+        if loaded is None:
+            loaded = found[shown] = Loaded(Row(shown, _kind_of(name), isLoaded=True), {})
+        _add(loaded.row, topic, loaded.lags)
+    return tuple(found.values())
 
 
 def _add(row: Row, topic: AnyTopic, lags: dict[str, int]) -> None:
@@ -208,22 +228,15 @@ def _add(row: Row, topic: AnyTopic, lags: dict[str, int]) -> None:
     row.msgRateIn += topic.rate_in.count_per_s
     row.bytesRateIn += topic.rate_in.bytes_per_s
     row.producers += len(topic.producers)
-    for name, subscription in topic.subscriptions.items():
+    for subscription in topic.subscriptions.values():
         row.msgRateOut += subscription.rate.count_per_s
         row.bytesRateOut += subscription.rate.bytes_per_s
         row.consumers += len(subscription.consumers)
-        lags.setdefault(name, 0)
+        lag = measure_lag(subscription) if isinstance(subscription, Subscription) else Lag()
+        lags[subscription.name] = lags.get(subscription.name, 0) + lag.messages
+        row.isLagExact &= lag.is_exact
     if isinstance(topic, PersistentTopic):
         row.storageSize += topic.log.sequence.total_bytes
-        per_entry = messages_per_entry(topic)
-        for name, lag in _lags(topic, per_entry):
-            lags[name] += lag
-            row.isLagExact &= not lag or per_entry == 1.0
-
-
-def _lags(topic: PersistentTopic, per_entry: float) -> Iterator[tuple[str, int]]:
-    for name, subscription in topic.subscriptions.items():
-        yield name, lag_of(subscription, per_entry)
 
 
 def _kind_of(name: TopicName) -> str:
@@ -235,7 +248,9 @@ def _kind_of(name: TopicName) -> str:
 
 
 def _is_system(name: str) -> bool:
-    """Few names hold what every system topic has in its name; only those are looked at."""
+    """Few names hold what every topic of the broker's own has in its name; only those are looked
+    at.
+    """
     if "__" not in name and _SYSTEM not in name:
         return False
-    return is_system_topic(parse_stored_topic(name))
+    return is_own(parse_stored_topic(name))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NewType
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NewType, Protocol, TypeVar
 
 from magnetar.broker.administration.registry import Document, carries_out, finds
+from magnetar.broker.broker_call import OwnerPort
+from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.resource import Resources
+from magnetar.broker.scalable.segment import together
 from magnetar.broker.service import Service
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.subscription_stats import format_instant
-from magnetar.broker.transaction.coordinator import LiveCoordinator
 from magnetar.broker.transaction.journal import Journal
 from magnetar.broker.transaction.participant import Participant
+from magnetar.broker.transaction.service import TransactionService
 from magnetar.errors import (
-    CoordinatorNotFound,
     NotAcceptable,
     ServiceNotReady,
     SubscriptionNotFound,
@@ -31,14 +34,18 @@ from magnetar.runtime.log import Logger
 
 _log = Logger(__name__)
 
+R = TypeVar("R")
+
 Spanned = NewType("Spanned", PersistentTopic)
 """A loaded topic that transactions may span."""
 
 
 @finds(Spanned)
-async def find_spanned(service: Service, topic: TopicName) -> Spanned:
-    service.transactions.check_enabled()
-    live = service.catalog.find(topic) or await service.catalog.load_topic(topic)
+async def find_spanned(
+    catalog: TopicCatalog, transactions: TransactionService, topic: TopicName
+) -> Spanned:
+    transactions.check_enabled()
+    live = catalog.find(topic) or await catalog.load_topic(topic)
     if not isinstance(live, PersistentTopic) or not isinstance(live.transactions, Participant):
         raise TopicNotFound(f"No transaction can span {topic}")
     return Spanned(live)
@@ -56,18 +63,94 @@ def _subscription_of(live: Spanned, name: str) -> Subscription:
     return found
 
 
-async def _coordinator(service: Service, number: int) -> LiveCoordinator:
-    try:
-        return await service.transactions.coordinator(number)
-    except ServiceNotReady as elsewhere:
-        raise CoordinatorNotFound(elsewhere.sentence) from None
+class CoordinatorView(Protocol):
+    """One coordinator as operators see it, at its owner."""
+
+    async def stats(self, number: int) -> dict[str, Any]: ...
+    async def internal_stats(self, number: int, metadata: bool) -> dict[str, Any]: ...
+    async def metadata(self, id_: TransactionId) -> dict[str, Any]: ...
+
+    async def slow(self, number: int, timeout_ms: int) -> dict[str, dict[str, Any]]:
+        """Transactions that have been open for so long, by their ids."""
+
+    async def abort(self, id_: TransactionId, role: str) -> None: ...
+
+
+class LocalCoordinators:
+    """Those of this broker."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._find = service.transactions.coordinator
+
+    async def stats(self, number: int) -> dict[str, Any]:
+        return dict((await self._find(number)).stats())
+
+    async def internal_stats(self, number: int, metadata: bool) -> dict[str, Any]:
+        live = await self._find(number)
+        name = coordinator_journal(number)
+        return {"transactionLogStats": _journal_stats(name, live.journal, with_ledgers=metadata)}
+
+    async def metadata(self, id_: TransactionId) -> dict[str, Any]:
+        live = await self._find(id_.most)
+        ended = live.state.ended.get(id_.least)
+        if ended is None:
+            return _describe(self._service.catalog, live.state.find(id_))
+        status = Status.COMMITTED if ended.is_commit else Status.ABORTED
+        found = {"txnId": str(id_), "status": status.value, "endedAt": ended.at_ms}
+        return found | ({"cause": ended.cause} if ended.cause else {})
+
+    async def slow(self, number: int, timeout_ms: int) -> dict[str, dict[str, Any]]:
+        limit_ms = self._service.clock.now_ms() - timeout_ms
+        live = await self._find(number)
+        return {
+            str(each.id): _describe(self._service.catalog, each)
+            for each in live.state.transactions.values()
+            if each.status is Status.OPEN and each.started_ms <= limit_ms
+        }
+
+    async def abort(self, id_: TransactionId, role: str) -> None:
+        live = await self._find(id_.most)
+        await live.end(id_, is_commit=False, cause=f"aborted by {role}")
+        _log.warning("transaction aborted by force", transaction=str(id_), role=role)
+
+
+class Coordinators:
+    """Those of the cluster, each where it runs."""
+
+    def __init__(self, service: Service) -> None:
+        self._transactions = service.transactions
+        self._views: OwnerPort[CoordinatorView] = OwnerPort(
+            service.calls, CoordinatorView, lambda _: LocalCoordinators(service)
+        )
+
+    async def at(self, number: int) -> CoordinatorView:
+        await self._transactions.check_exists(number)
+        return self._views.at(ASSIGN_TOPIC.partition(number))
+
+    async def ask(
+        self, method: Callable[[CoordinatorView, int], Awaitable[R]], only: int | None
+    ) -> dict[int, R]:
+        """By number: of one coordinator, or of all."""
+        self._transactions.check_enabled()
+        numbers = range(await self._transactions.count()) if only is None else (only,)
+
+        async def ask(number: int) -> R:
+            return await method(await self.at(number), number)
+
+        return dict(zip(numbers, await together(map(ask, numbers)), strict=True))
+
+
+@finds(Coordinators)
+def find_coordinators(service: Service) -> Coordinators:
+    return Coordinators(service)
 
 
 # Coordinators
 @carries_out("transactions.coordinators")
-async def list_coordinators(service: Service) -> list[Mapping[str, Any]]:
-    service.transactions.check_enabled()
-    found = await service.transactions.assignments()
+async def list_coordinators(transactions: TransactionService) -> list[Mapping[str, Any]]:
+    transactions.check_enabled()
+    found = await transactions.assignments()
     return [
         {"id": number, "brokerServiceUrl": owner.service_url}
         for number, owner in sorted(found.items())
@@ -75,84 +158,67 @@ async def list_coordinators(service: Service) -> list[Mapping[str, Any]]:
 
 
 @carries_out("transactions.coordinator_stats")
-async def get_coordinator_stats(service: Service, coordinator_id: int | None) -> Document:
-    service.transactions.check_enabled()
+async def get_coordinator_stats(coordinators: Coordinators, coordinator_id: int | None) -> Document:
+    found = await coordinators.ask(lambda each, number: each.stats(number), coordinator_id)
     if coordinator_id is not None:
-        return (await _coordinator(service, coordinator_id)).stats()
-    owners = await service.transactions.assignments()
-    mine = [number for number, owner in sorted(owners.items()) if owner.is_self]
-    return {str(number): (await _coordinator(service, number)).stats() for number in mine}
+        return found[coordinator_id]
+    return {str(number): stats for number, stats in found.items()}
 
 
 @carries_out("transactions.coordinator_internal_stats")
 async def get_coordinator_internal_stats(
-    service: Service, coordinator: int, metadata: bool
+    coordinators: Coordinators, coordinator: int, metadata: bool
 ) -> Document:
-    live = await _coordinator(service, coordinator)
-    name = coordinator_journal(coordinator)
-    return {"transactionLogStats": _journal_stats(name, live.journal, with_ledgers=metadata)}
+    return await (await coordinators.at(coordinator)).internal_stats(coordinator, metadata)
 
 
 @carries_out("transactions.scale_coordinators")
-async def scale_coordinators(service: Service, replicas: int) -> None:
-    service.transactions.check_enabled()
-    count = await service.transactions.count()
+async def scale_coordinators(
+    resources: Resources, transactions: TransactionService, replicas: int
+) -> None:
+    transactions.check_enabled()
+    count = await transactions.count()
     if replicas <= count:
         raise NotAcceptable(f"There are {count} coordinators, and their number can only grow")
-    await service.resources.partitioned.update(
+    await resources.partitioned.update(
         ASSIGN_TOPIC, lambda known: type(known)(partitions=max(replicas, known.partitions))
     )
 
 
 # Single transactions
 @carries_out("transactions.metadata")
-async def get_metadata(service: Service, most: int, least: int) -> Document:
-    id_ = TransactionId(most, least)
-    live = await _coordinator(service, most)
-    ended = live.state.ended.get(least)
-    if ended is not None:
-        status = Status.COMMITTED if ended.is_commit else Status.ABORTED
-        return {"txnId": str(id_), "status": status.value, "endedAt": ended.at_ms}
-    return _describe(service, live.state.find(id_))
+async def get_metadata(coordinators: Coordinators, most: int, least: int) -> Document:
+    return await (await coordinators.at(most)).metadata(TransactionId(most, least))
 
 
 @carries_out("transactions.slow")
 async def list_slow(
-    service: Service, timeout_ms: int, coordinator_id: int | None
+    coordinators: Coordinators, timeout_ms: int, coordinator_id: int | None
 ) -> dict[str, Mapping[str, Any]]:
-    service.transactions.check_enabled()
-    if coordinator_id is not None:
-        coordinators = [await _coordinator(service, coordinator_id)]
-    else:
-        coordinators = list(service.transactions.coordinators.values())
-    limit_ms = service.clock.now_ms() - timeout_ms
-    return {
-        str(each.id): _describe(service, each)
-        for live in coordinators
-        for each in live.state.transactions.values()
-        if each.status is Status.OPEN and each.started_ms <= limit_ms
-    }
+    found = await coordinators.ask(
+        lambda each, number: each.slow(number, timeout_ms), coordinator_id
+    )
+    return {id_: each for slow in found.values() for id_, each in slow.items()}
 
 
 @carries_out("transactions.abort")
-async def abort_transaction(service: Service, most: int, least: int, caller: Caller) -> None:
-    id_ = TransactionId(most, least)
-    live = await _coordinator(service, most)
+async def abort_transaction(
+    coordinators: Coordinators, most: int, least: int, caller: Caller
+) -> None:
     role = caller.original_role or caller.role or "an operator"
-    await live.end(id_, is_commit=False, cause=f"aborted by {role}")
-    _log.warning("transaction aborted by force", transaction=str(id_), role=role)
+    await (await coordinators.at(most)).abort(TransactionId(most, least), role)
 
 
-def _describe(service: Service, transaction: Transaction) -> Mapping[str, Any]:
+def _describe(catalog: TopicCatalog, transaction: Transaction) -> dict[str, Any]:
     produced: dict[str, Mapping[str, Any]] = {}
     for topic in transaction.topics:
-        live = service.catalog.find(parse_stored_topic(topic))
+        live = catalog.find(parse_stored_topic(topic))
         produced[topic] = {}
         if isinstance(live, PersistentTopic):
             produced[topic] = _written(live, transaction.id)
     acked: dict[str, dict[str, Mapping[str, Any]]] = {}
     for topic, name in transaction.subscriptions:
-        live = service.catalog.find(parse_stored_topic(topic))
+        live = catalog.find(parse_stored_topic(topic))
         held = None
         if isinstance(live, PersistentTopic) and name in live.buffer.pending:
             held = live.buffer.pending[name].joined.get(transaction.id)

@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from magnetar.broker.administration.scalable_stats import offer_details
-from magnetar.broker.administration.topic_part import offer_parts
+from magnetar.broker.administration.message_browser import find_logs
+from magnetar.broker.administration.overview import BrokerViews
+from magnetar.broker.administration.preview import find_moves
+from magnetar.broker.administration.read_part import find_part_owners
+from magnetar.broker.administration.scalable_stats import find_details
+from magnetar.broker.administration.topic_part import find_topic_parts
+from magnetar.broker.administration.topic_state import TopicStates
+from magnetar.broker.administration.transaction import find_coordinators
 from magnetar.broker.exposition import render_metrics
 from magnetar.broker.service import Service
 from magnetar.model.caller import Caller
@@ -63,16 +69,28 @@ def _names_of(service: Service) -> frozenset[str]:
     return frozenset({socket.gethostname().lower(), *(host for host in hosts if host)})
 
 
+_OFFERS: Final[tuple[Callable[[Service], object], ...]] = (
+    find_topic_parts,
+    find_details,
+    find_coordinators,
+    find_part_owners,
+    find_logs,
+    find_moves,
+    TopicStates,
+    BrokerViews,
+)
+
+
 class Administration:
     """What the REST interface sees of the broker."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        offer_parts(service)
         self.access = service.authorization
         self.unread = service.unread
         self.web = make_web_limit(service)
-        offer_details(service)
+        for offer in _OFFERS:
+            offer(service)  # to the other brokers
 
     def guards(self, path: str) -> bool:
         """Whether a page that is usually for everybody is not: metrics, when told so."""

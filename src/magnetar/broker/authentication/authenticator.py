@@ -9,7 +9,7 @@ from typing import Final
 from magnetar.broker.authentication.provider import Credential, Provider
 from magnetar.broker.authentication.slow import SlowJudge
 from magnetar.errors import InvalidConfiguration, Unauthenticated
-from magnetar.model.caller import NOBODY, Caller
+from magnetar.model.caller import ANONYMOUS, Caller
 from magnetar.rules.handshake import Identity, check_original
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
@@ -63,7 +63,7 @@ class Authenticator:
     ) -> Caller:
         """Who sends a request, and for whom."""
         if not self.is_enabled:
-            return NOBODY
+            return ANONYMOUS
         caller = await self._find_caller(headers, certificate_name, host)
         if self.proxy_roles is not None:
             check_original(caller, self.proxy_roles, may_repeat=True)

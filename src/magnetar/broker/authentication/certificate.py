@@ -25,7 +25,7 @@ class CertificateProvider:
 def make_certificate_provider(config: Configuration) -> CertificateProvider:
     if config.tlsAllowInsecureConnection:
         raise InvalidConfiguration(
-            "tlsAllowInsecureConnection takes certificates that nobody verified: with the tls"
+            "tlsAllowInsecureConnection takes unverified certificates: with the tls"
             " provider anybody could be anyone; leave one of them out"
         )
     if not config.tlsTrustCertsFilePath:

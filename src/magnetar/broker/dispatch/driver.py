@@ -28,6 +28,9 @@ _READ_ENTRIES_MAX: Final = 1000
 _READ_BYTES_MAX: Final = 1 << 20
 _READ_RETRY_S: Final = 1.0
 _DAMAGE_RETRY_S: Final = 60.0
+_DAMAGE_ADVICE: Final = (
+    "bring it back, or pass it: autoSkipNonRecoverableData, or a reset behind it"
+)
 _TURN_READS_MAX: Final = 100
 _UNLIMITED: Final = 1_000_000
 
@@ -185,7 +188,7 @@ class Driver:
     def _turn(self) -> None:
         self._scheduled = False
         for _ in range(_TURN_READS_MAX):
-            if self._closed:
+            if self._closed or not self._host.is_owner():
                 return
             actions = self.machine.poll(self._now(), self._allowance())
             self._carry_out(actions)
@@ -245,7 +248,7 @@ class Driver:
         self._wake_if_due()
 
     def _on_read_failed(self, backlog: Backlog, read: Read, failure: BrokerError) -> None:
-        """Data that cannot be read holds the subscription, unless the operator chose to skip it."""
+        """Unreadable data holds the subscription, unless the operator chose to skip it."""
         is_damage = isinstance(failure, LedgerCorrupt | LedgerNotFound | EntryNotFound)
         (_log.error if is_damage else _log.warning)(
             "entry unreadable" if is_damage else "read failed",
@@ -253,6 +256,7 @@ class Driver:
             subscription=self._subscription.name,
             at=str(read.position),
             reason=failure.sentence,
+            advice=_DAMAGE_ADVICE if is_damage else "none needed: it is read again",
         )
         if not is_damage:
             self._clock.call_later(_READ_RETRY_S, self._read_again, read)

@@ -16,7 +16,7 @@ from magnetar.broker.handler.topic import TopicSource
 from magnetar.broker.log_search import last_message_id, last_visible
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.schema import SchemaRegistry
-from magnetar.broker.subscription import Subscription
+from magnetar.broker.subscription import Subscription, make_ack_response
 from magnetar.errors import (
     BadRequest,
     BrokerError,
@@ -283,6 +283,12 @@ def on_ack(connection: Connection, command: BaseCommand) -> None:
     consumer = connection.consumers.get(command.ack.consumer_id)
     if consumer is not None and consumer.subscription is not None:
         consumer.subscription.on_ack(consumer, command.ack)
+    elif command.ack.HasField("request_id"):
+        # Its topic may have moved while this was on its way; the client waits for an answer.
+        gone = ConsumerNotFound("Consumer not found")
+        connection.send_command(
+            make_ack_response(command.ack.consumer_id, command.ack.request_id, gone)
+        )
 
 
 def on_redeliver(connection: Connection, command: BaseCommand) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from functools import lru_cache
+from typing import Final, NamedTuple, TypeAlias
 
+from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.compaction import open_entry
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.topicpolicy.contract import PolicyHost, PolicyNotice
@@ -49,9 +51,6 @@ from magnetar.wire.policy_event import (
     encode_event_key,
 )
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 _RETRY_S: Final = 1.0
 _LOOK_S: Final = 60.0
 """How long events of another broker may go unnoticed, if the notice of them is lost."""
@@ -77,7 +76,7 @@ class _Event(NamedTuple):
 
     def action(self) -> Action | None:
         """What it does to the event before it, None when it is not about policies. Updates of today
-        are not decoded for that. One that cannot be read counts as an update: calls about its topic
+        are not decoded for that. An unreadable one counts as an update: calls about its topic
         are refused.
         """
         if self.value[:2] == _UPDATE_HEAD and self.definition is EVENT_SCHEMA.definition:
@@ -92,10 +91,14 @@ class _Event(NamedTuple):
     def decode(self) -> PolicyEvent | None:
         """Raise RecordUnreadable with the place; None when it is not about policies."""
         try:
-            return decode_event(self.key, self.value, self.definition)
+            return _decode(self.key, self.value, self.definition)
         except RecordUnreadable as error:
             place = _place(self.topic, self.position)
             raise RecordUnreadable(f"{place}: {error.sentence}") from None
+
+
+# A change reads the policies of its topic three times.
+_decode: Final = lru_cache(maxsize=256)(decode_event)
 
 
 def _place(topic: TopicName, position: Position) -> str:
@@ -115,6 +118,7 @@ class EventLog:
     def __init__(
         self,
         host: PolicyHost,
+        sources: OwnerPort[ChangeEvents],
         namespace: NamespaceName,
         names: Sequence[TopicName],
         notify: Callable[[PolicyNotice], None],
@@ -127,6 +131,7 @@ class EventLog:
         """Whether everything that was there has been read."""
         self._name = change_events_of(namespace).full
         self._host = host
+        self._sources = sources
         self._notify = notify
         self._was_read = was_read
         self._partitions = [_Partition(name) for name in names]
@@ -234,21 +239,10 @@ class EventLog:
             return False
         return not (await ownership.owner_of(partition.name)).is_self
 
-    async def _ask(
-        self,
-        name: TopicName,
-        method: Callable[Concatenate[ChangeEvents, P], Awaitable[R]],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> R:
-        """Call the broker that owns a topic of events; it may be this one."""
-        here: ChangeEvents = LocalEvents(self._host, name)
-        return await self._host.calls.ask(name, name, method, here, *args, **kwargs)
-
     async def _read_elsewhere(self, partition: _Partition) -> None:
         while True:
             try:
-                page = await self._ask(partition.name, ChangeEvents.read, partition.next)
+                page = await self._sources.at(partition.name).read(partition.next)
             except TopicNotFound:
                 return  # not written to yet, or deleted
             if page is None:
@@ -346,6 +340,8 @@ class EventLog:
 
     async def wait_ready(self, timeout_s: float) -> None:
         """Wait, within the time given, until everything that was written before has been read."""
+        if self.is_ready:
+            return
         try:
             async with self._host.clock.timeout(timeout_s):
                 await self._wait(lambda: self.is_ready)
@@ -373,14 +369,14 @@ class EventLog:
         host = self._host
         key = encode_event_key(topic, is_global=is_global)
         for each in self._partitions:
-            await self._ask(each.name, ChangeEvents.create)
+            await self._sources.at(each.name).create()
         partition = self._partitions[java_hash31(key) % len(self._partitions)]
         payload = None
         if policies is not None:
             payload = encode_event(topic, policies, cluster=host.cluster)
         producer = f"{host.producer_name}-topic-policies"
         event = NewEvent(key, is_global, producer, sequence, payload)
-        position = await self._ask(partition.name, ChangeEvents.append, event)
+        position = await self._sources.at(partition.name).append(event)
         self.wake()
         await self._wait(lambda: position < partition.next)
 

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Final
 from weakref import WeakValueDictionary
 
+from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.topicpolicy.contract import PolicyChange, PolicyHost, TopicPoliciesService
 from magnetar.broker.topicpolicy.event_log import EventLog
 from magnetar.broker.topicpolicy.event_source import ChangeEvents, LocalEvents
@@ -38,7 +39,7 @@ _log = Logger(__name__)
 _NAMES: Final = (CHANGE_EVENTS, f"{CHANGE_EVENTS}-partition-0")
 """Partition 0 counts: what says how many partitions there are may outlive them in a cluster."""
 NOTICES: Final = "/magnetar/change-events"
-"""A record for each namespace, written after each event: whoever reads the events reads on."""
+"""A record for each namespace, written after each event: readers of the events watch it."""
 _CACHED_MAX: Final = 100_000
 _IDLE_MAX: Final = 100
 """Namespaces that are read although none of their topics is loaded here."""
@@ -109,6 +110,7 @@ class SystemTopicPolicies(TopicPoliciesService):
     name = "system-topic"
     allows_change_events = True
     _host: PolicyHost
+    _sources: OwnerPort[ChangeEvents]
 
     def __init__(self, config: Configuration) -> None:
         self._config = config
@@ -129,7 +131,7 @@ class SystemTopicPolicies(TopicPoliciesService):
     def start(self, host: PolicyHost) -> None:
         self._host = host
         self._event_topics = EventTopics(host, self._on_event_topic)
-        host.calls.offer(ChangeEvents, partial(LocalEvents, host))
+        self._sources = OwnerPort(host.calls, ChangeEvents, partial(LocalEvents, host))
         if self._is_shared:
             self._cancel_notices = host.resources.local.watch(NOTICES, self._on_notice)
 
@@ -245,7 +247,7 @@ class SystemTopicPolicies(TopicPoliciesService):
 
     def _begin(self, namespace: NamespaceName, names: Sequence[TopicName]) -> EventLog:
         was_read = namespace in self._read_before
-        log = EventLog(self._host, namespace, names, self.notify, was_read=was_read)
+        log = EventLog(self._host, self._sources, namespace, names, self.notify, was_read=was_read)
         self.logs[namespace] = log
         self._forget_idle()
         self._scope.start(self._run(log), f"read {namespace}")

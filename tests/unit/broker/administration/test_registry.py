@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from types import SimpleNamespace
 from typing import NewType, cast
 
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from magnetar.broker.administration.registry import complete, finds
 from magnetar.broker.service import Service
 from magnetar.errors import NotFound, PreconditionFailed
+from magnetar.runtime.clock import Clock, SystemClock
 
 Shelf = NewType("Shelf", str)
 Book = NewType("Book", str)
 Even = NewType("Even", int)
+Loan = NewType("Loan", tuple[str, Clock])
 SERVICE = cast(Service, "a broker")
 
 
@@ -72,8 +75,18 @@ def test_a_request_says_only_what_cannot_be_found() -> None:
     assert function.__annotations__ == {**kinds, "service": Service, "return": str}
 
 
-def test_a_function_that_takes_nothing_else_is_left_as_it_is() -> None:
-    async def answer(service: Service, title: str) -> str:
-        return title
+def test_owners_are_given_by_their_types_to_functions_and_finders() -> None:
+    clock = SystemClock()
+    broker = cast(Service, SimpleNamespace(clock=clock))
 
-    assert complete(answer, {}) is answer
+    @finds(Loan)
+    async def find_loan(clock: Clock, title: str) -> Loan:
+        return Loan((title, clock))
+
+    async def show(clock: Clock, loan: Loan, days: int) -> object:
+        return clock, loan, days
+
+    function = complete(show, {})
+    assert set(inspect.signature(function).parameters) == {"title", "days"}
+    shown = asyncio.run(function(broker, title="Emma", days=7))
+    assert shown == (clock, ("Emma", clock), 7)

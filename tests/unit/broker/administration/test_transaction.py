@@ -27,16 +27,17 @@ from tests.unit.broker.transaction.transaction_place import (
 def test_an_operator_sees_coordinators_and_adds_more() -> None:
     async def body(place: Place) -> None:
         service = place.service
-        listed = await admin.list_coordinators(service)
+        coordinators = admin.find_coordinators(service)
+        listed = await admin.list_coordinators(service.transactions)
         assert [each["id"] for each in listed] == [0, 1]
-        assert set(await admin.get_coordinator_stats(service, None)) == {"0", "1"}
+        assert set(await admin.get_coordinator_stats(coordinators, None)) == {"0", "1"}
         with pytest.raises(NotAcceptable):
-            await admin.scale_coordinators(service, 2)
-        await admin.scale_coordinators(service, 3)
-        assert (await admin.get_coordinator_stats(service, 2))["ongoingTxnSize"] == 0
+            await admin.scale_coordinators(service.resources, service.transactions, 2)
+        await admin.scale_coordinators(service.resources, service.transactions, 3)
+        assert (await admin.get_coordinator_stats(coordinators, 2))["ongoingTxnSize"] == 0
         with pytest.raises(CoordinatorNotFound):
-            await admin.get_coordinator_stats(service, 3)
-        stats = await admin.get_coordinator_internal_stats(service, 0, True)
+            await admin.get_coordinator_stats(coordinators, 3)
+        stats = await admin.get_coordinator_internal_stats(coordinators, 0, True)
         assert stats["transactionLogStats"]["managedLedgerInternalStats"]["ledgers"] == []
 
     run_enabled(body)
@@ -45,6 +46,7 @@ def test_an_operator_sees_coordinators_and_adds_more() -> None:
 def test_an_operator_sees_a_transaction_with_its_parts_and_aborts_it() -> None:
     async def body(place: Place) -> None:
         service = place.service
+        coordinators = admin.find_coordinators(service)
         client = TransactionClient(service)
         await client.produce(TOPIC)
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
@@ -55,14 +57,14 @@ def test_an_operator_sees_a_transaction_with_its_parts_and_aborts_it() -> None:
         assert await client.add_subscription(id_, "s") is None
         written = await client.write(id_, "output")
         assert await client.ack_in(id_, 1, position) is None
-        found = await admin.get_metadata(service, *id_)
+        found = await admin.get_metadata(coordinators, *id_)
         assert found["status"] == "OPEN" and found["txnId"] == "(0,0)"
         assert found["producedPartitions"][TOPIC]["startPosition"] == str(written)
         assert list(found["ackedPartitions"][TOPIC]) == ["s"]
         place.clock.pass_s(60)
-        assert list(await admin.list_slow(service, 30_000, None)) == ["(0,0)"]
-        assert await admin.list_slow(service, 90_000, 0) == {}
-        live = await find_spanned(service, parse_topic(TOPIC))
+        assert list(await admin.list_slow(coordinators, 30_000, None)) == ["(0,0)"]
+        assert await admin.list_slow(coordinators, 90_000, 0) == {}
+        live = await find_spanned(service.catalog, service.transactions, parse_topic(TOPIC))
         stats = await admin.get_buffer_stats(live, True, False)
         assert stats["maxReadPosition"] == str(position) and stats["ongoingTxnSize"] == 1
         held = await admin.get_position_stats(live, "s", *position, None)
@@ -70,11 +72,12 @@ def test_an_operator_sees_a_transaction_with_its_parts_and_aborts_it() -> None:
         assert (await admin.get_pending_ack_stats(live, "s", False))["ongoingTxnSize"] == 1
         with pytest.raises(SubscriptionNotFound):
             await admin.get_pending_ack_stats(live, "unknown", False)
-        await admin.abort_transaction(service, *id_, Caller("root"))
+        await admin.abort_transaction(coordinators, *id_, Caller("root"))
         await until(lambda: not service.transactions.coordinators[0].state.transactions)
-        assert (await admin.get_metadata(service, *id_))["status"] == "ABORTED"
+        found = await admin.get_metadata(coordinators, *id_)
+        assert (found["status"], found["cause"]) == ("ABORTED", "aborted by root")
         assert (await admin.get_in_buffer_stats(live, *id_))["aborted"]
         with pytest.raises(TransactionNotFound):
-            await admin.abort_transaction(service, 0, 99, Caller("root"))
+            await admin.abort_transaction(coordinators, 0, 99, Caller("root"))
 
     run_enabled(body)

@@ -1,0 +1,246 @@
+"""Parts of topics as a query reads them, at the brokers that own them.
+
+A loaded part is answered from memory. Of a log that was closed and not loaded since, the record
+says everything, so that a query over thousands of idle topics loads none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from magnetar.broker.administration.registry import finds
+from magnetar.broker.broker_call import OwnerPort
+from magnetar.broker.entry import published_ms
+from magnetar.broker.log_search import last_visible, position_at
+from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.scalable.segment import together
+from magnetar.broker.service import Service
+from magnetar.broker.transaction.participant import needs_journal
+from magnetar.errors import Conflict, NoOwner, ServiceNotReady, TopicNotFound
+from magnetar.ledger.message_count import Allowance
+from magnetar.ledger.sequence import LedgerSequence
+from magnetar.model.name import parse_namespace, parse_stored_topic
+from magnetar.model.position import EARLIEST, Position
+from magnetar.model.read_plan import (
+    Cut,
+    HiddenRange,
+    HoldMove,
+    HoldState,
+    LedgerExtent,
+    PartQuery,
+    PartState,
+    Reached,
+    format_place,
+    parse_place,
+)
+from magnetar.rules.transaction.buffer import TransactionBuffer
+
+R = TypeVar("R")
+
+HOLD_PROPERTY: Final = "magnetar.hold"
+"""Of a subscription that only keeps messages for a query."""
+_ATTEMPTS: Final = 6
+_PAUSE_S: Final = 0.2
+_NONE_HIDDEN: Final = TransactionBuffer()
+
+
+class ReadParts(Protocol):
+    """Port of a broker that owns parts: what queries ask about many of them at once."""
+
+    async def look(self, parts: tuple[PartQuery, ...], hold: str) -> tuple[PartState, ...]: ...
+
+    async def cut(self, cuts: tuple[Cut, ...]) -> tuple[Reached, ...]:
+        """How far each may be read."""
+
+    async def hold(self, name: str, moves: tuple[HoldMove, ...]) -> tuple[HoldState, ...]:
+        """Move a hold, and make it where it is missing."""
+
+    async def activity(self, namespaces: tuple[str, ...]) -> str:
+        """Another text whenever something may have changed in one of the namespaces."""
+
+
+class LocalReadParts:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    # ------------------------------------------------------------------ what is there
+
+    async def look(self, parts: tuple[PartQuery, ...], hold: str) -> tuple[PartState, ...]:
+        return tuple(await together(self._look(each, hold) for each in parts))
+
+    async def _look(self, part: PartQuery, hold: str) -> PartState:
+        name = parse_stored_topic(part.name)
+        try:
+            live = self._service.catalog.find(name)
+            if live is None and part.at_ms is None:
+                stored = await self._look_stored(part)
+                if stored is not None:
+                    return stored
+            if live is None:
+                live = await self._service.catalog.load_topic(name)
+        except TopicNotFound:
+            return PartState(part.name, is_missing=True)
+        except (NoOwner, ServiceNotReady):
+            return PartState(part.name, is_elsewhere=True)
+        assert isinstance(live, PersistentTopic), "only what is stored has parts"
+        before = ""
+        if part.at_ms is not None:
+            first = await position_at(live.log, part.at_ms)
+            before = format_place(live.log.sequence.previous_position(first))
+        end = last_visible(live.log, live.buffer)
+        state = describe_part(part, live.log.sequence, end, live.buffer)
+        is_held = hold in live.subscriptions
+        return replace(state, is_held=is_held, before=before)
+
+    async def _look_stored(self, part: PartQuery) -> PartState | None:
+        """None for what must be loaded: it may have an open ledger, or transactions."""
+        records = await self._service.tree.records(parse_stored_topic(part.name))
+        found = await records.load()
+        if found is None:
+            return PartState(part.name, is_missing=True)
+        info, _ = found
+        if needs_journal(info.properties) or not all(each.created_ms for each in info.ledgers):
+            return None
+        ledgers = sorted(info.ledgers, key=lambda each: each.ledger_id)
+        sequence = LedgerSequence().restore(ledgers)
+        if part.position and parse_place(part.position).ledger_id not in sequence.by_id:
+            return None  # whether a hold stands there is asked of the topic
+        return describe_part(part, sequence, sequence.last_position, _NONE_HIDDEN)
+
+    # ------------------------------------------------------------------ how far
+
+    async def cut(self, cuts: tuple[Cut, ...]) -> tuple[Reached, ...]:
+        return tuple(await together(map(self._cut, cuts)))
+
+    async def _cut(self, cut: Cut) -> Reached:
+        try:
+            live = await self._load(cut.name)
+        except TopicNotFound:  # what is lost is for the reader to say
+            return Reached(cut.name, cut.through, is_end=True)
+        found = await live.log.reader.message_count.reach(
+            parse_place(cut.after),
+            parse_place(cut.through),
+            Allowance(cut.messages, cut.size, cut.is_forced),
+        )
+        return Reached(
+            cut.name,
+            format_place(found.position),
+            found.amount.messages,
+            found.amount.size,
+            is_end=found.following is None,
+            next_ms=0 if found.following is None else published_ms(found.following),
+        )
+
+    # ------------------------------------------------------------------ holds
+
+    async def hold(self, name: str, moves: tuple[HoldMove, ...]) -> tuple[HoldState, ...]:
+        return tuple(await together(self._hold(name, each) for each in moves))
+
+    async def _hold(self, name: str, move: HoldMove) -> HoldState:
+        try:
+            live = await self._load(move.name)
+        except TopicNotFound:
+            return HoldState.GONE
+        position = parse_place(move.position)
+        held = live.subscriptions.get(name)
+        if held is None:
+            start = (
+                EARLIEST if position.ledger_id < 0 else live.log.sequence.next_position(position)
+            )
+            properties = {HOLD_PROPERTY: "spark"}
+            try:
+                await live.subscriptions.create(name, position=start, properties=properties)
+            except Conflict:
+                return await self._hold(name, move)
+            return HoldState.MADE
+        if position.ledger_id >= 0:
+            await held.acknowledge_through(live.log.sequence.floor(position))
+        return HoldState.MOVED
+
+    async def activity(self, namespaces: tuple[str, ...]) -> str:
+        names = (parse_namespace(each) for each in namespaces)
+        counts = [self._service.activity.of(each).count for each in names]
+        return ".".join(map(str, (self._service.started_ms, *counts)))
+
+    async def _load(self, name: str) -> PersistentTopic:
+        """A query names thousands; of those that are gone no policies are gathered."""
+        topic = parse_stored_topic(name)
+        live = self._service.catalog.find(topic)
+        if live is None:
+            if not await self._service.tree.exists(topic):
+                raise TopicNotFound(f"Topic {name} not found")
+            live = await self._service.catalog.load_topic(topic)
+        assert isinstance(live, PersistentTopic), "only what is stored has parts"
+        return live
+
+
+def describe_part(
+    part: PartQuery, sequence: LedgerSequence, end: Position, buffer: TransactionBuffer
+) -> PartState:
+    """From the ledger of the position on, up to the last entry that readers may get."""
+    position = parse_place(part.position) if part.position else EARLIEST
+    after = Position(position.ledger_id, position.entry_id + 1)
+    behind = sequence.next_position(end) if end.entry_id >= 0 else sequence.first_position
+    parts = [each for each in sequence.parts if each.ledger_id >= position.ledger_id]
+    ledgers = tuple(
+        LedgerExtent(each.ledger_id, each.entries, each.size) for each in parts or sequence.parts
+    )
+    hidden = tuple(
+        HiddenRange(each.ledger_id, each.first, each.last)
+        for ranges in buffer.aborted.values()
+        for each in ranges
+        if each.ledger_id >= position.ledger_id
+    )
+    return PartState(
+        part.name,
+        ledgers=ledgers,
+        end=format_place(end),
+        entries=sequence.entries_between(after, behind),
+        size=sequence.bytes_between(after, behind),
+        hidden=hidden,
+    )
+
+
+class PartOwners:
+    """The brokers that own parts; each is asked once about all of its parts."""
+
+    def __init__(self, service: Service) -> None:
+        self._ownership = service.ownership
+        self._clock = service.clock
+        self._here: ReadParts = LocalReadParts(service)
+        self._port = OwnerPort(service.calls, ReadParts, lambda _: self._here)
+
+    async def ask(
+        self, names: Sequence[str], method: Callable[[ReadParts, Sequence[int]], Awaitable[R]]
+    ) -> Sequence[tuple[Sequence[int], R]]:
+        """What the owners answer, each with the places of its parts among the names."""
+        groups: dict[str, list[int]] = {}
+        if not self._ownership.is_shared:
+            groups[""] = list(range(len(names)))
+        else:
+            for place, name in enumerate(names):
+                groups.setdefault(await self._owner_of(name), []).append(place)
+
+        async def ask(places: Sequence[int]) -> tuple[Sequence[int], R]:
+            here = self._here
+            if self._ownership.is_shared:
+                here = self._port.at(parse_stored_topic(names[places[0]]))
+            return places, await method(here, places)
+
+        return await together(ask(places) for places in groups.values() if places)
+
+    async def _owner_of(self, name: str) -> str:
+        for _ in range(_ATTEMPTS):
+            try:
+                return (await self._ownership.owner_of(parse_stored_topic(name))).broker_id
+            except NoOwner:
+                await self._clock.sleep(_PAUSE_S)
+        raise ServiceNotReady(f"No broker serves {name} at present")
+
+
+@finds(PartOwners)
+def find_part_owners(service: Service) -> PartOwners:
+    return PartOwners(service)
