@@ -13,6 +13,7 @@ from magnetar.admin.body import check_payload, decode_body
 from magnetar.admin.connection import HttpSlots
 from magnetar.admin.gate import check_access, find_elsewhere
 from magnetar.admin.origin import check_host, check_origin
+from magnetar.admin.relay import IS_RELAYED, Relay, Scope, forward, make_response
 from magnetar.admin.request import Call, check_parts, parse_query
 from magnetar.admin.response import SUBJECT, Response, json_response, refusal
 from magnetar.admin.route import Found, Route, Router, WrongMethod
@@ -28,13 +29,12 @@ from magnetar.errors import (
     fault_of,
     shorten,
 )
-from magnetar.model.caller import NOBODY, Caller
+from magnetar.model.caller import ANONYMOUS, Caller
 from magnetar.model.permission import OPEN
 from magnetar.runtime.log import Logger
 from magnetar.runtime.watchdog import names_work
 
 Message: TypeAlias = MutableMapping[str, Any]
-Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
@@ -49,7 +49,7 @@ _FOR_BROWSERS: Final = (
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
 )
-"""What is served is what it says it is, stands in nobody's frame, and tells nobody its address."""
+"""No guessing of content types, no framing by other sites, no referrer sent to them."""
 _NO_BODY: Final = "The request body cannot be empty"
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _CHALLENGE: Final = (("www-authenticate", 'Bearer realm="magnetar"'),)
@@ -71,6 +71,8 @@ class Application:
         self.slots = HttpSlots(api.web.connections_max, api.unread)
         self._router = Router(routes)
         self._under_way = 0
+        self.relay: Relay | None = None
+        """Carries requests to the brokers that own what they name; None: callers are sent there."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
@@ -115,9 +117,10 @@ class Application:
                         caller=caller,
                         is_tls=scope.get("scheme") == "https",
                         address="/{}:{}".format(*scope.get("client") or ("unknown", 0)),
+                        has_relay=self.relay is not None,
                         is_gone=scope.get("extensions", {}).get(IS_GONE, _is_never_gone),
                     )
-                    return await self._call(found.route, call, receive)
+                    return await self._call(found.route, call, receive, scope)
         except Unauthenticated as error:
             _log.warning("authentication failed", path=path, reason=error.sentence)
             return refusal(HTTPStatus.UNAUTHORIZED, error.sentence, _CHALLENGE)
@@ -142,10 +145,10 @@ class Application:
     async def _authenticate(
         self, found: Found | WrongMethod | None, scope: Scope, headers: Mapping[str, str]
     ) -> Caller:
-        """Before anything is told, even that there is nothing; some pages are for everybody."""
+        """Authenticate before any answer, be it that the path is unknown; some pages are open."""
         row = found.route.row if isinstance(found, Found) else None
         if row is not None and row.need == OPEN and not self._api.guards(row.path):
-            return NOBODY
+            return ANONYMOUS
         certificate_name = scope.get("extensions", {}).get("tls", {}).get(CERTIFICATE_NAME)
         host = str((scope.get("client") or ("",))[0])
         return await self._api.authenticate(headers, certificate_name, host)
@@ -170,18 +173,19 @@ class Application:
             raise BodyRefused(HTTPStatus.REQUEST_TIMEOUT, reason) from None
         return bytes(body)
 
-    async def _call(self, route: Route, call: Call, receive: Receive) -> Response:
-        """Whoever may not make the call, or asks the wrong broker, is told so before the body is
-        read.
-        """
+    async def _call(self, route: Route, call: Call, receive: Receive, scope: Scope) -> Response:
+        """Refuse a caller without permission, and redirect to the owner, before the body."""
         row, body, limits = route.row, route.body, self._api.web.limits
         check_parts(limits, call.parts)
-        assert row.need is not None, f"{row.name} is for nobody"
+        assert row.need is not None, f"{row.name} has no permission"
         await check_access(self._api, row.need, call)
         if row.for_owner and self._api.service.ownership.is_shared:
             elsewhere = await find_elsewhere(self._api, call)
             if elsewhere is not None:
-                return elsewhere
+                if self.relay is None or _is_relayed(scope):
+                    return elsewhere.redirect()
+                forwarded = forward(scope, await self._read_body(receive))
+                return make_response(await self.relay(elsewhere.broker_id, forwarded))
         content = await self._read_body(receive)
         if body is not None:
             policy = body.row.policy
@@ -195,7 +199,7 @@ class Application:
             answer = await route.handler(self._api, call)
         except TopicMigrated as refused:
             on_refused(
-                self._api.service,
+                self._api.service.scalable,
                 refused,
                 path=call.path,
                 address=call.address,
@@ -209,6 +213,10 @@ class Application:
             is_read = row.method == "GET"
             return Response(HTTPStatus.NO_CONTENT if is_read else row.answer_status)
         return json_response(answer, row.answer_status)
+
+
+def _is_relayed(scope: Scope) -> bool:
+    return bool(scope.get("extensions", {}).get(IS_RELAYED))
 
 
 def _is_never_gone() -> bool:

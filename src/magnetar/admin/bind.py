@@ -20,12 +20,12 @@ from magnetar.admin.request import Call
 from magnetar.admin.response import NOTE, Response, list_response, text_response
 from magnetar.admin.route import Body, Handler, Route, spread
 from magnetar.broker.administration.registry import FUNCTIONS, Function, Listing, Note
+from magnetar.broker.administration.topic import SeenEntry
 from magnetar.broker.administration.topic_part import PER_PARTITION, on_each_partition
 from magnetar.broker.administration.web import Administration
 from magnetar.errors import BadRequest
 from magnetar.model.caller import Caller
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
-from magnetar.model.position import Position
 from magnetar.model.segment import SegmentName, parse_descriptor
 from magnetar.operation.row import (
     JSON,
@@ -104,7 +104,7 @@ def _handler(operation: Operation, function: Function, reads: Mapping[str, Read]
         if isinstance(answer, Note):
             return Response(operation.answer_status, headers=((NOTE, answer.text),))
         if operation.result is Result.ENTRY:
-            return entry_response(*typing.cast(tuple[Position, bytes], answer))
+            return entry_response(typing.cast(SeenEntry, answer))
         if operation.produces[0] == TEXT_PLAIN and answer is not None:
             return text_response(str(answer))
         return answer

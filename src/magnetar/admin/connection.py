@@ -26,7 +26,7 @@ class Unread(Protocol):
 
 class HttpSlots:
     """Those of all ports. When all are taken, the one that has been without a request for longest
-    is closed for a new one: who only holds connections keeps nobody out.
+    is closed for a new one: idle connections keep no client out.
     """
 
     def __init__(self, connections_max: int, unread: Unread) -> None:

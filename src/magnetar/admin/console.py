@@ -34,6 +34,7 @@ from magnetar.errors import BadRequest, Forbidden, NotFound
 from magnetar.model.name import TopicDomain, parse_namespace, parse_topic
 from magnetar.model.permission import (
     AUTHENTICATED,
+    NAMESPACE_ADMIN,
     OPEN,
     SUPER_USER,
     TOPIC_CONSUME,
@@ -86,6 +87,8 @@ def console_routes() -> Iterator[Route]:
     yield _route(f"{_API}/tenants", AUTHENTICATED, get_tenants)
     yield _route(f"{_API}/clients", SUPER_USER, get_clients)
     yield _route(f"{_API}/configuration", SUPER_USER, get_configuration)
+    namespace = f"{_API}/namespace/{{tenant}}/{{namespace}}/policies"
+    yield _route(namespace, NAMESPACE_ADMIN, get_namespace_policies)
     streams = _Streams()
     yield _route(f"{_API}/overview", AUTHENTICATED, streams.get_overview)
     yield _route(f"{_API}/topics", AUTHENTICATED, streams.get_topics, *_CHOICE)
@@ -191,7 +194,7 @@ async def get_session(api: Administration, call: Call) -> object:
     return {
         "role": call.caller.original_role or call.caller.role,
         "isAnonymous": call.caller.is_anonymous,
-        "isSuper": await sight.may(service, call.caller, SUPER_USER, Target()),
+        "isSuper": await service.authorization.may(call.caller, SUPER_USER, Target()),
         "isAuthenticationEnabled": service.authentication.is_enabled,
         "version": __version__,
         "cluster": service.cluster,
@@ -208,7 +211,7 @@ async def get_rights(api: Administration, call: Call) -> object:
         target = Target(namespace=parse_namespace(text))
     elif text := call.query("tenant"):
         target = Target(tenant=text)
-    return await sight.find_rights(api.service, call.caller, all_operations(), target)
+    return await sight.find_rights(api.service.authorization, call.caller, all_operations(), target)
 
 
 async def get_tenants(api: Administration, call: Call) -> object:
@@ -220,12 +223,17 @@ async def get_tenants(api: Administration, call: Call) -> object:
 # The broker
 async def get_clients(api: Administration, call: Call) -> object:
     """Who is connected."""
-    return overview.list_clients(api.service)
+    return await overview.BrokerViews(api.service).clients()
 
 
 async def get_configuration(api: Administration, call: Call) -> object:
     """The keys of the configuration that act."""
-    return overview.list_configuration(api.service)
+    return overview.list_configuration(api.service.config)
+
+
+async def get_namespace_policies(api: Administration, call: Call) -> object:
+    """Every policy of the namespace, with where its value comes from."""
+    return await policy_origin.load_namespace_origins(api.service, call.namespace)
 
 
 class _Streams:
@@ -235,11 +243,12 @@ class _Streams:
         self._streams: LiveStreams | None = None
 
     async def get_overview(self, api: Administration, call: Call) -> object:
-        """The broker at a glance."""
+        """The brokers at a glance."""
+        views = overview.BrokerViews(api.service)
 
         async def load() -> object:
             seen = await sight.find_sight(api.service, call.caller)
-            return await overview.load_overview(api.service, seen)
+            return await views.overview(seen)
 
         return await self._answer(api, call, load)
 
@@ -258,24 +267,31 @@ class _Streams:
             ),
             limit_max=_ROWS_MAX,
         )
-        names = Names(api.service)
+        names, views = Names(api.service), overview.BrokerViews(api.service)
 
         async def load() -> object:
             seen = await sight.find_sight(api.service, call.caller)
-            return (await load_table(api.service, names, seen, choice))._asdict()
+            return (await load_table(await views.topics(seen), names, seen, choice))._asdict()
 
         return await self._answer(api, call, load)
 
     async def get_topic(self, api: Administration, call: Call) -> object:
-        """One topic as it is now; or where it is served, if not here."""
+        """One topic as it is now, and where it can be changed, if not here."""
         service, topic = api.service, call.topic
+        states = topic_state.TopicStates(service)
 
         async def load() -> object:
-            if not await sight.may(service, call.caller, TOPIC_READ, Target(topic=topic)):
+            if not await service.authorization.may(call.caller, TOPIC_READ, Target(topic=topic)):
                 raise Forbidden("The permission was taken away")
-            return await topic_state.load_state(service, topic, tls=call.is_tls)
+            state = await states.load(topic)
+            if state["kind"] != "partitioned" and not call.has_relay:
+                owner = await topic_state.find_owner_url(service.ownership, topic, tls=call.is_tls)
+                state["ownerUrl"] = owner
+            return state
 
-        return await self._answer(api, call, load, lambda: topic_state.mark_of(service, topic))
+        return await self._answer(
+            api, call, load, lambda: topic_state.mark_of(service.scalable, topic)
+        )
 
     async def _answer(
         self,
@@ -306,6 +322,7 @@ async def get_messages(api: Administration, call: Call) -> object:
         raise BadRequest(f"count is from 1 to {_MESSAGES_MAX}")
     found = await message_browser.browse(
         service,
+        message_browser.find_logs(service),
         topic,
         call.query("part") or "",
         _parse_start(call.query("from") or ""),
@@ -318,7 +335,8 @@ async def get_messages(api: Administration, call: Call) -> object:
 async def publish_message(api: Administration, call: Call) -> object:
     """Publish one message, written by hand."""
     message: Published = call.payload
-    return await message_browser.publish(api.service, call.topic, message)
+    logs = message_browser.find_logs(api.service)
+    return await message_browser.publish(api.service, logs, call.topic, message)
 
 
 async def get_preview(api: Administration, call: Call) -> object:
@@ -329,11 +347,15 @@ async def get_preview(api: Administration, call: Call) -> object:
     segment, left, right = (call.number(name) for name in ("segment", "left", "right"))
     count = call.number("count")
     if segment is not None:
-        return await preview.preview_split(service, topic, SegmentId(segment), call.number("at"))
+        return await preview.preview_split(
+            service.scalable, service.clock, topic, SegmentId(segment), call.number("at")
+        )
     if left is not None and right is not None:
-        return await preview.preview_merge(service, topic, SegmentId(left), SegmentId(right))
+        return await preview.preview_merge(
+            service.scalable, service.clock, topic, SegmentId(left), SegmentId(right)
+        )
     if count is not None:
-        return await preview.preview_scale(service, topic, count)
+        return await preview.preview_scale(service.scalable, service.clock, topic, count)
     raise BadRequest("segment, left and right, or count is needed")
 
 
@@ -342,11 +364,14 @@ async def get_cursor_preview(api: Administration, call: Call) -> object:
     position = call.query("position")
     return await preview.preview_cursor(
         api.service,
+        preview.find_moves(api.service),
         call.topic,
         call.query("subscription") or "",
-        time_ms=call.number("time"),
-        position=None if not position else _parse_position(position),
-        skip=call.number("skip"),
+        preview.CursorTarget(
+            time_ms=call.number("time"),
+            position=None if not position else _parse_position(position),
+            skip=call.number("skip"),
+        ),
     )
 
 

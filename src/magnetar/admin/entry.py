@@ -9,8 +9,8 @@ from typing import Final
 
 from magnetar.admin.response import Response
 from magnetar.broker.administration.log_info import format_time
+from magnetar.broker.administration.topic import SeenEntry
 from magnetar.errors import NotFound, ProtocolViolation
-from magnetar.model.position import Position
 from magnetar.operation.row import BYTES
 from magnetar.wire.command import CompressionType, MessageMetadata
 from magnetar.wire.compression import decompress
@@ -39,8 +39,9 @@ _TIME_FIELDS: Final = ("publish_time", "event_time", "deliver_at_time")
 _BYTES_FIELDS: Final = ("encryption_param", "schema_version", "ordering_key")
 
 
-def entry_response(position: Position, entry: bytes) -> Response:
+def entry_response(seen: SeenEntry) -> Response:
     """The whole entry, a batch undivided, decompressed unless it is encrypted."""
+    position, entry = seen.position, seen.data
     try:
         metadata, payload = decode_entry(entry)
         if not metadata.encryption_keys:
@@ -60,6 +61,9 @@ def entry_response(position: Position, entry: bytes) -> Response:
             headers["X-Pulsar-Broker-Entry-METADATA-timestamp"] = time
         if broker.HasField("index"):
             headers["X-Pulsar-Broker-Entry-METADATA-index"] = str(broker.index)
+    if seen.is_aborted or metadata.HasField("txnid_least_bits"):
+        headers["X-Pulsar-txn-aborted"] = _tell(seen.is_aborted)
+    headers["X-Pulsar-txn-uncommitted"] = _tell(seen.is_uncommitted)
     return Response(HTTPStatus.OK, payload, BYTES, tuple(headers.items()))
 
 
@@ -77,7 +81,7 @@ def _describe(metadata: MessageMetadata, entry_bytes: int) -> dict[str, str]:
             headers[_header(name)] = str(getattr(metadata, name))
     for name in _FLAG_FIELDS:
         if metadata.HasField(name):
-            headers[_header(name)] = "true" if getattr(metadata, name) else "false"
+            headers[_header(name)] = _tell(getattr(metadata, name))
     for name in _BYTES_FIELDS:
         if metadata.HasField(name):
             text = base64.b64encode(getattr(metadata, name)).decode("ascii")
@@ -86,9 +90,12 @@ def _describe(metadata: MessageMetadata, entry_bytes: int) -> dict[str, str]:
         headers["X-Pulsar-compression"] = CompressionType.Name(metadata.compression)
     if metadata.replicate_to:
         headers["X-Pulsar-replicated-to"] = str(list(metadata.replicate_to))
-    headers["X-Pulsar-Is-Encrypted"] = "true" if metadata.encryption_keys else "false"
-    headers["X-Pulsar-txn-uncommitted"] = "false"
+    headers["X-Pulsar-Is-Encrypted"] = _tell(bool(metadata.encryption_keys))
     return headers
+
+
+def _tell(is_true: bool) -> str:
+    return "true" if is_true else "false"
 
 
 def _header(field: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import assert_never
 
@@ -10,14 +11,14 @@ from magnetar.admin.request import Call
 from magnetar.admin.response import Response
 from magnetar.broker.administration import lookup
 from magnetar.broker.administration.web import Administration
-from magnetar.errors import Forbidden, InvalidName, Unauthorized
+from magnetar.errors import Forbidden, InvalidName, ServiceNotReady, Unauthorized
 from magnetar.model.name import TopicName
 from magnetar.model.permission import Need, Scope, Target
 from magnetar.model.segment import SegmentName, parse_descriptor
 
 
 async def check_access(api: Administration, need: Need, call: Call) -> None:
-    """Raise Unauthorized or Forbidden unless the caller may, TenantNotFound where nobody could."""
+    """Raise Unauthorized or Forbidden unless the caller may, TenantNotFound without its tenant."""
     if not api.access.is_enabled:
         return
     target = target_of(need, call)
@@ -49,22 +50,35 @@ def _subscription(call: Call) -> str | None:
 
 
 def _owned_topic(call: Call) -> TopicName:
-    """A segment has an owner of its own; one that cannot be is refused by that of its topic."""
+    """A segment has an owner of its own; an invalid name is refused by that of its topic."""
     if "descriptor" in call.parts:
         with suppress(InvalidName):
             return SegmentName(call.topic, *parse_descriptor(call.text("descriptor"))).name
     return call.topic
 
 
-async def find_elsewhere(api: Administration, call: Call) -> Response | None:
-    """A redirect to the broker that owns what the path names, unless it is this one."""
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Another broker; `place` is where the same request is answered there, if it serves HTTP."""
+
+    broker_id: str
+    place: str | None
+
+    def redirect(self) -> Response:
+        if self.place is None:
+            raise ServiceNotReady(f"Broker {self.broker_id} cannot be reached over HTTP")
+        return Response(HTTPStatus.TEMPORARY_REDIRECT, headers=(("location", self.place),))
+
+
+async def find_elsewhere(api: Administration, call: Call) -> Elsewhere | None:
+    """The broker that owns what the path names, unless it is this one."""
     if "topic" in call.parts:
-        owner = await lookup.find_topic_owner(api.service, _owned_topic(call))
+        owner = await api.service.ownership.owner_of(_owned_topic(call))
     else:
         bundle = call.text("bundle") if "bundle" in call.parts else None
         owner = await lookup.find_namespace_owner(api.service, call.namespace, bundle)
-    web_url = lookup.web_url_of(owner, tls=call.is_tls)
-    if web_url is None:
+    if owner.is_self:
         return None
-    place = f"{web_url}{call.path}" + (f"?{call.query_text}" if call.query_text else "")
-    return Response(HTTPStatus.TEMPORARY_REDIRECT, headers=(("location", place),))
+    web_url = lookup.web_url_of(owner, tls=call.is_tls)
+    query = f"?{call.query_text}" if call.query_text else ""
+    return Elsewhere(owner.broker_id, None if web_url is None else f"{web_url}{call.path}{query}")

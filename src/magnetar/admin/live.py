@@ -19,8 +19,8 @@ from magnetar.errors import BrokerError, TooManyRequests
 from magnetar.model.document import format_document
 
 EVENTS: Final = "text/event-stream"
-_SHARE_MAX: Final = 0.01
-"""Of one core, by one page."""
+_SHARE_MAX: Final = 0.0075
+"""Of one core, by one page. What is not timed, such as sending, comes on top."""
 _INTERVAL_S: Final = 1.0
 _INTERVAL_S_MAX: Final = 15.0
 _LOOK_S: Final = 0.2

@@ -3,13 +3,14 @@
 A browser tells with every change it asks for which page asks: a page of another site is refused.
 Reading needs no such word, since a page cannot see what it was not allowed to; unless the site's
 name was pointed at this machine after the page was loaded. Then the request is addressed to a name
-that is not this broker's: where nobody is asked for credentials, only its own names are answered.
+that is not this broker's: without authentication, only its own names are answered.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 from urllib.parse import urlsplit
@@ -37,18 +38,24 @@ def check_host(headers: Mapping[str, str], local_address: str, names: frozenset[
     by a name that is none of its own.
     """
     host = headers.get("host")
-    local = _parse_address(local_address)
-    if host is None or local is None or not local.is_loopback:
+    if host is None or not _is_loopback(local_address):
         return
     name = _name_of(host)
     if name is None:
         raise Forbidden("The Host header is not a name or an address with an optional port")
     # An address cannot be pointed elsewhere.
-    if _parse_address(name) is None and name not in names and name != "localhost":
+    if name not in names and name != "localhost" and _parse_address(name) is None:
         raise Forbidden(
             f"The name {name!r} is not one of this broker's: set advertisedAddress to it,"
             " or switch authentication on"
         )
+
+
+@lru_cache(maxsize=64)
+def _is_loopback(address: str) -> bool:
+    """Of one of this machine's own addresses, which are few."""
+    parsed = _parse_address(address)
+    return parsed is not None and parsed.is_loopback
 
 
 def _authority(origin: str) -> str | None:

@@ -11,7 +11,7 @@ import msgspec
 
 from magnetar.admin.body import unfit
 from magnetar.errors import BadRequest, InvalidName, PreconditionFailed
-from magnetar.model.caller import NOBODY, Caller
+from magnetar.model.caller import ANONYMOUS, Caller
 from magnetar.model.limit import Limits, check_local, check_text
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, decode_local
 from magnetar.model.subscription import check_subscription_name
@@ -44,12 +44,14 @@ class Call:
     parts: Mapping[str, str]
     queries: Mapping[str, tuple[str, ...]]
     headers: Mapping[str, str]
-    caller: Caller = NOBODY
+    caller: Caller = ANONYMOUS
     is_tls: bool = False
     address: str = ""
     payload: Any = None
+    has_relay: bool = False
+    """Whether calls about what other brokers own are carried there; else the caller is sent."""
     is_gone: Callable[[], bool] = lambda: False
-    """Whether the client closed the connection: nobody reads what is still to be answered."""
+    """Whether the client closed the connection: an answer would have no reader."""
 
     # What the path says
     def text(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""What a client is told."""
+"""Responses to HTTP requests."""
 
 from __future__ import annotations
 

@@ -17,33 +17,12 @@ from magnetar.admin.connection import HttpSlots
 from magnetar.admin.protocol import HttpProtocol
 from magnetar.broker.administration.web import WebLimit
 from magnetar.errors import ServiceNotReady
-from magnetar.runtime.accept import accepting, attach
+from magnetar.runtime.accept import BACKLOG, accepting, attach
 from magnetar.runtime.log import Logger, PacedLog
 
 _log = Logger(__name__)
 
-_BACKLOG: Final = 1024
 _SHUTDOWN_S_MAX: Final = 5
-
-
-def bind_socket(host: str, port: int) -> socket.socket:
-    """Port 0 takes a free one. Until it listens, connections are refused."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.setblocking(False)
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
-def open_socket(host: str, port: int) -> socket.socket:
-    listener = bind_socket(host, port)
-    listener.listen(_BACKLOG)
-    return listener
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +65,7 @@ async def serving(
 ) -> AsyncIterator[int]:
     """Answer requests until the end of the block, which closes the socket; the value is its port.
 
-    With `tls`, over HTTPS; what the handshake verified of a client is told to the application.
+    With `tls`, over HTTPS; what the handshake verified of a client is passed to the application.
     Leaving stops to accept, gives requests under way a few seconds, and closes idle connections.
     """
     config = uvicorn.Config(
@@ -106,7 +85,7 @@ async def serving(
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
     with listener:
-        listener.listen(_BACKLOG)
+        listener.listen(BACKLOG)
         await server.startup(sockets=[])
         try:
             async with accepting(listener, HttpDoor(server, app.slots, limit, tls).serve):

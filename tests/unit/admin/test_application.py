@@ -8,9 +8,10 @@ import urllib.request
 import pytest
 from openapi_spec_validator import validate
 
-from magnetar.admin.server import open_socket, serving
+from magnetar.admin.server import serving
 from magnetar.admin.table import all_routes
 from magnetar.model.permission import AUTHENTICATED, SUPER_USER, TOPIC_CONSUME
+from magnetar.runtime.accept import open_socket
 from tests.unit.admin.assembly import V2, Admin, run
 
 

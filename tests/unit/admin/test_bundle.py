@@ -71,6 +71,23 @@ def test_a_bundle_is_unloaded_and_split_by_its_owner() -> None:
     run_cluster(body)
 
 
+def test_a_bundle_is_cut_at_the_hashes_that_an_operator_names() -> None:
+    async def body(cluster: Cluster) -> None:
+        (a,) = await cluster.start("a")
+        bundle = await own(cluster, a)
+        low, high = (int(each, 16) for each in bundle.range.split("_"))
+        path = f"{SPACE}/{bundle.range}/split?splitAlgorithmName=specified_positions_divide"
+        for positions, status in ((None, 412), ([low], 412), (["x"], 400)):
+            assert (await admin_of(a).put(path, positions)).status == status
+        assert (await admin_of(a).put(path, [low + 16, hex(high - 16)])).status == 204
+        found = (await admin_of(a).get(f"{SPACE}/bundles")).json["boundaries"]
+        assert {f"0x{low + 16:08x}", f"0x{high - 16:08x}"} < set(found)
+        assert len(found) == 7
+        assert await cluster.bundle_of(TOPIC) in a.ownership.bundles
+
+    run_cluster(body)
+
+
 def test_an_unowned_bundle_is_unloaded_already() -> None:
     async def body(cluster: Cluster) -> None:
         (a,) = await cluster.start("a")

@@ -14,6 +14,7 @@ from magnetar.model.schema import SchemaData, SchemaType
 from magnetar.wire.batch import encode_batch
 from magnetar.wire.command import SingleMessageMetadata
 from tests.unit.admin.assembly import V2, Admin, admin_of_new_broker
+from tests.unit.rules.test_schema import native
 
 API = "/console/api"
 ORDERS = f"{API}/topic/public/default/orders"
@@ -101,6 +102,9 @@ def test_topics_are_filtered_sorted_and_cut_into_windows() -> None:
         scalable = (await admin.get(f"{API}/topics?kind=scalable")).json
         assert (scalable["total"], scalable["rows"][0]["parts"]) == (1, 2)
         assert (await admin.get(f"{API}/topics?text=RIV")).json["total"] == 1
+        assert (await admin.get("/admin/v2/brokers/health")).status == 200
+        names = [row["name"] for row in (await admin.get(f"{API}/topics")).json["rows"]]
+        assert len(names) == 5 and not any("healthcheck" in name for name in names)
         assert (await admin.get(f"{API}/topics?namespace=public/other")).json["total"] == 0
         assert (await admin.get(f"{API}/topics?sort=nothing")).status == 400
         assert (await admin.get(f"{API}/topics?limit=100000")).status == 400
@@ -108,20 +112,25 @@ def test_topics_are_filtered_sorted_and_cut_into_windows() -> None:
     run(body)
 
 
-def test_the_lag_counts_messages_and_says_when_it_is_an_estimate() -> None:
+def test_the_lag_counts_messages_of_batches_also_after_the_topic_was_loaded_again() -> None:
     async def body(admin: Admin) -> None:
         await make_plain(admin)
-        await admin.put(f"{V2}/persistent/public/default/plain/subscription/s", "earliest")
-        live = admin.service.catalog.topics[PLAIN]
+        path = f"{V2}/persistent/public/default/plain"
+        await admin.put(f"{path}/subscription/s", "earliest")
         await admin.publish(PLAIN, b"one")
-        live.rate_in.add(1, 3)
         row = (await admin.get(f"{API}/topics?text=plain")).json["rows"][0]
         assert (row["lag"], row["isLagExact"]) == (1, True)
         pieces = [(SingleMessageMetadata(), b"x") for _ in range(9)]
         await admin.publish(PLAIN, encode_batch(pieces), num_messages_in_batch=9)
-        live.rate_in.add(9, 9)
+        await admin.put(f"{path}/unload")
+        stats = (await admin.get(f"{path}/stats")).json["subscriptions"]["s"]
+        assert (stats["msgBacklog"], stats["lagMessages"]) == (2, 10)
+        assert not stats["isLagEstimated"]
         row = (await admin.get(f"{API}/topics?text=plain")).json["rows"][0]
-        assert (row["lag"], row["isLagExact"]) == (10, False)
+        assert (row["lag"], row["isLagExact"]) == (10, True)
+        preview = f"{API}/persistent/public/default/plain/preview/cursor"
+        skipped = (await admin.get(f"{preview}?subscription=s&skip=1")).json
+        assert skipped == {"again": 0, "passed": 1, "backlog": 10, "isExact": True}
 
     run(body)
 
@@ -164,9 +173,9 @@ def test_the_names_are_read_again_when_there_are_more() -> None:
 
 async def _sight(admin: Admin) -> Any:
     from magnetar.broker.administration.sight import find_sight
-    from magnetar.model.caller import NOBODY
+    from magnetar.model.caller import ANONYMOUS
 
-    return await find_sight(admin.service, NOBODY)
+    return await find_sight(admin.service, ANONYMOUS)
 
 
 def test_messages_are_browsed_by_end_position_time_and_key() -> None:
@@ -259,13 +268,47 @@ def _name(text: str) -> Any:
     return parse_topic(text)
 
 
+def test_a_protobuf_message_is_shown_by_its_fields() -> None:
+    async def body(admin: Admin) -> None:
+        await make_plain(admin)
+        strategy = (await admin.service.policies.in_force.find(_name(PLAIN))).schema_compatibility
+        version = await admin.service.schemas.put_if_absent(_name(PLAIN), native(), strategy)
+        await admin.publish(PLAIN, b"\x08\x07", schema_version=version.to_bytes(8, "big"))
+        path = f"{API}/persistent/public/default/plain/messages"
+        (found,) = (await admin.get(path)).json["messages"]
+        assert (found["value"], found["schema"]) == ({"id": 7}, "PROTOBUF_NATIVE")
+
+    run(body)
+
+
+def test_each_message_of_a_batch_and_each_chunk_is_shown_for_itself() -> None:
+    async def body(admin: Admin) -> None:
+        await make_plain(admin)
+        pieces = [(SingleMessageMetadata(partition_key=key), key.encode()) for key in "ab"]
+        await admin.publish(PLAIN, encode_batch(pieces), num_messages_in_batch=2)
+        await admin.publish(PLAIN, b"half", num_chunks_from_msg=2, chunk_id=1, uuid="u")
+        path = f"{API}/persistent/public/default/plain/messages"
+        first, second, chunk = (await admin.get(path)).json["messages"]
+        assert [each["batchIndex"] for each in (first, second)] == [0, 1]
+        assert [(each["key"], each["value"]) for each in (first, second)] == [
+            ("a", "a"),
+            ("b", "b"),
+        ]
+        assert first["batchSize"] == 2 and first["position"] == second["position"]
+        assert (chunk["chunk"], chunk["value"]) == ("2 of 2", "half")
+
+    run(body)
+
+
 def test_a_message_of_a_scalable_topic_goes_where_its_key_belongs() -> None:
     async def body(admin: Admin) -> None:
         await admin.put(f"{V2}/scalable/public/default/orders?numInitialSegments=4")
         for key in ("a", "b", "c", "d", "e"):
             stored = (await admin.post(f"{ORDERS}/messages", {"value": key, "key": key})).json
-            found = (await admin.get(f"{ORDERS}/messages?part={stored['topic']}&key={key}")).json
-            assert [each["value"] for each in found["messages"]] == [key]
+            for part in (stored["topic"], ""):  # named, or found by the key
+                found = (await admin.get(f"{ORDERS}/messages?part={part}&key={key}")).json
+                assert [each["value"] for each in found["messages"]] == [key]
+                assert found["part"] == stored["topic"]
 
     run(body)
 
@@ -449,5 +492,35 @@ def test_no_more_than_some_pages_are_open_at_once() -> None:
         assert refused.status == 429
         for stream in streams[:64]:
             await stream.leave()
+
+    run(body)
+
+
+def test_every_policy_of_a_namespace_says_where_its_value_comes_from() -> None:
+    async def body(admin: Admin) -> None:
+        path = f"{API}/namespace/public/default/policies"
+
+        async def ttl() -> tuple[object, str, object]:
+            (row,) = (row for row in (await admin.get(path)).json if row["path"] == "messageTTL")
+            return row.get("value"), row["source"], row["levels"].get("broker")
+
+        assert await ttl() == (0, "broker", 0)
+        await admin.post(f"{V2}/namespaces/public/default/messageTTL", 60)
+        assert await ttl() == (60, "namespace", 0)
+        assert (await admin.get(f"{API}/namespace/public/nowhere/policies")).status == 404
+
+    run(body)
+
+
+def test_the_overview_names_the_busiest_topics_but_not_the_brokers_own() -> None:
+    async def body(admin: Admin) -> None:
+        await make_plain(admin, 1)
+        other = "persistent://public/default/other"
+        await admin.put(f"{V2}/{other.replace('://', '/')}")
+        await admin.publish(other, b"x")
+        assert (await admin.get("/admin/v2/brokers/health")).status == 200  # makes one of its own
+        shown = (await admin.get(f"{API}/overview")).json
+        names = [row["name"] for row in shown["busiest"]]
+        assert sorted(names) == [other, PLAIN] and shown["topics"]["parts"] > len(names)
 
     run(body)

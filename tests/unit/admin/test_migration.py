@@ -78,6 +78,25 @@ def test_exactly_one_of_many_operators_succeeds() -> None:
     run(body)
 
 
+def test_what_became_scalable_is_not_listed_as_what_it_was() -> None:
+    async def body(admin: Admin) -> None:
+        for name in ("kept", "moved"):
+            assert (await admin.put(f"{REGULAR}/{name}/partitions", 2)).status == 204
+            assert (await admin.put(f"{REGULAR}/{name}-plain")).status == 204
+        for name in ("moved", "moved-plain"):
+            assert (await admin.post(f"{SCALABLE}/{name}/migrate")).status == 204
+        partitioned = (await admin.get(f"{REGULAR}/partitioned")).json
+        assert partitioned == ["persistent://public/default/kept"]
+        endings = ("partition-0", "partition-1", "plain")
+        kept = [f"persistent://public/default/kept-{each}" for each in endings]
+        for path in (REGULAR, f"{V2}/namespaces/public/default/topics"):
+            assert (await admin.get(path)).json == kept
+        assert (await admin.get(f"{REGULAR}?limit=2")).json == kept[:2]
+        assert (await admin.get(SCALABLE)).json == [f"{FULL}/moved", f"{FULL}/moved-plain"]
+
+    run(body)
+
+
 def test_old_names_are_gone_for_good() -> None:
     async def body(admin: Admin) -> None:
         await admin.put(f"{REGULAR}/a/partitions", 2)
@@ -145,13 +164,14 @@ def test_stats_of_the_scalable_topic_show_what_is_left_of_the_regular_one() -> N
         await admin.post(f"{SCALABLE}/a/migrate")
         stats = (await admin.get(f"{SCALABLE}/a/segments")).json
         assert stats["0"]["name"] == "persistent://public/default/a"
-        assert stats["0"]["subscriptions"] == {"s": {"msgBacklog": 3}}
-        assert stats["1"]["subscriptions"] == {"s": {"msgBacklog": 0}}
+        lag = {"msgBacklog": 3, "lagMessages": 3, "isLagEstimated": False}
+        assert stats["0"]["subscriptions"] == {"s": lag}
+        assert stats["1"]["subscriptions"]["s"]["lagMessages"] == 0
         peeked = await admin.get(f"{SCALABLE}/a/segments/0/subscriptions/s/position/1")
         assert (peeked.status, peeked.body) == (200, b"x")
         assert (await admin.post(f"{SCALABLE}/a/subscriptions/s/skip-all")).status == 204
         stats = (await admin.get(f"{SCALABLE}/a/segments")).json
-        assert stats["0"]["subscriptions"] == {"s": {"msgBacklog": 0}}
+        assert stats["0"]["subscriptions"]["s"]["msgBacklog"] == 0
 
     run(body)
 
@@ -171,5 +191,25 @@ def test_the_number_of_segments_is_a_parameter() -> None:
             each["state"] for each in (await admin.get(f"{SCALABLE}/a")).json["segments"].values()
         ]
         assert states == ["SEALED"] * 2 + ["ACTIVE"] * 5
+
+    run(body)
+
+
+def test_policies_of_a_migrated_topic_hold_for_what_it_was_migrated_from() -> None:
+    """Else the exactly-once writers of a topic that is deduplicated since could not ask its sealed
+    segments what they have.
+    """
+
+    async def body(admin: Admin) -> None:
+        policy = "deduplicationEnabled"
+        await admin.put(f"{REGULAR}/a")
+        assert (await admin.post(f"{SCALABLE}/a/migrate")).status == 204
+        assert (await admin.get(f"{SCALABLE}/a/lastSequenceIds?producer=p")).status == 412
+        assert (await admin.post(f"{V2}/topic/public/default/a/{policy}", True)).status == 204
+        assert (await admin.get(f"{REGULAR}/a/{policy}")).json is True
+        known = await admin.get(f"{SCALABLE}/a/lastSequenceIds?producer=p")
+        assert known.json == {"0": -1, "1": -1}
+        assert (await admin.delete(f"{V2}/topic/public/default/a/{policy}")).status == 204
+        assert (await admin.get(f"{REGULAR}/a/{policy}")).body == b""
 
     run(body)

@@ -160,7 +160,7 @@ def test_consumers_that_attach_to_segments_are_counted_once(start: int) -> None:
                 subscription="q",
                 subType=CommandSubscribe.Shared,
                 consumer_id=number,
-                consumer_name="one",
+                consumer_name=f"one-seg-{number}",
                 initialPosition=start,  # type: ignore[arg-type]
             )
             await peer.ask(request, BaseCommand.SUCCESS)
@@ -169,7 +169,7 @@ def test_consumers_that_attach_to_segments_are_counted_once(start: int) -> None:
         assert shown["subscriptions"]["q"]["consumerCount"] == 1
         assert [each["consumerCount"] for each in shown["segments"].values()] == [1, 1]
         refused = await admin.delete(f"{ROOT}/a")
-        assert refused.status == 412 and "consumer one of q" in refused.reason
+        assert refused.status == 412 and "consumer one-seg-0 of q" in refused.reason
         peer.leave()
 
     run(body)
