@@ -17,14 +17,23 @@ if TYPE_CHECKING:
     from magnetar.client.authentication import TlsAuthentication as TlsAuthentication
     from magnetar.client.authentication import TokenAuthentication as Token
     from magnetar.client.authentication import TokenAuthentication as TokenAuthentication
+    from magnetar.client.checkpoint import Checkpoint as Checkpoint
+    from magnetar.client.checkpoint_consumer import (
+        AsyncCheckpointConsumer as AsyncCheckpointConsumer,
+    )
     from magnetar.client.client import AsyncPulsarClient as AsyncPulsarClient
     from magnetar.client.consumer import AsyncConsumer as AsyncConsumer
+    from magnetar.client.consumer import AsyncQueueConsumer as AsyncQueueConsumer
     from magnetar.client.encryption import ConsumerEncryption as ConsumerEncryption
     from magnetar.client.encryption import EncryptionKey as EncryptionKey
     from magnetar.client.encryption import KeyProvider as KeyProvider
     from magnetar.client.encryption import PemKeys as PemKeys
     from magnetar.client.encryption import ProducerEncryption as ProducerEncryption
+    from magnetar.client.error import AdminConflict as AdminConflict
     from magnetar.client.error import AdminError as AdminError
+    from magnetar.client.error import AdminNotAllowed as AdminNotAllowed
+    from magnetar.client.error import AdminNotFound as AdminNotFound
+    from magnetar.client.error import AdminPreconditionFailed as AdminPreconditionFailed
     from magnetar.client.error import AdminUnreachable as AdminUnreachable
     from magnetar.client.error import AlreadyClosedError as AlreadyClosedError
     from magnetar.client.error import AuthenticationError as AuthenticationError
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
     from magnetar.client.error import ConfigurationError as ConfigurationError
     from magnetar.client.error import ConnectError as ConnectError
     from magnetar.client.error import ConsumerBusyError as ConsumerBusyError
+    from magnetar.client.error import CoordinatorUnavailableError as CoordinatorUnavailableError
     from magnetar.client.error import CryptoError as CryptoError
     from magnetar.client.error import FeatureNotSupportedError as FeatureNotSupportedError
     from magnetar.client.error import InvalidMessageError as InvalidMessageError
@@ -48,71 +58,78 @@ if TYPE_CHECKING:
     from magnetar.client.error import TopicTerminatedError as TopicTerminatedError
     from magnetar.client.error import TransactionConflictError as TransactionConflictError
     from magnetar.client.error import TransactionError as TransactionError
+    from magnetar.client.error import TransactionNotFoundError as TransactionNotFoundError
+    from magnetar.client.error import TransactionTimedOutError as TransactionTimedOutError
     from magnetar.client.error import UnavailableError as UnavailableError
-    from magnetar.client.facade.classic import Consumer as Consumer
-    from magnetar.client.facade.classic import Producer as Producer
-    from magnetar.client.facade.classic import Reader as Reader
-    from magnetar.client.facade.classic import TableView as TableView
+    from magnetar.client.error import WrongPortError as WrongPortError
+    from magnetar.client.event import ConnectionLost as ConnectionLost
+    from magnetar.client.event import ConnectionOpened as ConnectionOpened
+    from magnetar.client.event import Event as Event
+    from magnetar.client.event import LayoutChange as LayoutChange
+    from magnetar.client.event import SegmentsAssigned as SegmentsAssigned
     from magnetar.client.facade.client import PulsarClient as PulsarClient
-    from magnetar.client.facade.scalable import CheckpointConsumer as CheckpointConsumer
-    from magnetar.client.facade.scalable import QueueConsumer as QueueConsumer
-    from magnetar.client.facade.scalable import ScalableProducer as ScalableProducer
-    from magnetar.client.facade.scalable import StreamConsumer as StreamConsumer
+    from magnetar.client.facade.consumer import CheckpointConsumer as CheckpointConsumer
+    from magnetar.client.facade.consumer import Consumer as Consumer
+    from magnetar.client.facade.consumer import QueueConsumer as QueueConsumer
+    from magnetar.client.facade.consumer import Reader as Reader
+    from magnetar.client.facade.consumer import StreamConsumer as StreamConsumer
+    from magnetar.client.facade.producer import Producer as Producer
+    from magnetar.client.facade.view import TableView as TableView
+    from magnetar.client.facade.view import Transaction as Transaction
+    from magnetar.client.handle import ConsumerStats as ConsumerStats
+    from magnetar.client.handle import ProducerStats as ProducerStats
     from magnetar.client.interceptor import ConsumerInterceptor as ConsumerInterceptor
     from magnetar.client.interceptor import ProducerInterceptor as ProducerInterceptor
-    from magnetar.client.message import Message as ClassicMessage
-    from magnetar.client.message_id import MessageId as ClassicMessageId
+    from magnetar.client.lifespan import lifespan as lifespan
+    from magnetar.client.message import Message as Message
+    from magnetar.client.message import MessageBatch as MessageBatch
+    from magnetar.client.message_id import EARLIEST_ID as EARLIEST_ID
+    from magnetar.client.message_id import LATEST_ID as LATEST_ID
+    from magnetar.client.message_id import MessageId as MessageId
     from magnetar.client.policy import BackoffPolicy as BackoffPolicy
     from magnetar.client.policy import BatchingPolicy as BatchingPolicy
     from magnetar.client.policy import ConnectionPolicy as ConnectionPolicy
     from magnetar.client.policy import DeadLetterPolicy as DeadLetterPolicy
     from magnetar.client.producer import AsyncProducer as AsyncProducer
     from magnetar.client.reader import AsyncReader as AsyncReader
-    from magnetar.client.scalable.checkpoint import Checkpoint as Checkpoint
-    from magnetar.client.scalable.checkpoint_consumer import (
-        AsyncCheckpointConsumer as AsyncCheckpointConsumer,
-    )
-    from magnetar.client.scalable.layout import LayoutChange as LayoutChange
-    from magnetar.client.scalable.message import Message as Message
-    from magnetar.client.scalable.message import MessageBatch as MessageBatch
-    from magnetar.client.scalable.message_id import EARLIEST_ID as EARLIEST_ID
-    from magnetar.client.scalable.message_id import LATEST_ID as LATEST_ID
-    from magnetar.client.scalable.message_id import MessageId as MessageId
-    from magnetar.client.scalable.producer import AsyncScalableProducer as AsyncScalableProducer
-    from magnetar.client.scalable.queue import AsyncQueueConsumer as AsyncQueueConsumer
-    from magnetar.client.scalable.stream import AsyncStreamConsumer as AsyncStreamConsumer
     from magnetar.client.schema.generic import GenericRecord as GenericRecord
     from magnetar.client.schema.key_value import KeyValue as KeyValue
     from magnetar.client.schema.schema import Schema as Schema
     from magnetar.client.schema.shape import AvroType as AvroType
-    from magnetar.client.stats import ConsumerStats as ConsumerStats
-    from magnetar.client.stats import ProducerStats as ProducerStats
+    from magnetar.client.stream import AsyncStreamConsumer as AsyncStreamConsumer
     from magnetar.client.subscription import SubscriptionType as SubscriptionType
     from magnetar.client.table_view import AsyncTableView as AsyncTableView
     from magnetar.client.telemetry import PrometheusTelemetry as PrometheusTelemetry
     from magnetar.client.telemetry import Telemetry as Telemetry
     from magnetar.client.tls import TlsPolicy as TlsPolicy
     from magnetar.client.tracing import OpenTelemetry as OpenTelemetry
+    from magnetar.client.transaction import AsyncTransaction as AsyncTransaction
+    from magnetar.client.transaction import TransactionId as TransactionId
+    from magnetar.client.transaction import TransactionState as TransactionState
+    from magnetar.errors import MagnetarError as MagnetarError
 
 __version__ = "0.1.0"
 
 _HOMES = {  # the module, and the name there if it is another
     "Admin": "client.admin.blocking:AdminClient",
     "AsyncAdmin": "client.admin.service",
+    "AdminConflict": "client.error",
     "AdminError": "client.error",
+    "AdminNotAllowed": "client.error",
+    "AdminNotFound": "client.error",
+    "AdminPreconditionFailed": "client.error",
     "AdminUnreachable": "client.error",
     "OpenTelemetry": "client.tracing",
     "PrometheusTelemetry": "client.telemetry",
     "Telemetry": "client.telemetry",
     "AlreadyClosedError": "client.error",
-    "AsyncCheckpointConsumer": "client.scalable.checkpoint_consumer",
+    "AsyncCheckpointConsumer": "client.checkpoint_consumer",
     "AsyncConsumer": "client.consumer",
     "AsyncProducer": "client.producer",
     "AsyncPulsarClient": "client.client",
-    "AsyncQueueConsumer": "client.scalable.queue",
+    "AsyncQueueConsumer": "client.consumer",
     "AsyncReader": "client.reader",
-    "AsyncScalableProducer": "client.scalable.producer",
-    "AsyncStreamConsumer": "client.scalable.stream",
+    "AsyncStreamConsumer": "client.stream",
     "AsyncTableView": "client.table_view",
     "Authentication": "client.authentication",
     "AuthenticationError": "client.error",
@@ -121,55 +138,58 @@ _HOMES = {  # the module, and the name there if it is another
     "BackoffPolicy": "client.policy",
     "BasicAuthentication": "client.authentication",
     "BatchingPolicy": "client.policy",
-    "Checkpoint": "client.scalable.checkpoint",
-    "CheckpointConsumer": "client.facade.scalable",
-    "ClassicMessage": "client.message:Message",
-    "ClassicMessageId": "client.message_id:MessageId",
+    "Checkpoint": "client.checkpoint",
+    "CheckpointConsumer": "client.facade.consumer",
     "ConfigurationError": "client.error",
     "ConnectError": "client.error",
     "ConnectionPolicy": "client.policy",
-    "Consumer": "client.facade.classic",
+    "Consumer": "client.facade.consumer",
     "ConsumerBusyError": "client.error",
     "ConsumerEncryption": "client.encryption",
     "ConsumerInterceptor": "client.interceptor",
-    "ConsumerStats": "client.stats",
+    "ConsumerStats": "client.handle",
     "CryptoError": "client.error",
     "DeadLetterPolicy": "client.policy",
-    "EARLIEST_ID": "client.scalable.message_id",
+    "EARLIEST_ID": "client.message_id",
     "EncryptionKey": "client.encryption",
     "FeatureNotSupportedError": "client.error",
     "GenericRecord": "client.schema.generic",
     "InvalidMessageError": "client.error",
     "KeyProvider": "client.encryption",
     "KeyValue": "client.schema.key_value",
-    "LATEST_ID": "client.scalable.message_id",
-    "LayoutChange": "client.scalable.layout",
-    "Message": "client.scalable.message",
-    "MessageBatch": "client.scalable.message",
-    "MessageId": "client.scalable.message_id",
+    "LATEST_ID": "client.message_id",
+    "LayoutChange": "client.event",
+    "ConnectionLost": "client.event",
+    "ConnectionOpened": "client.event",
+    "Event": "client.event",
+    "SegmentsAssigned": "client.event",
+    "MagnetarError": "errors",
+    "lifespan": "client.lifespan",
+    "Message": "client.message",
+    "MessageBatch": "client.message",
+    "MessageId": "client.message_id",
     "NotAllowedError": "client.error",
     "NotFoundError": "client.error",
     "PemKeys": "client.encryption",
-    "Producer": "client.facade.classic",
+    "Producer": "client.facade.producer",
     "ProducerBusyError": "client.error",
     "ProducerEncryption": "client.encryption",
     "ProducerFencedError": "client.error",
     "ProducerInterceptor": "client.interceptor",
-    "ProducerStats": "client.stats",
+    "ProducerStats": "client.handle",
     "PulsarClient": "client.facade.client",
     "PulsarError": "client.error",
     "PulsarTimeoutError": "client.error",
-    "QueueConsumer": "client.facade.scalable",
+    "QueueConsumer": "client.facade.consumer",
     "QueueFullError": "client.error",
     "QuotaExceededError": "client.error",
-    "Reader": "client.facade.classic",
-    "ScalableProducer": "client.facade.scalable",
+    "Reader": "client.facade.consumer",
     "Schema": "client.schema.schema",
     "SchemaError": "client.error",
     "SendFailedError": "client.error",
-    "StreamConsumer": "client.facade.scalable",
+    "StreamConsumer": "client.facade.consumer",
     "SubscriptionType": "client.subscription",
-    "TableView": "client.facade.classic",
+    "TableView": "client.facade.view",
     "TlsAuthentication": "client.authentication",
     "TlsPolicy": "client.tls",
     "TokenAuthentication": "client.authentication",
@@ -177,6 +197,14 @@ _HOMES = {  # the module, and the name there if it is another
     "TransactionConflictError": "client.error",
     "TransactionError": "client.error",
     "UnavailableError": "client.error",
+    "WrongPortError": "client.error",
+    "AsyncTransaction": "client.transaction",
+    "Transaction": "client.facade.view",
+    "TransactionState": "client.transaction",
+    "TransactionId": "client.transaction",
+    "TransactionNotFoundError": "client.error",
+    "TransactionTimedOutError": "client.error",
+    "CoordinatorUnavailableError": "client.error",
 }
 _OTHER_NAMES = (("Token", "client.authentication:TokenAuthentication"),)
 _HOMES.update(_OTHER_NAMES)
@@ -185,7 +213,11 @@ __all__ = [
     "EARLIEST_ID",
     "LATEST_ID",
     "Admin",
+    "AdminConflict",
     "AdminError",
+    "AdminNotAllowed",
+    "AdminNotFound",
+    "AdminPreconditionFailed",
     "AdminUnreachable",
     "AlreadyClosedError",
     "AsyncAdmin",
@@ -195,9 +227,9 @@ __all__ = [
     "AsyncPulsarClient",
     "AsyncQueueConsumer",
     "AsyncReader",
-    "AsyncScalableProducer",
     "AsyncStreamConsumer",
     "AsyncTableView",
+    "AsyncTransaction",
     "Authentication",
     "AuthenticationError",
     "AuthorizationError",
@@ -207,25 +239,28 @@ __all__ = [
     "BatchingPolicy",
     "Checkpoint",
     "CheckpointConsumer",
-    "ClassicMessage",
-    "ClassicMessageId",
     "ConfigurationError",
     "ConnectError",
+    "ConnectionLost",
+    "ConnectionOpened",
     "ConnectionPolicy",
     "Consumer",
     "ConsumerBusyError",
     "ConsumerEncryption",
     "ConsumerInterceptor",
     "ConsumerStats",
+    "CoordinatorUnavailableError",
     "CryptoError",
     "DeadLetterPolicy",
     "EncryptionKey",
+    "Event",
     "FeatureNotSupportedError",
     "GenericRecord",
     "InvalidMessageError",
     "KeyProvider",
     "KeyValue",
     "LayoutChange",
+    "MagnetarError",
     "Message",
     "MessageBatch",
     "MessageId",
@@ -247,9 +282,9 @@ __all__ = [
     "QueueFullError",
     "QuotaExceededError",
     "Reader",
-    "ScalableProducer",
     "Schema",
     "SchemaError",
+    "SegmentsAssigned",
     "SendFailedError",
     "StreamConsumer",
     "SubscriptionType",
@@ -260,10 +295,17 @@ __all__ = [
     "Token",
     "TokenAuthentication",
     "TopicTerminatedError",
+    "Transaction",
     "TransactionConflictError",
     "TransactionError",
+    "TransactionId",
+    "TransactionNotFoundError",
+    "TransactionState",
+    "TransactionTimedOutError",
     "UnavailableError",
+    "WrongPortError",
     "__version__",
+    "lifespan",
 ]
 
 

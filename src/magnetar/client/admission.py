@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from magnetar.client.deadline import wait_all
 from magnetar.client.error import PulsarError, QueueFullError, SendFailedError
 from magnetar.client.interceptor import tell_sent
-from magnetar.client.outgoing import Outgoing
+from magnetar.client.outgoing import Outcome, Outgoing
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.session import Session
 from magnetar.runtime.clock import Timer
 from magnetar.runtime.log import Logger
+from magnetar.runtime.task import yield_to_loop
 
 M = TypeVar("M", bound=Outgoing)
 
@@ -46,7 +46,9 @@ class Admission(Generic[M]):
         name: Callable[[], str],
         send: Callable[[M], None],
         explain: Callable[[M], PulsarError],
+        on_late: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_late` is called when messages have failed because of their time-out."""
         self.sent = 0
         self.failed = 0
         self._session = session
@@ -54,6 +56,7 @@ class Admission(Generic[M]):
         self._name = name
         self._send = send
         self._explain = explain
+        self._on_late = on_late
         self._loop = asyncio.get_running_loop()
         self._room = settings.max_pending_messages
         self._number = 0
@@ -67,6 +70,7 @@ class Admission(Generic[M]):
         self._untold = 0
         """Submitted messages that failed since the last flush."""
         self._first: PulsarError | None = None
+        self._closed: PulsarError | None = None
 
     @property
     def pending(self) -> int:
@@ -107,8 +111,34 @@ class Admission(Generic[M]):
         if self._admitting is None or self._admitting.done():
             self._admitting = self._session.scope.start(self._admit(), f"room on {self._name()}")
 
-    def full(self) -> QueueFullError:
-        """Why nothing may enter now."""
+    def has_room(self, size: int, *, behind: int, ahead: int) -> bool:
+        """Whether a message could enter behind others, which have so many bytes; any thread may
+        ask.
+        """
+        return (
+            not self._queue and self._room > behind and self._session.memory.fits(size, ahead=ahead)
+        )
+
+    def enter_all_later(self, messages: Sequence[M]) -> None:
+        """In their order, each at once if there is room; what was closed meanwhile fails them."""
+        failure = self._closed
+        for message in messages:
+            if failure is not None:
+                message.sent.set_exception(failure)
+            elif not self.try_enter(message):
+                self.enter_later(message)
+
+    async def wait_for_room(self) -> None:
+        """Until half of the room is free: a thread that waited for it gets to send many."""
+        enough = (self._settings.max_pending_messages + 1) // 2
+        while (self._queue or self._room < enough) and self._closed is None:
+            self._vacated.clear()
+            await self._vacated.wait()
+
+    def full(self, message: M | None = None) -> QueueFullError:
+        """Why nothing may enter now; a transaction goes on without the message."""
+        if message is not None:
+            message.sent.set_result(None)
         if self._room > 0:
             return QueueFullError("The client's memory limit is reached")
         limit = self._settings.max_pending_messages
@@ -155,7 +185,7 @@ class Admission(Generic[M]):
         self._session.memory.give(message.size - sum(part.size for part in parts))
         left = len(parts)
 
-        def on_ended(part: asyncio.Future[Any]) -> None:
+        def on_ended(part: Outcome) -> None:
             nonlocal left
             left -= 1
             if message.sent.done():
@@ -165,6 +195,7 @@ class Admission(Generic[M]):
                 message.sent.set_exception(failure)
             elif not left:
                 message.sent.set_result(part.result())
+            self._vacated.set()
 
         for part in parts:
             part.expires_at = message.expires_at
@@ -172,11 +203,20 @@ class Admission(Generic[M]):
             part.sent.add_done_callback(on_ended)
 
     async def drain(self, timeout: float | None) -> None:
-        """Until everything that was sent before has ended."""
+        """Until everything that was sent before has ended, or the time is over."""
         waiting = [message.sent for message in self._entered]
         waiting += [message.sent for message, _ in self._queue]
-        if waiting:
-            await wait_all(waiting, clock=self._session.clock, timeout=timeout)
+        try:
+            async with self._session.clock.timeout(timeout):
+                while waiting:
+                    if waiting[-1].done():
+                        waiting.pop()
+                        continue
+                    self._vacated.clear()
+                    await self._vacated.wait()
+        except TimeoutError:
+            pass  # what has not ended is for the caller to fail
+        await yield_to_loop()  # callbacks of those that have ended run before the caller goes on
 
     def take_failures(self) -> SendFailedError | None:
         """What no flush has told yet."""
@@ -186,6 +226,7 @@ class Admission(Generic[M]):
 
     def close(self, failure: PulsarError) -> None:
         """Whatever has not ended fails."""
+        self._closed = failure
         if self._timer is not None:
             self._timer.cancel()
         if self._admitting is not None:
@@ -199,6 +240,7 @@ class Admission(Generic[M]):
                 place.set_exception(failure)
             message.sent.cancel()
         self._queue.clear()
+        self._vacated.set()
         self.fail(tuple(self._entered), failure)
         if (failures := self.take_failures()) is not None:
             _log.warning(failures.sentence)
@@ -252,3 +294,5 @@ class Admission(Generic[M]):
             late.append(message)
         for message in late:
             self.fail((message,), self._explain(message))
+        if late:
+            self._on_late()

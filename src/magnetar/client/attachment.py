@@ -10,6 +10,7 @@ from magnetar.client.error import AlreadyClosedError, ConnectError, PulsarError
 from magnetar.client.retry import insist, is_final
 from magnetar.client.session import Session
 from magnetar.model.name import TopicName
+from magnetar.wire.command import CommandFlow
 
 
 class Attachment:
@@ -68,15 +69,19 @@ class Attachment:
         """The connection, once attached."""
         try:
             async with self._session.clock.timeout(timeout):
-                await self._attached.wait()
+                # What was attached may be lost again before a caller that waited for it runs.
+                while self.connection is None:
+                    if self._is_closed:
+                        raise AlreadyClosedError(f"{self._topic} was closed")
+                    await self._attached.wait()
         except TimeoutError:
             raise ConnectError(f"{self._topic} is not connected") from None
-        assert self.connection is not None
         return self.connection
 
     def close(self) -> Connection | None:
         """Stop attaching; returns the connection in use, to say goodbye on."""
         self._is_closed = True
+        self._attached.set()  # those that wait are refused
         connection, self.connection = self.connection, None
         return connection
 
@@ -111,3 +116,41 @@ class Attachment:
             raise ConnectError(f"The broker let {self._topic} go at once")
         self.connection = connection
         self._attached.set()
+
+
+class Permits:
+    """How many messages a consumer asks for: as many as it has room for, half of them at once."""
+
+    def __init__(self, attachment: Attachment, consumer_id: int, size: int) -> None:
+        self.is_paused = False
+        self._attachment = attachment
+        self._consumer_id = consumer_id
+        self._size = size
+        self._least = max(1, size // 2)
+        self._count = 0
+
+    def add(self, count: int) -> None:
+        """There is room for so many more."""
+        self._count += count
+        if self.is_paused or self._count < self._least:
+            return
+        connection = self._attachment.connection
+        if connection is not None:
+            self._ask(connection, self._count)
+            self._count = 0
+
+    def begin(self, connection: Connection) -> None:
+        """Delivery starts anew on a connection."""
+        self._count = self._size if self.is_paused else 0
+        if not self.is_paused:
+            self._ask(connection, self._size)
+
+    def pause(self) -> None:
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+        self.add(0)
+
+    def _ask(self, connection: Connection, count: int) -> None:
+        connection.send_body(CommandFlow(consumer_id=self._consumer_id, messagePermits=count))

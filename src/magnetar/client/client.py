@@ -3,63 +3,78 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
-from typing import Any, Never, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Never, TypedDict, TypeVar, Unpack, overload
 
-from magnetar.client.address import parse_addresses
-from magnetar.client.authentication import Authentication, NoAuthentication
-from magnetar.client.bulk import AsyncBulk
-from magnetar.client.choice import check_keywords
-from magnetar.client.classic import AsyncClassic
+from magnetar.client.authentication import Authentication
+from magnetar.client.checkpoint import Checkpoint, check_start
+from magnetar.client.checkpoint_consumer import AsyncCheckpointConsumer
+from magnetar.client.consumer import (
+    AsyncConsumer,
+    AsyncQueueConsumer,
+    IndividualConsumer,
+    open_consumer,
+)
+from magnetar.client.coordinator import Coordinators, LookedUpCoordinators, WatchedCoordinators
 from magnetar.client.dead_letter import LetterProducer
-from magnetar.client.error import AlreadyClosedError, FeatureNotSupportedError, PulsarError
-from magnetar.client.greeting import parse_description
-from magnetar.client.handle import Handle
-from magnetar.client.kind import check_authentication, check_kinds
-from magnetar.client.lookup import Lookup
-from magnetar.client.memory import MEMORY_BYTES_DEFAULT, MemoryLimit
-from magnetar.client.opening import Opening
-from magnetar.client.policy import ConnectionPolicy
-from magnetar.client.pool import ConnectionPool
-from magnetar.client.quantity import Duration, Size, parse_duration, parse_size
-from magnetar.client.scalable.checkpoint import Checkpoint, check_start
-from magnetar.client.scalable.checkpoint_consumer import AsyncCheckpointConsumer
-from magnetar.client.scalable.inbox import Inbox
-from magnetar.client.scalable.layout import AsyncLayoutChanges, parse_scalable
-from magnetar.client.scalable.option import (
+from magnetar.client.error import AlreadyClosedError, ConfigurationError
+from magnetar.client.event import OnEvent
+from magnetar.client.handle import Handle, Opening
+from magnetar.client.keyword import check_authentication, check_keywords, check_kind, describe
+from magnetar.client.layout import AsyncLayoutChanges, parse_name, parse_regular, parse_scalable
+from magnetar.client.message_id import Start, choose_start
+from magnetar.client.option import (
     CheckpointOptions,
+    ConsumerOptions,
+    ProducerOptions,
     QueueOptions,
-    ScalableProducerOptions,
+    ReaderOptions,
     StreamOptions,
     Topics,
     build_checkpoint,
+    build_consumer,
+    build_producer,
     build_queue,
-    build_scalable_producer,
+    build_reader,
     build_stream,
-    choose_target,
 )
-from magnetar.client.scalable.producer import AsyncScalableProducer
-from magnetar.client.scalable.queue import AsyncQueueConsumer, QueueTopic
-from magnetar.client.scalable.retry import plan_retries
-from magnetar.client.scalable.stream import AsyncStreamConsumer, StreamTopic
-from magnetar.client.scalable.topic_set import TopicSet
-from magnetar.client.scalable.trail import Trail
-from magnetar.client.scalable.transaction import refuse_transaction
+from magnetar.client.policy import ConnectionPolicy, DeadLetterPolicy
+from magnetar.client.producer import AsyncProducer
+from magnetar.client.quantity import Duration, Size, parse_duration, parse_size
+from magnetar.client.reader import AsyncReader
+from magnetar.client.retry_letter import plan_letters
 from magnetar.client.schema.schema import Schema
-from magnetar.client.session import Session
+from magnetar.client.session import MEMORY_BYTES_DEFAULT, Session, make_session
+from magnetar.client.stream import AsyncStreamConsumer, open_stream
+from magnetar.client.subscription import ConsumerSettings
+from magnetar.client.table_view import AsyncTableView
 from magnetar.client.telemetry import Telemetry
-from magnetar.client.tls import TlsPolicy
-from magnetar.model.name import TopicName
-from magnetar.runtime.clock import SYSTEM, Clock
+from magnetar.client.tls import Tls, TlsPolicy
+from magnetar.client.topic_set import ConsumerTarget
+from magnetar.client.transaction import TIMEOUT_S, TransactionOpening, open_transaction
+from magnetar.errors import InvalidName
+from magnetar.model.name import parse_namespace
+from magnetar.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from magnetar.client.admin.service import AsyncAdmin
 
 T = TypeVar("T")
+C = TypeVar("C", bound=IndividualConsumer[Any])
+
+
+class AdminOptions(TypedDict):
+    """What a client and its admin client have in common."""
+
+    authentication: Authentication | None
+    tls: Tls | None
+    timeout: float
 
 
 class AsyncPulsarClient(Handle):
     """Connects when first needed. Everything it made is closed with it.
 
     What its methods return is to be awaited, or entered with `async with`. It belongs to one event
-    loop: create it inside, and close it there.
+    loop: create it inside, and close it there. `on_event` is called there with every `Event`.
     """
 
     def __init__(
@@ -69,51 +84,79 @@ class AsyncPulsarClient(Handle):
         authentication: Authentication | None = None,
         operation_timeout: Duration = 30.0,
         connection: ConnectionPolicy | None = None,
-        transaction_timeout: None = None,
+        transaction_timeout: Duration = TIMEOUT_S,
         tls: TlsPolicy | ssl.SSLContext | None = None,
         memory_limit: Size = MEMORY_BYTES_DEFAULT,
         listener_name: str | None = None,
         description: str | None = None,
         telemetry: Telemetry | None = None,
+        admin_url: str | None = None,
+        on_event: OnEvent | None = None,
         clock: Clock | None = None,
         **unknown: Never,
     ) -> None:
         check_keywords("AsyncPulsarClient", AsyncPulsarClient.__init__, unknown)
-        given = {"connection": connection, "tls": tls, "listener_name": listener_name}
-        check_kinds({**given, "description": description})
+        check_kind("connection", connection, (ConnectionPolicy,))
+        check_kind("tls", tls, (TlsPolicy, ssl.SSLContext))
+        check_kind("listener_name", listener_name, (str,))
+        check_kind("description", description, (str,))
         check_authentication(authentication)
-        refuse_transaction(transaction_timeout)
-        policy = connection or ConnectionPolicy()
-        chosen_clock = clock or SYSTEM
+        self._transaction_timeout = parse_duration(
+            "transaction_timeout", transaction_timeout, least=0.001
+        )
         timeout = parse_duration("operation_timeout", operation_timeout, least=0.001)
-        pool = ConnectionPool(
-            parse_addresses(service_url),
-            authentication=authentication or NoAuthentication(),
-            policy=policy,
+        self._session = make_session(
+            service_url,
+            authentication=authentication,
+            policy=connection,
             tls=tls,
-            description=parse_description(description),
-            clock=chosen_clock,
+            description=description,
+            clock=clock,
+            timeout=timeout,
+            listener_name=listener_name,
+            memory_bytes=parse_size("memory_limit", memory_limit),
+            telemetry=telemetry,
+            on_event=on_event,
         )
-        lookup = Lookup(
-            pool, clock=chosen_clock, policy=policy, timeout=timeout, listener=listener_name or ""
-        )
-        memory = MemoryLimit(parse_size("memory_limit", memory_limit))
-        self._session = Session(
-            pool, lookup, chosen_clock, policy, timeout, memory=memory, telemetry=telemetry
-        )
-        self._classic = AsyncClassic(self._session)
-        self._bulk = AsyncBulk(self._session, self._check_open)
+        self._service_url = service_url
+        self._admin_url = admin_url
+        self._admin_options = AdminOptions(authentication=authentication, tls=tls, timeout=timeout)
+        self._admin: AsyncAdmin | None = None
+        self._coordinators = WatchedCoordinators(self._session)
+        self._regular_coordinators = LookedUpCoordinators(self._session)
         self._is_closed = False
 
-    @property
-    def classic(self) -> AsyncClassic:
-        """Regular topics, their partitions, and the four subscription types."""
-        return self._classic
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else f"{len(self._session.made)} made"
+        return f"<{type(self).__name__} {self._service_url}, {state}>"
 
     @property
-    def bulk(self) -> AsyncBulk:
-        """What jobs over whole topics need."""
-        return self._bulk
+    def admin(self) -> AsyncAdmin:
+        """The admin client of the service at `admin_url`, with this client's credentials."""
+        self.check_open()
+        if self._admin is None:
+            from magnetar.client.admin.service import AsyncAdmin  # applications may do without
+
+            self._admin = AsyncAdmin(self._find_admin(), **self._admin_options)
+        return self._admin
+
+    def _find_admin(self) -> str:
+        if self._admin_url is None:
+            raise ConfigurationError(
+                "The client does not know the admin URL; name it where the client is made:"
+                ' admin_url="http://localhost:8080"'
+            )
+        return self._admin_url
+
+    @property
+    def session(self) -> Session:
+        """What everything made here shares, for `magnetar.columns`."""
+        return self._session
+
+    @property
+    def coordinators(self) -> Coordinators:
+        """Those of transactions, for `magnetar.columns`."""
+        return self._coordinators
 
     async def connect(self) -> None:
         """Connect now instead of with the first use; raises at once when nobody answers."""
@@ -121,28 +164,31 @@ class AsyncPulsarClient(Handle):
 
     @overload
     def producer(
-        self, topic: str, **options: Unpack[ScalableProducerOptions]
-    ) -> Opening[AsyncScalableProducer[bytes]]: ...
+        self, topic: str, **options: Unpack[ProducerOptions]
+    ) -> Opening[AsyncProducer[bytes]]: ...
 
     @overload
     def producer(
-        self, topic: str, *, schema: Schema[T], **options: Unpack[ScalableProducerOptions]
-    ) -> Opening[AsyncScalableProducer[T]]: ...
+        self, topic: str, *, schema: Schema[T], **options: Unpack[ProducerOptions]
+    ) -> Opening[AsyncProducer[T]]: ...
 
+    @describe(ProducerOptions)
     def producer(
         self, topic: str, *, schema: Schema[Any] = Schema.BYTES, **options: Any
-    ) -> Opening[AsyncScalableProducer[Any]]:
-        """A producer on a scalable topic, or on a regular one that may become scalable."""
-        given = ScalableProducerOptions(**options)  # type: ignore[typeddict-item]
-        built, routing, waits_for_room = build_scalable_producer(
-            schema, given, self._session.clock.chance
-        )
-        settings = self._session.watch_producer(built)
-        parsed = parse_scalable(topic)
+    ) -> Opening[AsyncProducer[Any]]:
+        """A producer on any topic, which the broker makes if it is missing and may be made.
 
-        async def open() -> AsyncScalableProducer[Any]:
-            self._check_open()
-            producer: AsyncScalableProducer[Any] = AsyncScalableProducer(
+        It follows a topic whose segments or partitions change, and a regular one that becomes
+        scalable.
+        """
+        given = ProducerOptions(**options)  # type: ignore[typeddict-item]
+        built, routing, waits_for_room = build_producer(schema, given, self._session.clock.chance)
+        settings = self._session.watch_producer(built)
+        parsed = parse_name(topic)
+
+        async def open() -> AsyncProducer[Any]:
+            self.check_open()
+            producer: AsyncProducer[Any] = AsyncProducer(
                 self._session, parsed, settings, routing, waits_for_room=waits_for_room
             )
             await producer.open()
@@ -152,13 +198,7 @@ class AsyncPulsarClient(Handle):
 
     @overload
     def stream_consumer(
-        self,
-        topic: Topics = None,
-        *,
-        subscription: str,
-        namespace: str | None = None,
-        property_filters: Mapping[str, str] | None = None,
-        **options: Unpack[StreamOptions],
+        self, topic: Topics = None, *, subscription: str, **options: Unpack[StreamOptions]
     ) -> Opening[AsyncStreamConsumer[bytes]]: ...
 
     @overload
@@ -168,19 +208,16 @@ class AsyncPulsarClient(Handle):
         *,
         subscription: str,
         schema: Schema[T],
-        namespace: str | None = None,
-        property_filters: Mapping[str, str] | None = None,
         **options: Unpack[StreamOptions],
     ) -> Opening[AsyncStreamConsumer[T]]: ...
 
+    @describe(StreamOptions)
     def stream_consumer(
         self,
         topic: Topics = None,
         *,
         subscription: str,
         schema: Schema[Any] = Schema.BYTES,
-        namespace: str | None = None,
-        property_filters: Mapping[str, str] | None = None,
         **options: Any,
     ) -> Opening[AsyncStreamConsumer[Any]]:
         """A consumer that gets all messages of a key, in order, and acknowledges cumulatively.
@@ -189,51 +226,19 @@ class AsyncPulsarClient(Handle):
         `namespace` whose properties match.
         """
         given = StreamOptions(**options)  # type: ignore[typeddict-item]
-        built, release_timeout = build_stream(
-            subscription, schema, given, self._session.clock.chance
-        )
+        chance = self._session.clock.chance
+        built, target, release_timeout = build_stream(topic, subscription, schema, given, chance)
         settings = self._session.watch_consumer(built)
-        topics, chosen = choose_target(topic, namespace)
 
         async def open() -> AsyncStreamConsumer[Any]:
-            self._check_open()
-            inbox: Inbox[Any] = Inbox(self._session.clock)
-
-            def make(name: TopicName, *, create: bool) -> StreamTopic:
-                return StreamTopic(
-                    self._session,
-                    name,
-                    settings,
-                    inbox,
-                    trail,
-                    create=create,
-                    release_timeout=release_timeout,
-                    on_lost=on_lost,
-                )
-
-            def on_lost(member: StreamTopic, error: PulsarError) -> None:
-                if not topic_set.lose(member):
-                    inbox.fail(error)
-
-            topic_set = TopicSet(
-                self._session, make, topics=topics, namespace=chosen, filters=property_filters
-            )
-            trail = Trail(names_topic=topic_set.is_of_many)
-            consumer = AsyncStreamConsumer(self._session, settings, inbox, topic_set, trail)
-            await consumer.open()
-            return consumer
+            self.check_open()
+            return await open_stream(self._session, settings, target, release_timeout)
 
         return Opening(open)
 
     @overload
     def queue_consumer(
-        self,
-        topic: Topics = None,
-        *,
-        subscription: str,
-        namespace: str | None = None,
-        property_filters: Mapping[str, str] | None = None,
-        **options: Unpack[QueueOptions],
+        self, topic: Topics = None, *, subscription: str, **options: Unpack[QueueOptions]
     ) -> Opening[AsyncQueueConsumer[bytes]]: ...
 
     @overload
@@ -243,19 +248,16 @@ class AsyncPulsarClient(Handle):
         *,
         subscription: str,
         schema: Schema[T],
-        namespace: str | None = None,
-        property_filters: Mapping[str, str] | None = None,
         **options: Unpack[QueueOptions],
     ) -> Opening[AsyncQueueConsumer[T]]: ...
 
+    @describe(QueueOptions)
     def queue_consumer(
         self,
         topic: Topics = None,
         *,
         subscription: str,
         schema: Schema[Any] = Schema.BYTES,
-        namespace: str | None = None,
-        property_filters: Mapping[str, str] | None = None,
         **options: Any,
     ) -> Opening[AsyncQueueConsumer[Any]]:
         """A consumer among others that share the messages, each acknowledged on its own.
@@ -263,43 +265,128 @@ class AsyncPulsarClient(Handle):
         On a topic, on several, or on all of a `namespace` whose properties match.
         """
         given = QueueOptions(**options)  # type: ignore[typeddict-item]
-        settings = self._session.watch_consumer(
-            build_queue(subscription, schema, given, self._session.clock.chance)
+        built = build_queue(topic, subscription, schema, given, self._session.clock.chance)
+        return self._open_individual(AsyncQueueConsumer, *built, is_regular=False)
+
+    @overload
+    def consumer(
+        self, topic: Topics, subscription: str, **options: Unpack[ConsumerOptions]
+    ) -> Opening[AsyncConsumer[bytes]]: ...
+
+    @overload
+    def consumer(
+        self,
+        topic: Topics,
+        subscription: str,
+        *,
+        schema: Schema[T],
+        **options: Unpack[ConsumerOptions],
+    ) -> Opening[AsyncConsumer[T]]: ...
+
+    @describe(ConsumerOptions)
+    def consumer(
+        self,
+        topic: Topics,
+        subscription: str,
+        *,
+        schema: Schema[Any] = Schema.BYTES,
+        **options: Any,
+    ) -> Opening[AsyncConsumer[Any]]:
+        """A consumer of regular topics, with any of the four types of subscriptions.
+
+        On a topic or several; with `pattern` and None for the topic, on all of a namespace whose
+        names match, also on those created later.
+        """
+        given = ConsumerOptions(**options)  # type: ignore[typeddict-item]
+        built = build_consumer(topic, subscription, schema, given, self._session.clock.chance)
+        return self._open_individual(AsyncConsumer, *built, is_regular=True)
+
+    def _open_individual(
+        self,
+        kind: type[C],
+        built: ConsumerSettings,
+        target: ConsumerTarget,
+        dead_letter: DeadLetterPolicy | None,
+        *,
+        is_regular: bool,
+    ) -> Opening[C]:
+        settings = self._session.watch_consumer(built)
+        topics, policy, retries = plan_letters(
+            dead_letter,
+            target.topics,
+            settings.subscription,
+            is_regular=is_regular,
+            open_letter_producer=self._open_letter_producer,
         )
-        topics, chosen = choose_target(topic, namespace)
 
-        async def open_letter_producer(target: str, initial: str | None) -> LetterProducer:
-            return await self.producer(target, batching=False, initial_subscription=initial)
-
-        topics, policy, retries = plan_retries(
-            given.get("dead_letter"),
-            topics,
-            subscription,
-            open_letter_producer=open_letter_producer,
-        )
-
-        async def open() -> AsyncQueueConsumer[Any]:
-            self._check_open()
-            inbox: Inbox[Any] = Inbox(self._session.clock)
-
-            def make(name: TopicName, *, create: bool) -> QueueTopic:
-                return QueueTopic(
-                    self._session,
-                    name,
-                    settings,
-                    inbox,
-                    create=create,
-                    names_topic=chosen is not None or len(topics) > 1,
-                    dead_letter=policy,
-                    open_letter_producer=open_letter_producer,
-                )
-
-            topic_set = TopicSet(
-                self._session, make, topics=topics, namespace=chosen, filters=property_filters
+        async def open() -> C:
+            self.check_open()
+            return await open_consumer(
+                kind,
+                self._session,
+                settings,
+                target._replace(topics=topics),
+                policy,
+                retries,
+                is_regular=is_regular,
+                open_letter_producer=self._open_letter_producer,
             )
-            consumer = AsyncQueueConsumer(self._session, settings, inbox, topic_set, retries)
-            await consumer.open()
-            return consumer
+
+        return Opening(open)
+
+    @overload
+    def reader(
+        self, topic: str, start: Start = "latest", **options: Unpack[ReaderOptions]
+    ) -> Opening[AsyncReader[bytes]]: ...
+
+    @overload
+    def reader(
+        self,
+        topic: str,
+        start: Start = "latest",
+        *,
+        schema: Schema[T],
+        **options: Unpack[ReaderOptions],
+    ) -> Opening[AsyncReader[T]]: ...
+
+    @describe(ReaderOptions)
+    def reader(
+        self,
+        topic: str,
+        start: Start = "latest",
+        *,
+        schema: Schema[Any] = Schema.BYTES,
+        **options: Any,
+    ) -> Opening[AsyncReader[Any]]:
+        """A reader of a regular topic from behind a message on; with `start_included`, from it."""
+        given = ReaderOptions(**options)  # type: ignore[typeddict-item]
+        settings = build_reader(choose_start(start), schema, given, self._session.clock.chance)
+        opening: Opening[AsyncConsumer[Any]] = self._open_individual(
+            AsyncConsumer, settings, ConsumerTarget((parse_regular(topic),)), None, is_regular=True
+        )
+
+        async def open() -> AsyncReader[Any]:
+            return AsyncReader(await opening)
+
+        return Opening(open)
+
+    @overload
+    def table_view(self, topic: str) -> Opening[AsyncTableView[bytes]]: ...
+
+    @overload
+    def table_view(self, topic: str, *, schema: Schema[T]) -> Opening[AsyncTableView[T]]: ...
+
+    def table_view(
+        self, topic: str, *, schema: Schema[Any] = Schema.BYTES
+    ) -> Opening[AsyncTableView[Any]]:
+        """The latest value of each key of a regular topic; opened once all of it is read."""
+        is_compacted = parse_regular(topic).is_persistent
+
+        async def open() -> AsyncTableView[Any]:
+            reader = self.reader(topic, "earliest", schema=schema, read_compacted=is_compacted)
+            view: AsyncTableView[Any] = AsyncTableView(self._session, reader.open)
+            await view.open()
+            return view
 
         return Opening(open)
 
@@ -324,6 +411,7 @@ class AsyncPulsarClient(Handle):
         **options: Unpack[CheckpointOptions],
     ) -> Opening[AsyncCheckpointConsumer[T]]: ...
 
+    @describe(CheckpointOptions)
     def checkpoint_consumer(
         self,
         topic: str,
@@ -334,7 +422,7 @@ class AsyncPulsarClient(Handle):
         **options: Any,
     ) -> Opening[AsyncCheckpointConsumer[Any]]:
         """A reader whose place the application keeps; members of a `group` share the segments."""
-        check_kinds({"group": group})
+        check_kind("group", group, (str,))
         check_start(start)
         given = CheckpointOptions(**options)  # type: ignore[typeddict-item]
         settings = self._session.watch_consumer(
@@ -343,7 +431,7 @@ class AsyncPulsarClient(Handle):
         parsed = parse_scalable(topic)
 
         async def open() -> AsyncCheckpointConsumer[Any]:
-            self._check_open()
+            self.check_open()
             consumer: AsyncCheckpointConsumer[Any] = AsyncCheckpointConsumer(
                 self._session, parsed, settings, start, group
             )
@@ -356,8 +444,31 @@ class AsyncPulsarClient(Handle):
         """An async iterator: the segments there are, then every change of them."""
         return AsyncLayoutChanges(self._session, parse_scalable(topic))
 
-    def transaction(self) -> None:
-        raise FeatureNotSupportedError("Transactions are not supported")
+    def transaction(
+        self, *, timeout: Duration | None = None, scalable: bool = True
+    ) -> TransactionOpening:
+        """`async with` commits at the end, and aborts on an exception.
+
+        After `timeout`, else the client's `transaction_timeout`, its coordinator aborts it. It
+        spans scalable and regular topics; on Apache Pulsar scalable ones, or with `scalable=False`
+        regular ones.
+        """
+        self.check_open()
+        chosen = self._transaction_timeout if timeout is None else timeout
+        coordinators = self._coordinators if scalable else self._regular_coordinators
+        return open_transaction(self._session, coordinators, chosen)
+
+    async def count_partitions(self, topic: str) -> int:
+        """0 for a topic without partitions; nothing is created."""
+        return await self._session.lookup.count_partitions(parse_regular(topic), create=False)
+
+    async def list_topics(self, namespace: str, *, mode: str = "PERSISTENT") -> list[str]:
+        """Regular topics of a namespace; `mode` is PERSISTENT, NON_PERSISTENT or ALL."""
+        try:
+            parsed = parse_namespace(namespace)
+        except InvalidName as error:
+            raise ConfigurationError(error.sentence) from None
+        return await self._session.lookup.list_topics(parsed, mode=mode)
 
     async def close(self, *, immediate: bool = False) -> None:
         """Close everything that was made here, then the connections; again does nothing.
@@ -373,10 +484,16 @@ class AsyncPulsarClient(Handle):
             self._session.pool.close()
         for made in tuple(self._session.made):
             await made.close()
+        if self._admin is not None:
+            await self._admin.close()
         await self._session.scope.close()
         self._session.pool.close()
         await self._session.pool.wait_ended()
 
-    def _check_open(self) -> None:
+    async def _open_letter_producer(self, topic: str, initial: str | None) -> LetterProducer:
+        return await self.producer(topic, batching=False, initial_subscription=initial)
+
+    def check_open(self) -> None:
+        """Raise AlreadyClosedError unless it is open."""
         if self._is_closed:
             raise AlreadyClosedError("The client is closed")

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from magnetar.client.address import BrokerAddress
 from magnetar.client.authentication import Authentication, load_data
-from magnetar.client.dial import dial
-from magnetar.client.end import ConsumerEnd, ProducerEnd, PushEnd
+from magnetar.client.dispatch import ANSWERS, DELIVERIES, PUSHES, Ends, Requests
 from magnetar.client.error import (
     AuthenticationError,
     ConnectError,
     PulsarError,
+    WrongPortError,
     decode_refusal,
     tell_cause,
 )
 from magnetar.client.greeting import make_connect, make_response
-from magnetar.client.outbox import Outbox
 from magnetar.client.policy import ConnectionPolicy
-from magnetar.client.request import ANSWERS, Requests
 from magnetar.errors import ProtocolViolation
 from magnetar.runtime.clock import SYSTEM, Clock, Timer
 from magnetar.runtime.task import TaskScope
@@ -39,6 +38,56 @@ from magnetar.wire.command import (
 from magnetar.wire.frame import FRAME_PADDING_BYTES, FrameDecoder
 from magnetar.wire.send import RECEIPT_HEAD, decode_receipt
 
+_WRITE_BYTES: Final = 64 * 1024
+"""So many are written at once, without waiting for the end of the turn."""
+
+
+class Outbox:
+    """A system call costs more than a frame; the transport bounds and buffers what follows."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._frames: list[bytes] = []
+        self._bytes = 0
+
+    def put(self, frame: bytes) -> None:
+        self._frames.append(frame)
+        self._bytes += len(frame)
+        if self._bytes >= _WRITE_BYTES:
+            self.write()
+        elif len(self._frames) == 1:
+            self._loop.call_soon(self.write)
+
+    def write(self) -> None:
+        """Hand everything to the transport."""
+        if self._frames:
+            frames, self._frames, self._bytes = self._frames, [], 0
+            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+
+async def dial(
+    address: BrokerAddress,
+    make: Callable[[], asyncio.Protocol],
+    *,
+    policy: ConnectionPolicy,
+    tls: ssl.SSLContext | None,
+) -> None:
+    """Connect `make()` to the broker; its certificate is its own, also behind a proxy."""
+    reached = policy.proxy or address
+    context = (tls or ssl.create_default_context()) if address.secure else None
+    transport, _ = await asyncio.get_running_loop().create_connection(
+        make,
+        reached.host,
+        reached.port,
+        ssl=context,
+        server_hostname=None if context is None else address.host,
+    )
+    raw = transport.get_extra_info("socket")
+    if raw is not None:
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(policy.tcp_no_delay))
+
+
 Type = BaseCommand.Type
 MESSAGE_BYTES_DEFAULT: Final = 5 * 1024 * 1024
 _GOODBYE_S_MAX: Final = 1.0
@@ -55,7 +104,9 @@ class Connection(asyncio.Protocol):
         proxy_to: str | None,
         description: str,
         clock: Clock,
+        on_lost: Callable[[str, PulsarError], None] | None = None,
     ) -> None:
+        self._on_lost = on_lost
         self.address = address
         self.message_bytes_max = MESSAGE_BYTES_DEFAULT
         self.server_version = ""
@@ -76,9 +127,7 @@ class Connection(asyncio.Protocol):
         self._ended = asyncio.Event()
         self._requests = Requests(clock)
         self._used_at = self._clock.monotonic()
-        self._producers: dict[int, ProducerEnd] = {}
-        self._consumers: dict[int, ConsumerEnd] = {}
-        self._listeners: dict[tuple[int, int], PushEnd] = {}
+        self.ends: Ends[Connection] = Ends(self)
         self._keep_alive: Timer | None = None
         self._is_ping_unanswered = False
 
@@ -93,9 +142,10 @@ class Connection(asyncio.Protocol):
         proxy_to: str | None = None,
         description: str = "",
         clock: Clock = SYSTEM,
+        on_lost: Callable[[str, PulsarError], None] | None = None,
     ) -> Connection:
         """Connect and shake hands; `proxy_to` names the broker behind a proxy, as host:port."""
-        connection = cls(address, authentication, policy, proxy_to, description, clock)
+        connection = cls(address, authentication, policy, proxy_to, description, clock, on_lost)
         try:
             async with clock.timeout(policy.connection_timeout):
                 connection._credentials = await load_data(authentication, address.host)
@@ -106,7 +156,10 @@ class Connection(asyncio.Protocol):
         except PulsarError as error:
             connection.close(error)
         except OSError as error:
-            connection.close(ConnectError(f"Cannot connect to {address}: {tell_cause(error)}"))
+            detail = tell_cause(error)
+            if address.secure and isinstance(error, ConnectionResetError):
+                detail += "; it may be a port without TLS, which is spoken to with pulsar://"
+            connection.close(ConnectError(f"Cannot connect to {address}: {detail}"))
         except asyncio.CancelledError:
             connection.close(ConnectError(f"Connecting to {address} was given up"))
             raise
@@ -121,7 +174,7 @@ class Connection(asyncio.Protocol):
     @property
     def idle_s(self) -> float:
         """For how long it has been idle; 0 while it is in use."""
-        if self._requests or self._producers or self._consumers or self._listeners:
+        if self._requests or self.ends:
             return 0.0
         return self._clock.monotonic() - self._used_at
 
@@ -152,28 +205,6 @@ class Connection(asyncio.Protocol):
         finally:
             self.touch()
 
-    def add_producer(self, producer_id: int, producer: ProducerEnd) -> None:
-        self._producers[producer_id] = producer
-
-    def remove_producer(self, producer_id: int) -> None:
-        self._producers.pop(producer_id, None)
-        self.touch()
-
-    def add_consumer(self, consumer_id: int, consumer: ConsumerEnd) -> None:
-        self._consumers[consumer_id] = consumer
-
-    def remove_consumer(self, consumer_id: int) -> None:
-        self._consumers.pop(consumer_id, None)
-        self.touch()
-
-    def add_listener(self, kind: int, id: int, listener: PushEnd) -> None:
-        """Hear the pushes of one type that carry this session, consumer or watch id."""
-        self._listeners[kind, id] = listener
-
-    def remove_listener(self, kind: int, id: int) -> None:
-        self._listeners.pop((kind, id), None)
-        self.touch()
-
     def close(self, reason: PulsarError | None = None) -> None:
         """End the connection and tell everybody on it why; closing again changes nothing."""
         if self.reason is not None:
@@ -186,16 +217,10 @@ class Connection(asyncio.Protocol):
             self._transport.close()
         if not self._connected.done():
             self._connected.set_result(None)
+        elif self._on_lost is not None and not self._connected.cancelled():
+            self._on_lost(str(self.address), self.reason)
         self._requests.refuse_all(self.reason)
-        producers, self._producers = self._producers, {}
-        consumers, self._consumers = self._consumers, {}
-        for producer in producers.values():
-            producer.on_closed(self, None)
-        for consumer in consumers.values():
-            consumer.on_closed(self, None)
-        listeners, self._listeners = self._listeners, {}
-        for listener in listeners.values():
-            listener.on_closed(self, None)
+        self.ends.close()
 
     async def wait_ended(self) -> None:
         """Until the socket is closed; a peer that does not take the rest is cut off."""
@@ -227,23 +252,27 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self._connected.done() and (other := _recognize(data)) is not None:
-            self.close(ConnectError(f"{self.address} {other}"))
+            self.close(WrongPortError(f"{self.address} {other}"))
             return
         self._decoder.feed(data)
         try:
             while self.reason is None and (frame := self._decoder.next_frame()) is not None:
                 self._is_ping_unanswered = False
                 if frame.command.startswith(RECEIPT_HEAD):
-                    self._on_receipt(decode_receipt(frame.command), b"")
+                    self.ends.on_receipt(decode_receipt(frame.command), b"")
                 else:
                     self._dispatch(decode_command(frame.command), frame.body)
         except ProtocolViolation as error:
             self.close(ConnectError(f"{self.address} broke the protocol: {error.sentence}"))
 
     def _dispatch(self, command: BaseCommand, body: bytes) -> None:
-        handler = _HANDLERS.get(command.type)
-        if handler is not None:
+        deliver = DELIVERIES.get(command.type)
+        if deliver is not None:
+            deliver(self.ends, body_of(command), body)
+        elif (handler := _HANDLERS.get(command.type)) is not None:
             handler(self, body_of(command), body)
+        elif command.type in PUSHES:
+            self.ends.on_push(command.type, body_of(command))
         elif command.type in ANSWERS:
             self._requests.on_answer(command.type, body_of(command))
         # Anything else is an unknown push: newer brokers may send some.
@@ -295,60 +324,6 @@ class Connection(asyncio.Protocol):
     def _on_ping(self, _: Any, __: bytes) -> None:
         self.send(encode_command(pong()))
 
-    def _on_receipt(self, receipt: Any, _: bytes) -> None:
-        if (producer := self._producers.get(receipt.producer_id)) is not None:
-            producer.on_receipt(receipt)
-
-    def _on_send_error(self, error: Any, _: bytes) -> None:
-        if (producer := self._producers.get(error.producer_id)) is not None:
-            producer.on_send_error(error)
-
-    def _on_message(self, command: Any, entry: bytes) -> None:
-        if (consumer := self._consumers.get(command.consumer_id)) is not None:
-            consumer.on_message(command, entry)
-
-    def _on_close_producer(self, command: Any, _: bytes) -> None:
-        # It stays listed: receipts of what was stored before may still be on their way.
-        producer = self._producers.get(command.producer_id)
-        if producer is not None:
-            producer.on_closed(self, self._assigned(command))
-
-    def _on_close_consumer(self, command: Any, _: bytes) -> None:
-        consumer = self._consumers.pop(command.consumer_id, None)
-        self.touch()
-        if consumer is not None:
-            consumer.on_closed(self, self._assigned(command))
-
-    def _assigned(self, command: Any) -> str | None:
-        if self.address.secure:
-            return command.assignedBrokerServiceUrlTls or None
-        return command.assignedBrokerServiceUrl or None
-
-    def _on_active_change(self, change: Any, _: bytes) -> None:
-        if (consumer := self._consumers.get(change.consumer_id)) is not None:
-            consumer.on_active_change(change.is_active)
-
-    def _on_end_of_topic(self, command: Any, _: bytes) -> None:
-        if (consumer := self._consumers.get(command.consumer_id)) is not None:
-            consumer.on_end_of_topic()
-
-    def _on_layout(self, update: Any, _: bytes) -> None:
-        self._tell(Type.SCALABLE_TOPIC_UPDATE, update.session_id, update)
-
-    def _on_assignment(self, update: Any, _: bytes) -> None:
-        self._tell(Type.SCALABLE_TOPIC_ASSIGNMENT_UPDATE, update.consumer_id, update)
-
-    def _on_namespace(self, update: Any, _: bytes) -> None:
-        self._tell(Type.WATCH_SCALABLE_TOPICS_UPDATE, update.watch_id, update)
-
-    def _on_topics(self, update: Any, _: bytes) -> None:
-        self._tell(Type.WATCH_TOPIC_UPDATE, update.watcher_id, update)
-
-    def _tell(self, kind: int, id: int, body: Any) -> None:
-        listener = self._listeners.get((kind, id))
-        if listener is not None:
-            listener.on_push(body)
-
 
 def _recognize(data: bytes) -> str | None:
     """What answers instead of a broker; no frame of one is as large as these bytes would say."""
@@ -364,20 +339,9 @@ def _ignore(connection: Connection, body: Any, payload: bytes) -> None:
 
 
 _HANDLERS: Final[Mapping[int, Callable[[Connection, Any, bytes], None]]] = {
-    Type.MESSAGE: Connection._on_message,
-    Type.SEND_RECEIPT: Connection._on_receipt,
-    Type.SEND_ERROR: Connection._on_send_error,
     Type.PING: Connection._on_ping,
     Type.PONG: _ignore,
     Type.ERROR: Connection._on_error,
     Type.CONNECTED: Connection._on_connected,
     Type.AUTH_CHALLENGE: Connection._on_challenge,
-    Type.CLOSE_PRODUCER: Connection._on_close_producer,
-    Type.CLOSE_CONSUMER: Connection._on_close_consumer,
-    Type.ACTIVE_CONSUMER_CHANGE: Connection._on_active_change,
-    Type.REACHED_END_OF_TOPIC: Connection._on_end_of_topic,
-    Type.SCALABLE_TOPIC_UPDATE: Connection._on_layout,
-    Type.SCALABLE_TOPIC_ASSIGNMENT_UPDATE: Connection._on_assignment,
-    Type.WATCH_SCALABLE_TOPICS_UPDATE: Connection._on_namespace,
-    Type.WATCH_TOPIC_UPDATE: Connection._on_topics,
 }

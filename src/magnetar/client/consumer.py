@@ -1,178 +1,280 @@
-"""The consumer an application holds: one queue over all its topics and their partitions."""
+"""Consumers with a subscription, on one topic, on several or on those that match."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from magnetar.client.backlog import Backlog
-from magnetar.client.deadline import find_deadline
-from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
+from magnetar.client.dead_letter import OpenLetterProducer
+from magnetar.client.enlisting import Enlisting, TransactionHandle, find_enlisting
+from magnetar.client.error import (
+    AlreadyClosedError,
+    ConfigurationError,
+    ConsumerBusyError,
+    PulsarError,
+)
+from magnetar.client.handle import ConsumerStats
+from magnetar.client.inbox import Inbox, Receiver
 from magnetar.client.message import Message
-from magnetar.client.message_id import EARLIEST, LATEST, MessageId, Target, choose_target
-from magnetar.client.pattern import TopicPattern
-from magnetar.client.quantity import Duration, parse_duration
+from magnetar.client.message_id import (
+    EARLIEST_ID,
+    LATEST_ID,
+    NO_SEGMENT,
+    MessageId,
+    Target,
+    choose_target,
+)
+from magnetar.client.policy import DeadLetterPolicy
+from magnetar.client.quantity import Duration, parse_duration, to_ms
+from magnetar.client.retry import run_together
 from magnetar.client.retry_letter import RetryLetters
 from magnetar.client.session import Session
-from magnetar.client.stats import ConsumerStats
+from magnetar.client.subscribed_topic import SubscribedTopic
 from magnetar.client.subscription import ConsumerSettings
-from magnetar.client.supply import Supply
 from magnetar.client.topic_consumer import TopicConsumer
-from magnetar.client.topic_watch import TopicWatch
+from magnetar.client.topic_set import ConsumerTarget, Member, TopicSet
 from magnetar.model.name import TopicName
 from magnetar.model.segment import SegmentId
 from magnetar.runtime.log import Logger
 
 _log = Logger(__name__)
 
-PARTITION_CHECK_S: Final = 60.0
-
 T = TypeVar("T")
+M = TypeVar("M", bound=Member)
+
+Done: TypeAlias = Message[T] | MessageId | Iterable[Message[T] | MessageId]
+"""What may be acknowledged at once: a message, or several."""
 
 
-class AsyncConsumer(Supply[Message[T]], Generic[T]):
-    """Made by `client.classic.subscribe`; an async context manager and iterator of messages."""
+Place: TypeAlias = tuple[str | None, SegmentId, MessageId]
+"""The topic, where ids tell it, the segment, and what to acknowledge there."""
 
+
+def places_of(done: Done[T]) -> list[Place]:
+    if isinstance(done, (Message, MessageId)):
+        return [place_of(done)]
+    if isinstance(done, Iterable) and not isinstance(done, str | bytes):
+        return [place_of(each) for each in done]
+    raise ConfigurationError(f"{done!r} is neither a message nor the id of one, nor several")
+
+
+def place_of(message: Message[T] | MessageId) -> Place:
+    if isinstance(message, Message):
+        place = message.place
+        return place.topic, message.segment_id, place
+    id = id_of(message)
+    number = id.segment_id if id.segment_id != NO_SEGMENT else SegmentId(max(0, id.partition))
+    return id.topic, number, id
+
+
+async def confirm_all(parts: Iterable[TopicConsumer]) -> None:
+    """Once the broker has stored what each of them has acknowledged."""
+    await asyncio.gather(*(part.acknowledger.confirm() for part in dict.fromkeys(parts)))
+
+
+def id_of(message: Message[T] | MessageId) -> MessageId:
+    id = message.id if isinstance(message, Message) else message
+    if not isinstance(id, MessageId):
+        raise ConfigurationError(f"{id!r} is neither a message nor the id of one")
+    return id
+
+
+def refuse_detached(number: SegmentId, entry: MessageId) -> None:
+    """A transaction must not be committed without what is said to be done in it."""
+    raise ConsumerBusyError(
+        f"Segment {number} is with another consumer, or ended; message {entry} comes again there"
+    )
+
+
+def check_concurrency(concurrency: int) -> None:
+    if not isinstance(concurrency, int) or concurrency < 1:
+        raise ConfigurationError(f"concurrency is a number above 0, not {concurrency!r}")
+
+
+def log_failed(message: Message[Any], error: Exception) -> None:
+    _log.error("handler failed", error=error, topic=message.topic, id=message.id)
+
+
+class SubscriptionConsumer(Receiver[T], Generic[T, M]):
     def __init__(
-        self,
-        session: Session,
-        topics: Sequence[TopicName],
-        settings: ConsumerSettings,
-        *,
-        pattern: TopicPattern | None = None,
-        retries: RetryLetters | None = None,
+        self, session: Session, settings: ConsumerSettings, inbox: Inbox, topic_set: TopicSet[M]
     ) -> None:
+        super().__init__(inbox)
         self._session = session
-        self._topics = tuple(topics)
         self._settings = settings
-        self._pattern = pattern
-        self._retries = retries
-        self._parts: list[TopicConsumer] = []
-        self._partitions: dict[TopicName, int] = {}
-        self._attached: set[TopicName] = set()
-        self._backlog: Backlog[None] = Backlog()
-        self._arrived = asyncio.Event()
-        self._received = self._acknowledged = self._refused = 0
-        self._failure: PulsarError | None = None
-        self._growth: asyncio.Task[None] | None = None
-        self._changed = asyncio.Event()
-        self._watch: TopicWatch | None = None
-        if pattern is not None:
-            self._watch = TopicWatch(session, pattern, self._changed.set)
+        self._topic_set = topic_set
+        self._acknowledged = self._refused = 0
+
+    @property
+    def topic(self) -> str:
+        """The topic; `namespace://` and its name for a consumer of a namespace."""
+        return self._topic_set.title
 
     @property
     def topics(self) -> tuple[str, ...]:
-        return tuple(topic.full for topic in self._topics)
+        return self._topic_set.topics
 
     @property
     def subscription(self) -> str:
         return self._settings.subscription
 
     @property
-    def is_active(self) -> bool:
-        """On a failover subscription: whether this consumer is the one that is served."""
-        return any(part.is_active for part in self._parts)
+    def name(self) -> str:
+        return self._settings.name
 
     @property
-    def has_reached_end(self) -> bool:
-        """Whether every topic is terminated and consumed."""
-        return all(part.has_reached_end for part in self._parts)
+    def _has_receipts(self) -> bool:
+        """Whether an acknowledgement waits until the broker has stored it."""
+        return self._settings.ack_receipts
 
     @property
     def stats(self) -> ConsumerStats:
-        attached: dict[str, tuple[SegmentId, ...]] = {part.topic.full: () for part in self._parts}
+        segments = {
+            each.topic: tuple(sorted(each.consumers.parts)) for each in self._topic_set.members
+        }
         return ConsumerStats(
-            self._received, self._acknowledged, self._refused, len(self._backlog), attached
+            self._received, self._acknowledged, self._refused, len(self._inbox), segments
         )
 
     async def open(self) -> None:
-        """Attach to every partition of every topic; all or none."""
-        try:
-            if self._pattern is not None:
-                self._topics = tuple(await self._pattern.find(self._session.lookup))
-            for topic in self._topics:
-                await self._add_topic(topic)
-        except BaseException:
-            await self._close_parts()
-            raise
+        await self._topic_set.open()
         self._session.made[self] = None
-        if self._pattern is not None or any(self._partitions.values()):
-            self._growth = self._session.scope.start(
-                self._follow(), f"topics of {self.subscription}"
+
+    async def flush(self) -> None:
+        """Send what is acknowledged now, without waiting for more of it."""
+        for member in self._topic_set.members:
+            for part in member.consumers.parts.values():
+                part.acknowledger.flush()
+
+    async def backlog(self) -> int:
+        """How much is not acknowledged yet in the segments that it consumes, received or not.
+
+        A batch counts as one message until all of it is acknowledged.
+        """
+        parts = [part for each in self._topic_set.members for part in each.consumers.parts.values()]
+        return sum(await asyncio.gather(*(part.acknowledger.count_left() for part in parts)))
+
+    def pause(self) -> None:
+        """Ask for no more messages, of later topics neither; those asked for still come."""
+        self._topic_set.is_paused = True
+        for member in self._topic_set.members:
+            member.consumers.pause()
+
+    def resume(self) -> None:
+        self._topic_set.is_paused = False
+        for member in self._topic_set.members:
+            member.consumers.resume()
+
+    async def seek(self, target: datetime | MessageId) -> None:
+        """Move the subscription to a time, or to `EARLIEST_ID` or `LATEST_ID`, in all segments.
+
+        Raises ConsumerBusyError while other consumers of a stream hold some of them.
+        """
+        if isinstance(target, datetime):
+            await self._move(to_ms("target", target))
+        elif target in (EARLIEST_ID, LATEST_ID):
+            await self._move(target)
+        else:
+            raise ConfigurationError(
+                "A subscription moves to a datetime, EARLIEST_ID or LATEST_ID; the id of one"
+                " message says nothing about other segments"
             )
 
-    async def receive(self, timeout: Duration | None = None) -> Message[T] | None:
-        """The next message; None when there is none within `timeout`."""
-        message = self.receive_nowait()
-        if message is None and await self._wait(timeout):
-            return self.receive_nowait()
-        return message
+    async def _move(self, place: MessageId | int) -> None:
+        async def move(part: TopicConsumer, is_guest: bool) -> None:
+            self._inbox.drop(part)
+            await part.seek(place, is_leaving=is_guest)
 
-    def receive_nowait(self) -> Message[T] | None:
-        """A message that is here already, or None."""
-        found = self._backlog.take_one()
-        if found is not None:
-            _, part, message = found
-            part.on_taken((message,))
-            self._received += 1
-            return message
-        if self._failure is not None:
-            raise self._failure
-        return None
+        self._forget_ends()
+        for member in self._topic_set.members:
+            await member.consumers.visit(member.reads(), move)
+        self._forget_positions()
 
-    async def receive_many(
-        self, max_messages: int, timeout: Duration | None = None
-    ) -> list[Message[T]]:
-        """Up to `max_messages`, as soon as there are any; fewer, even none, after `timeout`."""
-        if not self._backlog and self._failure is None:
-            await self._wait(timeout)
-        messages: list[Message[T]] = []
-        while len(messages) < max_messages:
-            found = self._backlog.take_run(max_messages - len(messages))
-            if found is None:
-                break
-            _, part, run = found
-            part.on_taken(run)
-            messages += run
-        self._received += len(messages)
-        if not messages and self._failure is not None:
-            raise self._failure
-        return messages
+    async def unsubscribe(self, *, force: bool = False) -> None:
+        """Delete the subscription in all segments, and close.
 
-    async def _wait(self, timeout: Duration | None) -> bool:
-        """Until something is there, or will not come; False when the time is over."""
-        deadline = find_deadline(timeout, self._session.clock)
-        while not self._backlog and self._failure is None:
-            self._arrived.clear()
-            try:
-                async with self._session.clock.timeout_at(deadline):
-                    await self._arrived.wait()
-            except TimeoutError:
-                return bool(self._backlog)
-        return True
+        Raises ConsumerBusyError while it has other consumers; with `force` a queue's are sent away.
+        """
 
-    async def acknowledge(self, message: Message[Any] | MessageId) -> None:
-        """The message is done. With `ack_receipts` returns once the broker has stored that."""
-        part, id = self._find(message)
-        self._acknowledged += 1
-        await part.acknowledge(id)
+        async def leave(part: TopicConsumer, is_guest: bool) -> None:
+            await part.unsubscribe(force=force)
 
-    async def acknowledge_cumulative(self, message: Message[Any] | MessageId) -> None:
-        """This message and all before it on the same topic or partition are done."""
-        if self._settings.type.is_shared:
-            raise ConfigurationError("A shared subscription has no cumulative acknowledgement")
-        part, id = self._find(message)
-        self._acknowledged += 1
-        await part.acknowledge_cumulative(id)
+        for member in self._topic_set.members:
+            await member.consumers.visit(member.reads(), leave)
+        await self.close()
+
+    async def close(self) -> None:
+        """Send what is acknowledged and leave; unacknowledged messages go to other consumers."""
+        if isinstance(self._inbox.failure, AlreadyClosedError):
+            return
+        self._inbox.close(AlreadyClosedError(f"The consumer of {self.subscription} is closed"))
+        self._session.made.pop(self, None)
+        await self._topic_set.close()
+
+    def _forget_ends(self) -> None:
+        """Segments that were read to their end may be read again."""
+
+    def _forget_positions(self) -> None:
+        """Delivery starts elsewhere."""
+
+
+class IndividualConsumer(SubscriptionConsumer[T, SubscribedTopic], Generic[T]):
+    """Acknowledges each message on its own."""
+
+    def __init__(
+        self,
+        session: Session,
+        settings: ConsumerSettings,
+        inbox: Inbox,
+        topic_set: TopicSet[SubscribedTopic],
+        retries: RetryLetters | None,
+    ) -> None:
+        super().__init__(session, settings, inbox, topic_set)
+        self._retries = retries
+
+    async def acknowledge(
+        self, message: Done[T], transaction: TransactionHandle | None = None
+    ) -> None:
+        """The message is done, or all of several, such as a batch of `receive_many`.
+
+        With `ack_receipts` returns once the broker has stored that. In a transaction it is done
+        when that is committed, and comes again when it is aborted.
+        """
+        parts = self._begin_acknowledge(places_of(message), find_enlisting(transaction))
+        if self._settings.ack_receipts:
+            await confirm_all(parts)
+
+    def _begin_acknowledge(
+        self, places: Sequence[Place], transaction: Enlisting | None = None
+    ) -> list[TopicConsumer]:
+        """Note what is done; returns the consumers that send it."""
+        parts: dict[TopicConsumer, None] = {}
+        for place in places:
+            part = self._find(place)
+            if part is not None:
+                part.acknowledge(place[2], transaction)
+                parts[part] = None
+            elif transaction is not None:
+                refuse_detached(place[1], place[2])
+        self._acknowledged += len(places)
+        return list(parts)
 
     def negative_acknowledge(
-        self, message: Message[Any] | MessageId, delay: Duration | None = None
+        self, message: Message[T] | MessageId, delay: Duration | None = None
     ) -> None:
         """Ask for the message again after `delay`, or as the consumer's backoff says."""
-        part, id = self._find(message)
-        self._refused += 1
-        part.negative_acknowledge(id, None if delay is None else parse_duration("delay", delay))
+        seconds = None if delay is None else parse_duration("delay", delay)
+        self._refuse(((place_of(message), seconds),))
+
+    def _refuse(self, refused: Sequence[tuple[Place, float | None]]) -> None:
+        for place, delay in refused:
+            part = self._find(place)
+            self._refused += 1
+            if part is not None:
+                part.negative_acknowledge(place[2], delay)
 
     async def reconsume_later(self, message: Message[T], delay: Duration) -> None:
         """Put the message aside: it comes again through the retry topic, `delay` later.
@@ -186,14 +288,107 @@ class AsyncConsumer(Supply[Message[T]], Generic[T]):
         await self._retries.put_aside(message, parse_duration("delay", delay))
         await self.acknowledge(message)
 
-    def pause(self) -> None:
-        """Ask for no more messages; those on their way still come."""
-        for part in self._parts:
-            part.pause()
+    async def close(self) -> None:
+        """Send what is acknowledged and leave; unacknowledged messages go to other consumers."""
+        await super().close()
+        if self._retries is not None:
+            await self._retries.close()
 
-    def resume(self) -> None:
-        for part in self._parts:
-            part.resume()
+    async def run(
+        self, handler: Callable[[Message[T]], Awaitable[object]], *, concurrency: int = 1
+    ) -> None:
+        """Call `handler` with every message, with so many at a time, until the consumer is closed.
+
+        A message is acknowledged when its handler returns. When it raises, that is logged, and the
+        message is redelivered as `nack_backoff` says, and buried as `dead_letter` says.
+        """
+        check_concurrency(concurrency)
+
+        async def work() -> None:
+            async for message in self:
+                try:
+                    async with self.processing(message):
+                        await handler(message)
+                except Exception as error:  # an application's code may raise anything
+                    log_failed(message, error)
+
+        await run_together(work() for _ in range(concurrency))
+
+    @asynccontextmanager
+    async def processing(self, message: Message[T]) -> AsyncIterator[Message[T]]:
+        """Acknowledge when the body ends well; ask for the message again when it raises."""
+        try:
+            yield message
+        except BaseException:
+            self.negative_acknowledge(message)
+            raise
+        await self.acknowledge(message)
+
+    def _find(self, place: Place) -> TopicConsumer | None:
+        topic, number, id = place
+        member = self._topic_set.find(topic)
+        if member is None and topic is None and self._topic_set.members:
+            raise ConfigurationError(
+                f"The id {id} does not tell which topic it is of; use the message itself"
+            )
+        part = member.consumers.parts.get(number) if member is not None else None
+        if part is None:
+            _log.warning(
+                "segment is not attached; its message is redelivered elsewhere",
+                segment=number,
+                id=id,
+            )
+        return part
+
+
+class AsyncQueueConsumer(IndividualConsumer[T], Generic[T]):
+    """Made by `client.queue_consumer`; an async context manager and iterator of messages."""
+
+
+class AsyncConsumer(IndividualConsumer[T], Generic[T]):
+    """Made by `client.consumer`; an async context manager and iterator of messages."""
+
+    @property
+    def _parts(self) -> Iterator[TopicConsumer]:
+        for member in self._topic_set.members:
+            yield from tuple(member.consumers.parts.values())
+
+    @property
+    def is_active(self) -> bool:
+        """On a failover subscription: whether this consumer is the one that is served."""
+        return any(part.is_active for part in self._parts)
+
+    @property
+    def has_reached_end(self) -> bool:
+        """Whether every topic is terminated and consumed."""
+        return all(part.has_reached_end for part in self._parts)
+
+    async def acknowledge_cumulative(
+        self, message: Message[T] | MessageId, transaction: TransactionHandle | None = None
+    ) -> None:
+        """This message and all before it on the same topic or partition are done."""
+        place = self._check_cumulative(message)
+        parts = self._begin_cumulative((place,), find_enlisting(transaction))
+        if self._settings.ack_receipts:
+            await confirm_all(parts)
+
+    def _check_cumulative(self, message: Message[T] | MessageId) -> Place:
+        """Where the message came from; raises where it can only be acknowledged on its own."""
+        if self._settings.type.is_shared:
+            raise ConfigurationError("A shared subscription has no cumulative acknowledgement")
+        return place_of(message)
+
+    def _begin_cumulative(
+        self, places: Sequence[Place], transaction: Enlisting | None = None
+    ) -> list[TopicConsumer]:
+        parts = []
+        for place in places:
+            part = self._find(place)
+            if part is not None:
+                part.acknowledge_cumulative(place[2], transaction)
+                parts.append(part)
+        self._acknowledged += len(places)
+        return parts
 
     def redeliver_unacknowledged(self) -> None:
         """Ask for everything unacknowledged again, now."""
@@ -201,14 +396,14 @@ class AsyncConsumer(Supply[Message[T]], Generic[T]):
             part.redeliver_all()
 
     async def seek(self, target: Target) -> None:
-        """Move the subscription to a message (it comes next) or to a publish time."""
+        """Move the subscription to a message, which comes next, or to a publish time."""
         place = choose_target(target)
-        if isinstance(place, int) or place in (EARLIEST, LATEST):
-            for part in self._parts:
-                await part.seek(place)
-        else:
-            part, id = self._find(place)
-            await part.seek(id)
+        if isinstance(place, int) or place in (EARLIEST_ID, LATEST_ID):
+            await self._move(place)
+            return
+        part = self._find(place_of(place))
+        if part is not None:
+            await part.seek(place)
 
     async def last_message_ids(self) -> dict[str, MessageId | None]:
         """The last message of each topic or partition; None for an empty one."""
@@ -216,120 +411,49 @@ class AsyncConsumer(Supply[Message[T]], Generic[T]):
 
     async def is_behind(self) -> bool:
         """Whether some topic has stored a message that `receive` has not returned yet."""
-        if self._backlog:
+        if len(self._inbox):
             return True
         for part in self._parts:
             if await part.is_behind():
                 return True
         return False
 
-    async def unsubscribe(self, *, force: bool = False) -> None:
-        """Delete the subscription and close."""
-        for part in self._parts:
-            await part.unsubscribe(force=force)
-        await self.close()
 
-    async def close(self) -> None:
-        """Send what is acknowledged and leave; unacknowledged messages go to other consumers."""
-        if isinstance(self._failure, AlreadyClosedError):
-            return
-        self._fail(AlreadyClosedError(f"The consumer of {self.subscription} is closed"))
-        self._backlog.clear()
-        if self._growth is not None:
-            self._growth.cancel()
-        if self._watch is not None:
-            self._watch.close()
-        await self._close_parts()
-        self._session.made.pop(self, None)
-        if self._settings.dead_letters is not None:
-            await self._settings.dead_letters.close()
-        if self._retries is not None:
-            await self._retries.close()
+C = TypeVar("C", bound=IndividualConsumer[Any])
 
-    def _find(self, message: Message[Any] | MessageId) -> tuple[TopicConsumer, MessageId]:
-        """The part a message came through; an id alone tells it by its partition."""
-        if isinstance(message, Message):
-            return self._parts[message.origin], message.id
-        matching = [part for part in self._parts if part.topic.partition_index == message.partition]
-        if len(matching) != 1:
-            raise ConfigurationError(
-                f"The id {message} does not tell which topic it is of; use the message itself"
-            )
-        return matching[0], message
 
-    async def _add_topic(self, topic: TopicName) -> None:
-        count = await self._session.lookup.count_partitions(
-            topic, create=self._settings.create_topic
+async def open_consumer(
+    kind: type[C],
+    session: Session,
+    settings: ConsumerSettings,
+    target: ConsumerTarget,
+    dead_letter: DeadLetterPolicy | None,
+    retries: RetryLetters | None,
+    *,
+    is_regular: bool,
+    open_letter_producer: OpenLetterProducer,
+) -> C:
+    inbox = Inbox(session.clock)
+
+    def make(name: TopicName, *, create: bool) -> SubscribedTopic:
+        return SubscribedTopic(
+            session,
+            name,
+            settings,
+            inbox,
+            create=create,
+            names_topic=target.is_of_many,
+            dead_letter=dead_letter,
+            open_letter_producer=open_letter_producer,
+            is_regular=is_regular,
+            on_lost=on_lost if is_regular else None,
         )
-        for name in [topic.partition(index) for index in range(count)] or [topic]:
-            if name not in self._attached:
-                await self._add(name)
-        self._partitions[topic] = count
 
-    async def _add(self, topic: TopicName) -> None:
-        def on_lost(failure: PulsarError) -> None:
-            """One topic of a pattern is gone: the others go on, and it may come back."""
-            _log.warning("topic lost", error=failure, topic=topic)
-            self._attached.discard(topic)
-            self._partitions.pop(topic.base, None)
+    def on_lost(member: SubscribedTopic, error: PulsarError) -> None:
+        if not topic_set.lose(member):
+            inbox.fail(error)
 
-        part = TopicConsumer(
-            self._session,
-            topic,
-            self._settings,
-            origin=len(self._parts),
-            deliver=self._on_delivered,
-            give_up=self._fail if self._pattern is None else on_lost,
-            retract=self._backlog.retract,
-        )
-        self._parts.append(part)
-        try:
-            await part.open()
-        except BaseException:
-            self._parts.remove(part)  # the last one: those before it keep their places
-            await part.close()
-            raise
-        self._attached.add(topic)
-
-    def _on_delivered(self, part: TopicConsumer, messages: Sequence[Message[T]]) -> None:
-        self._backlog.put(None, part, messages)
-        self._arrived.set()
-
-    def _fail(self, failure: PulsarError) -> None:
-        self._failure = failure
-        self._arrived.set()
-
-    async def _follow(self) -> None:
-        """Look for topics and partitions now and then, and when the broker says that some came."""
-        interval = PARTITION_CHECK_S if self._pattern is None else self._pattern.interval
-        while True:
-            if self._watch is not None:
-                await self._watch.ensure()
-            try:
-                async with self._session.clock.timeout(interval):
-                    await self._changed.wait()
-            except TimeoutError:
-                pass  # time to look
-            self._changed.clear()
-            try:
-                await self._grow()
-            except PulsarError as error:
-                _log.warning("topics not found", subscription=self.subscription, reason=error)
-
-    async def _grow(self) -> None:
-        if self._pattern is not None:
-            for topic in await self._pattern.find(self._session.lookup):
-                if topic not in self._partitions:
-                    await self._add_topic(topic)
-                    if topic not in self._topics:
-                        self._topics += (topic,)
-        for topic, known in tuple(self._partitions.items()):
-            if known:
-                count = await self._session.lookup.count_partitions(topic, create=False)
-                for index in range(known, count):
-                    await self._add(topic.partition(index))
-                    self._partitions[topic] = index + 1
-
-    async def _close_parts(self) -> None:
-        for part in self._parts:
-            await part.close()
+    topic_set = TopicSet(session, target, make)
+    consumer = kind(session, settings, inbox, topic_set, retries)
+    await consumer.open()
+    return consumer

@@ -13,8 +13,7 @@ from magnetar.runtime.task import TaskScope
 if TYPE_CHECKING:
     from magnetar.client.message import Message
     from magnetar.client.message_id import MessageId
-    from magnetar.client.scalable.message import Message as ScalableMessage
-    from magnetar.client.send_option import SendOptions
+    from magnetar.client.publication import SendOptions
 
 _log = Logger(__name__)
 
@@ -33,10 +32,19 @@ class LetterProducer(Protocol):
     async def close(self) -> None: ...
 
 
+class Receipts(Protocol):
+    """What waits for the broker's word on acknowledgements, where they have receipts."""
+
+    async def confirm(self) -> None: ...
+
+
 class Source(Protocol):
     """The part of a consumer that a message came through."""
 
-    async def acknowledge(self, id: MessageId) -> None: ...
+    def acknowledge(self, id: MessageId) -> None: ...
+
+    @property
+    def acknowledger(self) -> Receipts: ...
 
     def negative_acknowledge(self, id: MessageId, delay: float | None) -> None: ...
 
@@ -46,10 +54,7 @@ OpenLetterProducer = Callable[[str, str | None], Awaitable[LetterProducer]]
 
 
 class DeadLetters:
-    """One for a consumer. Its producer is opened with the first message; a failure is no memory.
-
-    `name_origin` tells the topic that a message came from, as the application knows it.
-    """
+    """One for a consumer. Its producer is opened with the first message; a failure is no memory."""
 
     def __init__(
         self,
@@ -58,13 +63,11 @@ class DeadLetters:
         *,
         scope: TaskScope,
         open_letter_producer: Callable[[], Awaitable[LetterProducer]],
-        name_origin: Callable[[Message[Any]], str] = lambda message: message.topic,
     ) -> None:
         self._policy = policy
         self._subscription = subscription
         self._scope = scope
         self._open_letter_producer = open_letter_producer
-        self._name_origin = name_origin
         self._producer: LetterProducer | None = None
         self._is_closed = False
 
@@ -74,7 +77,7 @@ class DeadLetters:
 
     def take(self, message: Message[Any], source: Source) -> None:
         """Publish on the side and acknowledge; a message that cannot go comes again."""
-        self._scope.start(self._bury(message, source), f"dead letter {message.id}")
+        self._scope.start(self._bury(message, source), f"dead letter {message.place}")
 
     async def close(self) -> None:
         self._is_closed = True
@@ -86,18 +89,19 @@ class DeadLetters:
         try:
             producer = await self._get_producer()
             await producer.send(message.data, **self.describe(message))
-            await source.acknowledge(message.id)
+            source.acknowledge(message.place)
+            await source.acknowledger.confirm()
         except PulsarError as error:
             if not self._is_closed:
                 _log.warning("dead letter not sent", error=error, topic=message.topic)
-                source.negative_acknowledge(message.id, None)
+                source.negative_acknowledge(message.place, None)
 
     def describe(self, message: Message[Any]) -> SendOptions:
         """Everything the message had, and where it came from."""
         origin = {
-            REAL_TOPIC: self._name_origin(message),
+            REAL_TOPIC: message.topic,
             REAL_SUBSCRIPTION: self._subscription,
-            ORIGIN_MESSAGE_ID: str(message.id),
+            ORIGIN_MESSAGE_ID: message.place.text,
         }
         return copy_options(message, origin)
 
@@ -113,9 +117,7 @@ class DeadLetters:
         return self._producer
 
 
-def copy_options(
-    message: Message[Any] | ScalableMessage[Any], added: Mapping[str, str]
-) -> SendOptions:
+def copy_options(message: Message[Any], added: Mapping[str, str]) -> SendOptions:
     """What to say about a copy; what the message said before wins over `added`."""
     key: str | bytes | None = message.key
     if message.key is not None and message.key.encode() != message.key_bytes:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from magnetar.client.dead_letter import Source
 from magnetar.client.encryption import ConsumerFailure, Opener
 from magnetar.client.error import CryptoError
-from magnetar.client.message import DeliveredEntry, EvenMessages, Message
+from magnetar.client.interceptor import intercept_message
+from magnetar.client.message import DeliveredEntry, EvenMessages, Message, Origin
 from magnetar.client.message_id import MessageId
-from magnetar.client.value import RAW, SchemaValues
+from magnetar.client.subscription import ConsumerSettings
+from magnetar.client.value import RAW, SchemaValues, Unprepared
 from magnetar.errors import MagnetarError, ProtocolViolation
+from magnetar.runtime.task import TaskScope
 from magnetar.wire.ackset import decode_ack_set
 from magnetar.wire.batch import find_even, split_batch
 from magnetar.wire.chunk import Reassembly, is_chunk
@@ -23,6 +28,71 @@ from magnetar.wire.command import (
 )
 from magnetar.wire.compression import decompress
 from magnetar.wire.entry import count_messages, decode_entry, verify_checksum
+
+Accept = Callable[[CommandMessage, bytes], None]
+
+
+class Intake:
+    """An entry that is not ready makes those behind it wait; permits bound how many there are."""
+
+    def __init__(self, scope: TaskScope, name: str, accept: Accept) -> None:
+        self._scope = scope
+        self._name = name
+        self._accept = accept
+        self._waiting: deque[tuple[CommandMessage, bytes]] = deque()
+        self._round = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, command: CommandMessage, entry: bytes) -> None:
+        """Hand the entry on now, or in its turn."""
+        if self._waiting:
+            self._waiting.append((command, entry))
+            return
+        try:
+            self._accept(command, entry)
+        except Unprepared as need:
+            self._waiting.append((command, entry))
+            self._scope.start(self._go_on(need.prepare, self._round), f"prepare {self._name}")
+
+    def clear(self) -> list[tuple[CommandMessage, bytes]]:
+        """Forget what waits; returns it."""
+        dropped = list(self._waiting)
+        self._waiting.clear()
+        self._round += 1
+        return dropped
+
+    async def _go_on(self, prepare: Callable[[], Awaitable[None]], current: int) -> None:
+        await prepare()
+        while self._round == current and self._waiting:
+            command, entry = self._waiting[0]
+            try:
+                self._accept(command, entry)
+            except Unprepared as need:
+                await need.prepare()
+            else:
+                if self._round == current:  # accepting may have started everything over
+                    self._waiting.popleft()
+
+
+def select_messages(
+    settings: ConsumerSettings, messages: Sequence[Message[Any]], source: Source
+) -> Sequence[Message[Any]]:
+    """What the application gets of these, as it gets it; dead letters go their own way."""
+    dead_letters = settings.dead_letters
+    if dead_letters is not None:
+        alive = []
+        for message in messages:
+            if dead_letters.claims(message):
+                dead_letters.take(message, source)
+            else:
+                alive.append(message)
+        messages = alive
+    if settings.interceptors:
+        messages = [intercept_message(settings.interceptors, message) for message in messages]
+    return messages
+
 
 _UNFINISHED_MAX: Final = 100
 _CHUNKED_BYTES_MAX: Final = 1024 * 1024 * 1024
@@ -50,25 +120,20 @@ class EntryDecoder:
 
     def __init__(
         self,
-        topic: str,
-        origin: int,
+        origin: Origin,
         *,
         message_bytes_max: int,
         values: SchemaValues[Any] | None = None,
         opener: Opener | None = None,
         on_locked: str = ConsumerFailure.CONSUME,
     ) -> None:
-        self._topic = topic
         self._origin = origin
         self._message_bytes_max = message_bytes_max
         self._values = values
         self._opener = opener
         self._on_locked = on_locked
-        self._chunks: Reassembly[MessageId] = Reassembly(
-            messages_max=_UNFINISHED_MAX,
-            message_bytes_max=_CHUNKED_BYTES_MAX,
-            bytes_max=_CHUNKED_BYTES_MAX,
-        )
+        self._chunks: Reassembly[MessageId] | None = None
+        """Made with the first chunk: few topics have any."""
 
     def decode(
         self,
@@ -86,7 +151,7 @@ class EntryDecoder:
         if not verify_checksum(data):
             raise CorruptEntry("checksum mismatch", CommandAck.ChecksumMismatch)
         position = position_of(command.message_id)
-        entry_id = MessageId(*position, command.message_id.partition)
+        entry_id = MessageId(*position, command.message_id.partition, -1, 0, *self._origin.in_ids)
         try:
             metadata, payload = decode_entry(data)
         except ProtocolViolation as error:
@@ -96,12 +161,11 @@ class EntryDecoder:
         count = metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else 0
         entry = DeliveredEntry(
             entry_id,
-            self._topic,
+            self._origin,
             metadata,
             command.redelivery_count,
             count,
             False,
-            self._origin,
             self._values or RAW,
         )
         if metadata.encryption_keys:
@@ -120,11 +184,7 @@ class EntryDecoder:
 
     def forget_chunks(self) -> None:
         """A new delivery starts over: what came of unfinished messages comes again."""
-        self._chunks = Reassembly(
-            messages_max=_UNFINISHED_MAX,
-            message_bytes_max=_CHUNKED_BYTES_MAX,
-            bytes_max=_CHUNKED_BYTES_MAX,
-        )
+        self._chunks = None
 
     def _open(self, metadata: MessageMetadata, payload: bytes) -> bytes | None:
         """None for what is delivered locked."""
@@ -150,6 +210,12 @@ class EntryDecoder:
             raise CorruptEntry(error.sentence, CommandAck.DecompressionError) from None
 
     def _add_chunk(self, entry: DeliveredEntry, payload: bytes, *, now_ms: int) -> Delivery:
+        if self._chunks is None:
+            self._chunks = Reassembly(
+                messages_max=_UNFINISHED_MAX,
+                message_bytes_max=_CHUNKED_BYTES_MAX,
+                bytes_max=_CHUNKED_BYTES_MAX,
+            )
         try:
             whole = self._chunks.add(entry.metadata, payload, entry.id, now_ms=now_ms)
         except ProtocolViolation as error:
@@ -185,7 +251,7 @@ def _split(
     for index, message in enumerate(messages):
         if unacknowledged and not unacknowledged >> index & 1:
             continue  # acknowledged before; the broker did not count it
-        if index in batch.compacted or (is_wanted is not None and not is_wanted(message.id)):
+        if index in batch.compacted or (is_wanted is not None and not is_wanted(message.place)):
             unused += 1
         else:
             kept.append(message)

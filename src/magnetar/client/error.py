@@ -43,6 +43,10 @@ class ConnectError(PulsarError, ConnectionError):
     """The connection could not be made, or ended."""
 
 
+class WrongPortError(ConnectError):
+    """Something else than a broker answers there, or a broker that expects TLS."""
+
+
 class ProducerBusyError(PulsarError):
     """Another producer holds the name, or the topic's limit is reached."""
 
@@ -101,6 +105,14 @@ class TransactionConflictError(TransactionError):
     """Another transaction holds what this one asks for."""
 
 
+class TransactionNotFoundError(TransactionError):
+    """Its coordinator does not know the transaction: it has ended, or is another caller's."""
+
+
+class TransactionTimedOutError(TransactionError):
+    """It was not committed in time, and is aborted."""
+
+
 class CryptoError(PulsarError):
     """A key is missing or wrong, or what was encrypted was changed."""
 
@@ -111,6 +123,10 @@ class FeatureNotSupportedError(PulsarError):
 
 class UnavailableError(PulsarError):
     """The broker cannot do it now; the client asks again until its timeout."""
+
+
+class CoordinatorUnavailableError(UnavailableError, TransactionError):
+    """No broker runs the transaction's coordinator now; the client asks again until its timeout."""
 
 
 _BY_CODE: Final[Mapping[WireCode, type[PulsarError]]] = {
@@ -134,11 +150,11 @@ _BY_CODE: Final[Mapping[WireCode, type[PulsarError]]] = {
     WireCode.INVALID_TOPIC_NAME: ConfigurationError,
     WireCode.INCOMPATIBLE_SCHEMA: SchemaError,
     WireCode.CONSUMER_ASSIGN: ConsumerBusyError,
-    WireCode.TRANSACTION_COORDINATOR_NOT_FOUND: TransactionError,
+    WireCode.TRANSACTION_COORDINATOR_NOT_FOUND: CoordinatorUnavailableError,
     WireCode.INVALID_TRANSACTION_STATUS: TransactionError,
     WireCode.NOT_ALLOWED: NotAllowedError,
     WireCode.TRANSACTION_CONFLICT: TransactionConflictError,
-    WireCode.TRANSACTION_NOT_FOUND: TransactionError,
+    WireCode.TRANSACTION_NOT_FOUND: TransactionNotFoundError,
     WireCode.PRODUCER_FENCED: ProducerFencedError,
 }
 
@@ -220,5 +236,5 @@ def tell_cause(error: Exception) -> str:
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
         if error.errno is not None and error.errno > 0:  # name resolution has numbers of its own
             return os.strerror(error.errno).lower()
-        return (error.strerror or str(error)).lower()
+        return (error.strerror or str(error)).lower() or "the connection was closed"
     return str(error) or type(error).__name__

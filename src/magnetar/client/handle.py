@@ -3,10 +3,89 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+
+from magnetar.model.segment import SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerStats:
+    """Of a producer on a scalable or a regular topic."""
+
+    sent: int
+    """Messages that the broker has stored."""
+    failed: int
+    pending: int
+    """Those whose end is not known yet."""
+    segments: tuple[SegmentId, ...] = ()
+    """Where it has a producer now; of a regular topic, the partitions, or 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerStats:
+    """Of a consumer or a reader, of scalable or regular topics."""
+
+    received: int
+    acknowledged: int
+    """Calls; one cumulative acknowledgement may cover many messages."""
+    refused: int
+    """Negative acknowledgements."""
+    waiting: int
+    """Messages that are here already and were not received."""
+    segments: Mapping[str, tuple[SegmentId, ...]]
+    """Each topic it consumes, and which segments of it; of a regular one, which partitions."""
+
+
+class Closable(Protocol):
+    async def close(self) -> None: ...
+
+
+H = TypeVar("H", bound=Closable)
+
+
+class Opening(Generic[H]):
+    """`handle = await opening`, or `async with opening as handle`, which closes it at the end."""
+
+    def __init__(self, open: Callable[[], Awaitable[H]]) -> None:
+        self._open = open
+        self._handle: H | None = None
+
+    async def open(self) -> H:
+        """The same as a coroutine, for `create_task`."""
+        return await self._open()
+
+    if not TYPE_CHECKING:  # to mypy it has nothing but what stands here
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"It is not open yet and has no {name!r}: await it first, or enter it with"
+                " `async with`"
+            )
+
+    def __await__(self) -> Generator[Any, Any, H]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> H:
+        self._handle = await self._open()
+        return self._handle
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._handle is not None:
+            await self._handle.close()
 
 
 class Handle(ABC):
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{summarize(self)}>"
+
     @abstractmethod
     async def close(self) -> None: ...
 
@@ -15,3 +94,21 @@ class Handle(ABC):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def summarize(handle: object) -> str:
+    """On what, whether it is open, and what is pending; any thread may ask."""
+    topics = getattr(handle, "topic", None) or ", ".join(getattr(handle, "topics", ()))
+    parts = [topics] if topics else []
+    subscription = getattr(handle, "subscription", None)
+    if subscription:
+        parts.append(f"subscription {subscription}")
+    session = getattr(handle, "_session", None)
+    if session is not None:
+        parts.append("open" if handle in session.made else "closed")
+    admission, inbox = getattr(handle, "_admission", None), getattr(handle, "_inbox", None)
+    if admission is not None:
+        parts.append(f"{admission.pending} pending")
+    if inbox is not None:
+        parts.append(f"{len(inbox)} waiting")
+    return " " + ", ".join(parts) if parts else ""

@@ -1,7 +1,8 @@
 """Code of the application that sees every message on its way out or in.
 
-Interceptors run on the event loop, in their order; they must not block. What they raise on the way
-out fails the send; elsewhere it is logged and the message goes on.
+Interceptors run on the event loop, in their order; they must not block. With a blocking
+`submit`, `before_send` runs in the caller's thread. What they raise on the way out fails the send;
+elsewhere it is logged and the message goes on.
 """
 
 from __future__ import annotations

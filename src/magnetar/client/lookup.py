@@ -120,6 +120,14 @@ class Lookup:
 
         return await self._insist(ask)
 
+    async def has_scalable_topics(self) -> bool:
+        """Whether brokers know of layouts."""
+
+        async def ask() -> bool:
+            return (await self._connect_any()).features.supports_scalable_topics
+
+        return await self._insist(ask)
+
     async def list_topics(self, namespace: NamespaceName, *, mode: str = "PERSISTENT") -> list[str]:
         """Full names, each partition on its own."""
 

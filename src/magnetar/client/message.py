@@ -5,17 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Generic, TypeVar, overload
+from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
 
-from magnetar.client.message_id import MessageId
+from magnetar.client.error import ConfigurationError
+from magnetar.client.message_id import NO_SEGMENT, MessageId
+from magnetar.client.progress import Progress
 from magnetar.client.value import RAW, Values
+from magnetar.model.segment import SegmentId
 from magnetar.wire.batch import EvenBatch
 from magnetar.wire.command import MessageMetadata, SingleMessageMetadata, signed64
 from magnetar.wire.entry import decode_key
 
 T = TypeVar("T")
 
+FIRST_SEGMENT: Final = SegmentId(0)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where messages come from, as the application sees it."""
+
+    topic: str
+    segment_id: SegmentId = FIRST_SEGMENT
+    """The segment; of a regular topic, the partition."""
+    in_ids: tuple[SegmentId, str | None] = (NO_SEGMENT, None)
+    """What ids tell of it: the segment, and the topic where there are several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,24 +38,24 @@ class DeliveredEntry:
     """What all messages that arrived in one entry have in common."""
 
     id: MessageId
-    topic: str
+    origin: Origin
     metadata: MessageMetadata
     redelivery_count: int
     batch_size: int = 0
     """How many messages it came with; 0 for one that is a whole entry."""
     is_encrypted: bool = False
-    origin: int = 0
     values: Values[Any] = RAW
 
 
 class Message(Generic[T]):
-    """`topic` is the topic or partition it came from. A `data` of None is a tombstone.
+    """`topic` is the scalable topic, the regular one or the partition it came from. A `data` of
+    None is a tombstone.
 
     Most of what it says is read from its entry when it is asked for: an application that wants
     only the data of a million messages pays for nothing else.
     """
 
-    __slots__ = ("_entry", "_index", "_own", "data")
+    __slots__ = ("_entry", "_index", "_own", "data", "progress")
 
     def __init__(
         self,
@@ -50,22 +65,37 @@ class Message(Generic[T]):
         own: MessageMetadata | SingleMessageMetadata | bytes,
     ) -> None:
         self.data = data
+        self.progress: Progress | None = None
+        """How far the application had come elsewhere, where its consumer keeps that."""
         self._entry = entry
         self._index = index
         self._own = own
 
     @property
     def id(self) -> MessageId:
-        if self._index < 0:
-            return self._entry.id
+        progress = self.progress
+        place = self.place
+        return place if progress is None else progress.identify(place, self.segment_id)
+
+    @property
+    def place(self) -> MessageId:
+        """The id without how far the application had come elsewhere."""
         id = self._entry.id
+        if self._index < 0:
+            return id
         return MessageId(
-            id.ledger_id, id.entry_id, id.partition, self._index, self._entry.batch_size
+            id.ledger_id,
+            id.entry_id,
+            id.partition,
+            self._index,
+            self._entry.batch_size,
+            id.segment_id,
+            id.topic,
         )
 
     @property
     def topic(self) -> str:
-        return self._entry.topic
+        return self._entry.origin.topic
 
     @property
     def value(self) -> T:
@@ -144,9 +174,9 @@ class Message(Generic[T]):
         return len(self.data or b"")
 
     @property
-    def origin(self) -> int:
-        """Which part of a consumer it came through; its acknowledgement takes the same way."""
-        return self._entry.origin
+    def segment_id(self) -> SegmentId:
+        """The segment it came from; of a regular topic, the partition, or 0."""
+        return self._entry.origin.segment_id
 
     @property
     def _metadata(self) -> MessageMetadata | SingleMessageMetadata:
@@ -155,8 +185,12 @@ class Message(Generic[T]):
             own = self._own = SingleMessageMetadata.FromString(own)
         return own
 
+    @property
+    def origin(self) -> Origin:
+        return self._entry.origin
+
     def __repr__(self) -> str:
-        return f"Message({self.id}, {self.topic}, key={self.key!r}, {self.size} bytes)"
+        return f"Message({self.place}, {self.topic}, key={self.key!r}, {self.size} bytes)"
 
 
 class EvenMessages(Sequence[Message[Any]]):
@@ -202,3 +236,61 @@ class EvenMessages(Sequence[Message[Any]]):
         start = number * stride
         data = self._payload[start + head : start + stride]
         return Message(self._entry, number, data, self._payload[start + 4 : start + head])
+
+
+Run: TypeAlias = tuple[Sequence[Message[T]], Progress | None]
+"""Messages that were taken together from one segment."""
+
+
+class MessageBatch(Sequence[Message[T]]):
+    """What `receive_many` gives: a sequence, perhaps empty, of messages made when asked for."""
+
+    __slots__ = ("_made", "_runs")
+
+    def __init__(self, runs: Sequence[Run[T]]) -> None:
+        self._runs = runs
+        self._made: tuple[Message[T], ...] | None = None
+
+    @property
+    def last_id(self) -> MessageId:
+        """The id of the last message; acknowledging it cumulatively acknowledges all."""
+        if not self._runs:
+            raise ConfigurationError("An empty batch has no last id; ask whether it is empty first")
+        messages, progress = self._runs[-1]
+        last = messages[-1]
+        last.progress = progress
+        return last.id
+
+    @property
+    def _messages(self) -> tuple[Message[T], ...]:
+        if self._made is None:
+            made: list[Message[T]] = []
+            for run, progress in self._runs:
+                start = len(made)
+                made += run
+                if progress is not None:
+                    for message in made[start:]:
+                        message.progress = progress
+            self._made = tuple(made)
+        return self._made
+
+    def __len__(self) -> int:
+        return sum(len(run) for run, _ in self._runs)
+
+    def __iter__(self) -> Iterator[Message[T]]:
+        return iter(self._messages)
+
+    @overload
+    def __getitem__(self, index: int) -> Message[T]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> MessageBatch[T]: ...
+
+    def __getitem__(self, index: int | slice) -> Message[T] | MessageBatch[T]:
+        if isinstance(index, slice):
+            chosen = self._messages[index]
+            return MessageBatch([((each,), each.progress) for each in chosen])
+        return self._messages[index]
+
+    def __repr__(self) -> str:
+        return f"MessageBatch({len(self)} messages)"

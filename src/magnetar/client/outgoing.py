@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Protocol, TypedDict
 
 from magnetar.client.encryption import Sealer
+from magnetar.client.enlisting import Enlisting
 from magnetar.client.error import InvalidMessageError
 from magnetar.client.policy import BatchingPolicy
 from magnetar.rules.route import bucket_hash, bucket_index
@@ -33,6 +33,7 @@ _CHUNK_HEADROOM_BYTES = 512
 _TAG_BYTES = 16
 _NUMBER_END = 1 << 64
 _NO_COMPRESSION = CompressionType.NONE
+NO_KEY_HASH = bucket_hash(ordering_key=None, key=None)
 _SEAL_HEADROOM_BYTES = 4096
 """Room for data keys wrapped for several readers."""
 
@@ -47,6 +48,7 @@ class MessageOptions(TypedDict, total=False):
     deliver_at_ms: int | None
     replicate_to: Sequence[str]
     sequence_id: int | None
+    transaction: Enlisting
     context: Mapping[Any, Any]
     """What interceptors keep from a send to its end; nothing else reads it."""
 
@@ -68,12 +70,32 @@ class Pack:
     """What it was made of; its maker can take it apart."""
 
 
+class Outcome(Protocol):
+    """A future of the loop's, or of a thread."""
+
+    def done(self) -> bool: ...
+
+    def cancelled(self) -> bool: ...
+
+    def cancel(self) -> bool: ...
+
+    def set_result(self, result: Any, /) -> None: ...
+
+    def set_exception(self, exception: Any, /) -> None: ...
+
+    def result(self) -> Any: ...
+
+    def exception(self) -> BaseException | None: ...
+
+    def add_done_callback(self, on_done: Callable[[Any], object], /) -> None: ...
+
+
 @dataclass(slots=True, eq=False)
 class Outgoing:
     """A message on its way; `sent` gets its id, or why there is none."""
 
     data: bytes | None
-    sent: asyncio.Future[Any]
+    sent: Outcome
     key: str | bytes | None
     options: MessageOptions
     """What else was said about it."""
@@ -87,6 +109,8 @@ class Outgoing:
     """How many messages it is."""
     pack: Pack | None = None
     """What it is if it is more than one."""
+    group: Sequence[bytes] = ()
+    """Or the data of several that say nothing else: they become one entry."""
     is_submitted: bool = False
     """Whether its caller goes on without it: `flush` tells when it fails."""
 
@@ -101,9 +125,15 @@ class Outgoing:
         )
 
     @property
+    def transaction(self) -> Enlisting | None:
+        return self.options.get("transaction") if self.options else None
+
+    @property
     def is_batchable(self) -> bool:
         options = self.options
-        return not options or (
+        if not options:
+            return not self.group
+        return (
             options.get("deliver_at_ms") is None
             and not options.get("replicate_to")
             and self.pack is None
@@ -119,7 +149,8 @@ class PendingSend:
     frame: bytes
     messages: Sequence[Outgoing]
     """Empty for all chunks of a message but the last."""
-    expires_at: float = 0.0
+    is_sent: bool = False
+    """Whether it was on some connection: it may be stored."""
 
 
 class SendSettings(Protocol):
@@ -172,12 +203,21 @@ class SendEncoder:
         if len(messages) > 1:
             return [self._encode_batch(messages, now_ms)]
         pack = messages[0].pack
+        if messages[0].group:
+            pack = self._pack(messages[0])
         if pack is not None:
             return [self._encode_pack(pack, messages[0], now_ms)]
         return self._encode_single(messages[0], now_ms)
 
+    def _pack(self, message: Outgoing) -> Pack:
+        """Its group, numbered from its sequence id on."""
+        first, count = message.sequence_id, message.count
+        payload = _join_plain(first, message.group)
+        hashes = (NO_KEY_HASH, NO_KEY_HASH) if self.settings.bucket_splits else None
+        return Pack(count, first, first + count - 1, payload, None, False, hashes, None)
+
     def _encode_pack(self, pack: Pack, message: Outgoing, now_ms: int) -> PendingSend:
-        metadata = self._metadata(pack.first, now_ms)
+        metadata = self._metadata(pack.first, now_ms, message)
         metadata.num_messages_in_batch = pack.count
         metadata.highest_sequence_id = pack.last
         if pack.key is not None:
@@ -201,7 +241,7 @@ class SendEncoder:
         if self.is_open and message.is_plain and data is not None and len(data) <= bytes_max:
             frame = self.plain.encode(number, data, now_ms=now_ms)
             return [PendingSend(number, number, frame, (message,))]
-        metadata = self._metadata(number, now_ms)
+        metadata = self._metadata(number, now_ms, message)
         if message.key is not None or message.options:
             _describe(metadata, message)
         if data is None:
@@ -214,7 +254,11 @@ class SendEncoder:
         payload = self._compress(metadata, data or b"")
         size = len(payload) + (0 if self.sealer is None else _TAG_BYTES)
         if size <= bytes_max:
-            entry = encode_entry(metadata, self._seal(metadata, payload))
+            payload = self._seal(metadata, payload)
+            if metadata.HasField("txnid_least_bits"):
+                send = CommandSend(producer_id=self.producer_id, sequence_id=number)
+                return [_pending(send, metadata, payload, (message,))]
+            entry = encode_entry(metadata, payload)
             frame = encode_send(self.producer_id, number, entry)
             return [PendingSend(number, number, frame, (message,))]
         if not self.settings.chunking:
@@ -253,7 +297,7 @@ class SendEncoder:
             bool(splits) or (batching is not None and batching.by_key)
         )
         sequence_id = last.sequence_id if is_parted else first.sequence_id
-        metadata = self._metadata(sequence_id, now_ms)
+        metadata = self._metadata(sequence_id, now_ms, first)
         metadata.num_messages_in_batch = len(messages)
         metadata.highest_sequence_id = last.sequence_id
         _set_key(metadata, first)
@@ -269,12 +313,14 @@ class SendEncoder:
         )
         return _pending(send, metadata, payload, tuple(messages))
 
-    def _metadata(self, sequence_id: int, now_ms: int) -> MessageMetadata:
+    def _metadata(self, sequence_id: int, now_ms: int, message: Outgoing) -> MessageMetadata:
         metadata = MessageMetadata(
             producer_name=self.producer_name, sequence_id=sequence_id, publish_time=now_ms
         )
         if self.schema_version:
             metadata.schema_version = self.schema_version
+        if (transaction := message.transaction) is not None:
+            metadata.txnid_most_bits, metadata.txnid_least_bits = transaction.id
         return metadata
 
     def _compress(self, metadata: MessageMetadata, payload: bytes) -> bytes:
@@ -304,6 +350,15 @@ def _join(messages: Sequence[Outgoing]) -> bytes:
             if data is None:
                 single.null_value = True
             pieces.append(encode_batch([(single, data or b"")]))
+    return b"".join(pieces)
+
+
+def _join_plain(first: int, group: Sequence[bytes]) -> bytes:
+    pieces: list[bytes] = []
+    spell = SingleHead().spell
+    for number, data in enumerate(group, first):
+        pieces.append(spell(number, len(data)))
+        pieces.append(data)
     return b"".join(pieces)
 
 
@@ -348,6 +403,9 @@ def part_by_key(messages: Sequence[Outgoing]) -> list[Sequence[Outgoing]]:
 def _pending(
     send: CommandSend, metadata: MessageMetadata, payload: bytes, messages: Sequence[Outgoing]
 ) -> PendingSend:
+    if metadata.HasField("txnid_least_bits"):
+        send.txnid_most_bits = metadata.txnid_most_bits
+        send.txnid_least_bits = metadata.txnid_least_bits
     frame = encode_payload_command(make_command(send), encode_entry(metadata, payload))
     highest = max(send.sequence_id, send.highest_sequence_id)
     return PendingSend(send.sequence_id, highest, frame, messages)

@@ -43,11 +43,17 @@ class PendingQueue:
                 return send
         return None
 
-    def expire(self, now: float) -> list[PendingSend]:
-        expired = []
-        while self._sends and self._sends[0].expires_at <= now:
-            expired.append(self._sends.popleft())
-        return expired
+    def drop_ended(self) -> None:
+        """Drop those of the head whose messages have all ended, with the chunks before them."""
+        while self._sends:
+            count = 1
+            while count < len(self._sends) and not self._sends[count - 1].messages:
+                count += 1
+            messages = self._sends[count - 1].messages
+            if not messages or not all(message.sent.done() for message in messages):
+                return
+            for _ in range(count):
+                self._sends.popleft()
 
     def take_through(self, sequence_id: int) -> list[PendingSend]:
         """Take those of the head that are stored up to a sequence id."""
@@ -56,9 +62,18 @@ class PendingQueue:
             taken.append(self._sends.popleft())
         return taken
 
-    @property
-    def next_expiry(self) -> float | None:
-        return self._sends[0].expires_at if self._sends else None
+    def take_uncertain(self) -> list[PendingSend]:
+        """Take those of transactions that may be stored: to send them again could store them
+        twice.
+        """
+        taken = [
+            send
+            for send in self._sends
+            if send.is_sent and send.messages and send.messages[0].transaction is not None
+        ]
+        for send in taken:
+            self._sends.remove(send)
+        return taken
 
     def drain(self) -> list[PendingSend]:
         drained = list(self._sends)

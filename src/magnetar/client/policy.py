@@ -162,7 +162,7 @@ class BatchingPolicy:
 class DeadLetterPolicy:
     """A message delivered more than `max_redeliveries` + 1 times goes to another topic instead.
 
-    Without `topic` its name is the topic's with `-DLQ`; a classic consumer puts the subscription in
+    Without `topic` its name is the topic's with `-DLQ`; `client.consumer` puts the subscription in
     between. `retry_topic` is where `reconsume_later` puts messages.
     """
 

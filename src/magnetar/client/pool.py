@@ -9,6 +9,7 @@ from magnetar.client.address import BrokerAddress
 from magnetar.client.authentication import Authentication
 from magnetar.client.connection import Connection
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, ConnectError
+from magnetar.client.event import ConnectionOpened, Events
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.client.tls import Tls, load_tls, with_certificate
 from magnetar.runtime.clock import SYSTEM, Clock, Timer
@@ -27,8 +28,10 @@ class ConnectionPool:
         tls: Tls | None,
         description: str = "",
         clock: Clock = SYSTEM,
+        events: Events | None = None,
     ) -> None:
         self._clock = clock
+        self._events = events or Events()
         self._description = description
         self._service = service
         self._authentication = authentication
@@ -149,8 +152,10 @@ class ConnectionPool:
             proxy_to=proxy_to,
             description=self._description,
             clock=self._clock,
+            on_lost=self._events.report_lost,
         )
         if self._is_closed:
-            connection.close()
+            connection.close(AlreadyClosedError("The client is closed"))
             raise AlreadyClosedError("The client is closed")
+        self._events.report(ConnectionOpened(str(address), connection.server_version))
         return connection

@@ -1,118 +1,121 @@
-"""The producer an application holds: on a topic, whatever number of partitions it has."""
+"""The producer an application holds, on any topic: keeps the order of every key."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Generic, TypeVar, Unpack
+from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar, Unpack
 
 from magnetar.client.admission import Admission
-from magnetar.client.envelope import measure, pack_message
-from magnetar.client.error import AlreadyClosedError, PulsarTimeoutError
-from magnetar.client.handle import Handle
+from magnetar.client.error import (
+    AlreadyClosedError,
+    PulsarError,
+    PulsarTimeoutError,
+    SendFailedError,
+)
+from magnetar.client.handle import Handle, ProducerStats
+from magnetar.client.keyword import describe
 from magnetar.client.message_id import MessageId
-from magnetar.client.outgoing import Outgoing, format_key
-from magnetar.client.publication import ProducerSettings
-from magnetar.client.send_option import SendOptions
+from magnetar.client.outgoing import Outcome
+from magnetar.client.producer_set import ProducerSet, Routing
+from magnetar.client.publication import (
+    NO_OPTIONS,
+    ProducerSettings,
+    SendOptions,
+    follow_send,
+    group_values,
+    measure,
+    pack_message,
+)
+from magnetar.client.segment_producer import Item
 from magnetar.client.session import Session
-from magnetar.client.stats import ProducerStats
-from magnetar.client.topic_producer import TopicProducer
-from magnetar.model.name import TopicName
-from magnetar.rules.route import KeyHash, route_partition, route_turn
-
-PARTITION_CHECK_S: Final = 60.0
+from magnetar.model.name import TopicName, parse_topic
+from magnetar.runtime.task import yield_to_loop
 
 T = TypeVar("T")
 
 
 class AsyncProducer(Handle, Generic[T]):
-    """Made by `client.classic.create_producer`; use it as an async context manager."""
+    """Made by `client.producer`; use it as an async context manager.
+
+    Every send resolves once: with the id of the stored message, or with the reason why there is
+    none. Messages of one key are stored in the order of the calls, also when they are not awaited
+    one by one and the topic's segments split, merge or move meanwhile.
+    """
 
     def __init__(
         self,
         session: Session,
         topic: TopicName,
         settings: ProducerSettings,
-        hashing: KeyHash,
+        routing: Routing,
+        *,
+        waits_for_room: bool = True,
     ) -> None:
         self._session = session
-        self._topic = topic
         self._settings = settings
-        self._hashing = hashing
-        self._parts: list[TopicProducer] = []
-        self._turn = 0
-        self._is_closed = False
+        self._waits_for_room = waits_for_room
         self._loop = asyncio.get_running_loop()
-        self._admission = Admission(
+        self._admission: Admission[Item] = Admission(
             session,
             settings,
-            name=lambda: self._topic.full,
-            send=self._send,
+            name=self._get_topic,
+            send=self._route,
             explain=self._explain,
+            on_late=lambda: self._producers.drop_ended(),
         )
-        self._growth: asyncio.Task[None] | None = None
+        self._producers = ProducerSet(
+            session, topic, settings, routing, self._admission, resend=self._route
+        )
 
     @property
     def topic(self) -> str:
-        return self._topic.full
+        """The `topic://` name of a scalable topic; of a regular one its own."""
+        return self._producers.topic
+
+    def _get_topic(self) -> str:
+        return self.topic
 
     @property
     def name(self) -> str:
-        """The name the broker knows; each partition may have got its own."""
-        return self._parts[0].name
+        assert self._settings.name is not None
+        return self._settings.name
 
     @property
     def partitions(self) -> int:
-        """How many partitions the topic has; 0 for a topic without."""
-        return len(self._parts) if self._parts[0].topic.is_partition else 0
+        """How many partitions a regular topic has; 0 for a topic without."""
+        active = self._producers.layout.active
+        return sum(parse_topic(each.legacy_topic).is_partition for each in active if each.is_legacy)
 
     @property
     def last_sequence_id(self) -> int:
-        return max(part.last_sequence_id for part in self._parts)
+        """The highest one confirmed; -1, or the initial one, before that."""
+        return self._producers.last_sequence_id
 
     @property
     def stats(self) -> ProducerStats:
         admission = self._admission
-        return ProducerStats(admission.sent, admission.failed, admission.pending)
+        segments = tuple(sorted(self._producers.by_segment))
+        return ProducerStats(admission.sent, admission.failed, admission.pending, segments)
 
     async def open(self) -> None:
-        """Attach to every partition; all or none."""
-        count = await self._session.lookup.count_partitions(self._topic)
-        names = [self._topic.partition(index) for index in range(count)] or [self._topic]
-        self._parts = [
-            TopicProducer(self._session, name, self._settings, self._admission) for name in names
-        ]
+        """Learn the layout; raises at once where a regular topic or its schema is refused."""
         try:
-            for part in self._parts:
-                await part.open()
+            await self._producers.open()
         except BaseException:
-            await self._close_parts()
+            await self._close_all(self._closed())
             raise
         self._session.made[self] = None
-        if count:
-            self._growth = self._session.scope.periodic(
-                PARTITION_CHECK_S, self._grow, f"partitions of {self._topic}"
-            )
 
+    @describe(SendOptions)
     async def send(self, value: T | None, **options: Unpack[SendOptions]) -> MessageId:
-        """Publish and return the id once the broker has stored it; waits while too many wait.
+        """Publish, and return the id once the broker has stored it; waits while too many wait.
 
         None is a tombstone: on a compacted topic it deletes what its key had.
         """
         return await self.begin_send(value, options)
 
-    def begin_send(self, value: T | None, options: SendOptions) -> asyncio.Future[MessageId]:
-        """As `send`, and not to be batched with others if none is on its way."""
-        message = self._make(value, options)
-        if self._admission.try_enter(message):
-            self._hurry()
-        else:
-            self._admission.enter_later(message)
-        return message.sent
-
-    def _hurry(self) -> None:
-        for part in self._parts:
-            part.hurry()
-
+    @describe(SendOptions)
     async def submit(
         self, value: T | None, **options: Unpack[SendOptions]
     ) -> asyncio.Future[MessageId]:
@@ -120,21 +123,63 @@ class AsyncProducer(Handle, Generic[T]):
 
         One that fails is told by its future, and by `flush`.
         """
-        message = self._make(value, options)
-        message.is_submitted = True
-        if not self._admission.try_enter(message):
-            await self._admission.enter(message)
-        return message.sent
+        sent: asyncio.Future[MessageId] = self._loop.create_future()
+        item = self._prepare(value, options, sent)
+        item.is_submitted = True
+        if not self._admission.try_enter(item):
+            await self._wait_for_room(item)
+        return sent
 
+    async def send_many(self, values: Iterable[T | None]) -> None:
+        """Publish all of them, in order as `submit` does, and return once the broker has stored
+        them. They have no options, no futures and no ids: this is the way to send very many.
+
+        Raises SendFailedError when some are not stored.
+        """
+        sends: list[tuple[asyncio.Future[MessageId], int]] = []
+        for group, value in group_values(self._settings, values):
+            sent: asyncio.Future[MessageId] = self._loop.create_future()
+            item = self._prepare(value, {}, sent, group)
+            if not self._admission.try_enter(item):
+                await self._wait_for_room(item)
+            sends.append((sent, item.count))
+            await yield_to_loop()
+        failed, first = 0, None
+        for sent, count in sends:
+            try:
+                await sent
+            except PulsarError as error:
+                failed, first = failed + count, first or error
+        if first is not None:
+            raise SendFailedError(self.topic, failed, first) from first
+
+    def begin_send(self, value: T | None, options: SendOptions) -> asyncio.Future[MessageId]:
+        """As `send`, and not to be batched with others if none is on its way."""
+        sent: asyncio.Future[MessageId] = self._loop.create_future()
+        item = self._prepare(value, options, sent)
+        if self._admission.try_enter(item):
+            self._hurry(item)
+        elif self._waits_for_room:
+            self._admission.enter_later(item)
+        else:
+            raise self._admission.full(item)
+        return sent
+
+    def _hurry(self, item: Item) -> None:
+        if item.producer is not None:
+            item.producer.producer.hurry()
+
+    @describe(SendOptions)
     def send_nowait(
         self, value: T | None, **options: Unpack[SendOptions]
     ) -> asyncio.Future[MessageId]:
         """Publish without waiting for anything; raises QueueFullError when too many wait."""
-        message = self._make(value, options)
-        message.is_submitted = True
-        if not self._admission.try_enter(message):
-            raise self._admission.full()
-        return message.sent
+        sent: asyncio.Future[MessageId] = self._loop.create_future()
+        item = self._prepare(value, options, sent)
+        item.is_submitted = True
+        if not self._admission.try_enter(item):
+            raise self._admission.full(item)
+        return sent
 
     async def flush(self) -> None:
         """Wait until everything sent before is stored or has failed.
@@ -145,58 +190,58 @@ class AsyncProducer(Handle, Generic[T]):
         if (failures := self._admission.take_failures()) is not None:
             raise failures from failures.first
 
+    async def close(self) -> None:
+        """Flush and leave; what is not confirmed by the operation timeout fails."""
+        producers = self._producers
+        if isinstance(producers.failure, AlreadyClosedError):
+            return
+        if producers.failure is None:
+            producers.failure = self._closed()
+            if not self._session.is_ending_now:
+                await self._settle(self._session.operation_timeout)
+        producers.failure = self._closed()
+        self._session.made.pop(self, None)
+        await self._close_all(producers.failure)
+
+    def _closed(self) -> AlreadyClosedError:
+        return AlreadyClosedError(f"The producer on {self.topic} is closed")
+
     async def _settle(self, timeout: float | None) -> None:
-        for part in self._parts:
-            part.flush_batch()
+        self._producers.flush()
         await self._admission.drain(timeout)
 
-    async def close(self) -> None:
-        """Flush and leave; a second close does nothing."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        if self._growth is not None:
-            self._growth.cancel()
-        if not self._session.is_ending_now:
-            await self._settle(self._session.operation_timeout)
-        self._admission.close(AlreadyClosedError(f"The producer on {self._topic} is closed"))
-        await self._close_parts()
-        self._session.made.pop(self, None)
+    async def _close_all(self, failure: PulsarError) -> None:
+        closing = self._producers.close(failure)
+        self._admission.close(failure)
+        await closing
 
-    def _make(self, value: T | None, options: SendOptions) -> Outgoing:
-        if self._is_closed:
-            raise AlreadyClosedError(f"The producer on {self._topic} is closed")
-        data, packed = pack_message(self._settings, self.topic, value, options, self._session.clock)
-        sent: asyncio.Future[MessageId] = self._loop.create_future()
-        return Outgoing(data, sent, packed.get("key"), packed, measure(data, packed))
+    def _prepare(
+        self, value: T | None, options: SendOptions, sent: Outcome, group: Sequence[bytes] = ()
+    ) -> Item:
+        """A message to send, or a group of them; any thread may call it if there is no
+        transaction.
+        """
+        if self._producers.failure is not None:
+            raise self._producers.failure
+        if group:
+            size = sum(map(len, group))
+            return Item(None, sent, None, NO_OPTIONS, size, count=len(group), group=group)
+        data, packed = pack_message(
+            self._settings, self._get_topic, value, options, self._session.clock
+        )
+        item = Item(data, sent, packed.get("key"), packed, measure(data, packed))
+        follow_send(self._session, item)
+        return item
 
-    def _send(self, message: Outgoing) -> None:
-        self._choose(message.key).send_message(message, message.options.get("sequence_id"))
+    async def _wait_for_room(self, item: Item) -> None:
+        if not self._waits_for_room:
+            raise self._admission.full(item)
+        await self._admission.enter(item)
 
-    def _explain(self, message: Outgoing) -> PulsarTimeoutError:
-        return PulsarTimeoutError(f"No receipt from {self._topic} in time")
+    def _explain(self, item: Item) -> PulsarError:
+        """Why it is late."""
+        seal = item.producer.seal if item.producer is not None else None
+        return seal or PulsarTimeoutError(f"No receipt from {self.topic} in time")
 
-    def _choose(self, key: str | bytes | None) -> TopicProducer:
-        count = len(self._parts)
-        if count == 1:
-            return self._parts[0]
-        if key is not None:
-            return self._parts[route_partition(format_key(key), count, hashing=self._hashing)]
-        batching = self._settings.batching
-        if batching is None:
-            self._turn += 1
-        else:  # stay on a partition for the time of a batch, so that there are batches at all
-            self._turn = int(self._session.clock.monotonic() / batching.max_delay)
-        return self._parts[route_turn(self._turn, count)]
-
-    async def _grow(self) -> None:
-        count = await self._session.lookup.count_partitions(self._topic, create=False)
-        for index in range(len(self._parts), count):
-            name = self._topic.partition(index)
-            part = TopicProducer(self._session, name, self._settings, self._admission)
-            await part.open()
-            self._parts.append(part)
-
-    async def _close_parts(self) -> None:
-        for part in self._parts:
-            await part.close()
+    def _route(self, item: Item) -> None:
+        self._producers.route(None if item.key is None else item.route).send(item)

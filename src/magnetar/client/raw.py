@@ -15,7 +15,7 @@ from magnetar.wire.entry import decode_metadata
 class RawEntry:
     """An entry, and how much of it is wanted."""
 
-    id: MessageId
+    place: MessageId
     """Of its last message."""
     origin: int
     data: bytes

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar, overload
 
 from magnetar.client.consumer import AsyncConsumer
-from magnetar.client.handle import Handle
+from magnetar.client.handle import ConsumerStats, Handle
+from magnetar.client.inbox import Claim
 from magnetar.client.message import Message
 from magnetar.client.message_id import Target
 from magnetar.client.quantity import Duration
-from magnetar.client.stats import ConsumerStats
 
 T = TypeVar("T")
 
 
 class AsyncReader(Handle, Generic[T]):
-    """Made by `client.classic.reader`; an async context manager and iterator of messages."""
+    """Made by `client.reader`; an async context manager and iterator of messages."""
 
     def __init__(self, consumer: AsyncConsumer[T]) -> None:
         self._consumer = consumer
+        self._inbox = consumer._inbox
 
     @property
     def topic(self) -> str:
@@ -30,8 +32,20 @@ class AsyncReader(Handle, Generic[T]):
         # What it tells the broker about its progress is no acknowledgement of the application's.
         return replace(self._consumer.stats, acknowledged=0)
 
+    def _settle_claims(self, claims: Sequence[Claim]) -> None:
+        self._consumer._settle_claims(claims)
+        for claim in claims:
+            place = self._consumer._check_cumulative(claim.messages[-1])
+            self._consumer._begin_cumulative((place,))
+
+    @overload
+    async def read(self, timeout: None = None) -> Message[T]: ...
+
+    @overload
+    async def read(self, timeout: Duration | None) -> Message[T] | None: ...
+
     async def read(self, timeout: Duration | None = None) -> Message[T] | None:
-        """The next message; None when there is none within `timeout`."""
+        """The next message; with a `timeout`, None when there is none within it."""
         message = await self._consumer.receive(timeout)
         if message is not None:  # lets the broker drop what the reader has passed
             await self._consumer.acknowledge_cumulative(message)

@@ -73,6 +73,8 @@ class RedeliveryPlan:
         self._plan(id, delay)
 
     def on_done(self, ids: Iterable[MessageId]) -> None:
+        if not self._due and not self._counts:
+            return
         for id in ids:
             self._due.pop(id, None)
             self._counts.pop(id, None)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from datetime import timedelta
+from typing import Any, TypeVar
 
 from magnetar.client.error import (
     AlreadyClosedError,
     AuthenticationError,
     AuthorizationError,
+    ConfigurationError,
     ConnectError,
     NotFoundError,
     ProducerFencedError,
@@ -16,15 +19,48 @@ from magnetar.client.error import (
     PulsarTimeoutError,
     TopicTerminatedError,
     UnavailableError,
+    WrongPortError,
 )
 from magnetar.client.policy import ConnectionPolicy
+from magnetar.client.quantity import Duration
 from magnetar.errors import WireCode
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Logger
 
-T = TypeVar("T")
 
-_PATIENCE_S: Final = 1.0
+def find_deadline(timeout: Duration | None, clock: Clock) -> float | None:
+    """The clock's time at which waiting ends; one that is over already waits for nothing."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, timedelta):
+        timeout = timeout.total_seconds()
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool):
+        raise ConfigurationError(f"timeout is seconds or a timedelta, not {timeout!r}")
+    return clock.monotonic() + timeout
+
+
+async def wait_all(
+    waiting: Collection[asyncio.Future[Any]], *, clock: Clock, timeout: float | None
+) -> None:
+    """Until each of them has ended, well or not, or the time is over."""
+    try:
+        async with clock.timeout(timeout):
+            await asyncio.wait(waiting)
+    except TimeoutError:
+        pass  # the caller looks at what has ended
+
+
+async def run_together(bodies: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """All at once; the first failure ends the others and is raised."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for body in bodies:
+                tasks.create_task(body)
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+
+
+T = TypeVar("T")
 
 _log = Logger(__name__)
 
@@ -33,6 +69,8 @@ def is_passing(error: PulsarError) -> bool:
     """Tell whether a first attempt may succeed later: the broker moves, restarts or is busy."""
     if error.code is WireCode.PRODUCER_BLOCKED_QUOTA_HOLD:
         return True
+    if isinstance(error, WrongPortError):
+        return False
     return isinstance(error, UnavailableError | ConnectError | PulsarTimeoutError)
 
 
@@ -65,12 +103,11 @@ async def insist(
 ) -> T:
     """Try until it works, a refusal stands, or the time is over; then raise the last refusal.
 
-    A broker that cannot be reached may be starting, so it is tried as long as any other; after a
-    second the log says that, and why.
+    A broker that cannot be reached may be starting, so it is tried as long as any other; the log
+    says so at once, and why.
     """
     backoff = policy.backoff.begin(clock.chance)
-    began = clock.monotonic()
-    deadline = began + timeout
+    deadline = clock.monotonic() + timeout
     is_told = False
     while True:
         try:
@@ -80,7 +117,7 @@ async def insist(
             now = clock.monotonic()
             if not is_passing(error) or now + delay >= deadline:
                 raise
-            if isinstance(error, ConnectError) and not is_told and now - began >= _PATIENCE_S:
+            if isinstance(error, ConnectError) and not is_told:
                 is_told = True
                 _log.warning(f"{error.sentence}; trying again for up to {deadline - now:.0f} s")
         await clock.sleep(delay)

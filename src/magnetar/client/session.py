@@ -2,20 +2,75 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Protocol
+from typing import Final, Protocol
 
+from magnetar.client.address import parse_addresses
+from magnetar.client.authentication import Authentication, NoAuthentication
+from magnetar.client.event import Events, OnEvent
+from magnetar.client.greeting import parse_description
 from magnetar.client.lookup import Lookup
-from magnetar.client.memory import MemoryLimit
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.client.pool import ConnectionPool
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.schema.book import SchemaBook
 from magnetar.client.subscription import ConsumerSettings
 from magnetar.client.telemetry import Telemetry
-from magnetar.runtime.clock import Clock
+from magnetar.client.tls import Tls
+from magnetar.runtime.clock import SYSTEM, Clock
 from magnetar.runtime.task import TaskScope
+
+MEMORY_BYTES_DEFAULT: Final = 64 * 1024 * 1024
+
+
+class MemoryLimit:
+    """First come, first served. A message larger than all there is waits until nothing else is."""
+
+    def __init__(self, bytes_max: int = MEMORY_BYTES_DEFAULT) -> None:
+        self._bytes_max = bytes_max
+        self._used = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @property
+    def used(self) -> int:
+        return self._used
+
+    def try_take(self, size: int) -> bool:
+        if self._waiting or not self.fits(size):
+            return False
+        self._used += size
+        return True
+
+    async def take(self, size: int) -> None:
+        if self.try_take(size):
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, place))
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self.give(size)  # the place was handed over and is not used
+            raise
+
+    def give(self, size: int) -> None:
+        self._used -= size
+        while self._waiting:
+            wanted, place = self._waiting[0]
+            if not place.done():
+                if not self.fits(wanted):
+                    return
+                self._used += wanted
+                place.set_result(None)
+            self._waiting.popleft()
+
+    def fits(self, size: int, *, ahead: int = 0) -> bool:
+        """Behind `ahead` bytes that come first; 0 bytes at most means that there is no limit."""
+        used = self._used + ahead
+        return self._bytes_max == 0 or used == 0 or used + size <= self._bytes_max
 
 
 class Handle(Protocol):
@@ -37,6 +92,7 @@ class Session:
     memory: MemoryLimit = field(default_factory=MemoryLimit)
     """What may wait for receipts, all producers together."""
     telemetry: Telemetry | None = None
+    events: Events = field(default_factory=Events)
     is_ending_now: bool = False
     """Nothing is waited for any more: what is not confirmed fails."""
     schemas: SchemaBook = field(init=False)
@@ -77,3 +133,35 @@ class Session:
     def next_watch_id(self) -> int:
         """For watches of layouts and of namespaces."""
         return next(self._watch_ids)
+
+
+def make_session(
+    service_url: str,
+    *,
+    authentication: Authentication | None,
+    policy: ConnectionPolicy | None,
+    tls: Tls | None,
+    description: str | None,
+    clock: Clock | None,
+    timeout: float,
+    listener_name: str | None,
+    memory_bytes: int,
+    telemetry: Telemetry | None,
+    on_event: OnEvent | None,
+) -> Session:
+    """With everything that connects when it is first needed."""
+    policy, clock, events = policy or ConnectionPolicy(), clock or SYSTEM, Events(on_event)
+    pool = ConnectionPool(
+        parse_addresses(service_url),
+        authentication=authentication or NoAuthentication(),
+        policy=policy,
+        tls=tls,
+        description=parse_description(description),
+        clock=clock,
+        events=events,
+    )
+    lookup = Lookup(pool, clock=clock, policy=policy, timeout=timeout, listener=listener_name or "")
+    memory = MemoryLimit(memory_bytes)
+    return Session(
+        pool, lookup, clock, policy, timeout, memory=memory, telemetry=telemetry, events=events
+    )

@@ -11,8 +11,9 @@ from magnetar.client.dead_letter import DeadLetters
 from magnetar.client.encryption import ConsumerEncryption
 from magnetar.client.error import ConfigurationError
 from magnetar.client.interceptor import ConsumerInterceptor
-from magnetar.client.message_id import EARLIEST, LATEST, MessageId
+from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
 from magnetar.client.policy import BackoffPolicy
+from magnetar.client.progress import Placed
 from magnetar.client.schema.schema import Schema
 from magnetar.model.name import TopicName
 from magnetar.wire.command import (
@@ -59,7 +60,7 @@ class Floor(NamedTuple):
     is_included: bool
 
     def wants(self, id: MessageId) -> bool:
-        if self.id in (EARLIEST, LATEST):
+        if self.id in (EARLIEST_ID, LATEST_ID):
             return True
         if id.position != self.id.position:
             return id.position > self.id.position
@@ -68,6 +69,26 @@ class Floor(NamedTuple):
         if id.batch_index == self.id.batch_index:
             return self.is_included
         return id.batch_index > self.id.batch_index
+
+
+class ReaderPlace:
+    """Where a reader would start anew: where it began, or after what was taken last."""
+
+    def __init__(self, start: Floor | None) -> None:
+        self.taken: Placed | None = None
+        """The last message that the application got."""
+        self._is_reader = start is not None
+        self._start = start
+
+    @property
+    def floor(self) -> Floor | None:
+        if self.taken is None or not self._is_reader:
+            return self._start
+        return Floor(self.taken.place, is_included=False)
+
+    def move(self, floor: Floor | None) -> None:
+        self._start = floor
+        self.taken = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ Listener = Callable[[str, T | None], None]
 
 
 class AsyncTableView(Handle, Generic[T]):
-    """Made by `client.classic.table_view`. Messages without a key are skipped.
+    """Made by `client.table_view`. Messages without a key are skipped.
 
     Holds one value for each key: as much memory as the topic has keys.
     """

@@ -7,35 +7,40 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any, Final
 
 from magnetar.client.acknowledgement import (
+    Acknowledger,
     encode_ack_id,
     encode_seek_target,
     plan_redeliveries,
 )
-from magnetar.client.acknowledger import Acknowledger
-from magnetar.client.attachment import Attachment
+from magnetar.client.attachment import Attachment, Permits
 from magnetar.client.cipher_loader import make_opener
 from magnetar.client.connection import MESSAGE_BYTES_DEFAULT, Connection, Type
-from magnetar.client.delivery import CorruptEntry, EntryDecoder, count_permits
+from magnetar.client.delivery import (
+    CorruptEntry,
+    EntryDecoder,
+    Intake,
+    count_permits,
+    select_messages,
+)
 from magnetar.client.encryption import ConsumerFailure
+from magnetar.client.enlisting import Enlisting
 from magnetar.client.error import CryptoError, PulsarError, PulsarTimeoutError
-from magnetar.client.intake import Intake, select_messages
 from magnetar.client.interceptor import tell_refused
-from magnetar.client.message import Message
-from magnetar.client.message_id import EARLIEST, LATEST, MessageId
+from magnetar.client.message import Message, Origin
+from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
 from magnetar.client.raw import RawEntry, make_raw
 from magnetar.client.redelivery import RedeliveryPlan, RedeliveryTimes
 from magnetar.client.session import Session
-from magnetar.client.subscription import ConsumerSettings, Floor, encode_subscribe
+from magnetar.client.subscription import ConsumerSettings, Floor, ReaderPlace, encode_subscribe
 from magnetar.client.value import SchemaValues
 from magnetar.model.name import TopicName
-from magnetar.model.segment import SegmentId
 from magnetar.runtime.log import Logger
 from magnetar.wire.ackset import decode_ack_set
 from magnetar.wire.command import (
     CommandAck,
     CommandCloseConsumer,
-    CommandFlow,
     CommandGetLastMessageId,
+    CommandGetLastMessageIdResponse,
     CommandMessage,
     CommandRedeliverUnacknowledgedMessages,
     CommandSeek,
@@ -64,14 +69,14 @@ class TopicConsumer:
         topic: TopicName,
         settings: ConsumerSettings,
         *,
-        origin: int,
         deliver: Deliver,
         give_up: GiveUp,
+        origin: Origin | None = None,
         retract: Retract | None = None,
     ) -> None:
         self.topic = topic
-        self.segment = SegmentId(origin)
-        """Which segment it is of, where there are segments."""
+        origin = origin or Origin(topic.full)
+        self.segment = origin.segment_id
         self.generation = 0
         self.is_active = False
         self.has_reached_end = False
@@ -87,7 +92,6 @@ class TopicConsumer:
         )
         encryption = settings.encryption
         self._decoder = EntryDecoder(
-            topic.full,
             origin,
             message_bytes_max=MESSAGE_BYTES_DEFAULT,
             values=SchemaValues(settings.schema, topic, session.schemas),
@@ -105,23 +109,13 @@ class TopicConsumer:
             self.redeliver,
             clock=session.clock,
         )
-        self._start = settings.start
-        self._last_taken: Message[Any] | RawEntry | None = None
+        self._reader = ReaderPlace(settings.start)
         self._threshold = settings.start
         """What is before it was taken already, or is not wanted."""
         self._epoch = 0
-        self._permits = 0
-        self._permits_least = max(1, settings.receiver_queue_size // 2)
-        self._is_paused = False
+        self._permits = Permits(self._attachment, self._id, settings.receiver_queue_size)
         self._untaken = 0
-        self._acknowledger = Acknowledger(
-            self._id,
-            topic,
-            settings,
-            self._attachment,
-            clock=session.clock,
-            timeout=session.operation_timeout,
-        )
+        self.acknowledger = Acknowledger(self._id, topic, settings, self._attachment, session)
         self._chunk_ids: dict[MessageId, tuple[MessageId, ...]] = {}
 
     async def open(self) -> None:
@@ -133,24 +127,30 @@ class TopicConsumer:
         self._untaken -= count
         if self._redeliveries.is_counting:
             for message in messages:
-                self._redeliveries.on_taken(message.id, message.redelivery_count)
-        self._last_taken = messages[-1]
-        self._permits += count
-        if self._permits >= self._permits_least:
-            self._add_permits(0)
+                self._redeliveries.on_taken(message.place, message.redelivery_count)
+        self._reader.taken = messages[-1]
+        self._permits.add(count)
 
     def on_taken_raw(self, raw: RawEntry) -> None:
         self._untaken -= raw.permits
-        self._last_taken = raw
-        self._add_permits(raw.permits)
+        self._reader.taken = raw
+        self._permits.add(raw.permits)
 
-    async def acknowledge(self, id: MessageId) -> None:
+    def acknowledge(self, id: MessageId, transaction: Enlisting | None = None) -> None:
+        """Sent with others; where the settings ask for receipts, `acknowledger.confirm` does."""
         self._redeliveries.on_done((id,))
-        await self._acknowledger.add(id, self._chunk_ids.pop(id, (id,)))
+        entries = self._chunk_ids.pop(id, (id,)) if self._chunk_ids else (id,)
+        if transaction is None:
+            self.acknowledger.add(id, entries)
+        else:
+            self.acknowledger.add_within(transaction, entries, is_cumulative=False)
 
-    async def acknowledge_cumulative(self, id: MessageId) -> None:
+    def acknowledge_cumulative(self, id: MessageId, transaction: Enlisting | None = None) -> None:
         self._redeliveries.on_done_up_to(id)
-        await self._acknowledger.add_cumulative(id)
+        if transaction is None:
+            self.acknowledger.add_cumulative(id)
+        else:
+            self.acknowledger.add_within(transaction, (id,), is_cumulative=True)
 
     def negative_acknowledge(self, id: MessageId, delay: float | None) -> None:
         """Ask for the message again, after a while."""
@@ -159,11 +159,10 @@ class TopicConsumer:
 
     def pause(self) -> None:
         """Ask for nothing more; what was asked for still comes."""
-        self._is_paused = True
+        self._permits.pause()
 
     def resume(self) -> None:
-        self._is_paused = False
-        self._add_permits(0)
+        self._permits.resume()
 
     def redeliver(self, ids: Iterable[MessageId]) -> None:
         """Ask for these again now; a subscription with one active consumer starts over instead.
@@ -178,7 +177,7 @@ class TopicConsumer:
         connection = self._attachment.connection
         if connection is None:
             return  # whatever is unacknowledged comes again with the next connection
-        self._acknowledger.flush()
+        self.acknowledger.flush()
         for entries in plan_redeliveries(ids, size_max=_REDELIVERIES_MAX):
             body = CommandRedeliverUnacknowledgedMessages(consumer_id=self._id)
             body.message_ids.extend(encode_ack_id(entry, 0) for entry in entries)
@@ -186,11 +185,11 @@ class TopicConsumer:
             if self._retract is not None:
                 dropped = self._retract(self, frozenset(entries))
                 self._untaken -= dropped
-                self._add_permits(dropped)
+                self._permits.add(dropped)
 
     def redeliver_all(self) -> None:
         """Ask for everything unacknowledged again; what waits here is dropped."""
-        self._acknowledger.flush()
+        self.acknowledger.flush()
         dropped = self._start_over()
         connection = self._attachment.connection
         if connection is None:
@@ -200,7 +199,7 @@ class TopicConsumer:
             self._epoch += 1
             body.consumer_epoch = self._epoch
         connection.send_body(body)
-        self._add_permits(dropped)
+        self._permits.add(dropped)
 
     async def seek(self, target: MessageId | int, *, is_leaving: bool = False) -> None:
         """Move to a message, which comes next, or to a publish time in ms; go on or leave then."""
@@ -212,11 +211,11 @@ class TopicConsumer:
             floor: Floor | None = Floor(target, is_included=True)
         else:
             body.message_publish_time = unsigned64(target)
-            floor = None if self._settings.is_durable else Floor(EARLIEST, is_included=True)
-        self._acknowledger.flush()  # it counts if the seek is refused
+            floor = None if self._settings.is_durable else Floor(EARLIEST_ID, is_included=True)
+        self.acknowledger.flush()  # it counts if the seek is refused
         self._start_over()
-        self._acknowledger.group.clear()
-        self._floor = floor
+        self.acknowledger.group.clear()
+        self._reader.move(floor)
         generation = self.generation
         await connection.request(body, Type.SUCCESS, timeout=timeout)
         if is_leaving:
@@ -233,11 +232,7 @@ class TopicConsumer:
         """The last message stored; None for an empty topic."""
         timeout = self._session.operation_timeout
         connection = await self._attachment.wait(timeout)
-        answer = await connection.request(
-            CommandGetLastMessageId(consumer_id=self._id),
-            Type.GET_LAST_MESSAGE_ID_RESPONSE,
-            timeout=timeout,
-        )
+        answer = await ask_last(connection, self._id, timeout)
         position = position_of(answer.last_message_id)
         if position.entry_id < 0:
             return None
@@ -249,23 +244,25 @@ class TopicConsumer:
         last = await self.last_message_id()
         if last is None:
             return False
-        floor = self._floor
+        floor = self._reader.floor
         return floor is None or floor.wants(last)
 
     async def unsubscribe(self, *, force: bool) -> None:
         timeout = self._session.operation_timeout
         connection = await self._attachment.wait(timeout)
-        self._acknowledger.flush()  # it counts if this is refused
+        self.acknowledger.flush()  # it counts if this is refused
         body = CommandUnsubscribe(consumer_id=self._id, force=force)
         await connection.request(body, Type.SUCCESS, timeout=timeout)
-        self._acknowledger.group.clear()
+        self.acknowledger.group.clear()
 
     async def close(self) -> None:
-        self._acknowledger.flush()
+        self.acknowledger.flush()
         connection = self._attachment.close()
-        self._cancel_timers()
+        self._redeliveries.clear()
+        self._intake.clear()
+        self.acknowledger.cancel_timer()
         if connection is not None and connection.is_open:
-            connection.remove_consumer(self._id)
+            connection.ends.remove_consumer(self._id)
             goodbye = CommandCloseConsumer(consumer_id=self._id)
             try:
                 timeout = self._session.operation_timeout
@@ -276,7 +273,7 @@ class TopicConsumer:
     def on_message(self, command: CommandMessage, entry: bytes) -> None:
         if command.HasField("consumer_epoch") and command.consumer_epoch < self._epoch:
             # Sent before the broker heard to start over.
-            self._add_permits(count_permits(command, entry))
+            self._permits.add(count_permits(command, entry))
             return
         self._intake.put(command, entry)
 
@@ -287,7 +284,7 @@ class TopicConsumer:
         if self._settings.columns:
             raw = make_raw(command, entry, floor, self.segment)
             if isinstance(raw, int):
-                self._add_permits(raw)
+                self._permits.add(raw)
             else:
                 self._untaken += raw.permits
                 self._deliver(self, [raw])
@@ -300,31 +297,34 @@ class TopicConsumer:
                 is_wanted=None if floor is None else floor.wants,
             )
         except CorruptEntry as error:
-            self._refuse(command, entry, error)
+            connection = self._attachment.connection
+            if connection is not None:
+                connection.send_body(refuse_corrupt(self._id, command, error))
+            self._permits.add(count_permits(command, entry))
             return
         except CryptoError as error:
             _log.warning("message not decrypted", error=error, topic=self.topic.full)
             id = MessageId(*position_of(command.message_id), command.message_id.partition)
             self._redeliveries.on_refused(id, None)
-            self._add_permits(count_permits(command, entry))
+            self._permits.add(count_permits(command, entry))
             return
         arrived = delivery.messages
         if (
             (command.ack_set or command.redelivery_count)
             and arrived
-            and arrived[0].id.batch_index >= 0
+            and arrived[0].place.batch_index >= 0
         ):
-            left = self._acknowledger.group.on_delivered(
-                arrived[0].id.entry, decode_ack_set(command.ack_set)
+            left = self.acknowledger.group.on_delivered(
+                arrived[0].place.entry, decode_ack_set(command.ack_set)
             )
-            arrived = [each for each in arrived if left >> each.id.batch_index & 1]
+            arrived = [each for each in arrived if left >> each.place.batch_index & 1]
         if delivery.chunk_ids:
             self._chunk_ids[delivery.chunk_ids[-1]] = delivery.chunk_ids
         messages = select_messages(self._settings, arrived, self)
         if messages:
             self._untaken += len(messages)
             self._deliver(self, messages)
-        self._add_permits(delivery.unused_permits + len(delivery.messages) - len(messages))
+        self._permits.add(delivery.unused_permits + len(delivery.messages) - len(messages))
 
     def on_active_change(self, is_active: bool) -> None:
         self.is_active = is_active
@@ -337,98 +337,75 @@ class TopicConsumer:
 
     async def _attach(self, connection: Connection) -> None:
         self._start_over()
-        self._permits = 0
-        is_first = self._floor is not None and self._floor.id == LATEST
-        connection.add_consumer(self._id, self)
+        floor = self._reader.floor
+        connection.ends.add_consumer(self._id, self)
         timeout = self._session.operation_timeout
         try:
             body = encode_subscribe(
-                self._settings, self.topic, self._id, floor=self._floor, epoch=self._epoch
+                self._settings, self.topic, self._id, floor=floor, epoch=self._epoch
             )
             await connection.request(body, Type.SUCCESS, timeout=timeout)
-            if is_first:
-                await self._pin_latest(connection)
+            if floor is not None and floor.id == LATEST_ID:
+                self._reader.move(pin_latest(await ask_last(connection, self._id, timeout)))
         except BaseException as error:
-            connection.remove_consumer(self._id)
+            connection.ends.remove_consumer(self._id)
             if isinstance(error, PulsarTimeoutError | asyncio.CancelledError):
                 self._detach(connection)  # it may succeed after all, too late
             raise
-        if self._last_taken is not None and not self._settings.is_durable:
+        if self._reader.taken is not None and not self._settings.is_durable:
             # A reader's cursor begins anew at the entry that was taken last. Unless the broker is
             # told again that it was read, it never says that a sealed topic has ended.
-            self._acknowledger.group.add_cumulative(self._last_taken.id)
-        self._acknowledger.send_all(connection)
-        if self._is_paused:
-            self._permits = self._settings.receiver_queue_size
-        else:
-            permits = self._settings.receiver_queue_size
-            connection.send_body(CommandFlow(consumer_id=self._id, messagePermits=permits))
-
-    async def _pin_latest(self, connection: Connection) -> None:
-        """Remember where "latest" was, so that a reader that got nothing yet resumes there."""
-        answer = await connection.request(
-            CommandGetLastMessageId(consumer_id=self._id),
-            Type.GET_LAST_MESSAGE_ID_RESPONSE,
-            timeout=self._session.operation_timeout,
-        )
-        if answer.HasField("consumer_mark_delete_position"):
-            position = position_of(answer.consumer_mark_delete_position)
-            self._floor = Floor(MessageId(*position), is_included=False)
-        else:  # nothing was stored before it
-            self._floor = Floor(EARLIEST, is_included=True)
-
-    @property
-    def _floor(self) -> Floor | None:
-        """Where a reader would start anew: where it began, or after what was taken last."""
-        if self._settings.is_durable or self._last_taken is None:
-            return self._start
-        return Floor(self._last_taken.id, is_included=False)
-
-    @_floor.setter
-    def _floor(self, floor: Floor | None) -> None:
-        self._start = floor
-        self._last_taken = None
+            self.acknowledger.group.add_cumulative(self._reader.taken.place)
+        self.acknowledger.send_all(connection)
+        self._permits.begin(connection)
 
     def _detach(self, connection: Connection) -> None:
-        connection.remove_consumer(self._id)
+        connection.ends.remove_consumer(self._id)
         connection.tell(CommandCloseConsumer(consumer_id=self._id))
 
     def _start_over(self) -> int:
         """Make everything delivered so far void; returns how many messages were not taken yet."""
         dropped, self._untaken = self._untaken, 0
-        self._threshold = self._floor
+        self._threshold = self._reader.floor
         self.generation += 1
-        self._acknowledger.group.forget_batches()
+        self.acknowledger.group.forget_batches()
         self._chunk_ids.clear()
         self._decoder.forget_chunks()
         self._redeliveries.clear()
         return dropped + sum(count_permits(*each) for each in self._intake.clear())
 
-    def _add_permits(self, count: int) -> None:
-        self._permits += count
-        if self._is_paused or self._permits < self._permits_least:
-            return
-        if (connection := self._attachment.connection) is not None:
-            connection.send_body(CommandFlow(consumer_id=self._id, messagePermits=self._permits))
-            self._permits = 0
-
-    def _refuse(self, command: CommandMessage, entry: bytes, error: CorruptEntry) -> None:
-        if (connection := self._attachment.connection) is not None:
-            body = CommandAck(
-                consumer_id=self._id,
-                ack_type=CommandAck.Individual,
-                message_id=[command.message_id],
-                validation_error=CommandAck.ValidationError.Name(error.validation_error),
-            )
-            connection.send_body(body)
-        self._add_permits(count_permits(command, entry))
-
     def _finish(self, failure: PulsarError) -> None:
         self._attachment.close()
-        self._cancel_timers()
-        self._give_up(failure)
-
-    def _cancel_timers(self) -> None:
         self._redeliveries.clear()
         self._intake.clear()
-        self._acknowledger.cancel_timer()
+        self.acknowledger.cancel_timer()
+        self._give_up(failure)
+
+
+async def ask_last(
+    connection: Connection, consumer_id: int, timeout: float
+) -> CommandGetLastMessageIdResponse:
+    """What the broker has stored last, and how far the consumer has come there."""
+    answer: CommandGetLastMessageIdResponse = await connection.request(
+        CommandGetLastMessageId(consumer_id=consumer_id),
+        Type.GET_LAST_MESSAGE_ID_RESPONSE,
+        timeout=timeout,
+    )
+    return answer
+
+
+def pin_latest(answer: CommandGetLastMessageIdResponse) -> Floor:
+    """Where "latest" was, so that a reader that got nothing yet resumes there."""
+    if answer.HasField("consumer_mark_delete_position"):
+        position = position_of(answer.consumer_mark_delete_position)
+        return Floor(MessageId(*position), is_included=False)
+    return Floor(EARLIEST_ID, is_included=True)  # nothing was stored before it
+
+
+def refuse_corrupt(consumer_id: int, command: CommandMessage, error: CorruptEntry) -> CommandAck:
+    return CommandAck(
+        consumer_id=consumer_id,
+        ack_type=CommandAck.Individual,
+        message_id=[command.message_id],
+        validation_error=CommandAck.ValidationError.Name(error.validation_error),
+    )

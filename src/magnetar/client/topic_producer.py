@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from magnetar.client.admission import SendCompletion
 from magnetar.client.attachment import Attachment
 from magnetar.client.cipher_loader import make_sealer
 from magnetar.client.connection import MESSAGE_BYTES_DEFAULT, Connection, Type
 from magnetar.client.encryption import RENEWAL_S, Sealer
+from magnetar.client.enlisting import Enlisting
 from magnetar.client.error import (
     AlreadyClosedError,
     ConnectError,
     InvalidMessageError,
     NotAllowedError,
+    NotFoundError,
     PulsarError,
     PulsarTimeoutError,
     TopicTerminatedError,
+    TransactionError,
     decode_refusal,
 )
 from magnetar.client.message_id import MessageId
@@ -32,6 +36,7 @@ from magnetar.client.retry import is_final
 from magnetar.client.session import Session
 from magnetar.errors import ProtocolViolation
 from magnetar.model.name import TopicName
+from magnetar.model.segment import SegmentId
 from magnetar.runtime.clock import Timer
 from magnetar.wire.command import (
     CommandCloseProducer,
@@ -49,8 +54,9 @@ _NOWHERE: Final = (-1, -1)
 class ProducerOwner(Protocol):
     """Who sends elsewhere what a finished producer leaves unconfirmed."""
 
-    def identify(self, ids: list[MessageId]) -> list[Any]:
-        """What the futures of messages get for their ids."""
+    @property
+    def id_segment(self) -> SegmentId:
+        """What the ids of its messages tell."""
 
     def on_finished(self, failure: PulsarError) -> None:
         """It sends nothing more; `retire` gives the rest back."""
@@ -66,7 +72,7 @@ class TopicProducer:
         settings: ProducerSettings,
         completion: SendCompletion,
         *,
-        owner: ProducerOwner | None = None,
+        owner: ProducerOwner,
     ) -> None:
         self.topic = topic
         self.name = settings.name or ""
@@ -100,7 +106,10 @@ class TopicProducer:
         self._batch: list[Outgoing] = []
         self._batch_bytes = 0
         self._batch_timer: Timer | None = None
-        self._expiry_timer: Timer | None = None
+        self._batch_transaction: Enlisting | None = None
+        self._held: deque[tuple[Outgoing, int | None]] = deque()
+        """From the first message of a transaction that is not announced yet on, in order."""
+        self._is_holding = False
         self._failure: PulsarError | None = None
         self._hurry: asyncio.Handle | None = None
         self._encoder = self._make_encoder()
@@ -110,11 +119,14 @@ class TopicProducer:
 
     def send_message(self, message: Outgoing, sequence_id: int | None) -> None:
         """Send with the next sequence id, or with one chosen by the application."""
+        if self._is_holding or (message.options and _is_early(message, self.topic)):
+            self._hold(message, sequence_id)
+            return
         if sequence_id is None:
             sequence_id = self._next_sequence_id
         message.sequence_id = sequence_id
         if sequence_id >= self._next_sequence_id:
-            self._next_sequence_id = sequence_id + 1
+            self._next_sequence_id = sequence_id + (message.count if message.group else 1)
         batching = self._settings.batching
         size = message.size
         if batching is None or not message.is_batchable or size > batching.max_bytes:
@@ -123,6 +135,38 @@ class TopicProducer:
             self._send((message,))
         else:
             self._add_to_batch(message, size, batching)
+
+    def _hold(self, message: Outgoing, sequence_id: int | None) -> None:
+        self._held.append((message, sequence_id))
+        if not self._is_holding:
+            self._is_holding = True
+            self._session.scope.start(self._send_held(), f"transactions of {self.topic}")
+
+    async def _send_held(self) -> None:
+        while self._held:
+            message, sequence_id = self._held[0]
+            transaction = message.transaction
+            enlisted = None if transaction is None else transaction.enlist_topic(self.topic)
+            refusal: PulsarError | None = None
+            try:
+                if enlisted is not None:
+                    await enlisted
+            except PulsarError as error:
+                refusal = error
+            if self._failure is not None:
+                return  # all that is held is given back, or has failed
+            if isinstance(refusal, TopicTerminatedError | NotFoundError):
+                self._finish(refusal)
+                return
+            self._held.popleft()
+            if refusal is None:
+                self._is_holding = False
+                self.send_message(message, sequence_id)
+                self._is_holding = True
+            else:
+                self._completion.fail((message,), refusal)
+        self._is_holding = False
+        self.flush_batch()  # they have waited long enough
 
     def hurry(self) -> None:
         """A caller awaits the last message: do not let it wait for others if none is out."""
@@ -145,7 +189,8 @@ class TopicProducer:
                 self._send(group)
 
     def batch_bytes_max(self, batching: BatchingPolicy) -> int:
-        return min(batching.max_bytes, self._message_bytes_max)
+        most, own = self._message_bytes_max, batching.max_bytes
+        return own if own < most else most
 
     async def close(self) -> None:
         """Leave; what is not confirmed fails."""
@@ -180,11 +225,15 @@ class TopicProducer:
         self._leave()
         may_be_stored = self._sent_on is not None and not is_answered
         if any(may_be_stored or s.sequence_id <= self._resent_through for s in self._pending):
-            for send in self._pending.take_through(await self._ask_last_stored()):
+            last_stored = await self._ask_last_stored()
+            for send in self._pending.take_through(last_stored):
                 self._confirm(send, *_NOWHERE)
+            if last_stored < 0:
+                _fail_uncertain(self._pending, self._completion, self.topic)
         messages = [message for send in self._pending.drain() for message in send.messages]
         batch, self._batch = self._batch, []
-        return [*messages, *batch]
+        held, self._held = self._held, deque()
+        return [*messages, *batch, *(message for message, _ in held)]
 
     async def _ask_last_stored(self) -> int:
         """The last sequence id that the sealed topic stored; -1 when it cannot tell: what it has
@@ -210,8 +259,12 @@ class TopicProducer:
 
     def _add_to_batch(self, message: Outgoing, size: int, batching: BatchingPolicy) -> None:
         bytes_max = self.batch_bytes_max(batching)
-        if self._batch and self._batch_bytes + size > bytes_max:
+        transaction = message.options.get("transaction") if message.options else None
+        if self._batch and (
+            self._batch_bytes + size > bytes_max or transaction is not self._batch_transaction
+        ):
             self.flush_batch()
+        self._batch_transaction = transaction
         self._batch.append(message)
         self._batch_bytes += size
         if len(self._batch) >= batching.max_messages or self._batch_bytes >= bytes_max:
@@ -232,15 +285,11 @@ class TopicProducer:
             self._completion.fail(messages, error)
             return
         connection = self._attachment.connection
-        timeout = self._settings.send_timeout
-        expires_at = self._clock.monotonic() + timeout
         for send in sends:
-            send.expires_at = expires_at
             self._pending.append(send)
             if connection is not None:
                 connection.send(send.frame)
-        if timeout > 0 and self._expiry_timer is None:
-            self._expiry_timer = self._clock.call_later(timeout, self._expire)
+                send.is_sent = True
 
     def _make_encoder(self) -> SendEncoder:
         return SendEncoder(
@@ -252,15 +301,9 @@ class TopicProducer:
             self._sealer,
         )
 
-    def _expire(self) -> None:
-        self._expiry_timer = None
-        for send in self._pending.expire(self._clock.monotonic()):
-            self._completion.fail(
-                send.messages, PulsarTimeoutError(f"No receipt from {self.topic} in time")
-            )
-        next_expiry = self._pending.next_expiry
-        if next_expiry is not None:
-            self._expiry_timer = self._clock.call_at(next_expiry, self._expire)
+    def drop_ended(self) -> None:
+        """Do not send again what has ended without its receipt: it was late."""
+        self._pending.drop_ended()
 
     async def _attach(self, connection: Connection) -> None:
         if self._sealer is not None:
@@ -278,13 +321,13 @@ class TopicProducer:
         self._epoch += 1
         self._leave()
         self._heard = connection
-        connection.add_producer(self._id, self)
+        connection.ends.add_producer(self._id, self)
         try:
             answer: CommandProducerSuccess = await connection.request(
                 body, Type.PRODUCER_SUCCESS, timeout=self._session.operation_timeout
             )
         except BaseException as error:
-            connection.remove_producer(self._id)
+            connection.ends.remove_producer(self._id)
             if isinstance(error, PulsarTimeoutError | asyncio.CancelledError):
                 self._detach(connection)  # it may succeed after all, too late
             raise
@@ -303,13 +346,16 @@ class TopicProducer:
             self.last_sequence_id = answer.last_sequence_id if initial is None else initial
             self._next_sequence_id = max(self._next_sequence_id, self.last_sequence_id + 1)
         self._sent_on = connection
+        if answer.last_sequence_id < 0:
+            _fail_uncertain(self._pending, self._completion, self.topic)
         for send in self._pending:
             connection.send(send.frame)
+            send.is_sent = True
             if not is_first:
                 self._resent_through = send.highest_sequence_id
 
     def _detach(self, connection: Connection) -> None:
-        connection.remove_producer(self._id)
+        connection.ends.remove_producer(self._id)
         connection.tell(CommandCloseProducer(producer_id=self._id))
 
     def on_closed(self, connection: Connection, assigned: str | None) -> None:
@@ -331,16 +377,19 @@ class TopicProducer:
             self.last_sequence_id = send.highest_sequence_id
         if send.messages:
             partition, count = self.topic.partition_index, len(send.messages)
+            segment = self._owner.id_segment
             if count == 1:
-                ids = [MessageId(ledger_id, entry_id, partition)]
+                ids = [MessageId(ledger_id, entry_id, partition, -1, 0, segment)]
             else:
-                ids = [MessageId(ledger_id, entry_id, partition, n, count) for n in range(count)]
-            owner = self._owner
-            self._completion.confirm(send.messages, ids if owner is None else owner.identify(ids))
+                ids = [
+                    MessageId(ledger_id, entry_id, partition, n, count, segment)
+                    for n in range(count)
+                ]
+            self._completion.confirm(send.messages, ids)
 
     def on_send_error(self, error: CommandSendError) -> None:
         refusal = decode_refusal(error.error, error.message)
-        if isinstance(refusal, NotAllowedError | InvalidMessageError):
+        if isinstance(refusal, NotAllowedError | InvalidMessageError | TransactionError):
             send = self._pending.refuse(error.sequence_id)
             if send is not None:
                 self._completion.fail(send.messages, refusal)
@@ -357,19 +406,27 @@ class TopicProducer:
             return
         self._failure = failure
         self._attachment.close()
-        for timer in (self._batch_timer, self._expiry_timer, self._hurry):
+        for timer in (self._batch_timer, self._hurry):
             if timer is not None:
                 timer.cancel()
-        self._batch_timer = self._expiry_timer = self._hurry = None
-        if self._owner is not None:
-            self._owner.on_finished(failure)
-            return
-        self._leave()
-        batch, self._batch = self._batch, []
-        self._completion.fail(batch, failure)
-        for send in self._pending.drain():
-            self._completion.fail(send.messages, failure)
+        self._batch_timer = self._hurry = None
+        self._owner.on_finished(failure)
 
     def _leave(self) -> None:
         if self._heard is not None:
-            self._heard.remove_producer(self._id)
+            self._heard.ends.remove_producer(self._id)
+
+
+def _is_early(message: Outgoing, topic: TopicName) -> bool:
+    """Whether the transaction of a message has to be announced first."""
+    transaction = message.transaction
+    return transaction is not None and transaction.enlist_topic(topic) is not None
+
+
+def _fail_uncertain(pending: PendingQueue, completion: SendCompletion, topic: TopicName) -> None:
+    """The broker does not tell duplicates: a transaction whose messages may be stored already can
+    only be aborted.
+    """
+    failure = TransactionError(f"It is not known what {topic} has of the transaction")
+    for send in pending.take_uncertain():
+        completion.fail(send.messages, failure)

@@ -8,8 +8,10 @@ from typing import Any, Self
 from magnetar.client.admin.composed import AsyncNamespaceAdmin, AsyncTenantAdmin, AsyncTopicAdmin
 from magnetar.client.admin.network import Network, SocketNetwork, iterate, run
 from magnetar.client.admin.operation import (
+    AsyncBookieAdmin,
     AsyncBrokerAdmin,
     AsyncClusterAdmin,
+    AsyncReadAdmin,
     AsyncScalableTopicAdmin,
     AsyncSchemaAdmin,
     AsyncSubscriptionAdmin,
@@ -56,6 +58,30 @@ class ClusterAdmin:
         """Set the cluster's peers."""
         run(self._inner.set_peers(cluster, peers))
 
+    def isolation_policies(self, cluster: str) -> dict[str, Document]:
+        """The isolation policies of a cluster, by name."""
+        return run(self._inner.isolation_policies(cluster))
+
+    def isolated_brokers(self, cluster: str) -> Documents:
+        """The brokers of a cluster, and what isolation policies keep for each."""
+        return run(self._inner.isolated_brokers(cluster))
+
+    def isolated_broker(self, cluster: str, broker: str) -> Document:
+        """What isolation policies keep for a broker."""
+        return run(self._inner.isolated_broker(cluster, broker))
+
+    def isolation_policy(self, cluster: str, policy: str) -> Document:
+        """One isolation policy of a cluster."""
+        return run(self._inner.isolation_policy(cluster, policy))
+
+    def set_isolation_policy(self, cluster: str, policy: str, data: Mapping[str, Any]) -> None:
+        """Keep brokers for namespaces, and place those anew that this concerns."""
+        run(self._inner.set_isolation_policy(cluster, policy, data))
+
+    def delete_isolation_policy(self, cluster: str, policy: str) -> None:
+        """Remove an isolation policy."""
+        run(self._inner.delete_isolation_policy(cluster, policy))
+
     def failure_domains(self, cluster: str) -> dict[str, Document]:
         """All failure domains of a cluster, by name."""
         return run(self._inner.failure_domains(cluster))
@@ -73,6 +99,31 @@ class ClusterAdmin:
     def delete_failure_domain(self, cluster: str, domain: str) -> None:
         """Remove a failure domain."""
         run(self._inner.delete_failure_domain(cluster, domain))
+
+
+class BookieAdmin:
+    def __init__(self, inner: AsyncBookieAdmin) -> None:
+        self._inner = inner
+
+    def list(self) -> Document:
+        """All bookies of the cluster, also those that are away."""
+        return run(self._inner.list())
+
+    def racks(self) -> dict[str, Document]:
+        """The racks of all bookies, by group."""
+        return run(self._inner.racks())
+
+    def rack(self, bookie: str) -> Document:
+        """The rack of a bookie."""
+        return run(self._inner.rack(bookie))
+
+    def set_rack(self, bookie: str, info: Mapping[str, Any], group: str) -> None:
+        """Say on which rack a bookie stands: copies of an entry go to different racks."""
+        run(self._inner.set_rack(bookie, info, group))
+
+    def delete_rack(self, bookie: str) -> None:
+        """Forget the rack of a bookie."""
+        run(self._inner.delete_rack(bookie))
 
 
 class BrokerAdmin:
@@ -94,6 +145,13 @@ class BrokerAdmin:
     def ledger_files(self) -> Document:
         """The directory of the ledgers, for readers on the same machine."""
         return run(self._inner.ledger_files())
+
+    def ledger_records(self, query: Mapping[str, Any]) -> Document:
+        """The records of ledgers and bookies, for readers that reach the bookies themselves.
+
+        They are answered in base64, by their paths in the metadata store.
+        """
+        return run(self._inner.ledger_records(query))
 
     def health(self, *, broker_id: str | None = None, topic_version: str | None = None) -> str:
         """Let the broker publish and read a message on its heartbeat topic: `ok`, or a refusal."""
@@ -150,6 +208,10 @@ class BrokerAdmin:
     def load_report(self) -> Any:
         """What the broker carries."""
         return run(self._inner.load_report())
+
+    def overview(self) -> Document:
+        """The brokers at a glance: what topics carry, and what each process costs."""
+        return run(self._inner.overview())
 
 
 class TenantAdmin:
@@ -304,10 +366,26 @@ class NamespaceAdmin:
         run(self._inner.unload_bundle(namespace, bundle, destination=destination))
 
     def split_bundle(
-        self, namespace: str, bundle: str, *, unload: bool = False, algorithm: str | None = None
+        self,
+        namespace: str,
+        bundle: str,
+        *,
+        unload: bool = False,
+        algorithm: str | None = None,
+        positions: Iterable[str] | None = None,
     ) -> None:
-        """Cut a bundle in two."""
-        run(self._inner.split_bundle(namespace, bundle, unload=unload, algorithm=algorithm))
+        """Cut a bundle in two, or at several hashes."""
+        run(
+            self._inner.split_bundle(
+                namespace, bundle, unload=unload, algorithm=algorithm, positions=positions
+            )
+        )
+
+    def topic_hash_positions(
+        self, namespace: str, bundle: str, *, topics: Iterable[str] | None = None
+    ) -> Document:
+        """The hashes of the topics of a bundle, or of those that are named: where it can be cut."""
+        return run(self._inner.topic_hash_positions(namespace, bundle, topics=topics))
 
     def delete_bundle(self, namespace: str, bundle: str, *, force: bool = False) -> None:
         """Delete the topics of a bundle; refused while there are any unless forced."""
@@ -549,6 +627,26 @@ class TopicAdmin:
         """What the metadata store keeps of a topic's log."""
         return run(self._inner.internal_info(topic))
 
+    def table(
+        self,
+        *,
+        text: str | None = None,
+        namespace: str | None = None,
+        sort: str | None = None,
+        descending: bool = False,
+        limit: int | None = None,
+    ) -> Document:
+        """Some of the topics as rows with numbers, in the order of one of them."""
+        return run(
+            self._inner.table(
+                text=text, namespace=namespace, sort=sort, descending=descending, limit=limit
+            )
+        )
+
+    def policy_origins(self, topic: str) -> Documents:
+        """Every policy of a topic, with the level that its value comes from."""
+        return run(self._inner.policy_origins(topic))
+
     def lookup(
         self, topic: str, *, authoritative: bool = False, listener_name: str | None = None
     ) -> dict[str, str]:
@@ -679,6 +777,13 @@ class ScalableTopicAdmin:
     def last_sequence_id(self, topic: str, segment: int, producer: str) -> int:
         """The highest sequence id that a segment, sealed or not, has of a producer; -1 for none."""
         return run(self._inner.last_sequence_id(topic, segment, producer))
+
+    def last_sequence_ids(self, topic: str, producer: str) -> dict[str, int]:
+        """The highest sequence id that each segment, sealed or not, has of a scalable producer.
+
+        Such a producer is named `{producer}-seg-{segment}` on a segment.
+        """
+        return run(self._inner.last_sequence_ids(topic, producer))
 
     def load(self, topic: str) -> dict[str, Document]:
         """What each active segment carries."""
@@ -1002,7 +1107,7 @@ class TransactionAdmin:
         return run(self._inner.coordinators())
 
     def coordinator_stats(self, *, coordinator_id: int | None = None) -> Document:
-        """Of one coordinator, or by number of all that run on the broker."""
+        """Of one coordinator, or by number of all."""
         return run(self._inner.coordinator_stats(coordinator_id=coordinator_id))
 
     def coordinator_internal_stats(self, coordinator: int, *, metadata: bool = False) -> Document:
@@ -1080,6 +1185,43 @@ class TransactionAdmin:
         )
 
 
+class ReadAdmin:
+    def __init__(self, inner: AsyncReadAdmin) -> None:
+        self._inner = inner
+
+    def plan(self, query: Mapping[str, Any]) -> Document:
+        """What topics hold, part by part: segments or partitions, their ledgers, ends and lag.
+
+        A query has `topics`, or a `namespace` with a `pattern` or `properties`, and may have
+        `positions` up to which it has read. With the `version` of an earlier answer, only changes
+        are answered, and without topics only whether there are any. It takes the right to
+        consume each topic.
+        """
+        return run(self._inner.plan(query))
+
+    def cut(self, query: Mapping[str, Any]) -> Documents:
+        """How far parts may be read together within a number of messages or bytes, by exact counts.
+
+        Each of the `parts` has a `name`, and `after` and `through` as positions.
+        """
+        return run(self._inner.cut(query))
+
+    def move_hold(self, hold: str, moves: Iterable[Mapping[str, Any]]) -> Names:
+        """Keep what stands behind a position of each part; make the hold where it is missing.
+
+        Parts that are gone are answered.
+        """
+        return run(self._inner.move_hold(hold, moves))
+
+    def holds(self, namespace: str) -> dict[str, Document]:
+        """The holds on topics of a namespace: their topics, and how many entries each keeps."""
+        return run(self._inner.holds(namespace))
+
+    def release_hold(self, namespace: str, hold: str) -> int:
+        """End a hold on all topics of a namespace; answer on how many it was."""
+        return run(self._inner.release_hold(namespace, hold))
+
+
 class _Core(AsyncAdmin):
     def _make_network(self) -> Network:
         return SocketNetwork()
@@ -1105,6 +1247,7 @@ class AdminClient:
             url, token=token, authentication=authentication, tls=tls, timeout=timeout
         )
         self.clusters = ClusterAdmin(self._inner.clusters)
+        self.bookies = BookieAdmin(self._inner.bookies)
         self.brokers = BrokerAdmin(self._inner.brokers)
         self.tenants = TenantAdmin(self._inner.tenants)
         self.namespaces = NamespaceAdmin(self._inner.namespaces)
@@ -1114,6 +1257,7 @@ class AdminClient:
         self.schemas = SchemaAdmin(self._inner.schemas)
         self.topic_policies = TopicPolicyAdmin(self._inner.topic_policies)
         self.transactions = TransactionAdmin(self._inner.transactions)
+        self.reads = ReadAdmin(self._inner.reads)
 
     def __enter__(self) -> Self:
         return self

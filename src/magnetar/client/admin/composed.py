@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from magnetar.client.admin.name import check_topic, format_namespace, format_topic
 from magnetar.client.admin.operation import (
     NamespaceOperations,
     TenantOperations,
@@ -14,6 +13,7 @@ from magnetar.client.admin.operation import (
 )
 from magnetar.client.admin.policy import find_policy, remove_policy, write_policy
 from magnetar.client.admin.transport import Names, Query, format_path
+from magnetar.client.admin.value import check_topic, format_namespace, format_topic
 from magnetar.client.error import ConfigurationError
 
 _PARTITIONED_METADATA = "application/vnd.partitioned-topic-metadata+json"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from magnetar.client.admin.name import format_bare, format_namespace, format_topic
 from magnetar.client.admin.transport import (
     Document,
     Documents,
@@ -26,8 +25,11 @@ from magnetar.client.admin.value import (
     decode_version,
     decode_versions,
     encode_id,
+    format_bare,
+    format_namespace,
+    format_topic,
 )
-from magnetar.client.message_id import LATEST, MessageId
+from magnetar.client.message_id import LATEST_ID, MessageId
 
 
 class AsyncClusterAdmin:
@@ -67,6 +69,52 @@ class AsyncClusterAdmin:
         """Set the cluster's peers."""
         await self._transport.post(
             f"admin/v2/clusters/{format_path(cluster)}/peers", body=list(peers)
+        )
+
+    async def isolation_policies(self, cluster: str) -> dict[str, Document]:
+        """The isolation policies of a cluster, by name."""
+        found: dict[str, Document] = (
+            await self._transport.get(
+                f"admin/v2/clusters/{format_path(cluster)}/namespaceIsolationPolicies"
+            )
+            or {}
+        )
+        return found
+
+    async def isolated_brokers(self, cluster: str) -> Documents:
+        """The brokers of a cluster, and what isolation policies keep for each."""
+        found: Documents = await self._transport.get(
+            f"admin/v2/clusters/{format_path(cluster)}/namespaceIsolationPolicies/brokers"
+        )
+        return found
+
+    async def isolated_broker(self, cluster: str, broker: str) -> Document:
+        """What isolation policies keep for a broker."""
+        found: Document = await self._transport.get(
+            f"admin/v2/clusters/{format_path(cluster)}/namespaceIsolationPolicies/brokers/{format_path(broker)}"
+        )
+        return found
+
+    async def isolation_policy(self, cluster: str, policy: str) -> Document:
+        """One isolation policy of a cluster."""
+        found: Document = await self._transport.get(
+            f"admin/v2/clusters/{format_path(cluster)}/namespaceIsolationPolicies/{format_path(policy)}"
+        )
+        return found
+
+    async def set_isolation_policy(
+        self, cluster: str, policy: str, data: Mapping[str, Any]
+    ) -> None:
+        """Keep brokers for namespaces, and place those anew that this concerns."""
+        await self._transport.post(
+            f"admin/v2/clusters/{format_path(cluster)}/namespaceIsolationPolicies/{format_path(policy)}",
+            body=dict(data),
+        )
+
+    async def delete_isolation_policy(self, cluster: str, policy: str) -> None:
+        """Remove an isolation policy."""
+        await self._transport.delete(
+            f"admin/v2/clusters/{format_path(cluster)}/namespaceIsolationPolicies/{format_path(policy)}"
         )
 
     async def failure_domains(self, cluster: str) -> dict[str, Document]:
@@ -126,6 +174,16 @@ class AsyncBrokerAdmin:
     async def ledger_files(self) -> Document:
         """The directory of the ledgers, for readers on the same machine."""
         found: Document = await self._transport.get("admin/v2/brokers/ledger-files")
+        return found
+
+    async def ledger_records(self, query: Mapping[str, Any]) -> Document:
+        """The records of ledgers and bookies, for readers that reach the bookies themselves.
+
+        They are answered in base64, by their paths in the metadata store.
+        """
+        found: Document = await self._transport.post(
+            "admin/v2/brokers/ledger-records", body=dict(query)
+        )
         return found
 
     async def health(
@@ -222,6 +280,45 @@ class AsyncBrokerAdmin:
         """What the broker carries."""
         found: Any = await self._transport.get("admin/v2/broker-stats/load-report")
         return found
+
+    async def overview(self) -> Document:
+        """The brokers at a glance: what topics carry, and what each process costs."""
+        found: Document = await self._transport.get("console/api/overview")
+        return found
+
+
+class AsyncBookieAdmin:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def list(self) -> Document:
+        """All bookies of the cluster, also those that are away."""
+        found: Document = await self._transport.get("admin/v2/bookies/all")
+        return found
+
+    async def racks(self) -> dict[str, Document]:
+        """The racks of all bookies, by group."""
+        found: dict[str, Document] = await self._transport.get("admin/v2/bookies/racks-info") or {}
+        return found
+
+    async def rack(self, bookie: str) -> Document:
+        """The rack of a bookie."""
+        found: Document = await self._transport.get(
+            f"admin/v2/bookies/racks-info/{format_path(bookie)}"
+        )
+        return found
+
+    async def set_rack(self, bookie: str, info: Mapping[str, Any], group: str) -> None:
+        """Say on which rack a bookie stands: copies of an entry go to different racks."""
+        await self._transport.post(
+            f"admin/v2/bookies/racks-info/{format_path(bookie)}",
+            body=dict(info),
+            query={"group": group},
+        )
+
+    async def delete_rack(self, bookie: str) -> None:
+        """Forget the rack of a bookie."""
+        await self._transport.delete(f"admin/v2/bookies/racks-info/{format_path(bookie)}")
 
 
 class TenantOperations:
@@ -392,13 +489,30 @@ class NamespaceOperations:
         )
 
     async def split_bundle(
-        self, namespace: str, bundle: str, *, unload: bool = False, algorithm: str | None = None
+        self,
+        namespace: str,
+        bundle: str,
+        *,
+        unload: bool = False,
+        algorithm: str | None = None,
+        positions: Iterable[str] | None = None,
     ) -> None:
-        """Cut a bundle in two."""
+        """Cut a bundle in two, or at several hashes."""
         await self._transport.put(
             f"admin/v2/namespaces/{format_namespace(namespace)}/{format_path(bundle)}/split",
+            body=list(positions or ()),
             query={"unload": unload, "splitAlgorithmName": algorithm},
         )
+
+    async def topic_hash_positions(
+        self, namespace: str, bundle: str, *, topics: Iterable[str] | None = None
+    ) -> Document:
+        """The hashes of the topics of a bundle, or of those that are named: where it can be cut."""
+        found: Document = await self._transport.get(
+            f"admin/v2/namespaces/{format_namespace(namespace)}/{format_path(bundle)}/topicHashPositions",
+            query={"topics": list(topics or ())},
+        )
+        return found
 
     async def delete_bundle(self, namespace: str, bundle: str, *, force: bool = False) -> None:
         """Delete the topics of a bundle; refused while there are any unless forced."""
@@ -646,6 +760,33 @@ class TopicOperations:
         found: Document = await self._transport.get(f"admin/v2/{format_topic(topic)}/internal-info")
         return found
 
+    async def table(
+        self,
+        *,
+        text: str | None = None,
+        namespace: str | None = None,
+        sort: str | None = None,
+        descending: bool = False,
+        limit: int | None = None,
+    ) -> Document:
+        """Some of the topics as rows with numbers, in the order of one of them."""
+        found: Document = await self._transport.get(
+            "console/api/topics",
+            query={
+                "text": text,
+                "namespace": namespace,
+                "sort": sort,
+                "descending": descending,
+                "limit": limit,
+            },
+        )
+        return found
+
+    async def policy_origins(self, topic: str) -> Documents:
+        """Every policy of a topic, with the level that its value comes from."""
+        found: Documents = await self._transport.get(f"console/api/{format_topic(topic)}/policies")
+        return found
+
     async def lookup(
         self, topic: str, *, authoritative: bool = False, listener_name: str | None = None
     ) -> dict[str, str]:
@@ -799,7 +940,7 @@ class AsyncSubscriptionAdmin:
         """Create a subscription at a position, at the end unless told."""
         await self._transport.put(
             f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}",
-            body={**encode_id(position or LATEST), "properties": dict(properties or {})},
+            body={**encode_id(position or LATEST_ID), "properties": dict(properties or {})},
             query={"replicated": replicated},
         )
 
@@ -1045,6 +1186,16 @@ class AsyncScalableTopicAdmin:
         )
         return found
 
+    async def last_sequence_ids(self, topic: str, producer: str) -> dict[str, int]:
+        """The highest sequence id that each segment, sealed or not, has of a scalable producer.
+
+        Such a producer is named `{producer}-seg-{segment}` on a segment.
+        """
+        found: dict[str, int] = await self._transport.get(
+            f"admin/v2/scalable/{format_bare(topic)}/lastSequenceIds", query={"producer": producer}
+        )
+        return found
+
     async def load(self, topic: str) -> dict[str, Document]:
         """What each active segment carries."""
         found: dict[str, Document] = (
@@ -1246,7 +1397,7 @@ class AsyncTransactionAdmin:
         return found
 
     async def coordinator_stats(self, *, coordinator_id: int | None = None) -> Document:
-        """Of one coordinator, or by number of all that run on the broker."""
+        """Of one coordinator, or by number of all."""
         found: Document = await self._transport.get(
             "admin/v3/transactions/coordinatorStats", query={"coordinatorId": coordinator_id}
         )
@@ -1361,5 +1512,56 @@ class AsyncTransactionAdmin:
         found: Document = await self._transport.get(
             f"admin/v3/transactions/positionStatsInPendingAck/{format_bare(topic)}/{format_path(subscription)}/{format_path(ledger_id)}/{format_path(entry_id)}",
             query={"batchIndex": batch_index},
+        )
+        return found
+
+
+class AsyncReadAdmin:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def plan(self, query: Mapping[str, Any]) -> Document:
+        """What topics hold, part by part: segments or partitions, their ledgers, ends and lag.
+
+        A query has `topics`, or a `namespace` with a `pattern` or `properties`, and may have
+        `positions` up to which it has read. With the `version` of an earlier answer, only changes
+        are answered, and without topics only whether there are any. It takes the right to
+        consume each topic.
+        """
+        found: Document = await self._transport.post("admin/v2/reads/plan", body=dict(query))
+        return found
+
+    async def cut(self, query: Mapping[str, Any]) -> Documents:
+        """How far parts may be read together within a number of messages or bytes, by exact counts.
+
+        Each of the `parts` has a `name`, and `after` and `through` as positions.
+        """
+        found: Documents = await self._transport.post("admin/v2/reads/cut", body=dict(query))
+        return found
+
+    async def move_hold(self, hold: str, moves: Iterable[Mapping[str, Any]]) -> Names:
+        """Keep what stands behind a position of each part; make the hold where it is missing.
+
+        Parts that are gone are answered.
+        """
+        found: Names = (
+            await self._transport.post(
+                f"admin/v2/reads/holds/{format_path(hold)}", body=[dict(each) for each in moves]
+            )
+            or []
+        )
+        return found
+
+    async def holds(self, namespace: str) -> dict[str, Document]:
+        """The holds on topics of a namespace: their topics, and how many entries each keeps."""
+        found: dict[str, Document] = (
+            await self._transport.get(f"admin/v2/reads/holds/{format_namespace(namespace)}") or {}
+        )
+        return found
+
+    async def release_hold(self, namespace: str, hold: str) -> int:
+        """End a hold on all topics of a namespace; answer on how many it was."""
+        found: int = await self._transport.delete(
+            f"admin/v2/reads/holds/{format_namespace(namespace)}/{format_path(hold)}"
         )
         return found

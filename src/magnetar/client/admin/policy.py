@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from magnetar.client.admin.name import format_namespace, format_topic
 from magnetar.client.admin.transport import Transport, format_path
+from magnetar.client.admin.value import format_namespace, format_topic
 from magnetar.client.error import ConfigurationError
 
 if TYPE_CHECKING:

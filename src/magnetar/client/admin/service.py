@@ -11,8 +11,10 @@ from magnetar.client.admin.composed import (
 )
 from magnetar.client.admin.network import Network
 from magnetar.client.admin.operation import (
+    AsyncBookieAdmin,
     AsyncBrokerAdmin,
     AsyncClusterAdmin,
+    AsyncReadAdmin,
     AsyncScalableTopicAdmin,
     AsyncSchemaAdmin,
     AsyncSubscriptionAdmin,
@@ -54,6 +56,7 @@ class AsyncAdmin:
             timeout_s=timeout,
         )
         self.clusters = AsyncClusterAdmin(self._transport)
+        self.bookies = AsyncBookieAdmin(self._transport)
         self.brokers = AsyncBrokerAdmin(self._transport)
         self.tenants = AsyncTenantAdmin(self._transport)
         self.namespaces = AsyncNamespaceAdmin(self._transport)
@@ -63,6 +66,7 @@ class AsyncAdmin:
         self.schemas = AsyncSchemaAdmin(self._transport)
         self.topic_policies = AsyncTopicPolicyAdmin(self._transport)
         self.transactions = AsyncTransactionAdmin(self._transport)
+        self.reads = AsyncReadAdmin(self._transport)
 
     def _make_network(self) -> Network:
         from magnetar.client.admin.loop import LoopNetwork

@@ -111,7 +111,10 @@ class _Connection:
         while (event := self._http.next_event()) is h11.NEED_DATA:
             data = await self._stream.read()
             if not data and not self.has_answered:
-                raise ConnectionResetError("remote end closed connection without response")
+                raise ConnectionResetError(
+                    "remote end closed connection without response; if it is a broker's port"
+                    " for clients, give its web port instead"
+                )
             self.has_answered = True
             self._http.receive_data(data)
         return event

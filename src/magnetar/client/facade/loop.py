@@ -6,13 +6,117 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
-from magnetar.client.error import AlreadyClosedError, ConfigurationError
+from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
+from magnetar.client.handle import summarize
 
+C = TypeVar("C")
+I = TypeVar("I")  # noqa: E741  an item
+Work = Callable[[Sequence[Any]], object]
+
+
+class Burst(Generic[C]):
+    """Claims and calls of one consumer or producer, in the order of its threads.
+
+    `on_claims` gets what an application has received, before any call about it. A call that fails
+    does so after its caller has gone on: `check` raises its error at the next occasion.
+    """
+
+    def __init__(self, loop: BackgroundLoop, on_claims: Callable[[Sequence[C]], None]) -> None:
+        self._loop = loop
+        self._on_claims = on_claims
+        self._claims: deque[C] = deque()
+        self._calls: deque[tuple[Work, Any]] = deque()
+        self._is_woken = False
+        self._failure: PulsarError | None = None
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def claim(self, claim: C) -> None:
+        self._claims.append(claim)
+        if not self._is_woken:
+            self._wake()
+
+    def call(self, work: Callable[[Sequence[I]], object], item: I) -> None:
+        """Pass the item to `work`, on the loop, with others that go there one after the other."""
+        self._calls.append((work, item))
+        if not self._is_woken:
+            self._wake()
+
+    def check(self) -> None:
+        """Raise what went wrong since the last time."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def _wake(self) -> None:
+        self._is_woken = True
+        self._loop.wake(self._run)
+
+    def _run(self) -> None:
+        """On the loop. The flag falls first: what comes from here on wakes the loop again."""
+        self._is_woken = False
+        count = len(self._calls)
+        # Whatever these calls are about was claimed before them, so it is among the claims.
+        claims = [self._claims.popleft() for _ in range(len(self._claims))]
+        if claims:
+            self._on_claims(claims)
+        while count:
+            work, item = self._calls.popleft()
+            count -= 1
+            items = [item]
+            while count and self._calls[0][0] is work:
+                items.append(self._calls.popleft()[1])
+                count -= 1
+            try:
+                work(items)
+            except PulsarError as error:
+                self._failure = self._failure or error
+
+
+class AsyncHandle(Protocol):
+    async def close(self) -> None: ...
+
+
+H = TypeVar("H", bound=AsyncHandle)
 T = TypeVar("T")
+
+
+class SyncHandle(Generic[H]):
+    """Every method runs the async one of the same name, and waits for it."""
+
+    def __init__(self, loop: BackgroundLoop, inner: H) -> None:
+        self._loop = loop
+        self._inner = inner
+
+    def close(self) -> None:
+        """Does nothing after the client's own close, or in a process that was forked."""
+        if self._loop.is_open:
+            self._run(self._inner.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{summarize(self._inner)}>"
+
+    def _run(self, body: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run(body)
+
+    def _run_future(self, begin: Callable[[], asyncio.Future[T]]) -> T:
+        return self._loop.run_future(begin)
+
+    def _call(self, function: Callable[[], T]) -> T:
+        return self._loop.call(function)
+
 
 _STOP_S: Final = 5.0
 
@@ -79,6 +183,8 @@ class BackgroundLoop:
             target=_run, args=(self._loop, goodbye), name="magnetar client", daemon=True
         )
         self._thread.start()
+        self._ident = self._thread.ident
+        self._is_closed = False
         self._finalizer = weakref.finalize(self, _stop, self._process, self._loop, self._thread)
 
     @property
@@ -88,7 +194,7 @@ class BackgroundLoop:
 
     @property
     def is_open(self) -> bool:
-        return self._finalizer.alive and not self.is_foreign
+        return not self._is_closed and not self.is_foreign
 
     def run(self, body: Coroutine[Any, Any, T]) -> T:
         """Run `body` on the loop and return its result; Ctrl-C cancels it there."""
@@ -150,19 +256,27 @@ class BackgroundLoop:
         self.run(follow())
         return outside
 
+    def wake(self, function: Callable[[], None]) -> None:
+        """Call a function soon, on the loop; the caller goes on. Does nothing once it is closed."""
+        try:
+            self._loop.call_soon_threadsafe(function)
+        except RuntimeError:
+            pass  # the loop is closed: nothing there to be done
+
     def close(self) -> None:
         """Stop the thread; calling again changes nothing."""
+        self._is_closed = True
         self._finalizer()
 
     def check(self) -> None:
         """Raise unless a call from here can work."""
-        if self.is_foreign:
+        if os.getpid() != self._process:
             raise AlreadyClosedError(
                 "This client belongs to the parent process; create one after the fork"
             )
-        if not self._finalizer.alive:
+        if self._is_closed:
             raise AlreadyClosedError("The client is closed")
-        if threading.current_thread() is self._thread:
+        if threading.get_ident() == self._ident:
             raise ConfigurationError(
                 "A blocking call from the client's own thread would never return;"
                 " listeners and interceptors hand such work to another thread"

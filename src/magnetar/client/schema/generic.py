@@ -7,9 +7,8 @@ from typing import Any
 
 from magnetar.client.error import SchemaError
 from magnetar.client.schema.codec import Codec
-from magnetar.client.schema.json import parse_json
 from magnetar.client.schema.key_value import KeyValue, encoding_of, split_data, split_schema
-from magnetar.client.schema.primitive import BY_TYPE
+from magnetar.client.schema.primitive import BY_TYPE, parse_json
 from magnetar.model.schema import SchemaData, SchemaType
 from magnetar.rules.descriptor import read_message
 from magnetar.rules.protobuf import ProtobufUnreadable

@@ -7,11 +7,43 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from magnetar.client.error import SchemaError
 from magnetar.client.schema.codec import Codec, refuse_value
+from magnetar.model.document import decode_json
 from magnetar.model.schema import SchemaData, SchemaType
 
 T = TypeVar("T")
+
+
+class JsonCodec(Codec[T]):
+    """Reads by field names, so that no writer's schema is needed."""
+
+    def __init__(
+        self, definition: bytes, pack: Callable[[T], Any], unpack: Callable[[Any], T]
+    ) -> None:
+        super().__init__(SchemaData(SchemaType.JSON, definition))
+        self._pack = pack
+        self._unpack = unpack
+
+    def encode(self, value: T) -> bytes:
+        packed = self._pack(value)
+        try:
+            return msgspec.json.encode(packed)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise SchemaError(f"JSON cannot hold the value: {error}") from None
+
+    def decode(self, data: bytes, *, key: bytes | None, writer: SchemaData | None) -> T:
+        return self._unpack(parse_json(data))
+
+
+def parse_json(data: bytes) -> Any:
+    try:
+        return decode_json(data)
+    except msgspec.DecodeError as error:
+        raise SchemaError(f"The data is not JSON: {error}") from None
+
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
@@ -174,3 +206,16 @@ BY_TYPE: Final[Mapping[SchemaType, Codec[Any]]] = {
         LOCAL_DATE_TIME,
     )
 } | {SchemaType.NONE: BYTES}
+
+
+class EncodedCodec(BytesCodec):
+    """Registers another codec's schema, and lets pass what that codec can read."""
+
+    def __init__(self, reader: Codec[Any]) -> None:
+        super().__init__(reader.data)
+        self._reader = reader
+
+    def encode(self, value: bytes) -> bytes:
+        data = super().encode(value)
+        self._reader.decode(data, key=None, writer=None)
+        return data

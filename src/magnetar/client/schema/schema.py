@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Generic, TypeVar, overload
 from magnetar.client.error import ConfigurationError, SchemaError
 from magnetar.client.schema import primitive
 from magnetar.client.schema.codec import Codec, refuse_value
-from magnetar.client.schema.encoded import EncodedCodec
 from magnetar.client.schema.generic import AutoCodec
-from magnetar.client.schema.json import JsonCodec
 from magnetar.client.schema.key_value import KeyValue, KeyValueCodec, KeyValueEncoding
+from magnetar.client.schema.primitive import EncodedCodec, JsonCodec
 from magnetar.client.schema.protobuf import ProtobufCodec, ProtobufMessage
 from magnetar.client.schema.shape import Form, build_shape
 from magnetar.model.schema import SchemaData, SchemaType

@@ -1,0 +1,440 @@
+"""The blocking consumers: they receive and acknowledge without a wait for the loop's thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar, overload
+
+from magnetar.client.checkpoint import Checkpoint
+from magnetar.client.checkpoint_consumer import AsyncCheckpointConsumer
+from magnetar.client.consumer import (
+    AsyncConsumer,
+    AsyncQueueConsumer,
+    Done,
+    IndividualConsumer,
+    SubscriptionConsumer,
+    check_concurrency,
+    log_failed,
+    place_of,
+    places_of,
+)
+from magnetar.client.enlisting import TransactionHandle
+from magnetar.client.error import AlreadyClosedError
+from magnetar.client.facade.loop import BackgroundLoop, Burst, SyncHandle
+from magnetar.client.handle import ConsumerStats
+from magnetar.client.inbox import Claim, Inbox, check_limit, claim_more
+from magnetar.client.message import Message, MessageBatch
+from magnetar.client.message_id import MessageId, Target
+from magnetar.client.quantity import Duration, parse_duration
+from magnetar.client.reader import AsyncReader
+from magnetar.client.retry import find_deadline
+from magnetar.client.stream import AsyncStreamConsumer, vector_id
+from magnetar.model.segment import SegmentId
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_CHECK_S: Final = 5.0
+"""How often a waiting thread looks whether the client is still there."""
+
+
+class AsyncSource(Protocol):
+    """What has messages for other threads."""
+
+    @property
+    def _inbox(self) -> Inbox: ...
+
+    @property
+    def stats(self) -> ConsumerStats: ...
+
+    def _settle_claims(self, claims: Sequence[Claim]) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class AsyncReceiver(AsyncSource, Protocol):
+    """What the async consumers have in common."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    def _check_messages(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+
+S = TypeVar("S", bound=AsyncSource)
+R = TypeVar("R", bound=AsyncReceiver)
+C = TypeVar("C", bound=SubscriptionConsumer[Any, Any])
+N = TypeVar("N", bound=IndividualConsumer[Any])
+T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741  what is acknowledged
+
+
+class SyncSource(SyncHandle[S], Generic[S, T]):
+    """Takes what has arrived in the caller's thread; the loop hears of it in runs.
+
+    Iterating ends when the consumer is closed.
+    """
+
+    def __init__(self, loop: BackgroundLoop, inner: S) -> None:
+        super().__init__(loop, inner)
+        self._inbox = inner._inbox
+        self._burst: Burst[Claim] = Burst(loop, inner._settle_claims)
+
+    @property
+    def stats(self) -> ConsumerStats:
+        return self._call(lambda: self._inner.stats)
+
+    def close(self) -> None:
+        """Raises what went wrong with an acknowledgement that was not waited for.
+
+        Does nothing after the client's own close, or in a process that was forked.
+        """
+        super().close()
+        self._burst.check()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Message[T]:
+        try:
+            message = self._receive(None)
+        except AlreadyClosedError:
+            raise StopIteration from None
+        assert message is not None, "receive without a timeout returns a message"
+        return message
+
+    def _receive(self, timeout: Duration | None) -> Message[T] | None:
+        claim = self._claim_now()
+        if claim is None:
+            claim = self._wait(self._inbox.claim, timeout)
+            if claim is None:
+                return None
+        self._burst.claim(claim)
+        return claim.messages[0]
+
+    def _claim_now(self) -> Claim | None:
+        self._loop.check()
+        self._burst.check()
+        return self._inbox.claim()
+
+    def _claim_many(
+        self, max_messages: int, timeout: Duration | None, linger: Duration
+    ) -> list[Claim]:
+        self._loop.check()
+        self._burst.check()
+        check_limit(max_messages)
+        claim = self._inbox.claim_run(max_messages)
+        if claim is None:
+            claim = self._wait(partial(self._inbox.claim_run, max_messages), timeout)
+        claims, left = [], max_messages
+        until = find_deadline(linger, self._inbox.clock) if claim is not None and linger else None
+        while claim is not None:
+            self._burst.claim(claim)
+            claims.append(claim)
+            left -= len(claim.messages)
+            claim = claim_more(self._inbox, left) if left else None
+            if claim is None and left and until is not None and self._inbox.failure is None:
+                rest = until - self._inbox.clock.monotonic()
+                claim = self._wait(partial(claim_more, self._inbox, left), max(rest, 0.0))
+        return claims
+
+    def _wait(self, claim: Callable[[], Claim | None], timeout: Duration | None) -> Claim | None:
+        deadline = find_deadline(timeout, self._inbox.clock)
+        while True:
+            rest = _CHECK_S
+            if deadline is not None:
+                rest = min(rest, deadline - self._inbox.clock.monotonic())
+            if rest > 0:
+                self._inbox.wait_in_thread(rest)
+            found = claim()
+            if found is not None or rest <= 0 or self._inbox.failure is not None:
+                return found
+            self._loop.check()
+
+    def _post(self, work: Callable[[Sequence[I]], object], *items: I) -> None:
+        """Tell the loop without waiting for it; what goes wrong is raised at the next occasion."""
+        self._loop.check()
+        self._burst.check()
+        for item in items:
+            self._burst.call(work, item)
+
+
+class SyncReceiver(SyncSource[R, T], Generic[R, T]):
+    """What the blocking consumers have in common."""
+
+    @property
+    def topic(self) -> str:
+        return self._inner.topic
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @overload
+    def receive(self, timeout: None = None) -> Message[T]: ...
+
+    @overload
+    def receive(self, timeout: Duration | None) -> Message[T] | None: ...
+
+    def receive(self, timeout: Duration | None = None) -> Message[T] | None:
+        """The next message; with a `timeout`, None when there is none within it."""
+        return self._receive(timeout)
+
+    def receive_nowait(self) -> Message[T] | None:
+        """A message that is here already, or None."""
+        claim = self._claim_now()
+        if claim is None:
+            return None
+        self._burst.claim(claim)
+        return claim.messages[0]
+
+    def receive_many(
+        self, max_messages: int, timeout: Duration | None = None, *, linger: Duration = 0.0
+    ) -> MessageBatch[T]:
+        """Up to `max_messages`: those that are here as soon as there is one, even none after
+        `timeout`. With `linger`, wait so long after the first one for more.
+        """
+        self._inner._check_messages()
+        claims = self._claim_many(max_messages, timeout, linger)
+        return MessageBatch([(claim.messages, claim.progress) for claim in claims])
+
+    def _claim_now(self) -> Claim | None:
+        self._inner._check_messages()
+        return super()._claim_now()
+
+    def pause(self) -> None:
+        """Ask for no more messages; those that were asked for still come."""
+        self._call(self._inner.pause)
+
+    def resume(self) -> None:
+        self._call(self._inner.resume)
+
+
+class SyncSubscription(SyncReceiver[C, T], Generic[C, T]):
+    """What those with a subscription have in common."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return self._call(lambda: self._inner.topics)
+
+    @property
+    def subscription(self) -> str:
+        return self._inner.subscription
+
+    def flush(self) -> None:
+        """Send what is acknowledged now; raises what went wrong with any of it so far."""
+        self._run(self._inner.flush())
+        self._burst.check()
+
+    def backlog(self) -> int:
+        """How much is not acknowledged yet in the segments that it consumes, received or not.
+
+        A batch counts as one message until all of it is acknowledged.
+        """
+        return self._run(self._inner.backlog())
+
+    def seek(self, target: datetime | MessageId) -> None:
+        """Move to a time, or to `EARLIEST_ID` or `LATEST_ID`, in the segments it consumes."""
+        self._run(self._inner.seek(target))
+
+    def unsubscribe(self, *, force: bool = False) -> None:
+        """Delete the subscription in the segments it consumes, and close."""
+        self._run(self._inner.unsubscribe(force=force))
+
+
+class StreamConsumer(SyncSubscription[AsyncStreamConsumer[T], T], Generic[T]):
+    """Made by `client.stream_consumer`; a context manager and iterator of messages."""
+
+    def __init__(self, loop: BackgroundLoop, inner: AsyncStreamConsumer[T]) -> None:
+        super().__init__(loop, inner)
+        self._begin_cumulative = inner._begin_cumulative
+
+    def acknowledge_cumulative(
+        self, message: Message[T] | MessageId, transaction: TransactionHandle | None = None
+    ) -> None:
+        """Everything received up to this message is done, in all segments and topics.
+
+        Waits for the broker only with `ack_receipts`.
+        """
+        if self._inner._has_receipts or transaction is not None:
+            self._run(self._inner.acknowledge_cumulative(message, transaction))
+        else:
+            self._post(self._begin_cumulative, vector_id(message))
+
+
+class SyncIndividual(SyncSubscription[N, T], Generic[N, T]):
+    """Acknowledges each message on its own."""
+
+    def __init__(self, loop: BackgroundLoop, inner: N) -> None:
+        super().__init__(loop, inner)
+        self._begin_acknowledge = inner._begin_acknowledge
+        self._refuse = inner._refuse
+
+    def acknowledge(self, message: Done[T], transaction: TransactionHandle | None = None) -> None:
+        """The message is done, or all of several, such as a batch of `receive_many`.
+
+        Waits for the broker only with `ack_receipts`.
+        """
+        if self._inner._has_receipts or transaction is not None:
+            self._run(self._inner.acknowledge(message, transaction))
+        else:
+            self._post(self._begin_acknowledge, *places_of(message))
+
+    def negative_acknowledge(
+        self, message: Message[T] | MessageId, delay: Duration | None = None
+    ) -> None:
+        """Ask for the message again after `delay`, or as the consumer's backoff says."""
+        seconds = None if delay is None else parse_duration("delay", delay)
+        self._post(self._refuse, (place_of(message), seconds))
+
+    def reconsume_later(self, message: Message[T], delay: Duration) -> None:
+        """Put the message aside: it comes again through the retry topic, `delay` later."""
+        self._run(self._inner.reconsume_later(message, delay))
+
+    def run(self, handler: Callable[[Message[T]], object], *, concurrency: int = 1) -> None:
+        """Call `handler` with every message, in so many threads, until the consumer is closed.
+
+        A message is acknowledged when its handler returns. When it raises, that is logged, and the
+        message is redelivered as `nack_backoff` says, and buried as `dead_letter` says.
+        """
+        check_concurrency(concurrency)
+
+        def work() -> None:
+            for message in self:
+                try:
+                    with self.processing(message):
+                        handler(message)
+                except Exception as error:  # an application's code may raise anything
+                    log_failed(message, error)
+
+        others = [threading.Thread(target=work, daemon=True) for _ in range(concurrency - 1)]
+        for each in others:
+            each.start()
+        work()
+        for each in others:
+            each.join()
+
+    @contextmanager
+    def processing(self, message: Message[T]) -> Iterator[Message[T]]:
+        """Acknowledge when the body ends well; ask for the message again when it raises."""
+        try:
+            yield message
+        except BaseException:
+            self.negative_acknowledge(message)
+            raise
+        self.acknowledge(message)
+
+
+class QueueConsumer(SyncIndividual[AsyncQueueConsumer[T], T], Generic[T]):
+    """Made by `client.queue_consumer`; a context manager and iterator of messages."""
+
+
+class Consumer(SyncIndividual[AsyncConsumer[T], T], Generic[T]):
+    """Made by `client.consumer`; a context manager and iterator of messages."""
+
+    def __init__(self, loop: BackgroundLoop, inner: AsyncConsumer[T]) -> None:
+        super().__init__(loop, inner)
+        self._begin_cumulative = inner._begin_cumulative
+
+    @property
+    def is_active(self) -> bool:
+        """On a failover subscription: whether this consumer is the one that is served."""
+        return self._call(lambda: self._inner.is_active)
+
+    @property
+    def has_reached_end(self) -> bool:
+        """Whether every topic is terminated and consumed."""
+        return self._call(lambda: self._inner.has_reached_end)
+
+    def acknowledge_cumulative(
+        self, message: Message[T] | MessageId, transaction: TransactionHandle | None = None
+    ) -> None:
+        """This message and all before it on the same topic or partition are done."""
+        if self._inner._has_receipts or transaction is not None:
+            self._run(self._inner.acknowledge_cumulative(message, transaction))
+        else:
+            self._post(self._begin_cumulative, self._inner._check_cumulative(message))
+
+    def redeliver_unacknowledged(self) -> None:
+        """Ask for everything unacknowledged again, now."""
+        self._call(self._inner.redeliver_unacknowledged)
+
+    def seek(self, target: Target) -> None:
+        """Move the subscription to a message, which comes next, or to a publish time."""
+        self._run(self._inner.seek(target))
+
+    def last_message_ids(self) -> dict[str, MessageId | None]:
+        """The last message of each topic or partition; None for an empty one."""
+        return self._run(self._inner.last_message_ids())
+
+    def is_behind(self) -> bool:
+        """Whether some topic has stored a message that `receive` has not returned yet."""
+        return self._run(self._inner.is_behind())
+
+
+class CheckpointConsumer(SyncReceiver[AsyncCheckpointConsumer[T], T], Generic[T]):
+    """Made by `client.checkpoint_consumer`; a context manager and iterator of messages."""
+
+    @property
+    def group(self) -> str | None:
+        return self._inner.group
+
+    @property
+    def segments(self) -> tuple[SegmentId, ...]:
+        """Those it reads now."""
+        return self._call(lambda: self._inner.segments)
+
+    def checkpoint(self) -> Checkpoint:
+        """Where the application has come: what it received is before it, all the rest after."""
+        return self._call(self._inner.checkpoint)
+
+    def seek(self, start: Checkpoint) -> None:
+        """Go on from there; what waits to be received is dropped."""
+        self._run(self._inner.seek(start))
+
+    def receive_arrow(
+        self, max_rows: int = 10_000, timeout: Duration | None = None
+    ) -> pa.RecordBatch:
+        """What is here as soon as there is something, as an Arrow batch of the chosen `columns`."""
+        return self._run(self._inner.receive_arrow(max_rows, timeout))
+
+    def has_message_available(self) -> bool:
+        """Whether a message was stored that was not received yet."""
+        return self._run(self._inner.has_message_available())
+
+
+class Reader(SyncSource[AsyncReader[T], T], Generic[T]):
+    """Made by `client.reader`; a context manager and iterator of messages."""
+
+    @property
+    def topic(self) -> str:
+        return self._inner.topic
+
+    @overload
+    def read(self, timeout: None = None) -> Message[T]: ...
+
+    @overload
+    def read(self, timeout: Duration | None) -> Message[T] | None: ...
+
+    def read(self, timeout: Duration | None = None) -> Message[T] | None:
+        """The next message; with a `timeout`, None when there is none within it."""
+        return self._receive(timeout)
+
+    def has_message_available(self) -> bool:
+        """Whether a message was stored that `read` has not returned yet."""
+        return self._run(self._inner.has_message_available())
+
+    def seek(self, target: Target) -> None:
+        """Move to a message (it comes next) or to a publish time."""
+        self._run(self._inner.seek(target))

@@ -1,0 +1,188 @@
+"""The blocking producer: messages cross to the loop in runs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from threading import Condition, Lock
+from typing import Any, Final, Generic, TypeVar, Unpack
+
+from magnetar.client.facade.loop import BackgroundLoop, Burst, SyncHandle
+from magnetar.client.handle import ProducerStats
+from magnetar.client.keyword import describe
+from magnetar.client.message_id import MessageId
+from magnetar.client.producer import AsyncProducer
+from magnetar.client.publication import SendOptions
+from magnetar.client.segment_producer import Item
+
+T = TypeVar("T")
+
+_PENDING: Final = "PENDING"
+_FINISHED: Final = "FINISHED"
+_lock: Final = Lock()
+"""Around the making of a condition, and around an end without one: one of the two is first."""
+
+
+class SendFuture(Future[T]):
+    """One of `concurrent.futures` that makes its condition variable when it is first needed.
+
+    Most submitted messages are confirmed while no thread waits for them, and to make and notify a
+    condition takes longer than all else that a submit does.
+    """
+
+    _lazy: Condition | None = None
+
+    def __init__(self) -> None:
+        self._state = _PENDING
+        self._result = self._exception = None
+
+    @property
+    def _condition(self) -> Condition:  # type: ignore[override]
+        with _lock:
+            if self._lazy is None:
+                self._waiters: list[Any] = []
+                self._done_callbacks: list[Any] = []
+                self._lazy = Condition()
+            return self._lazy
+
+    def done(self) -> bool:
+        return self._state != _PENDING
+
+    def cancelled(self) -> bool:
+        return self._state not in (_PENDING, _FINISHED)
+
+    def cancel(self) -> bool:
+        """Forget the outcome; a message that was sent is stored all the same."""
+        return super().cancel() and not self.set_running_or_notify_cancel()
+
+    def set_result(self, result: T) -> None:
+        if not self._end_alone(result, None):
+            try:
+                super().set_result(result)
+            except InvalidStateError:
+                pass  # a thread has cancelled it
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        if not self._end_alone(None, exception):
+            try:
+                super().set_exception(exception)
+            except InvalidStateError:
+                pass  # a thread has cancelled it
+
+    def _end_alone(self, result: T | None, exception: BaseException | None) -> bool:
+        """Without telling anyone, if no thread has asked so far."""
+        with _lock:
+            if self._lazy is not None:
+                return False
+            self._result, self._exception, self._state = result, exception, _FINISHED
+            return True
+
+
+class Producer(SyncHandle[AsyncProducer[T]], Generic[T]):
+    """Made by `client.producer`; use it as a context manager. Threads may share it; the messages of
+    each are sent in the order of its calls.
+    """
+
+    def __init__(self, loop: BackgroundLoop, inner: AsyncProducer[T]) -> None:
+        super().__init__(loop, inner)
+        self._burst: Burst[None] = Burst(loop, lambda claims: None)
+        self._enter = self._on_prepared
+        self._lock = threading.Lock()
+        self._count = self._bytes = 0
+        """What was prepared and has not reached the loop yet."""
+
+    @property
+    def topic(self) -> str:
+        return self._inner.topic
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions a regular topic has; 0 for a topic without."""
+        return self._call(lambda: self._inner.partitions)
+
+    @property
+    def last_sequence_id(self) -> int:
+        """The highest one confirmed; -1, or the initial one, before that."""
+        return self._call(lambda: self._inner.last_sequence_id)
+
+    @property
+    def stats(self) -> ProducerStats:
+        return self._call(lambda: self._inner.stats)
+
+    @describe(SendOptions)
+    def send(self, value: T | None, **options: Unpack[SendOptions]) -> MessageId:
+        """Publish, and return the id once the broker has stored it; None is a tombstone."""
+        return self._run_future(lambda: self._inner.begin_send(value, options))
+
+    @describe(SendOptions)
+    def submit(self, value: T | None, **options: Unpack[SendOptions]) -> Future[MessageId]:
+        """Wait for room only, and return the future of the id: many sends on their way at once.
+
+        One that fails is told by its future, and by `flush`.
+        """
+        return self._submit(value, options, waits=self._inner._waits_for_room)
+
+    def send_many(self, values: Iterable[T | None]) -> None:
+        """Publish all of them, in order as `submit` does, and return once the broker has stored
+        them. They have no options, no futures and no ids: this is the way to send very many.
+
+        Raises SendFailedError when some are not stored.
+        """
+        self._run(self._inner.send_many(values))
+
+    @describe(SendOptions)
+    def send_nowait(self, value: T | None, **options: Unpack[SendOptions]) -> Future[MessageId]:
+        """Publish without waiting for room; raises QueueFullError when too many wait."""
+        return self._submit(value, options, waits=False)
+
+    def flush(self) -> None:
+        """Wait until everything sent before is stored or has failed.
+
+        Raises SendFailedError when a message that was submitted since the last flush has failed.
+        """
+        self._run(self._inner.flush())
+
+    def _submit(self, value: T | None, options: SendOptions, *, waits: bool) -> Future[MessageId]:
+        self._loop.check()
+        if options.get("transaction") is not None:  # which lives on the loop
+            return self._submit_within(value, options, waits=waits)
+        sent: SendFuture[MessageId] = SendFuture()
+        message = self._inner._prepare(value, options, sent)
+        message.is_submitted = True
+        size, admission = message.size, self._inner._admission
+        while True:
+            with self._lock:
+                if admission.has_room(size, behind=self._count, ahead=self._bytes):
+                    self._count += 1
+                    self._bytes += size
+                    self._burst.call(self._enter, message)
+                    return sent
+            if not waits:
+                raise admission.full()
+            self._run(admission.wait_for_room())
+
+    def _submit_within(
+        self, value: T | None, options: SendOptions, *, waits: bool
+    ) -> Future[MessageId]:
+        async def body() -> asyncio.Future[MessageId]:
+            sent: asyncio.Future[MessageId]
+            if waits:
+                sent = await self._inner.submit(value, **options)
+            else:
+                sent = self._inner.send_nowait(value, **options)
+            return sent
+
+        return self._loop.start(body())
+
+    def _on_prepared(self, messages: Sequence[Item]) -> None:
+        """On the loop."""
+        with self._lock:
+            self._count -= len(messages)
+            self._bytes -= sum(message.size for message in messages)
+        self._inner._admission.enter_all_later(messages)

@@ -1,1 +1,0 @@
-"""Scalable topics: producers and consumers over segments that come and go."""

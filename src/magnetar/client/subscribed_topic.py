@@ -1,0 +1,167 @@
+"""The subscription on one topic: a consumer on every segment or partition there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from magnetar.client.consumer_set import ConsumerSet, SegmentRead
+from magnetar.client.dead_letter import DeadLetters, OpenLetterProducer
+from magnetar.client.error import PulsarError
+from magnetar.client.inbox import Inbox
+from magnetar.client.layout import LayoutWatch, PartitionLayout
+from magnetar.client.message import Message, Origin
+from magnetar.client.message_id import EARLIEST_ID, NO_SEGMENT
+from magnetar.client.policy import DeadLetterPolicy
+from magnetar.client.session import Session
+from magnetar.client.subscription import ConsumerSettings, Floor, InitialPosition
+from magnetar.client.topic_consumer import TopicConsumer
+from magnetar.model.layout import Layout
+from magnetar.model.migration import MANAGED
+from magnetar.model.name import TopicName
+from magnetar.model.scalable import LayoutView
+from magnetar.model.segment import SegmentId
+from magnetar.runtime.log import Logger
+
+_log = Logger(__name__)
+
+
+def settle_segment(
+    settings: ConsumerSettings, number: SegmentId, read: SegmentRead, *, is_new: bool
+) -> ConsumerSettings:
+    """The settings for one segment; one that came later is read from its beginning."""
+    properties = dict(settings.properties)
+    if read.is_legacy:
+        properties[MANAGED] = "true"
+    return replace(
+        settings,
+        name=f"{settings.name}-{'guest' if read.is_guest else 'seg'}-{number}",
+        initial_position=InitialPosition.EARLIEST if is_new else settings.initial_position,
+        properties=properties,
+    )
+
+
+def plan_reads(topic: TopicName, layout: Layout) -> dict[SegmentId, SegmentRead]:
+    """Everything there is to read: sealed segments hold what is not consumed yet."""
+    return {
+        segment.id: SegmentRead(segment.name_in(topic), segment.is_legacy)
+        for segment in layout.segments
+    }
+
+
+def settle_partition(settings: ConsumerSettings, *, is_new: bool) -> ConsumerSettings:
+    """The same for a partition of a regular topic."""
+    if not is_new:
+        return settings
+    start = None if settings.start is None else Floor(EARLIEST_ID, is_included=True)
+    return replace(settings, initial_position=InitialPosition.EARLIEST, start=start)
+
+
+def origin_of(topic: str, number: SegmentId, *, is_named: bool = False) -> Origin:
+    return Origin(topic, number, (number, topic if is_named else None))
+
+
+class SubscribedTopic:
+    """Follows the layout of a scalable topic, or of a regular one until it is scalable; with
+    `is_regular`, the partitions of a regular topic, under whose own names consumers appear there.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        topic: TopicName,
+        settings: ConsumerSettings,
+        inbox: Inbox,
+        *,
+        create: bool,
+        names_topic: bool,
+        dead_letter: DeadLetterPolicy | None,
+        open_letter_producer: OpenLetterProducer,
+        is_regular: bool = False,
+        on_lost: Callable[[SubscribedTopic, PulsarError], None] | None = None,
+    ) -> None:
+        """`on_lost` hears that a partition cannot be consumed any more."""
+        self._session = session
+        self._dead_letters: DeadLetters | None = None
+        if dead_letter is not None:
+            self._dead_letters = DeadLetters(
+                dead_letter,
+                settings.subscription,
+                scope=session.scope,
+                open_letter_producer=lambda: open_letter_producer(
+                    dead_letter.topic or f"{self.topic}-DLQ", dead_letter.initial_subscription
+                ),
+            )
+        self._settings = replace(settings, dead_letters=self._dead_letters)
+        self._inbox = inbox
+        self._names_topic = names_topic
+        self._is_regular = is_regular
+        self._on_lost = on_lost
+        follow = PartitionLayout if is_regular else LayoutWatch
+        self._layout = follow(session, topic, create=create, on_change=self._on_layout)
+        self._known: frozenset[SegmentId] = frozenset()
+        self.consumers = ConsumerSet(
+            session, str(topic), make=self._make, waits_if_busy=not is_regular
+        )
+
+    @property
+    def topic(self) -> str:
+        return self._layout.topic.full
+
+    async def open(self) -> None:
+        try:
+            await self._layout.open()
+            self._known = frozenset(self._layout.layout.by_id)
+            await self.consumers.start(self.reads())
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        self._layout.close()
+        await self.consumers.close()
+        if self._dead_letters is not None:
+            await self._dead_letters.close()
+
+    def reads(self) -> dict[SegmentId, SegmentRead]:
+        return plan_reads(self._layout.topic, self._layout.layout)
+
+    def is_current(self, part: TopicConsumer) -> bool:
+        return self.consumers.parts.get(part.segment) is part
+
+    def on_claimed(self, part: TopicConsumer, messages: Sequence[Message[Any]]) -> None:
+        """Ids tell nothing about other segments: each message is acknowledged on its own."""
+
+    def on_received(self, part: TopicConsumer, messages: Sequence[Message[Any]]) -> None:
+        if self.consumers.parts.get(part.segment) is part:
+            part.on_taken(messages)
+
+    def _on_layout(self, view: LayoutView) -> None:
+        self.consumers.want(plan_reads(self._layout.topic, view.layout))
+
+    def _make(self, number: SegmentId, read: SegmentRead) -> TopicConsumer:
+        is_new = number not in self._known
+        if self._is_regular:
+            named = self.topic if self._names_topic else None
+            origin = Origin(read.topic.full, number, (NO_SEGMENT, named))
+            settings = settle_partition(self._settings, is_new=is_new)
+        else:
+            origin = origin_of(self.topic, number, is_named=self._names_topic)
+            settings = settle_segment(self._settings, number, read, is_new=is_new)
+
+        def on_lost(error: PulsarError) -> None:
+            _log.warning("segment lost", topic=read.topic, reason=error)
+            self.consumers.skip(number)
+            if self._on_lost is not None:
+                self._on_lost(self, error)
+
+        return TopicConsumer(
+            self._session,
+            read.topic,
+            settings,
+            origin=origin,
+            deliver=lambda part, messages: self._inbox.put(self, part, messages),
+            give_up=on_lost,
+            retract=self._inbox.retract,
+        )
