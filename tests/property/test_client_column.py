@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.client.column import ChunkUnbegun, ColumnDecoder, EntryUnreadable
 from magnetar.client.delivery import EntryDecoder
-from magnetar.client.message import Message
+from magnetar.client.message import Message, Origin
 from magnetar.client.outgoing import Outgoing, SendEncoder
 from magnetar.client.publication import ProducerSettings
+from magnetar.columns.column import ChunkUnbegun, ColumnDecoder, EntryUnreadable
 from magnetar.model.position import Position
 from magnetar.wire.command import CommandMessage, CompressionType, message_id
 from magnetar.wire.frame import FrameDecoder
@@ -56,7 +56,7 @@ def encode(
 
 
 def rows_of_messages(entries: list[bytes]) -> list[tuple[Any, ...]]:
-    decoder = EntryDecoder("t", 0, message_bytes_max=10 << 20)
+    decoder = EntryDecoder(Origin("t"), message_bytes_max=10 << 20)
     rows = []
     for number, entry in enumerate(entries):
         command = CommandMessage(consumer_id=1, message_id=message_id(Position(7, number)))

@@ -7,9 +7,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from magnetar.client.layout import route_key
 from magnetar.client.outgoing import Pack, format_key
-from magnetar.client.scalable.route import route_key
-from magnetar.client.sheet import Sheet, encode_rows, make_sheet
+from magnetar.columns.sheet import Sheet, encode_rows, make_sheet
 from magnetar.model.layout import Layout
 from magnetar.model.segment import SegmentId
 from magnetar.rules.route import KeyHash, SegmentHash, bucket_hash, bucket_index

@@ -1,0 +1,180 @@
+"""A producer that takes up where an earlier one of its name was stopped.
+
+Every message has a number that its application gives, rising from one to the next. A message goes
+to the same place from every sender: by its key, or by its number. So what a segment has stored of
+the name, up to some number, is exactly what was meant for it up to there, also after the segment
+was sealed and its messages go elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from magnetar.client.enlisting import Enlisting, TransactionHandle, find_enlisting
+from magnetar.client.error import ProducerBusyError
+from magnetar.client.message_id import MessageId
+from magnetar.client.outgoing import MessageOptions, Pack, format_key
+from magnetar.client.policy import BatchingPolicy
+from magnetar.client.producer import AsyncProducer
+from magnetar.client.publication import follow_send, measure
+from magnetar.client.segment_producer import Item, SegmentProducer, name_on
+from magnetar.model.segment import Segment, SegmentId
+
+if TYPE_CHECKING:
+    from magnetar.columns.sheet import Sheet
+
+T = TypeVar("T")
+
+_BUSY_S: Final = 0.1
+
+LastStored = Callable[[SegmentId, str], Awaitable[int | None]]
+"""The last number that a segment, sealed or not, has of a name; None when it cannot be told."""
+OnSent = Callable[[asyncio.Future[MessageId]], None]
+_ONE_BY_ONE: Final = BatchingPolicy(max_messages=1)
+
+
+class AsyncResumableProducer(AsyncProducer[T]):
+    """Made by `AsyncBulk.resumable_producer`. Every message needs a `sequence_id`."""
+
+    _ranges: list[tuple[Segment, int]]
+    _legacy: list[SegmentId]
+
+    async def open(self) -> None:
+        self._ranges, self._legacy = [], []
+        await super().open()
+
+    async def resume(self, last_stored: LastStored) -> None:
+        """Take the name on every active segment, then learn what is stored under it.
+
+        In this order: the earlier holder of the name is gone from each of them by then.
+        """
+        for segment in self._producers.layout.active:
+            await self._take(segment)
+        layout = self._producers.layout
+        stored: dict[SegmentId, int] = {}
+        for segment in layout.segments:
+            found = await last_stored(segment.id, name_on(segment, self._settings))
+            if found is None:
+                made = self._producers.by_segment.get(segment.id)
+                found = -1 if made is None else made.producer.last_sequence_id
+            stored[segment.id] = found
+        self._legacy = sorted(each.id for each in layout.segments if each.is_legacy)
+        self._ranges = [(each, stored[each.id]) for each in layout.segments if stored[each.id] >= 0]
+
+    async def _take(self, segment: Segment) -> None:
+        """Wait while another holds the name: a task that is about to be ended, or its twin."""
+        deadline = self._session.clock.monotonic() + self._session.operation_timeout
+        while True:
+            made = self._producers.by_segment.get(segment.id) or self._producers.add(segment)
+            try:
+                await made.open()
+                return
+            except ProducerBusyError:
+                self._producers.by_segment.pop(segment.id, None)
+                await made.close()
+                if self._session.clock.monotonic() > deadline:
+                    raise
+            await self._session.clock.sleep(_BUSY_S)
+
+    # ------------------------------------------------------------------ whole sheets
+
+    def drop_stored(self, sheet: Sheet) -> Sheet:
+        """The rows that no earlier producer of the name had stored."""
+        if not self._ranges:
+            return sheet
+        found = sheet.find_stored(
+            self._ranges,
+            half=self._producers.half,
+            legacy=self._legacy,
+            hashing=self._producers.key_hash,
+        )
+        return sheet.take(~found) if found.any() else sheet
+
+    async def submit_sheet(
+        self, sheet: Sheet, on_sent: OnSent, transaction: TransactionHandle | None = None
+    ) -> None:
+        """Send all its rows in the order of their numbers; waits for room only.
+
+        `on_sent` gets the outcome of each entry. Values are encoded already: interceptors
+        see none of them.
+        """
+        enlisting = find_enlisting(transaction)
+        items = list(self._pack(sheet, enlisting))
+        for item in items:
+            follow_send(self._session, item)
+            item.sent.add_done_callback(on_sent)
+        # All at once: what a change of the layout brings together again is sorted before it goes.
+        await self._admission.enter_all(items)
+
+    def _pack(self, sheet: Sheet, transaction: Enlisting | None) -> Iterator[Item]:
+        batching = self._settings.batching or _ONE_BY_ONE
+        layout = self._producers.layout
+        for segment, part in sheet.part(
+            layout, half=self._producers.half, hashing=self._producers.key_hash
+        ):
+            made = self._producers.by_segment.get(segment.id) or self._producers.start(segment)
+            packs = part.pack(
+                segment.bucket_splits,
+                messages_max=batching.max_messages,
+                bytes_max=made.producer.batch_bytes_max(batching),
+            )
+            for pack in packs:
+                if isinstance(pack, int):
+                    yield self._make_row(transaction, *part.message(pack))
+                else:
+                    yield self._make_pack(pack, segment, transaction)
+
+    def _make_pack(self, pack: Pack, segment: Segment, transaction: Enlisting | None) -> Item:
+        if self._producers.failure is not None:
+            raise self._producers.failure
+        sent: asyncio.Future[MessageId] = self._loop.create_future()
+        options = MessageOptions(sequence_id=pack.first)
+        if transaction is not None:
+            options["transaction"] = transaction
+        item = Item(None, sent, None, options, len(pack.payload), count=pack.count, pack=pack)
+        item.aim = segment.id
+        return item
+
+    def _make_row(
+        self, transaction: Enlisting | None, data: bytes | None, options: MessageOptions
+    ) -> Item:
+        if self._producers.failure is not None:
+            raise self._producers.failure
+        if transaction is not None:
+            options["transaction"] = transaction
+        sent: asyncio.Future[MessageId] = self._loop.create_future()
+        return Item(data, sent, options.get("key"), options, measure(data, options))
+
+    def _route(self, item: Item) -> None:
+        assert item.chosen is not None, "a resumable producer numbers its messages"
+        item.number = item.chosen
+        pack = item.pack
+        if pack is None:
+            self._producers.route(route_of(item.key, item.chosen)).send(item)
+            return
+        aimed = self._aimed(item)
+        if aimed is not None:
+            aimed.send(item)
+            return
+        # The segment it was made for is not there any more: its rows may part.
+        sheet, start = pack.source
+        places = range(start, start + pack.count)
+        rows = [self._make_row(item.transaction, *sheet.message(place)) for place in places]
+        self._admission.exchange(item, rows)
+        for row in rows:
+            self._route(row)
+
+    def _aimed(self, item: Item) -> SegmentProducer | None:
+        """The producer of the segment that a pack was made for, if that still takes messages."""
+        if item.producer is not None or item.aim is None:
+            return None
+        segment = self._producers.layout.by_id.get(item.aim)
+        if segment is None or not segment.is_active:
+            return None
+        return self._producers.by_segment.get(segment.id) or self._producers.start(segment)
+
+
+def route_of(key: str | bytes | None, number: int) -> str:
+    return str(number) if key is None else format_key(key)
