@@ -1,7 +1,8 @@
 """Where the SDK's suites run: the asyncio client and the blocking one, on each kind of broker.
 
 The suites speak asyncio. The blocking client answers them from threads, so that one body tests
-both. A real Apache Pulsar takes part when MAGNETAR_PEER_URL and MAGNETAR_PEER_ADMIN name one.
+both. One kind of broker keeps its data in files, the other is two brokers on bookies. A real Apache
+Pulsar takes part when MAGNETAR_PEER_URL and MAGNETAR_PEER_ADMIN name one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from typing import Any, Final
 from magnetar import AsyncPulsarClient, PulsarClient
 from magnetar.client.admin import AdminClient
 from magnetar.runtime.clock import SystemClock
-from magnetar.testing.broker import MagnetarBroker
 
 PEER_URL: Final = os.environ.get("MAGNETAR_PEER_URL", "")
 PEER_ADMIN: Final = os.environ.get("MAGNETAR_PEER_ADMIN", "")
@@ -35,9 +35,10 @@ class Flavour(StrEnum):
 class Kind(StrEnum):
     MAGNETAR = "magnetar"
     APACHE = "apache"
+    CLUSTER = "cluster"
 
 
-KINDS: Final = [Kind.MAGNETAR, *([Kind.APACHE] if PEER_URL and PEER_ADMIN else [])]
+KINDS: Final = [each for each in Kind if each is not Kind.APACHE or (PEER_URL and PEER_ADMIN)]
 
 _FACTORIES: Final = frozenset(
     {
@@ -45,10 +46,10 @@ _FACTORIES: Final = frozenset(
         "queue_consumer",
         "stream_consumer",
         "checkpoint_consumer",
-        "create_producer",
-        "subscribe",
+        "consumer",
         "reader",
         "table_view",
+        "transaction",
     }
 )
 _PLAIN: Final = frozenset(
@@ -58,7 +59,6 @@ _PLAIN: Final = frozenset(
         "checkpoint",
         "pause",
         "resume",
-        "transaction",
     }
 )
 """Methods that do not wait in either client."""
@@ -81,9 +81,9 @@ class ThreadedOpening:
         self._handle = await self._run()
         return self._handle
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         assert self._handle is not None
-        await self._handle.close()
+        await asyncio.to_thread(self._handle.inner.__exit__, *raised)
 
 
 class Threaded:
@@ -96,8 +96,6 @@ class Threaded:
         found = getattr(self.inner, name)
         if name in _FACTORIES:
             return lambda *given, **named: ThreadedOpening(lambda: found(*given, **named))
-        if name == "classic":
-            return Threaded(found)
         if name == "layout_changes":
             return lambda topic: Threaded(found(topic))
         if name == "processing":
@@ -106,7 +104,9 @@ class Threaded:
             return found
         if name in ("submit", "send_nowait"):
             return self._submitting(found, is_plain=name == "send_nowait")
-        return lambda *given, **named: asyncio.to_thread(found, *given, **named)
+        return lambda *given, **named: asyncio.to_thread(
+            found, *map(_bare, given), **{word: _bare(each) for word, each in named.items()}
+        )
 
     @staticmethod
     def _submitting(found: Callable[..., Any], *, is_plain: bool) -> Callable[..., Any]:
@@ -114,7 +114,8 @@ class Threaded:
             return asyncio.wrap_future(found(*given, **named))
 
         async def waiting(*given: Any, **named: Any) -> asyncio.Future[Any]:
-            return asyncio.wrap_future(await asyncio.to_thread(found, *given, **named))
+            bare = {word: _bare(each) for word, each in named.items()}
+            return asyncio.wrap_future(await asyncio.to_thread(found, *given, **bare))
 
         return plain if is_plain else waiting
 
@@ -132,6 +133,11 @@ class Threaded:
         if found is None:
             raise StopAsyncIteration
         return found
+
+
+def _bare(given: Any) -> Any:
+    """What a blocking call takes: transactions of the blocking client."""
+    return given.inner if isinstance(given, Threaded) else given
 
 
 @asynccontextmanager
@@ -228,13 +234,6 @@ def _abort(client: AsyncPulsarClient) -> None:
     for connection in (*pool._open.values(), *pool._own):
         if connection.is_open and connection._transport is not None:
             connection._transport.abort()
-
-
-def make_place(kind: Kind, flavour: Flavour, broker: Callable[[], MagnetarBroker]) -> Place:
-    if kind is Kind.APACHE:
-        return Place(kind, flavour, PEER_URL, PEER_ADMIN)
-    running = broker()
-    return Place(kind, flavour, running.service_url, running.admin_url)
 
 
 async def take(consumer: Any, count: int) -> list[Any]:

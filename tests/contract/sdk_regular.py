@@ -22,11 +22,11 @@ def pick_topic(place: Place, kind: str, *, segments: int = 2) -> str:
 async def open_producer(client: Any, topic: str, **options: Any) -> Any:
     if topic.startswith("topic://"):
         return await client.producer(topic, **options)
-    return await client.classic.create_producer(topic, **options)
+    return await client.producer(topic, **options)
 
 
 async def open_queue(client: Any, topic: str, subscription: str = "s", **options: Any) -> Any:
     """A consumer that shares messages with others and acknowledges each on its own."""
     if topic.startswith("topic://"):
         return await client.queue_consumer(topic, subscription=subscription, **options)
-    return await client.classic.subscribe(topic, subscription, type="shared", **options)
+    return await client.consumer(topic, subscription, type="shared", **options)

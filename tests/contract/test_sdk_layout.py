@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
-from magnetar import NotFoundError
-from tests.contract.sdk_place import PATIENCE_S, Place, take
+from magnetar import (
+    ConnectionLost,
+    ConnectionOpened,
+    Event,
+    LayoutChange,
+    NotFoundError,
+    SegmentsAssigned,
+)
+from tests.contract.sdk_place import PATIENCE_S, Place, take, until
 
 KEYS = ("", "a", "key-0", "key-1", "order-42", "customer-99")
 
@@ -40,6 +47,30 @@ def test_every_layout_is_told_as_it_comes(place: Place) -> None:
     asyncio.run(body())
 
 
+def test_a_client_reports_connections_assignments_and_layouts(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(2)
+        events: list[Event] = []
+
+        def is_moved() -> bool:
+            assigned = [each for each in events if isinstance(each, SegmentsAssigned)]
+            return {2, 3} <= set(assigned[-1].segments)
+
+        async with place.client(on_event=events.append) as client:
+            await client.producer(topic)
+            await client.stream_consumer(topic, subscription="s", name="c")
+            await place.split(topic, 0)
+            await until(is_moved)
+            await until(lambda: any(isinstance(event, LayoutChange) for event in events))
+        assert isinstance(events[0], ConnectionOpened) and events[0].server_version
+        assert SegmentsAssigned(topic, "s", "c", (0, 1)) in events
+        [change] = (event for event in events if isinstance(event, LayoutChange))
+        assert (change.topic, change.added, change.sealed) == (topic, (2, 3), (0,))
+        assert not any(isinstance(event, ConnectionLost) for event in events)
+
+    asyncio.run(body())
+
+
 def test_watching_a_topic_does_not_make_it(place: Place) -> None:
     async def body() -> None:
         topic = place.name_topic()
@@ -57,12 +88,10 @@ def test_keys_of_a_partitioned_topic_go_where_other_producers_put_them(place: Pl
         topic = create_regular(place, 4)
         async with place.client() as client:
             async with client.producer(topic) as producer:
-                murmur = [(await producer.send(b"", key=key)).segment_id for key in KEYS]
-                assert producer.topic == topic.replace("persistent://", "topic://")
-            async with client.producer(topic, legacy_hash="java-string") as producer:
-                java = [(await producer.send(b"", key=key)).segment_id for key in KEYS]
-            classic = await client.classic.create_producer(topic)
-            assert [(await classic.send(b"", key=key)).partition for key in KEYS] == java
+                murmur = [(await producer.send(b"", key=key)).partition for key in KEYS]
+                assert producer.topic == topic
+            async with client.producer(topic, partition_hash="java-string") as producer:
+                java = [(await producer.send(b"", key=key)).partition for key in KEYS]
         assert murmur == [0, 2, 3, 0, 2, 0]
         assert java[:2] == [0, 1]
 
@@ -84,7 +113,7 @@ def test_regular_topics_are_consumed_like_scalable_ones(
                 return await client.stream_consumer(topic, subscription="s")
 
             consumer = await consume()
-            classic = await client.classic.create_producer(topic)
+            classic = await client.producer(topic)
             for number in range(10):
                 await classic.send(b"%d" % number, key=str(number))
             async with client.producer(topic) as producer:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
 
-from magnetar import AlreadyClosedError, BatchingPolicy, FeatureNotSupportedError
-from tests.contract.sdk_place import PATIENCE_S, Place
+from magnetar import AlreadyClosedError, BatchingPolicy, ConfigurationError
+from tests.contract.sdk_place import PATIENCE_S, Place, take
 from tests.contract.sdk_regular import new_name
 
 
@@ -60,7 +61,7 @@ def test_brokers_list_a_client_by_its_description(place: Place) -> None:
     async def body() -> None:
         topic = new_name()
         async with place.client(description="web shop") as client:
-            await client.classic.create_producer(topic)
+            await client.producer(topic)
             stats: dict[str, Any] = await asyncio.to_thread(place.admin.topics.stats, topic)
             [publisher] = stats["publishers"]
             assert publisher["clientVersion"].startswith("Magnetar-Python-v")
@@ -69,12 +70,10 @@ def test_brokers_list_a_client_by_its_description(place: Place) -> None:
     asyncio.run(body())
 
 
-def test_transactions_are_refused_wherever_one_could_ask_for_them(place: Place) -> None:
+def test_what_is_no_transaction_is_refused_wherever_one_could_be_given(place: Place) -> None:
     async def body() -> None:
         topic = place.create_topic()
         async with place.client() as client:
-            with pytest.raises(FeatureNotSupportedError):
-                client.transaction()
             stream = await client.stream_consumer(
                 namespace=topic.removeprefix("topic://").rpartition("/")[0],
                 property_filters={"nobody": "has this"},
@@ -88,10 +87,33 @@ def test_transactions_are_refused_wherever_one_could_ask_for_them(place: Place) 
                 lambda: queue.acknowledge(id, transaction=object()),
                 lambda: producer.send(b"y", transaction=object()),
             ):
-                with pytest.raises(FeatureNotSupportedError, match="ransactions"):
+                with pytest.raises(ConfigurationError, match="transaction is what"):
                     await attempt()
-        with pytest.raises(FeatureNotSupportedError, match="ransactions"):
-            async with place.client(transaction_timeout=5.0):
+        with pytest.raises(ConfigurationError, match="transaction_timeout"):
+            async with place.client(transaction_timeout=0):
                 pass
 
     asyncio.run(body())
+
+
+def test_what_is_printed_says_topic_state_and_what_is_pending(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(1)
+        async with place.client() as client:
+            async with client.queue_consumer(topic, subscription="s") as consumer:
+                async with client.producer(topic) as producer:
+                    await producer.send(b"x")
+                    await producer.send(b"y")
+                    assert re.search(rf"Producer {topic}, open, 0 pending>$", spell(producer))
+                await take(consumer, 2)
+                expected = rf"QueueConsumer {topic}, subscription s, open, 0 waiting>$"
+                assert re.search(expected, spell(consumer))
+            assert ", closed, " in spell(producer) and ", closed, " in spell(consumer)
+            assert re.search(r"PulsarClient pulsar://.*, 0 made>$", spell(client))
+        assert spell(client).endswith(", closed>")
+
+    asyncio.run(body())
+
+
+def spell(handle: Any) -> str:
+    return repr(getattr(handle, "inner", handle))

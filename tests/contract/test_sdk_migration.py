@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from magnetar import Checkpoint, NotFoundError, PulsarError, Schema
+from magnetar import Checkpoint, NotFoundError, PulsarError, Schema, TopicTerminatedError
 from tests.contract.sdk_place import Place, take
 
 
@@ -46,7 +46,7 @@ def test_a_producer_goes_on_while_its_topic_becomes_scalable(place: Place, parti
             assert all(numbers == sorted(numbers) for numbers in found.values())
             async with place.client(operation_timeout=2) as late:
                 with pytest.raises(PulsarError):
-                    await late.classic.create_producer(topic)
+                    await late.consumer(topic, "late")
 
     asyncio.run(body())
 
@@ -93,13 +93,27 @@ def test_a_classic_call_that_was_refused_does_not_spoil_the_client(place: Place)
             await asyncio.to_thread(place.admin.scalable_topics.migrate_to_scalable, topic)
             for _ in range(2):
                 with pytest.raises(NotFoundError, match=f"topic://{namespace}/t"):
-                    await client.classic.subscribe(topic, "s")
+                    await client.consumer(topic, "s")
                 with pytest.raises(NotFoundError, match=f"topic://{namespace}/t"):
-                    await client.classic.reader(topic)
+                    await client.reader(topic)
             async with client.checkpoint_consumer(topic, start=Checkpoint.EARLIEST) as reader:
                 (message,) = await take(reader, 1)
                 assert message.value == b"old"
                 with pytest.raises(NotFoundError):  # though its client watches the layout now
-                    await client.classic.reader(topic)
+                    await client.reader(topic)
+
+    asyncio.run(body())
+
+
+def test_a_terminated_topic_refuses_a_send_before_its_timeout(place: Place) -> None:
+    async def body() -> None:
+        topic = f"persistent://{place.create_namespace()}/t"
+        async with place.client() as client:
+            producer = await client.producer(topic, send_timeout=3)
+            await producer.send(b"last")
+            await asyncio.to_thread(place.admin.topics.terminate, topic)
+            for _ in range(2):
+                with pytest.raises(TopicTerminatedError):
+                    await producer.send(b"late")
 
     asyncio.run(body())

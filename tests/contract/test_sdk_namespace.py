@@ -130,3 +130,26 @@ def test_what_is_not_acknowledged_when_the_consumer_leaves_comes_again(place: Pl
                 await take(consumer, 10)
 
     asyncio.run(body())
+
+
+def test_a_paused_consumer_of_a_namespace_asks_later_topics_for_nothing_either(
+    place: Place,
+) -> None:
+    async def body() -> None:
+        namespace = place.create_namespace()
+        async with (
+            place.client() as client,
+            client.queue_consumer(
+                namespace=namespace, subscription="s", initial_position="earliest"
+            ) as consumer,
+        ):
+            consumer.pause()
+            topic = f"topic://{namespace}/late"
+            place.create_topic_named(topic)
+            await send(client, topic, 3)
+            await until(lambda: consumer.topics == (topic,))
+            assert await consumer.receive(SILENCE_S) is None
+            consumer.resume()
+            assert len(await take(consumer, 3)) == 3
+
+    asyncio.run(body())

@@ -46,13 +46,13 @@ def test_ctrl_c_ends_a_receive_that_waits_for_ever(magnetar_broker: MagnetarBrok
     code, output, complaints = run(
         """
         with PulsarClient(url) as client:
-            consumer = client.classic.subscribe(topic, "s")
+            consumer = client.consumer(topic, "s")
             threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
                 consumer.receive()
             except KeyboardInterrupt:
                 print("interrupted")
-            client.classic.create_producer(topic).send(b"x")
+            client.producer(topic).send(b"x")
             print(consumer.receive(20).data)
         """,
         magnetar_broker,
@@ -70,8 +70,8 @@ def test_a_program_that_forgets_to_close_is_warned_of_what_it_lost(
 ) -> None:
     program = """
         client = PulsarClient(url)
-        consumer = client.classic.subscribe(topic, "s")
-        producer = client.classic.create_producer(topic)
+        consumer = client.consumer(topic, "s")
+        producer = client.producer(topic)
         producer.submit(b"x")
         print("end")
         """
@@ -85,8 +85,8 @@ def test_an_asyncio_program_ends_in_silence(magnetar_broker: MagnetarBroker) -> 
         import asyncio
         async def body():
             async with AsyncPulsarClient(url) as client:
-                await client.classic.subscribe(topic, "s")
-                producer = await client.classic.create_producer(topic)
+                await client.consumer(topic, "s")
+                producer = await client.producer(topic)
                 await producer.submit(b"x")
         asyncio.run(body())
         print("end")
@@ -185,16 +185,16 @@ def test_a_forked_process_makes_its_own_client_and_leaves_the_parents_alone(
         import warnings
         warnings.simplefilter("ignore", DeprecationWarning)
         client = PulsarClient(url)
-        consumer = client.classic.subscribe(topic, "s")
+        consumer = client.consumer(topic, "s")
         child = os.fork()
         if child == 0:
             try:
-                client.classic.create_producer(topic)
+                client.producer(topic)
             except AlreadyClosedError as error:
                 print(error.sentence, flush=True)
             client.close()
             with PulsarClient(url) as own:
-                own.classic.create_producer(topic).send(b"from the child")
+                own.producer(topic).send(b"from the child")
             sys.exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         print(consumer.receive(20).data)
@@ -209,9 +209,9 @@ def test_a_forked_process_makes_its_own_client_and_leaves_the_parents_alone(
 def test_one_thread_serves_any_number_of_consumers(client: PulsarClient) -> None:
     before = threading.active_count()
     topic = new_name()
-    consumers = [client.classic.subscribe(topic, f"s{number}") for number in range(20)]
+    consumers = [client.consumer(topic, f"s{number}") for number in range(20)]
     assert threading.active_count() == before
-    client.classic.create_producer(topic).send(b"x")
+    client.producer(topic).send(b"x")
     for consumer in consumers:
         message = consumer.receive(20)
         assert message is not None and message.data == b"x"
@@ -219,8 +219,8 @@ def test_one_thread_serves_any_number_of_consumers(client: PulsarClient) -> None
 
 def test_threads_may_share_one_producer(client: PulsarClient) -> None:
     topic = new_name()
-    consumer = client.classic.subscribe(topic, "s")
-    producer = client.classic.create_producer(topic)
+    consumer = client.consumer(topic, "s")
+    producer = client.producer(topic)
 
     def send(number: int) -> None:
         for index in range(25):
@@ -237,9 +237,9 @@ def test_threads_may_share_one_producer(client: PulsarClient) -> None:
 
 def test_a_listener_that_calls_the_client_is_told_why_it_cannot(client: PulsarClient) -> None:
     topic = new_name()
-    producer = client.classic.create_producer(topic)
+    producer = client.producer(topic)
     producer.send(b"x", key="k")
-    view = client.classic.table_view(topic)
+    view = client.table_view(topic)
     with pytest.raises(ConfigurationError, match="hand such work to another thread"):
         view.listen(lambda key, value: print(producer.send(b"y")))
 
@@ -247,20 +247,20 @@ def test_a_listener_that_calls_the_client_is_told_why_it_cannot(client: PulsarCl
 def test_a_closed_client_and_what_it_made_refuse_politely(magnetar_broker: MagnetarBroker) -> None:
     topic = new_name()
     client = PulsarClient(magnetar_broker.service_url)
-    producer = client.classic.create_producer(topic)
-    consumer = client.classic.subscribe(topic, "s")
+    producer = client.producer(topic)
+    consumer = client.consumer(topic, "s")
     client.close()
     client.close()
     producer.close()
     with pytest.raises(AlreadyClosedError):
         producer.send(b"x")
     with pytest.raises(AlreadyClosedError):
-        client.classic.create_producer(topic)
+        client.producer(topic)
     assert list(consumer) == []
 
 
 def test_a_receive_that_waits_ends_when_another_thread_closes(client: PulsarClient) -> None:
-    consumer = client.classic.subscribe(new_name(), "s")
+    consumer = client.consumer(new_name(), "s")
     waiting = threading.Timer(0.2, consumer.close)
     waiting.start()
     assert list(consumer) == []
@@ -274,12 +274,12 @@ def test_a_time_limit_around_any_call_breaks_nothing(magnetar_broker: MagnetarBr
             for _ in range(5):
                 try:
                     async with asyncio.timeout(0.001):
-                        opened = await client.classic.subscribe(topic, "s", type="shared")
+                        opened = await client.consumer(topic, "s", type="shared")
                 except TimeoutError:
                     continue
                 await opened.close()  # it was in time
-            consumer = await client.classic.subscribe(topic, "s", type="shared")
-            producer = await client.classic.create_producer(topic)
+            consumer = await client.consumer(topic, "s", type="shared")
+            producer = await client.producer(topic)
             for _ in range(5):
                 with pytest.raises(TimeoutError):
                     async with asyncio.timeout(0.001):
@@ -310,3 +310,67 @@ def test_the_import_is_light(magnetar_broker: MagnetarBroker) -> None:
         magnetar_broker,
     )
     assert (code, output) == (0, "set()\n")
+
+
+def test_threads_share_a_producer_and_a_consumer(client: PulsarClient) -> None:
+    topic = new_name()
+    received: list[bytes] = []
+    with (
+        client.queue_consumer(topic, subscription="s", receiver_queue_size=50) as consumer,
+        client.producer(topic, max_pending_messages=20) as producer,
+    ):
+
+        def produce(name: int) -> None:
+            for number in range(300):
+                producer.submit(b"%d-%d" % (name, number), key=str(name))
+
+        def consume() -> None:
+            for message in consumer:
+                received.append(message.value)
+                consumer.acknowledge(message)
+
+        producers = [threading.Thread(target=produce, args=(name,)) for name in range(3)]
+        consumers = [threading.Thread(target=consume) for _ in range(3)]
+        for thread in (*producers, *consumers):
+            thread.start()
+        for thread in producers:
+            thread.join()
+        producer.flush()
+        while consumer.stats.acknowledged < 900:
+            consumer.flush()
+        consumer.close()
+        for thread in consumers:
+            thread.join(30)
+        assert not any(thread.is_alive() for thread in consumers)
+    assert sorted(received) == sorted(b"%d-%d" % (n, i) for n in range(3) for i in range(300))
+
+
+def test_a_forked_worker_is_told_to_make_its_own_client(client: PulsarClient) -> None:
+    """As under gunicorn with a preloaded application."""
+    topic = new_name()
+    producer = client.producer(topic)
+    consumer = client.queue_consumer(topic, subscription="s")
+    for _ in range(2):
+        producer.send(b"x")
+    receiver, sender = os.pipe()
+    message = consumer.receive(20)
+    assert message is not None
+    if (child := os.fork()) == 0:
+        refusals = []
+        for call in (
+            lambda: producer.submit(b"y"),
+            lambda: producer.send(b"y"),
+            lambda: consumer.receive(1),
+            lambda: consumer.acknowledge(message),
+            lambda: client.producer(topic),
+        ):
+            try:
+                call()
+            except AlreadyClosedError as error:
+                refusals.append("after the fork" in str(error))
+        os.write(sender, b"%d" % sum(refusals))
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(receiver, 10) == b"5"
+    consumer.acknowledge(message)
+    assert consumer.receive(20) is not None

@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
-from magnetar import EARLIEST_ID, AlreadyClosedError, BackoffPolicy, DeadLetterPolicy, Schema
-from tests.contract.sdk_place import SILENCE_S, Place, take, until
+from magnetar import (
+    EARLIEST_ID,
+    AlreadyClosedError,
+    BackoffPolicy,
+    ConfigurationError,
+    DeadLetterPolicy,
+    Schema,
+)
+from tests.contract.sdk_place import PATIENCE_S, SILENCE_S, Place, take, until
 
 
 async def send_all(client: Any, topic: str, values: list[str]) -> None:
@@ -20,6 +27,30 @@ async def send_all(client: Any, topic: str, values: list[str]) -> None:
 
 def name_values(prefix: str, count: int) -> list[str]:
     return [f"{prefix}{number}" for number in range(count)]
+
+
+def test_a_consumer_knows_how_much_is_left_to_do(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic(2)
+        async with (
+            place.client() as client,
+            client.queue_consumer(topic, subscription="q") as queue,
+            client.stream_consumer(topic, subscription="s") as stream,
+            client.producer(topic, batching=False) as producer,
+        ):
+            assert await queue.backlog() == await stream.backlog() == 0
+            for number in range(5):
+                await producer.send(b"x", key=str(number))
+            assert await queue.backlog() == await stream.backlog() == 5
+            messages = await take(queue, 5)
+            await queue.acknowledge(messages[:2])
+            last = (await take(stream, 5))[-1]
+            await stream.acknowledge_cumulative(last)
+            async with asyncio.timeout(PATIENCE_S):
+                while (await queue.backlog(), await stream.backlog()) != (3, 0):
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(body())
 
 
 def test_consumers_share_every_message_exactly_once(place: Place) -> None:
@@ -475,5 +506,34 @@ def test_whoever_waits_hears_that_the_consumer_is_closed(place: Place) -> None:
                 await consumer.receive()
             assert [message async for message in consumer] == []
             await consumer.close()
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("receipts", [False, True])
+def test_a_batch_is_acknowledged_at_once(place: Place, receipts: bool) -> None:
+    async def body() -> None:
+        topic = place.create_topic(2)
+        async with place.client() as client:
+            options = {"subscription": "s", "ack_receipts": receipts}
+            async with (
+                client.queue_consumer(topic, **options) as consumer,
+                client.producer(topic, batching=False) as producer,
+            ):
+                for number in range(40):
+                    await producer.submit(b"%d" % number)
+                first = await take(consumer, 10)
+                batch = await consumer.receive_many(10, 20.0)
+                await consumer.acknowledge([*first[:4], first[4].id])
+                await consumer.acknowledge(batch)
+                await consumer.flush()
+                done = {message.data for message in (*first[:5], *batch)}
+                assert consumer.stats.acknowledged == len(done)
+                with pytest.raises(ConfigurationError, match="neither a message"):
+                    await consumer.acknowledge(7)
+            async with client.queue_consumer(topic, **options) as consumer:
+                rest = {message.data for message in await take(consumer, 40 - len(done))}
+                assert not rest & done and len(rest | done) == 40
+                assert await consumer.receive(SILENCE_S) is None
 
     asyncio.run(body())

@@ -236,7 +236,7 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_asked(
     async def body() -> None:
         async with place.client() as client:
             with pytest.raises(ConfigurationError, match=sentence):
-                await client.classic.subscribe("t", "s", **options)
+                await client.consumer("t", "s", **options)
 
     asyncio.run(body())
 
@@ -298,7 +298,7 @@ def test_a_single_consumer_that_starts_over_has_told_what_is_done(place: Place) 
     async def body() -> None:
         topic = pick_topic(place, "classic")
         async with place.client() as client:
-            consumer = await client.classic.subscribe(topic, "s", ack_group_time=3600)
+            consumer = await client.consumer(topic, "s", ack_group_time=3600)
             await send_batch(client, topic, 10)
             messages = await take(consumer, 10)
             for message in messages[1:]:

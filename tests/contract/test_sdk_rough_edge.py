@@ -180,8 +180,8 @@ def test_keys_may_go_where_classic_producers_put_them(place: Place) -> None:
         await asyncio.to_thread(place.admin.topics.create_partitioned, topic, 4)
         words = [f"key-{number}" for number in range(20)]
         async with place.client() as client:
-            consumer = await client.classic.subscribe(topic, "s", initial_position="earliest")
-            producer = await client.producer(topic, legacy_hash="java-string")
+            consumer = await client.consumer(topic, "s", initial_position="earliest")
+            producer = await client.producer(topic, partition_hash="java-string")
             for word in words:
                 await producer.send(b"x", key=word)
             for message in await take(consumer, len(words)):

@@ -38,8 +38,8 @@ async def open_pair(client: Any, topic: str, schema: Schema[Any]) -> tuple[Any, 
     if topic.startswith("topic://"):
         consumer = await client.queue_consumer(topic, subscription="s", schema=schema)
         return consumer, await client.producer(topic, schema=schema)
-    consumer = await client.classic.subscribe(topic, "s", schema=schema)
-    return consumer, await client.classic.create_producer(topic, schema=schema)
+    consumer = await client.consumer(topic, "s", schema=schema)
+    return consumer, await client.producer(topic, schema=schema)
 
 
 CUSTOMER = Customer(name="Ada", since=datetime(2020, 5, 17, 1, 2, 3, tzinfo=UTC), age=3)
@@ -107,13 +107,12 @@ def test_old_messages_are_read_with_a_newer_schema(place: Place, kind: str) -> N
             _, old = await open_pair(client, topic, earlier_order())
             await old.send({"id": 1, "item": "tea"}, key="k")
             new_schema = Schema.avro(Order)
+            new = await client.producer(topic, schema=new_schema)
             if kind == "classic":
-                new = await client.classic.create_producer(topic, schema=new_schema)
-                reader = client.classic.subscribe(
+                reader = client.consumer(
                     topic, "late", schema=new_schema, initial_position="earliest"
                 )
             else:
-                new = await client.producer(topic, schema=new_schema)
                 reader = client.queue_consumer(
                     topic, subscription="late", schema=new_schema, initial_position="earliest"
                 )
@@ -166,11 +165,8 @@ def test_a_schema_that_does_not_fit_is_refused(place: Place, kind: str) -> None:
             await producer.send(Order(1, "tea"))
 
             async def produce_text() -> None:
-                if kind == "classic":
-                    await client.classic.create_producer(topic, schema=Schema.STRING)
-                else:
-                    other = await client.producer(topic, schema=Schema.STRING)
-                    await other.send("tea")
+                other = await client.producer(topic, schema=Schema.STRING)
+                await other.send("tea")
 
             with pytest.raises(SchemaError):
                 await produce_text()
@@ -186,9 +182,9 @@ def test_a_reader_without_a_schema_of_its_own_reads_each_message_with_its_writer
         async with place.client() as client:
             _, old = await open_pair(client, topic, earlier_order())
             await old.send({"id": 1, "item": "tea"})
-            new = await client.classic.create_producer(topic, schema=Schema.avro(Order))
+            new = await client.producer(topic, schema=Schema.avro(Order))
             await new.send(Order(2, "milk", "cold"))
-            consumer = await client.classic.subscribe(
+            consumer = await client.consumer(
                 topic, "auto", schema=Schema.auto(), initial_position="earliest"
             )
             first, second = await take(consumer, 2)
@@ -203,7 +199,7 @@ def test_encoded_bytes_go_out_under_the_topics_newest_schema(place: Place) -> No
         topic = new_name()
         async with place.client() as client:
             consumer, producer = await open_pair(client, topic, Schema.json(Order))
-            raw = await client.classic.create_producer(topic, schema=Schema.auto_produce())
+            raw = await client.producer(topic, schema=Schema.auto_produce())
             await producer.send(Order(1, "tea"))
             await raw.send(b'{"id": 2, "item": "milk"}')
             messages = await take(consumer, 2)
@@ -249,7 +245,7 @@ def test_bytes_that_are_not_of_the_schema_raise_where_the_value_is_asked_for(pla
         topic = new_name()
         async with place.client() as client:
             consumer, producer = await open_pair(client, topic, Schema.json(Order))
-            raw = await client.classic.create_producer(topic)
+            raw = await client.producer(topic)
             await raw.send(b"rubbish")
             await producer.send(Order(1, "tea"))
             bad, good = await take(consumer, 2)

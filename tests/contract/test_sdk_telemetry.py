@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -75,7 +77,7 @@ def test_a_producer_and_a_consumer_know_their_own_figures(place: Place, kind: st
                 await producer.send(b"x" * 6_000_000)
             sent = producer.stats
             assert (sent.sent, sent.failed, sent.pending) == (5, 1, 0)
-            assert sent.segments == ((0,) if kind == "scalable" else ())
+            assert sent.segments == (0,)
             first = await consumer.receive(PATIENCE_S)
             await until(lambda: consumer.stats.waiting == 4)
             batch = await consumer.receive_many(2, PATIENCE_S)
@@ -84,7 +86,7 @@ def test_a_producer_and_a_consumer_know_their_own_figures(place: Place, kind: st
             stats = consumer.stats
             assert (stats.received, stats.waiting) == (1 + len(batch), 4 - len(batch))
             assert (stats.acknowledged, stats.refused) == (1, 1)
-            assert stats.segments == {topic: (0,) if kind == "scalable" else ()}
+            assert stats.segments == {topic: (0,)}
 
     asyncio.run(body())
 
@@ -101,13 +103,13 @@ def test_a_reader_knows_its_own_figures(place: Place, kind: str) -> None:
                 reader = await client.checkpoint_consumer(topic, start=Checkpoint.EARLIEST)
                 read = reader.receive
             else:
-                reader = await client.classic.reader(topic, "earliest")
+                reader = await client.reader(topic, "earliest")
                 read = reader.read
             assert await read(PATIENCE_S) is not None
             await until(lambda: reader.stats.waiting == 2)
             stats = reader.stats
             assert (stats.received, stats.acknowledged, stats.refused) == (1, 0, 0)
-            assert stats.segments == {topic: (0,) if kind == "scalable" else ()}
+            assert stats.segments == {topic: (0,)}
 
     asyncio.run(body())
 
@@ -119,8 +121,8 @@ def test_a_trace_goes_from_the_sender_to_the_receiver(magnetar_broker: MagnetarB
     with PulsarClient(magnetar_broker.service_url, telemetry=OpenTelemetry(provider)) as client:
         topic = "persistent://public/default/traced"
         with (
-            client.classic.subscribe(topic, "s") as consumer,
-            client.classic.create_producer(topic) as producer,
+            client.consumer(topic, "s") as consumer,
+            client.producer(topic) as producer,
             provider.get_tracer("test").start_as_current_span("work"),
         ):
             id = producer.send(b"x", properties={"mine": "kept"})
@@ -136,10 +138,46 @@ def test_a_trace_goes_from_the_sender_to_the_receiver(magnetar_broker: MagnetarB
     assert failed.status.status_code is StatusCode.ERROR and work.name == "work"
 
 
+def test_opentelemetry_counts_what_is_sent_received_and_acknowledged(
+    magnetar_broker: MagnetarBroker,
+) -> None:
+    reader = InMemoryMetricReader()
+    telemetry = OpenTelemetry(meter_provider=MeterProvider([reader]))
+    topic = "topic://public/default/metered"
+    with PulsarClient(magnetar_broker.service_url, telemetry=telemetry) as client:
+        consumer = client.queue_consumer(topic, subscription="s")
+        producer = client.producer(topic)
+        for _ in range(3):
+            producer.send(b"x")
+        with pytest.raises(InvalidMessageError):
+            producer.send(b"x" * 6_000_000)
+        batch = [consumer.receive() for _ in range(3)]
+        consumer.acknowledge(batch[:2])
+        consumer.negative_acknowledge(batch[2])
+    data = reader.get_metrics_data()
+    assert data is not None
+    metered = data.resource_metrics[0].scope_metrics[0].metrics
+    figures = {
+        (metric.name, point.attributes.get("error.type", "")): getattr(point, "value", None)
+        or point.count
+        for metric in metered
+        for point in metric.data.data_points
+        if point.attributes["messaging.destination.name"] == topic
+    }
+    assert figures == {
+        ("messaging.client.sent.messages", ""): 3,
+        ("messaging.client.sent.messages", "InvalidMessageError"): 1,
+        ("messaging.client.operation.duration", ""): 3,
+        ("messaging.client.consumed.messages", ""): 3,
+        ("magnetar.client.acknowledged", ""): 2,
+        ("magnetar.client.refused", ""): 1,
+    }
+
+
 def test_a_client_without_telemetry_has_nobody_to_tell(magnetar_broker: MagnetarBroker) -> None:
     async def body() -> None:
         async with AsyncPulsarClient(magnetar_broker.service_url) as client:
-            producer = await client.classic.create_producer("persistent://public/default/quiet")
+            producer = await client.producer("persistent://public/default/quiet")
             assert producer._settings.interceptors == ()
 
     asyncio.run(body())

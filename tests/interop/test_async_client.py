@@ -15,7 +15,7 @@ from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.consumer import AsyncConsumer
 from magnetar.client.error import ConsumerBusyError, NotFoundError, ProducerBusyError
 from magnetar.client.message import Message
-from magnetar.client.message_id import EARLIEST
+from magnetar.client.message_id import EARLIEST_ID
 from magnetar.testing.broker import MagnetarBroker
 from magnetar.testing.plugin import StartBroker
 
@@ -36,8 +36,8 @@ def test_a_message_arrives_with_everything_it_was_sent_with(
 ) -> None:
     async def body() -> None:
         async with AsyncPulsarClient(magnetar_broker.service_url) as client:
-            consumer = await client.classic.subscribe(topic, "s")
-            producer = await client.classic.create_producer(topic, name="mine")
+            consumer = await client.consumer(topic, "s")
+            producer = await client.producer(topic, name="mine")
             id = await producer.send(
                 b"v",
                 key=b"\x00k",
@@ -61,8 +61,8 @@ def test_every_type_of_subscription_delivers_acknowledges_and_redelivers(
 ) -> None:
     async def body() -> None:
         async with AsyncPulsarClient(magnetar_broker.service_url) as client:
-            producer = await client.classic.create_producer(topic, batching=False)
-            consumer = await client.classic.subscribe(topic, "s", type=type, ack_receipts=True)
+            producer = await client.producer(topic, batching=False)
+            consumer = await client.consumer(topic, "s", type=type, ack_receipts=True)
             for number in range(4):
                 await producer.send(b"%d" % number, key=f"k{number}")
             for message in (await take(consumer, 4))[:2]:
@@ -79,11 +79,9 @@ def test_shared_consumers_split_the_work_and_a_leaver_hands_over(
 ) -> None:
     async def body() -> None:
         async with AsyncPulsarClient(magnetar_broker.service_url) as client:
-            first = await client.classic.subscribe(topic, "s", type="shared", receiver_queue_size=1)
-            second = await client.classic.subscribe(
-                topic, "s", type="shared", receiver_queue_size=1
-            )
-            producer = await client.classic.create_producer(topic, batching=False)
+            first = await client.consumer(topic, "s", type="shared", receiver_queue_size=1)
+            second = await client.consumer(topic, "s", type="shared", receiver_queue_size=1)
+            producer = await client.producer(topic, batching=False)
             for number in range(4):
                 await producer.send(b"%d" % number)
             kept = await take(first, 1)
@@ -101,15 +99,15 @@ def test_a_second_exclusive_consumer_and_a_second_name_are_refused(
 ) -> None:
     async def body() -> None:
         async with AsyncPulsarClient(magnetar_broker.service_url) as client:
-            await client.classic.subscribe(topic, "s")
-            await client.classic.create_producer(topic, name="only")
+            await client.consumer(topic, "s")
+            await client.producer(topic, name="only")
             async with AsyncPulsarClient(magnetar_broker.service_url) as other:
                 with pytest.raises(ConsumerBusyError):
-                    await other.classic.subscribe(topic, "s")
+                    await other.consumer(topic, "s")
                 with pytest.raises(ProducerBusyError):
-                    await other.classic.create_producer(topic, name="only")
+                    await other.producer(topic, name="only")
                 with pytest.raises(NotFoundError):
-                    await other.classic.create_producer("public/no-such-namespace/t")
+                    await other.producer("public/no-such-namespace/t")
 
     asyncio.run(body())
 
@@ -120,8 +118,8 @@ def test_a_large_message_travels_in_chunks_and_is_acknowledged_whole(
     async def body() -> None:
         data = random.Random(1).randbytes(11_000_000)
         async with AsyncPulsarClient(magnetar_broker.service_url) as client:
-            consumer = await client.classic.subscribe(topic, "s", type="shared", ack_receipts=True)
-            producer = await client.classic.create_producer(topic, chunking=True)
+            consumer = await client.consumer(topic, "s", type="shared", ack_receipts=True)
+            producer = await client.producer(topic, chunking=True)
             await producer.send(data)
             [message] = await take(consumer, 1)
             assert message.data == data
@@ -136,9 +134,9 @@ def test_a_large_message_travels_in_chunks_and_is_acknowledged_whole(
 def test_a_reader_goes_to_the_end_and_back(magnetar_broker: MagnetarBroker, topic: str) -> None:
     async def body() -> None:
         async with AsyncPulsarClient(magnetar_broker.service_url) as client:
-            producer = await client.classic.create_producer(topic)
+            producer = await client.producer(topic)
             ids = await asyncio.gather(*(producer.send(b"%d" % number) for number in range(10)))
-            reader = await client.classic.reader(topic, EARLIEST)
+            reader = await client.reader(topic, EARLIEST_ID)
             seen = []
             while await reader.has_message_available():
                 message = await reader.read(WAIT_S)
@@ -148,10 +146,10 @@ def test_a_reader_goes_to_the_end_and_back(magnetar_broker: MagnetarBroker, topi
             await reader.seek(ids[6])
             message = await reader.read(WAIT_S)
             assert message is not None and message.data == b"6"
-            middle = await client.classic.reader(topic, ids[3])
+            middle = await client.reader(topic, ids[3])
             message = await middle.read(WAIT_S)
             assert message is not None and message.data == b"4"
-            at_end = await client.classic.reader(topic)
+            at_end = await client.reader(topic)
             assert not await at_end.has_message_available()
             await producer.send(b"new")
             message = await at_end.read(WAIT_S)
@@ -167,9 +165,9 @@ def test_partitions_are_written_by_key_and_read_as_one(
         with AdminClient(magnetar_broker.admin_url) as admin:
             admin.topics.create_partitioned(topic, 3)
         async with AsyncPulsarClient(magnetar_broker.service_url) as client:
-            consumer = await client.classic.subscribe(topic, "s", ack_receipts=True)
-            producer = await client.classic.create_producer(topic)
-            assert await client.classic.count_partitions(topic) == 3
+            consumer = await client.consumer(topic, "s", ack_receipts=True)
+            producer = await client.producer(topic)
+            assert await client.count_partitions(topic) == 3
             sends = (producer.send(b"%d" % n, key=f"k{n % 5}") for n in range(60))
             await asyncio.gather(*sends)
             by_key: dict[str | None, list[int]] = {}
@@ -193,7 +191,7 @@ def test_the_official_client_reads_what_ours_wrote_to_partitions(
             admin.topics.create_partitioned(topic, 4)
         official = client.subscribe(topic, "s", pulsar.ConsumerType.Shared)
         async with AsyncPulsarClient(magnetar_broker.service_url) as ours:
-            producer = await ours.classic.create_producer(topic, compression="lz4")
+            producer = await ours.producer(topic, compression="lz4")
             for number in range(8):
                 await producer.send(b"%d" % number, key=f"k{number}")
         got = [official.receive(timeout_millis=20_000) for _ in range(8)]
@@ -211,7 +209,7 @@ def test_topics_of_a_namespace_are_listed(magnetar_broker: MagnetarBroker) -> No
             admin.topics.create(f"{namespace}/a")
             admin.topics.create_partitioned(f"{namespace}/b", 2)
         async with AsyncPulsarClient(magnetar_broker.service_url) as client:
-            assert sorted(await client.classic.list_topics(namespace)) == [
+            assert sorted(await client.list_topics(namespace)) == [
                 f"persistent://{namespace}/a",
                 f"persistent://{namespace}/b-partition-0",
                 f"persistent://{namespace}/b-partition-1",
@@ -226,8 +224,8 @@ def test_an_unloaded_topic_is_found_again_by_both_ends(
     async def body() -> None:
         with AdminClient(magnetar_broker.admin_url) as admin:
             async with AsyncPulsarClient(magnetar_broker.service_url) as client:
-                consumer = await client.classic.subscribe(topic, "s")
-                producer = await client.classic.create_producer(topic)
+                consumer = await client.consumer(topic, "s")
+                producer = await client.producer(topic)
                 for number in range(3):
                     await producer.send(b"%d" % number)
                     [message] = await take(consumer, 1)
@@ -243,8 +241,8 @@ def test_nothing_confirmed_is_lost_and_order_is_kept_over_a_crash(
 ) -> None:
     async def body(broker: MagnetarBroker) -> None:
         async with AsyncPulsarClient(broker.service_url) as client:
-            producer = await client.classic.create_producer(topic, send_timeout=0)
-            consumer = await client.classic.subscribe(topic, "s", initial_position="earliest")
+            producer = await client.producer(topic, send_timeout=0)
+            consumer = await client.consumer(topic, "s", initial_position="earliest")
             confirmed: list[int] = []
 
             async def publish() -> None:

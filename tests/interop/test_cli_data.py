@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -226,6 +227,7 @@ def test_a_backlog_is_told_in_messages_with_entries_beside_them(
     capsys.readouterr()
     assert main([*admin, "subscriptions", name]) == 0
     heading, row = capsys.readouterr().out.splitlines()
-    shown = dict(zip(heading.split(), row.split(), strict=True))
-    assert shown["BACKLOG"] == "60"
+    columns = (re.split(" {2,}", line.strip()) for line in (heading, row))
+    shown = dict(zip(*columns, strict=True))
+    assert shown["LAG IN MESSAGES"] == "60"
     assert 0 < int(shown["ENTRIES"]) < 60

@@ -27,7 +27,7 @@ TABLE.add(
 FUNCTION = """
 
 @carries_out("tenants.greet")
-async def greet(service: Service, tenant: str, is_loud: bool) -> dict[str, str]:
+async def greet(tenant: str, is_loud: bool) -> dict[str, str]:
     return {"greeting": f"hello {tenant}" + "!" * is_loud}
 """
 START = """
@@ -91,7 +91,7 @@ async def get(url):
 def publish(producer):
     with PulsarClient(broker.service_url) as client:
         try:
-            client.classic.create_producer(TOPIC, name=producer).close()
+            client.producer(TOPIC, name=producer).close()
         except PulsarError as refused:
             return str(refused)
 

@@ -11,9 +11,9 @@ from typing import Any, assert_type
 
 from magnetar import (
     AsyncCheckpointConsumer,
+    AsyncProducer,
     AsyncPulsarClient,
     AsyncQueueConsumer,
-    AsyncScalableProducer,
     AsyncStreamConsumer,
     BackoffPolicy,
     BatchingPolicy,
@@ -59,7 +59,7 @@ async def produce(client: AsyncPulsarClient) -> None:
         encryption=ProducerEncryption(PemKeys(public={"k": "public.pem"}), ["k"]),
         interceptors=[Trace()],
     ) as producer:
-        assert_type(producer, AsyncScalableProducer[Order])
+        assert_type(producer, AsyncProducer[Order])
         order = Order(1, "ada")
         id = await producer.send(order, key=order.customer, deliver_after=timedelta(minutes=5))
         assert_type(id, MessageId)
@@ -67,7 +67,7 @@ async def produce(client: AsyncPulsarClient) -> None:
         assert_type(sent, asyncio.Future[MessageId])
         await producer.flush()
     plain = await client.producer("orders")
-    assert_type(plain, AsyncScalableProducer[bytes])
+    assert_type(plain, AsyncProducer[bytes])
     await plain.send(b"raw")
 
 
@@ -124,14 +124,14 @@ def sell(url: str, token: str) -> None:
         for message in queue:
             with queue.processing(message) as entered:
                 assert_type(entered.value, Order)
-        producer = client.classic.create_producer("prices", schema=Schema.FLOAT64)
+        producer = client.producer("prices", schema=Schema.FLOAT64)
         assert_type(producer, Producer[float])
         sent = producer.send_nowait(1.5, key="tea")
         sent.add_done_callback(on_done)
-        with client.classic.table_view("prices", schema=Schema.FLOAT64) as table:
+        with client.table_view("prices", schema=Schema.FLOAT64) as table:
             assert_type(table, TableView[float])
             assert_type(table["tea"], float)
-        records = client.classic.subscribe("log", "s", schema=Schema.json('{"type": "record"}'))
+        records = client.consumer("log", "s", schema=Schema.json('{"type": "record"}'))
         record = records.receive()
         if record is not None:
             assert_type(record.value, Mapping[str, Any])

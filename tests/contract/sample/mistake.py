@@ -26,7 +26,7 @@ async def err(client: AsyncPulsarClient) -> None:
 
 
 def err_too(client: PulsarClient) -> None:
-    reader = client.classic.reader("orders", schema=Schema.INT32)
-    received = reader.read()
+    reader = client.reader("orders", schema=Schema.INT32)
+    received = reader.read(timeout=5)
     print(received.value)  # expect: union-attr
     PulsarClient("pulsar://h", operation_timeot=5)  # expect: arg-type

@@ -40,11 +40,22 @@ public class Journey {
     for (int round = 0; round < rounds; round++) {
       List<CompletableFuture<?>> sends = new ArrayList<>();
       for (int key = 0; key < keys; key++) {
-        sends.add(producer.async().newMessage().key("key-" + key).value(String.valueOf(first + round)).send());
+        sends.add(send(producer, "key-" + key, String.valueOf(first + round)));
       }
       CompletableFuture.allOf(sends.toArray(new CompletableFuture[0])).get();
       System.out.println("round " + round);
     }
+  }
+
+  /**
+   * Sends once more what the client itself refused before sending: it routes by one layout and then looks for the
+   * segment in a newer one, when the layout changes between the two.
+   */
+  static CompletableFuture<MessageId> send(Producer<String> producer, String key, String value) {
+    return producer.async().newMessage().key(key).value(value).send().exceptionallyCompose(
+        failure -> String.valueOf(failure.getMessage()).contains("not found in active segments")
+            ? send(producer, key, value)
+            : CompletableFuture.failedFuture(failure));
   }
 
   static void read(

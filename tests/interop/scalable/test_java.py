@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pulsar
 import pytest
 
-from magnetar import AsyncPulsarClient, AsyncScalableProducer, Schema
+from magnetar import AsyncProducer, AsyncPulsarClient, Schema
 from magnetar.client.admin import AdminClient
 from magnetar.rules.route import KeyHash, route_partition
 from magnetar.testing.broker import MagnetarBroker
@@ -148,7 +148,7 @@ class Companion(threading.Thread):
                     await consumer.acknowledge_cumulative(last)
                     last, since = None, 0
 
-    async def _send(self, producer: AsyncScalableProducer[str]) -> None:
+    async def _send(self, producer: AsyncProducer[str]) -> None:
         for number in range(OWN_ROUNDS):
             for key in range(OWN_KEYS):
                 await producer.submit(str(number), key=f"own-{key}")

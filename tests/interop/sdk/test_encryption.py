@@ -31,7 +31,7 @@ def test_ours_reads_what_the_official_client_encrypted(
     async def body() -> None:
         keys = PemKeys(private={"orders": key_files[1]})
         async with AsyncPulsarClient(magnetar_broker.service_url) as ours:
-            consumer = await ours.classic.subscribe(topic, "s", encryption=ConsumerEncryption(keys))
+            consumer = await ours.consumer(topic, "s", encryption=ConsumerEncryption(keys))
             producer = client.create_producer(
                 topic,
                 encryption_key="orders",
@@ -66,7 +66,7 @@ def test_the_official_client_reads_what_ours_encrypted(
     async def body() -> None:
         sealing = ProducerEncryption(PemKeys(public={"orders": key_files[0]}), ["orders"])
         async with AsyncPulsarClient(magnetar_broker.service_url) as ours:
-            producer = await ours.classic.create_producer(
+            producer = await ours.producer(
                 topic, encryption=sealing, batching=is_batched, compression=compression
             )
             for number in range(5):

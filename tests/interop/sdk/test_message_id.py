@@ -20,7 +20,7 @@ def test_a_saved_id_means_the_same_message_to_both(
     async def body() -> bytes:
         async with AsyncPulsarClient(magnetar_broker.service_url) as ours:
             start = MessageId.from_bytes(ids[1].serialize())
-            async with ours.classic.reader(topic, start) as reader:
+            async with ours.reader(topic, start) as reader:
                 message = await reader.read(20)
                 assert message is not None and message.data == b"2"
                 return bytes(message.id)

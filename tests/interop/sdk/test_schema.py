@@ -66,11 +66,11 @@ def test_records_cross_in_both_directions(
 
     async def body() -> None:
         async with AsyncPulsarClient(magnetar_broker.service_url) as mine:
-            consumer = await mine.classic.subscribe(topic, "ours", schema=schema)
+            consumer = await mine.consumer(topic, "ours", schema=schema)
             official_producer.send(OfficialOrder(id=1, item="tea", price=1.5, is_paid=True))
             received = await consumer.receive(20)
             assert received is not None and received.value == Order(1, "tea", 1.5, True, None)
-            producer = await mine.classic.create_producer(topic, schema=schema)
+            producer = await mine.producer(topic, schema=schema)
             await producer.send(Order(2, "milk", 0.5, False, "cold"))
 
     asyncio.run(body())
@@ -88,11 +88,11 @@ def test_text_crosses_in_both_directions(
 
     async def body() -> None:
         async with AsyncPulsarClient(magnetar_broker.service_url) as mine:
-            consumer = await mine.classic.subscribe(topic, "ours", schema=Schema.STRING)
+            consumer = await mine.consumer(topic, "ours", schema=Schema.STRING)
             official_producer.send("Zoë")
             received = await consumer.receive(20)
             assert received is not None and received.value == "Zoë"
-            producer = await mine.classic.create_producer(topic, schema=Schema.STRING)
+            producer = await mine.producer(topic, schema=Schema.STRING)
             await producer.send("Ærø")
 
     asyncio.run(body())
@@ -107,7 +107,7 @@ def test_ours_reads_official_records_without_knowing_them(
 
     async def body() -> None:
         async with AsyncPulsarClient(magnetar_broker.service_url) as mine:
-            consumer = await mine.classic.subscribe(topic, "ours", schema=Schema.auto())
+            consumer = await mine.consumer(topic, "ours", schema=Schema.auto())
             producer.send(OfficialPaint(colour=Colour.BLUE))
             received = await consumer.receive(20)
             assert received is not None and received.value["colour"] == "BLUE"
@@ -123,12 +123,12 @@ def test_large_messages_cross_in_both_directions(
 
     async def body() -> None:
         async with AsyncPulsarClient(magnetar_broker.service_url) as mine:
-            consumer = await mine.classic.subscribe(topic, "ours")
+            consumer = await mine.consumer(topic, "ours")
             official = client.create_producer(topic, chunking_enabled=True, batching_enabled=False)
             official.send(data)
             received = await consumer.receive(20)
             assert received is not None and received.data == data
-            producer = await mine.classic.create_producer(topic, chunking=True)
+            producer = await mine.producer(topic, chunking=True)
             await producer.send(data[::-1])
 
     asyncio.run(body())

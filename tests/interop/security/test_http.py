@@ -62,6 +62,14 @@ def test_a_request_is_answered_for_whoever_proves_a_role(
         assert set(json.loads(body)) == {"reason"}
 
 
+def test_the_console_knows_who_shows_a_certificate(place: Place) -> None:
+    status, _, body = ask(place, "/console/api/session", {}, certificate="alice")
+    session = json.loads(body)
+    assert (status, session["role"], session["isAuthenticationEnabled"]) == (200, "alice", True)
+    assert ask(place, "/console/api/session", {})[0] == 401
+    assert ask(place, "/console/", {})[0] == 200  # the page itself, which asks for a token
+
+
 def test_a_token_in_the_address_is_no_proof(place: Place) -> None:
     """Addresses end up in logs and histories."""
     assert ask(place, f"{CLUSTERS}?token={token_of('alice')}", {})[0] == 401

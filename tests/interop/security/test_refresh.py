@@ -80,6 +80,8 @@ def test_fresh_credentials_keep_the_connection(place: Place) -> None:
         (token_of("alice", lasts_s=-1), True),
         ("rubbish", True),
     ],
+    # A token is another one each second, and workers must name the tests alike.
+    ids=["somebody else", "expired", "rubbish"],
 )
 def test_credentials_that_prove_somebody_else_or_nothing_end_it(
     place: Place, fresh: str, tells: bool
@@ -147,8 +149,8 @@ def test_our_client_streams_on_with_tokens_from_a_coroutine(place: Place, topic:
         async with AsyncPulsarClient(
             place.url_tls, authentication=TokenAuthentication(supply), tls=place.tls
         ) as client:
-            consumer = await client.classic.subscribe(topic, "s")
-            producer = await client.classic.create_producer(topic)
+            consumer = await client.consumer(topic, "s")
+            producer = await client.producer(topic)
             for number in range(TURNS):
                 await producer.send(b"%d" % number)
                 assert (await consumer.receive(timeout=10)).value == b"%d" % number

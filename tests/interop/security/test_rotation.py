@@ -55,8 +55,8 @@ def test_a_new_certificate_and_signer_drop_no_message(
         async with AsyncPulsarClient(
             place.url_tls, authentication=TokenAuthentication(token_of("alice")), tls=place.tls
         ) as client:
-            consumer = await client.classic.subscribe(topic, "s")
-            producer = await client.classic.create_producer(topic)
+            consumer = await client.consumer(topic, "s")
+            producer = await client.producer(topic)
             received: list[bytes] = []
 
             async def receive() -> None:

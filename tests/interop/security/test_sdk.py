@@ -39,8 +39,8 @@ def open_client(
 
 async def pass_one(client: AsyncPulsarClient, topic: str) -> None:
     async with client:
-        consumer = await client.classic.subscribe(topic, "s")
-        producer = await client.classic.create_producer(topic)
+        consumer = await client.consumer(topic, "s")
+        producer = await client.producer(topic)
         await producer.send(b"through")
         assert (await consumer.receive(timeout=10)).value == b"through"
 

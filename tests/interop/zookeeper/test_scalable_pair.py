@@ -87,13 +87,13 @@ def test_a_topic_grows_and_is_migrated_under_clients_of_both_brokers(pair: Pair)
             await take(60)  # keys may change their partition when there are more of these
             await asyncio.to_thread(admin.topics.update_partitioned, REGULAR, 4)
             for producer in (one, two):
-                await until(lambda each=producer: len(each._watch.layout.active) == 4)
+                await until(lambda each=producer: len(each._producers.layout.active) == 4)
             for _ in range(3):
                 await send(one, range(10))
                 await send(two, range(10, 20))
             await asyncio.to_thread(admin.scalable_topics.migrate_to_scalable, REGULAR, segments=3)
             for producer in (one, two):
-                await until(lambda each=producer: len(each._watch.layout.active) == 3)
+                await until(lambda each=producer: len(each._producers.layout.active) == 3)
             for _ in range(3):
                 await send(one, range(10))
                 await send(two, range(10, 20))
@@ -125,7 +125,7 @@ def test_a_topic_scales_itself_on_one_of_two_brokers_and_remembers_it(pair: Pair
             far.stream_consumer(SCALABLE, subscription="s"),
             far.producer(SCALABLE) as producer,
         ):
-            await until(lambda: len(producer._watch.layout.active) == 2)
+            await until(lambda: len(producer._producers.layout.active) == 2)
             assert (read_splits(pair.home), read_splits(pair.other)) == (1, 0)
         decided = await asyncio.to_thread(admin.scalable_topics.decisions, SCALABLE)
         assert "split" in [each["decision"] for each in decided]

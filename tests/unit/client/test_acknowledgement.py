@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.client.acknowledgement import AckGroup, plan_redeliveries
+from magnetar.client.acknowledgement import AckGroup, TransactionAcks, plan_redeliveries
 from magnetar.client.error import ConfigurationError
 from magnetar.client.message_id import MessageId
+from magnetar.model.transaction import TransactionId
 from magnetar.wire.command import CommandAck
 
 
@@ -73,3 +74,26 @@ def test_redeliveries_name_each_entry_once_in_bounded_commands() -> None:
     ids = [of_batch(n // 2, n % 2, 2) for n in range(10)]
     plans = plan_redeliveries(ids, size_max=2)
     assert [[id.entry_id for id in plan] for plan in plans] == [[0, 1], [2, 3], [4]]
+
+
+def test_a_transaction_tells_each_message_of_a_batch_so_that_every_conflict_is_found() -> None:
+    acks = TransactionAcks()
+    acks.add(MessageId(1, 0))
+    for id in (of_batch(1, 0, 3), of_batch(1, 2, 3), of_batch(2, 1, 2), of_batch(2, 0, 2)):
+        acks.add(id)
+    acks.add(of_batch(3, 0, 1))
+    [command] = acks.take(7, TransactionId(0, 0))
+    assert command.HasField("txnid_most_bits") and command.HasField("txnid_least_bits")
+    told = [(id.entryId, list(id.ack_set), id.batch_size) for id in command.message_id]
+    assert told == [(0, [], 0), (1, [0b010], 3), (2, [0b01], 2), (2, [0b10], 2), (3, [], 0)]
+
+
+def test_a_transaction_acknowledges_up_to_its_last_message_and_into_a_batch() -> None:
+    acks = TransactionAcks()
+    for id in (of_batch(4, 1, 3), of_batch(4, 0, 3), of_batch(3, 2, 3)):
+        acks.add_cumulative(id)
+    [command] = acks.take(7, TransactionId(2, 5))
+    assert (command.txnid_most_bits, command.txnid_least_bits) == (2, 5)
+    [told] = command.message_id
+    assert command.ack_type == CommandAck.Cumulative
+    assert (told.entryId, list(told.ack_set), told.batch_size) == (4, [0b100], 3)

@@ -10,12 +10,11 @@ from magnetar.client.admission import Admission
 from magnetar.client.authentication import NoAuthentication
 from magnetar.client.error import AlreadyClosedError, PulsarTimeoutError, QueueFullError
 from magnetar.client.lookup import Lookup
-from magnetar.client.memory import MemoryLimit
 from magnetar.client.outgoing import Outgoing
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.client.pool import ConnectionPool
 from magnetar.client.publication import ProducerSettings
-from magnetar.client.session import Session
+from magnetar.client.session import MemoryLimit, Session
 from magnetar.runtime.clock import SystemClock
 
 
@@ -121,7 +120,7 @@ def test_closing_fails_what_is_out_and_what_waits() -> None:
         await desk.send(out)
         task = asyncio.ensure_future(desk.send(waiting))
         await asyncio.sleep(0)
-        assert isinstance(desk.admission.full(), QueueFullError)
+        assert isinstance(desk.admission.full(desk.message()), QueueFullError)
         desk.admission.close(AlreadyClosedError("closed"))
         with pytest.raises(AlreadyClosedError):
             await task

@@ -13,6 +13,7 @@ from magnetar.client.error import (
     ConnectError,
     NotFoundError,
     PulsarTimeoutError,
+    WrongPortError,
 )
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.errors import WireCode
@@ -165,8 +166,9 @@ def test_a_port_that_is_not_a_brokers_is_recognized(answer: bytes, sentence: str
                 line.cut()
 
             broker.on[Type.CONNECT] = on_connect
-            with pytest.raises(ConnectError, match=sentence):
+            with pytest.raises(ConnectError, match=sentence) as raised:
                 await open_to(broker)
+            assert isinstance(raised.value, WrongPortError) == bool(answer)
 
     asyncio.run(body())
 

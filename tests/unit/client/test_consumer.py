@@ -12,7 +12,7 @@ from magnetar.client.error import (
     ConsumerBusyError,
     NotFoundError,
 )
-from magnetar.client.message_id import EARLIEST, MessageId
+from magnetar.client.message_id import EARLIEST_ID, MessageId
 from magnetar.client.policy import BackoffPolicy, ConnectionPolicy
 from magnetar.errors import WireCode
 from magnetar.wire.batch import encode_batch
@@ -74,7 +74,7 @@ def test_messages_come_in_order_and_permits_are_given_back_by_halves() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
             feed(broker, *(entry_of(b"%d" % n) for n in range(4)))
-            consumer = await client.classic.subscribe("t", "s", receiver_queue_size=4)
+            consumer = await client.consumer("t", "s", receiver_queue_size=4)
             got = [await consumer.receive(5) for _ in range(4)]
             assert [message.data for message in got if message] == [b"0", b"1", b"2", b"3"]
             flows = await broker.until(Type.FLOW, 3)
@@ -87,7 +87,7 @@ def test_messages_come_in_order_and_permits_are_given_back_by_halves() -> None:
 def test_a_subscription_says_what_it_wants() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
-            await client.classic.subscribe(
+            await client.consumer(
                 "t", "s", type="key_shared", initial_position="earliest", name="me", priority=2
             )
             [subscribe] = broker.bodies(Type.SUBSCRIBE)
@@ -104,9 +104,9 @@ def test_words_that_name_nothing_are_refused_with_what_there_is() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
             with pytest.raises(ConfigurationError, match="exclusive, shared"):
-                await client.classic.subscribe("t", "s", type="shred")
+                await client.consumer("t", "s", type="shred")
             with pytest.raises(ConfigurationError, match="lz4"):
-                await client.classic.create_producer("t", compression="lzma")
+                await client.producer("t", compression="lzma")
 
     asyncio.run(body())
 
@@ -115,7 +115,7 @@ def test_acknowledgements_travel_together() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
             feed(broker, *(entry_of(b"x") for _ in range(3)))
-            consumer = await client.classic.subscribe("t", "s", ack_group_time=0.01)
+            consumer = await client.consumer("t", "s", ack_group_time=0.01)
             for _ in range(3):
                 message = await consumer.receive(5)
                 assert message is not None
@@ -130,7 +130,7 @@ def test_the_messages_of_a_batch_are_acknowledged_one_by_one() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
             feed(broker, entry_of(b"a", b"b", b"c", batch=True))
-            consumer = await client.classic.subscribe("t", "s", type="shared", ack_group_time=0)
+            consumer = await client.consumer("t", "s", type="shared", ack_group_time=0)
             got = await consumer.receive_many(3, 5)
             assert [str(message.id) for message in got] == ["1:0:-1:0", "1:0:-1:1", "1:0:-1:2"]
             await consumer.acknowledge(got[0])
@@ -161,7 +161,7 @@ def test_a_receipt_of_an_acknowledgement_is_awaited_and_its_error_raised() -> No
                     ),
                 )
             )
-            consumer = await client.classic.subscribe("t", "s", ack_receipts=True)
+            consumer = await client.consumer("t", "s", ack_receipts=True)
             first, second = await consumer.receive(5), await consumer.receive(5)
             assert first is not None and second is not None
             await consumer.acknowledge(first)
@@ -175,7 +175,7 @@ def test_a_negative_acknowledgement_asks_for_the_entry_after_its_delay() -> None
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
             feed(broker, entry_of(b"a", b"b", batch=True), entry_of(b"c"))
-            consumer = await client.classic.subscribe("t", "s", type="shared", nack_delay=60)
+            consumer = await client.consumer("t", "s", type="shared", nack_delay=60)
             got = await consumer.receive_many(2, 5)
             consumer.negative_acknowledge(got[0], delay=0.01)
             consumer.negative_acknowledge(got[1], delay=0.01)
@@ -189,7 +189,7 @@ def test_starting_over_on_an_exclusive_subscription_drops_what_waits() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
             feed(broker, *(entry_of(b"%d" % n) for n in range(4)))
-            consumer = await client.classic.subscribe("t", "s", receiver_queue_size=4)
+            consumer = await client.consumer("t", "s", receiver_queue_size=4)
             assert await consumer.receive(5)
             consumer.redeliver_unacknowledged()
             [redeliver] = await broker.until(Type.REDELIVER_UNACKNOWLEDGED_MESSAGES)
@@ -205,7 +205,7 @@ def test_a_consumer_comes_back_and_forgets_what_it_had_not_handed_out() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
             feed(broker, entry_of(b"a"), entry_of(b"b"))
-            consumer = await client.classic.subscribe("t", "s")
+            consumer = await client.consumer("t", "s")
             assert (await consumer.receive(5)) is not None
             broker.lines[0].cut()
             await broker.until(Type.SUBSCRIBE, 2)
@@ -220,7 +220,7 @@ def test_acknowledgements_made_while_away_are_sent_before_the_first_permit() -> 
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
             feed(broker, entry_of(b"a"))
-            consumer = await client.classic.subscribe("t", "s", ack_group_time=60)
+            consumer = await client.consumer("t", "s", ack_group_time=60)
             message = await consumer.receive(5)
             assert message is not None
             await consumer.acknowledge(message)
@@ -237,7 +237,7 @@ def test_a_reader_resumes_after_the_last_message_it_handed_out() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
             feed(broker, entry_of(b"a", b"b", batch=True), entry_of(b"c"))
-            reader = await client.classic.reader("t", EARLIEST)
+            reader = await client.reader("t", EARLIEST_ID)
             first = await reader.read(5)
             assert first is not None and first.data == b"a"
             broker.lines[0].cut()
@@ -261,7 +261,7 @@ def test_a_reader_at_the_end_remembers_where_the_end_was() -> None:
                     consumer_mark_delete_position=MessageIdData(ledgerId=3, entryId=9),
                 )
             )
-            reader = await client.classic.reader("t")
+            reader = await client.reader("t")
             assert not await reader.has_message_available()
             broker.lines[0].cut()
             subscribes = await broker.until(Type.SUBSCRIBE, 2)
@@ -281,7 +281,7 @@ def test_a_seek_waits_until_delivery_starts_at_the_new_place() -> None:
 
             broker.on[Type.SEEK] = on_seek
             feed(broker, entry_of(b"old"))
-            consumer = await client.classic.subscribe("t", "s")
+            consumer = await client.consumer("t", "s")
             await consumer.seek(MessageId(5, 2))
             assert len(broker.bodies(Type.SUBSCRIBE)) == 2
             [seek] = broker.bodies(Type.SEEK)
@@ -297,7 +297,7 @@ def test_a_corrupt_entry_is_acknowledged_with_its_fault_and_skipped() -> None:
             good = entry_of(b"good")
             bad = good[:-1] + b"!"
             feed(broker, bad, good)
-            consumer = await client.classic.subscribe("t", "s")
+            consumer = await client.consumer("t", "s")
             message = await consumer.receive(5)
             assert message is not None and message.data == b"good"
             [ack] = await broker.until(Type.ACK)
@@ -314,7 +314,7 @@ def test_a_refused_subscription_is_a_typed_error() -> None:
                 error(body.request_id, WireCode.CONSUMER_BUSY, "somebody is here")
             )
             with pytest.raises(ConsumerBusyError, match="somebody is here"):
-                await client.classic.subscribe("t", "s")
+                await client.consumer("t", "s")
 
     asyncio.run(body())
 
@@ -322,7 +322,7 @@ def test_a_refused_subscription_is_a_typed_error() -> None:
 def test_a_topic_that_is_gone_ends_the_consumer() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
-            consumer = await client.classic.subscribe("t", "s")
+            consumer = await client.consumer("t", "s")
             broker.on[Type.SUBSCRIBE] = lambda line, body, _: line.say(
                 error(body.request_id, WireCode.TOPIC_NOT_FOUND, "deleted")
             )
@@ -339,7 +339,7 @@ def test_the_end_of_a_terminated_topic_is_seen() -> None:
             broker.on[Type.FLOW] = lambda line, flow, _: line.say(
                 CommandReachedEndOfTopic(consumer_id=flow.consumer_id)
             )
-            consumer = await client.classic.subscribe("t", "s")
+            consumer = await client.consumer("t", "s")
             async with asyncio.timeout(5):
                 while not consumer.has_reached_end:
                     await asyncio.sleep(0.001)
@@ -350,7 +350,7 @@ def test_the_end_of_a_terminated_topic_is_seen() -> None:
 def test_a_failover_consumer_knows_whether_it_is_its_turn() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
-            consumer = await client.classic.subscribe("t", "s", type="failover")
+            consumer = await client.consumer("t", "s", type="failover")
             assert not consumer.is_active
             consumer_id = broker.bodies(Type.SUBSCRIBE)[0].consumer_id
             change = CommandActiveConsumerChange(consumer_id=consumer_id, is_active=True)
@@ -366,7 +366,7 @@ def test_iteration_ends_with_the_consumer() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
             feed(broker, entry_of(b"a"), entry_of(b"b"))
-            consumer = await client.classic.subscribe("t", "s")
+            consumer = await client.consumer("t", "s")
             seen = []
             async for message in consumer:
                 seen.append(message.data)
@@ -384,7 +384,7 @@ def test_a_shared_subscription_refuses_cumulative_acknowledgement() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
             feed(broker, entry_of(b"a"))
-            consumer = await client.classic.subscribe("t", "s", type="shared")
+            consumer = await client.consumer("t", "s", type="shared")
             message = await consumer.receive(5)
             assert message is not None
             with pytest.raises(ConfigurationError):
@@ -396,10 +396,10 @@ def test_a_shared_subscription_refuses_cumulative_acknowledgement() -> None:
 def test_an_id_without_a_partition_does_not_move_several_topics() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
-            consumer = await client.classic.subscribe(["a", "b"], "s")
+            consumer = await client.consumer(["a", "b"], "s")
             with pytest.raises(ConfigurationError, match="which topic"):
                 await consumer.seek(MessageId(1, 1))
-            await consumer.seek(EARLIEST)
+            await consumer.seek(EARLIEST_ID)
             assert len(broker.bodies(Type.SEEK)) == 2
 
     asyncio.run(body())
@@ -409,9 +409,9 @@ def test_closing_the_client_closes_what_it_made_and_forgets_what_was_closed() ->
     async def body() -> None:
         async with scripted_broker() as broker:
             async with connect(broker) as client:
-                first = await client.classic.subscribe("a", "s")
-                await client.classic.subscribe("b", "s")
-                await client.classic.create_producer("c")
+                first = await client.consumer("a", "s")
+                await client.consumer("b", "s")
+                await client.producer("c")
                 await first.close()
             assert len(broker.bodies(Type.CLOSE_CONSUMER)) == 2
             assert len(broker.bodies(Type.CLOSE_PRODUCER)) == 1

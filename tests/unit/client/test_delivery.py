@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.client.delivery import CorruptEntry, Delivery, EntryDecoder
+from magnetar.client.message import Origin
 from magnetar.client.message_id import MessageId
 from magnetar.wire.batch import encode_batch
 from magnetar.wire.chunk import plan_chunks, stamp_chunk
@@ -32,7 +33,7 @@ def decode(
     ack_set: list[int] | None = None,
     unwanted: tuple[int, ...] = (),
 ) -> Delivery:
-    decoder = decoder or EntryDecoder("t", 0, message_bytes_max=10_000)
+    decoder = decoder or EntryDecoder(Origin("t"), message_bytes_max=10_000)
     command = CommandMessage(
         consumer_id=1,
         message_id=MessageIdData(ledgerId=1, entryId=entry_id),
@@ -121,7 +122,7 @@ def test_an_entry_that_cannot_be_read_says_why(entry: bytes, fault: int) -> None
 
 def test_chunks_become_one_message_with_the_id_of_the_last() -> None:
     data = bytes(range(250))
-    decoder = EntryDecoder("t", 0, message_bytes_max=10_000)
+    decoder = EntryDecoder(Origin("t"), message_bytes_max=10_000)
     deliveries = []
     for chunk in plan_chunks(len(data), chunk_bytes_max=100):
         stamped = stamp_chunk(metadata_of(), chunk, uuid="u", total_bytes=len(data))
@@ -149,7 +150,7 @@ def test_messages_of_an_even_batch_are_made_when_asked_for() -> None:
     ]
     entry = encode_entry(metadata_of(num_messages_in_batch=3), encode_batch(singles))
     command = CommandMessage(consumer_id=1, message_id=MessageIdData(ledgerId=1, entryId=4))
-    decoder = EntryDecoder("t", 0, message_bytes_max=10_000)
+    decoder = EntryDecoder(Origin("t"), message_bytes_max=10_000)
     messages = decoder.decode(command, entry, now_ms=0).messages
     assert not isinstance(messages, list)
     assert [(each.data, each.key, each.id.batch_index) for each in messages] == [
@@ -169,4 +170,4 @@ def test_an_even_batch_with_a_lost_message_is_refused() -> None:
     entry = encode_entry(metadata_of(num_messages_in_batch=4), payload)
     command = CommandMessage(consumer_id=1, message_id=MessageIdData(ledgerId=1, entryId=4))
     with pytest.raises(CorruptEntry):
-        EntryDecoder("t", 0, message_bytes_max=10_000).decode(command, entry, now_ms=0)
+        EntryDecoder(Origin("t"), message_bytes_max=10_000).decode(command, entry, now_ms=0)

@@ -80,7 +80,7 @@ def test_an_entry_that_cannot_be_read_is_passed_over_and_the_next_one_comes(make
                     line.deliver(flow.consumer_id, 1, 1, encode_entry(metadata(), b"good"))
 
             broker.on[Type.FLOW] = on_flow
-            consumer = await client.classic.subscribe("t", "s", receiver_queue_size=10)
+            consumer = await client.consumer("t", "s", receiver_queue_size=10)
             message = await consumer.receive(5)
             assert message is not None and message.data == b"good"
             [ack] = await broker.until(Type.ACK, 1)
@@ -108,7 +108,7 @@ def test_a_connection_cut_in_the_middle_of_a_frame_is_made_again_and_nothing_is_
                     line.cut()
 
             broker.on[Type.FLOW] = on_flow
-            consumer = await client.classic.subscribe("t", "s")
+            consumer = await client.consumer("t", "s")
             message = await consumer.receive(5)
             assert message is not None and message.data == b"whole" and cut
 
@@ -125,15 +125,13 @@ QUESTIONS: dict[str, Callable[[AsyncPulsarClient], Awaitable[Any]]] = {
     ).open(),
     "checkpoint_consumer": lambda client: client.checkpoint_consumer(TOPIC).open(),
     "layout_changes": lambda client: anext(client.layout_changes(TOPIC)),
-    "create_producer": lambda client: client.classic.create_producer("t").open(),
-    "subscribe": lambda client: client.classic.subscribe("t", "s").open(),
-    "pattern": lambda client: client.classic.subscribe(
-        None, "s", pattern="public/default/.*"
-    ).open(),
-    "reader": lambda client: client.classic.reader("t").open(),
-    "table_view": lambda client: client.classic.table_view("t").open(),
-    "count_partitions": lambda client: client.classic.count_partitions("t"),
-    "list_topics": lambda client: client.classic.list_topics("public/default"),
+    "create_producer": lambda client: client.producer("t").open(),
+    "subscribe": lambda client: client.consumer("t", "s").open(),
+    "pattern": lambda client: client.consumer(None, "s", pattern="public/default/.*").open(),
+    "reader": lambda client: client.reader("t").open(),
+    "table_view": lambda client: client.table_view("t").open(),
+    "count_partitions": lambda client: client.count_partitions("t"),
+    "list_topics": lambda client: client.list_topics("public/default"),
 }
 
 
@@ -163,8 +161,8 @@ def test_nobody_hangs_on_a_broker_that_falls_silent() -> None:
 
             broker.on[Type.FLOW] = on_flow
             async with asyncio.timeout(20), connect(broker, 0.1) as client:
-                producer = await client.classic.create_producer("t", send_timeout=0.1)
-                consumer = await client.classic.subscribe("t", "s", ack_receipts=True)
+                producer = await client.producer("t", send_timeout=0.1)
+                consumer = await client.consumer("t", "s", ack_receipts=True)
                 message = await consumer.receive(5)
                 assert message is not None
                 broker.on.clear()
@@ -208,8 +206,8 @@ def test_a_lookup_that_points_at_nobody_is_an_error_in_time_and_leaves_the_clien
 
                 broker.on[Type.LOOKUP] = on_lookup
                 for attempt in (
-                    lambda: client.classic.create_producer("t"),
-                    lambda: client.classic.subscribe("t", "s"),
+                    lambda: client.producer("t"),
+                    lambda: client.consumer("t", "s"),
                 ):
                     with pytest.raises(PulsarError) as refused:
                         await attempt()
@@ -218,6 +216,6 @@ def test_a_lookup_that_points_at_nobody_is_an_error_in_time_and_leaves_the_clien
                     del broker.on[Type.LOOKUP]
                 else:
                     broker.on[Type.LOOKUP] = usual
-                await client.classic.create_producer("t")
+                await client.producer("t")
 
         asyncio.run(body())

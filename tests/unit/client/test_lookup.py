@@ -20,8 +20,8 @@ def test_the_name_of_a_listener_goes_with_every_lookup() -> None:
             scripted_broker() as broker,
             AsyncPulsarClient(broker.url, listener_name="outside") as client,
         ):
-            await client.classic.create_producer("a")
-            await client.classic.subscribe("b", "s")
+            await client.producer("a")
+            await client.consumer("b", "s")
             names = [each.advertised_listener_name for each in broker.bodies(Type.LOOKUP)]
             assert names == ["outside", "outside"]
 
@@ -51,7 +51,7 @@ def test_a_broker_behind_a_proxy_is_reached_through_it_by_its_name() -> None:
             proxy.on[Type.LOOKUP] = on_lookup
             proxy.on[Type.PRODUCER] = on_producer
             for _ in range(2):
-                await (await client.classic.create_producer("t")).send(b"x")
+                await (await client.producer("t")).send(b"x")
             connects = proxy.bodies(Type.CONNECT)
             assert not connects[0].HasField("proxy_to_broker_url")
             assert [each.proxy_to_broker_url for each in connects[1:]] == ["broker-7:6650"]
@@ -75,7 +75,7 @@ def test_the_next_broker_is_asked_after_one_that_cannot_say() -> None:
             )
             url = f"{lonely.url},{other.url.removeprefix('pulsar://')}"
             async with AsyncPulsarClient(url) as client:
-                await (await client.classic.create_producer("t")).send(b"x")
+                await (await client.producer("t")).send(b"x")
             assert len(lonely.bodies(Type.LOOKUP)) == 1
             assert len(other.bodies(Type.LOOKUP)) == 1
 
@@ -96,7 +96,7 @@ def test_redirects_without_end_are_given_up_in_time() -> None:
                 )
             )
             with pytest.raises(PulsarError, match="redirected 20 times"):
-                await client.classic.create_producer("t")
+                await client.producer("t")
 
     asyncio.run(body())
 
@@ -112,7 +112,7 @@ def test_the_clusters_a_message_is_for_are_written_on_it() -> None:
                 store(line, send, entry)
 
             broker.on[Type.SEND] = on_send
-            producer = await client.classic.create_producer("t")
+            producer = await client.producer("t")
             await producer.send(b"x", replication_clusters=["east", "west"])
             await producer.send(b"y")
             written = [list(decode_entry(entry)[0].replicate_to) for entry in entries]

@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.client.memory import MemoryLimit
+from magnetar.client.session import MemoryLimit
 
 
 def test_who_finds_no_room_waits_in_turn() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -8,13 +9,14 @@ from hypothesis import strategies as st
 
 from magnetar.client.error import ConfigurationError
 from magnetar.client.message_id import (
-    EARLIEST,
-    LATEST,
+    EARLIEST_ID,
+    LATEST_ID,
     MessageId,
     choose_start,
     choose_target,
     parse_message_id,
 )
+from magnetar.model.segment import SegmentId
 
 NUMBERS = st.integers(-1, 2**62)
 
@@ -49,9 +51,9 @@ def test_bytes_that_are_no_id_are_refused(data: bytes) -> None:
 
 
 def test_a_place_is_an_id_a_word_or_a_time() -> None:
-    assert choose_start("earliest") is EARLIEST
+    assert choose_start("earliest") is EARLIEST_ID
     assert choose_target(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)) == 1000
-    assert choose_target(5) == 5 and choose_target("latest") is LATEST
+    assert choose_target(5) == 5 and choose_target("latest") is LATEST_ID
     with pytest.raises(ConfigurationError, match="earliest or latest"):
         choose_start("first")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="time zone"):
@@ -59,8 +61,8 @@ def test_a_place_is_an_id_a_word_or_a_time() -> None:
 
 
 def test_words_and_short_forms_are_understood() -> None:
-    assert parse_message_id("earliest") is EARLIEST
-    assert parse_message_id("latest") is LATEST
+    assert parse_message_id("earliest") is EARLIEST_ID
+    assert parse_message_id("latest") is LATEST_ID
     assert parse_message_id("3:4") == MessageId(3, 4)
     assert parse_message_id("3:4:1") == MessageId(3, 4, 1)
 
@@ -72,5 +74,104 @@ def test_anything_else_is_refused_with_the_forms_there_are(text: str) -> None:
 
 
 def test_ids_are_ordered_and_the_batch_size_does_not_count() -> None:
-    assert EARLIEST < MessageId(0, 0) < MessageId(0, 0, -1, 1) < MessageId(0, 1) < LATEST
+    assert EARLIEST_ID < MessageId(0, 0) < MessageId(0, 0, -1, 1) < MessageId(0, 1) < LATEST_ID
     assert MessageId(1, 1, -1, 0, 5) == MessageId(1, 1, -1, 0)
+
+
+def of_segment(segment: int, ledger: int, entry: int, *batch: int) -> MessageId:
+    return MessageId(ledger, entry, -1, *batch, segment_id=SegmentId(segment))
+
+
+SPELLED = [
+    (
+        of_segment(7, 42, 99),
+        "0000000000000007 00000006 082a10633000 00000000 ffffffff ffffffff",
+    ),
+    (
+        of_segment(7, 42, 99, 2, 10),
+        "0000000000000007 00000008 082a10632002300a 00000000 ffffffff ffffffff",
+    ),
+    (
+        MessageId(
+            10,
+            20,
+            segment_id=SegmentId(1),
+            vectors={None: {SegmentId(0): MessageId(1, 2), SegmentId(1): MessageId(10, 20)}},
+        ),
+        "0000000000000001 00000006 080a10143000 00000002"
+        " 0000000000000000 00000006 080110023000 0000000000000001 00000006 080a10143000"
+        " ffffffff ffffffff",
+    ),
+]
+
+places = st.builds(
+    MessageId,
+    st.integers(0, 2**62),
+    st.integers(0, 2**62),
+    st.integers(-1, 100),
+    st.integers(-1, 50),
+    st.integers(0, 100),
+)
+segments = st.integers(0, 2**40).map(SegmentId)
+vectors = st.dictionaries(segments, places, min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize(("id", "text"), SPELLED)
+def test_the_bytes_of_an_id_with_a_segment_are_those_of_other_clients(
+    id: MessageId, text: str
+) -> None:
+    assert bytes(id) == bytes.fromhex(text)
+    read = MessageId.from_bytes(bytes.fromhex(text))
+    assert (read, read.segment_id, read.vectors) == (id, id.segment_id, id.vectors)
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_later_parts_may_be_missing(parts: int) -> None:
+    whole = bytes(of_segment(7, 42, 99))
+    assert MessageId.from_bytes(whole[: 18 if parts == 2 else 22]) == MessageId(42, 99)
+
+
+@given(places, segments, st.none() | vectors, st.none() | st.text(max_size=5), vectors)
+def test_an_id_with_a_segment_survives_its_bytes(
+    place: MessageId,
+    segment: SegmentId,
+    vector: dict[SegmentId, MessageId] | None,
+    topic: str | None,
+    other: dict[SegmentId, MessageId],
+) -> None:
+    known = None if vector is None else {topic: vector}
+    if known is not None and topic is not None:
+        known = {topic + " and another": other, **known}
+    id = replace(place, segment_id=segment, topic=topic, vectors=known)
+    read = MessageId.from_bytes(bytes(id))
+    assert (read, read.segment_id, read.topic) == (id, segment, topic)
+    assert read.vectors == known and read.batch_size == id.batch_size
+
+
+@given(st.binary(max_size=60))
+def test_other_bytes_are_refused_or_understood(data: bytes) -> None:
+    try:
+        read = MessageId.from_bytes(data)
+    except ConfigurationError:
+        return
+    assert MessageId.from_bytes(bytes(read)) == read
+
+
+def test_ids_are_ordered_inside_one_segment_only() -> None:
+    first, second = (of_segment(1, 1, entry) for entry in (1, 2))
+    assert first < second and second >= first
+    with pytest.raises(TypeError, match="different segments"):
+        _ = first < of_segment(2, 1, 1)
+    assert len({first, second, of_segment(1, 1, 1)}) == 2
+
+
+def test_what_was_sent_equals_what_a_regular_consumer_received() -> None:
+    assert of_segment(3, 1, 2) == MessageId(1, 2)
+    assert str(of_segment(3, 1, 2)) == "3/1:2:-1:-1"
+    assert parse_message_id("3/1:2:-1:-1").segment_id == 3
+
+
+def test_the_ends_are_of_no_segment() -> None:
+    assert EARLIEST_ID.segment_id == LATEST_ID.segment_id == -1
+    assert MessageId.from_bytes(bytes(LATEST_ID)) == LATEST_ID
+    assert MessageId.from_bytes(bytes(EARLIEST_ID)) == EARLIEST_ID

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import pydoc
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from magnetar import AsyncPulsarClient, PulsarClient
-from magnetar.client.choice import check_options
+from magnetar import AsyncPulsarClient, Producer, PulsarClient
 from magnetar.client.error import ConfigurationError
+from magnetar.client.keyword import check_known, keywords
 from magnetar.client.option import (
     ConsumerOptions,
     ProducerOptions,
@@ -51,16 +53,17 @@ def test_what_is_no_duration_is_refused_by_name(duration: Any) -> None:
 
 def test_an_unknown_keyword_is_answered_with_the_nearest() -> None:
     with pytest.raises(ConfigurationError, match="subscribe has no keyword 'nam'; did you mean na"):
-        check_options("subscribe", {"nam": 1}, ["name", "priority"])
+        check_known("subscribe", {"nam": 1}, ["name", "priority"])
     with pytest.raises(ConfigurationError, match="there are name, priority"):
-        check_options("subscribe", {"zzz": 1}, ["priority", "name"])
+        check_known("subscribe", {"zzz": 1}, ["priority", "name"])
 
 
 def test_every_keyword_has_its_place_in_the_settings() -> None:
-    producer = build_producer(Schema.BYTES, ProducerOptions(name="n", compression="zstd"))
+    given = ProducerOptions(name="n", compression="zstd")
+    producer, _, _ = build_producer(Schema.BYTES, given, SYSTEM.chance)
     assert (producer.name, producer.batching is not None) == ("n", True)
     options = ConsumerOptions(type="shared", nack_delay=timedelta(seconds=2), priority=3)
-    consumer = build_consumer("s", Schema.BYTES, options, None, SYSTEM.chance)
+    consumer, _, _ = build_consumer("t", "s", Schema.BYTES, options, SYSTEM.chance)
     assert (consumer.nack_delay, consumer.priority, consumer.type.is_shared) == (2.0, 3, True)
 
 
@@ -188,10 +191,22 @@ def test_a_topic_is_text(topic: Any) -> None:
             for attempt in (
                 client.producer,
                 client.checkpoint_consumer,
-                client.classic.create_producer,
-                client.classic.reader,
+                client.reader,
             ):
                 with pytest.raises(ConfigurationError, match="A topic is text such as"):
                     attempt(topic)
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize("client", [AsyncPulsarClient, PulsarClient])
+def test_help_shows_every_keyword_with_its_default_and_meaning(client: type[Any]) -> None:
+    text = pydoc.render_doc(client.producer, renderer=pydoc.plaintext)
+    for each in keywords(ProducerOptions):
+        assert f"{each.name} = {each.option.default!r}: {each.option.meaning}" in text
+        assert inspect.signature(client.producer).parameters[each.name].default == (
+            each.option.default
+        )
+    assert "**options" not in text
+    sending = pydoc.render_doc(Producer.send, renderer=pydoc.plaintext)
+    assert "key = None: Messages of one key stay in order." in sending

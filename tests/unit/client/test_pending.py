@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 import pytest
 
-from magnetar.client.outgoing import PendingSend
+from magnetar.client.error import PulsarTimeoutError
+from magnetar.client.message_id import MessageId
+from magnetar.client.outgoing import MessageOptions, Outgoing, PendingSend
 from magnetar.client.pending import PendingQueue
 from magnetar.errors import ProtocolViolation
 
 
-def send(first: int, last: int | None = None, expires_at: float = 0.0) -> PendingSend:
-    return PendingSend(first, first if last is None else last, b"", (), expires_at)
+def send(first: int, last: int | None = None) -> PendingSend:
+    return PendingSend(first, first if last is None else last, b"", ())
 
 
 def queue_of(*sends: PendingSend) -> PendingQueue:
@@ -55,7 +59,22 @@ def test_a_refusal_takes_out_the_send_that_holds_the_id() -> None:
     assert queue.refuse(99) is None
 
 
-def test_what_is_too_old_is_taken_from_the_front() -> None:
-    queue = queue_of(send(0, expires_at=1), send(1, expires_at=2), send(2, expires_at=3))
-    assert [each.sequence_id for each in queue.expire(2)] == [0, 1]
-    assert queue.next_expiry == 3
+def outgoing(*, is_ended: bool) -> Outgoing:
+    sent: Future[MessageId] = Future()
+    if is_ended:
+        sent.set_exception(PulsarTimeoutError("late"))
+    return Outgoing(b"", sent, None, MessageOptions(), 0)
+
+
+def test_what_has_ended_without_a_receipt_is_dropped_from_the_front_with_its_chunks() -> None:
+    late, waiting = outgoing(is_ended=True), outgoing(is_ended=False)
+    queue = queue_of(
+        PendingSend(0, 0, b"", (late,)),
+        send(1),
+        PendingSend(1, 1, b"", (late,)),
+        send(2),
+        PendingSend(2, 2, b"", (waiting,)),
+        PendingSend(3, 3, b"", (late,)),
+    )
+    queue.drop_ended()
+    assert [each.sequence_id for each in queue] == [2, 2, 3]

@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from magnetar import AsyncPulsarClient, BackoffPolicy, ConnectionPolicy, PulsarError
+from magnetar import (
+    AsyncPulsarClient,
+    BackoffPolicy,
+    ConnectError,
+    ConnectionLost,
+    ConnectionOpened,
+    ConnectionPolicy,
+    Event,
+    PulsarError,
+)
 from magnetar.client.address import parse_addresses
 from magnetar.client.authentication import NoAuthentication
 from magnetar.client.connection import Connection
@@ -44,7 +53,7 @@ def test_producers_take_turns_on_as_many_connections_as_there_may_be(most: int) 
             policy = ConnectionPolicy(connections_per_broker=most)
             async with AsyncPulsarClient(broker.url, connection=policy) as client:
                 for number in range(6):
-                    producer = await client.classic.create_producer(f"t{number}")
+                    producer = await client.producer(f"t{number}")
                     await producer.send(b"x")
             assert len(broker.lines) == most
             assert [used.count(line) for line in broker.lines] == [6 // most] * most
@@ -57,8 +66,8 @@ def test_who_lost_a_connection_comes_back_on_the_same_one_of_several() -> None:
         async with scripted_broker() as broker:
             policy = ConnectionPolicy(connections_per_broker=2, backoff=BackoffPolicy.fixed(0.001))
             async with AsyncPulsarClient(broker.url, connection=policy) as client:
-                first = await client.classic.create_producer("a")
-                second = await client.classic.create_producer("b")
+                first = await client.producer("a")
+                second = await client.producer("b")
                 broker.lines[1].cut()
                 await broker.until(Type.PRODUCER, 3)
                 await first.send(b"x")
@@ -75,7 +84,7 @@ def test_a_connection_that_nobody_uses_is_closed_and_opened_again_when_needed() 
             async with AsyncPulsarClient(broker.url, connection=policy) as client:
                 await client.connect()
                 await until(lambda: open_lines(broker) == 0)
-                async with await client.classic.create_producer("t") as producer:
+                async with await client.producer("t") as producer:
                     for _ in range(5):  # longer than it may be idle, if it were
                         await asyncio.sleep(0.03)
                         await producer.send(b"x")
@@ -96,16 +105,16 @@ def test_whoever_is_on_a_connection_keeps_it() -> None:
             end: Any = object()
             for add, remove in (
                 (
-                    lambda: connection.add_producer(1, end),
-                    lambda: connection.remove_producer(1),
+                    lambda: connection.ends.add_producer(1, end),
+                    lambda: connection.ends.remove_producer(1),
                 ),
                 (
-                    lambda: connection.add_consumer(1, end),
-                    lambda: connection.remove_consumer(1),
+                    lambda: connection.ends.add_consumer(1, end),
+                    lambda: connection.ends.remove_consumer(1),
                 ),
                 (
-                    lambda: connection.add_listener(Type.SCALABLE_TOPIC_UPDATE, 1, end),
-                    lambda: connection.remove_listener(Type.SCALABLE_TOPIC_UPDATE, 1),
+                    lambda: connection.ends.add_listener(Type.SCALABLE_TOPIC_UPDATE, 1, end),
+                    lambda: connection.ends.remove_listener(Type.SCALABLE_TOPIC_UPDATE, 1),
                 ),
             ):
                 add()
@@ -164,10 +173,10 @@ def test_the_backoff_says_when_the_broker_is_asked_again(
             )
             policy = ConnectionPolicy(backoff=backoff)
             async with AsyncPulsarClient(
-                broker.url, connection=policy, operation_timeout=0.2
+                broker.url, connection=policy, operation_timeout=1.0
             ) as client:
                 with pytest.raises(PulsarError, match="later"):
-                    await client.classic.create_producer("t")
+                    await client.producer("t")
             tries = len(broker.bodies(Type.PRODUCER))
             assert tries == 1 if is_patient else tries > 5
 
@@ -214,7 +223,7 @@ def test_a_client_in_another_loop_says_where_it_belongs() -> None:
             return client
 
     async def second(client: AsyncPulsarClient) -> None:
-        for attempt in (client.connect, client.close, client.classic.create_producer("t").open):
+        for attempt in (client.connect, client.close, client.producer("t").open):
             with pytest.raises(ConfigurationError, match="another event loop"):
                 await attempt()
 
@@ -229,3 +238,31 @@ def test_what_is_not_awaited_says_so() -> None:
                 producer.send(b"x")
 
     asyncio.run(body())
+
+
+def test_a_lost_connection_is_reported_with_its_reason_and_again_when_it_is_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def body() -> None:
+        events: list[Event] = []
+
+        def on_event(event: Event) -> None:
+            events.append(event)
+            raise RuntimeError("an application's mistake")
+
+        async with scripted_broker() as broker:
+            policy = ConnectionPolicy(backoff=BackoffPolicy.fixed(0.001))
+            async with AsyncPulsarClient(
+                broker.url, connection=policy, on_event=on_event
+            ) as client:
+                await client.producer("t")
+                broker.lines[0].cut()
+                await until(lambda: len(events) == 3)
+            opened, lost, again = events
+            assert isinstance(opened, ConnectionOpened) and opened == again
+            assert isinstance(lost, ConnectionLost) and lost.address == opened.address
+            assert isinstance(lost.reason, ConnectError)
+            assert "closed the connection" in str(lost.reason)
+
+    asyncio.run(body())
+    assert "on_event failed" in caplog.text

@@ -41,10 +41,10 @@ def connect(broker: ScriptedBroker) -> AsyncPulsarClient:
 def test_a_send_returns_the_id_of_its_receipt() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
-            producer = await client.classic.create_producer("t", batching=False)
+            producer = await client.producer("t", batching=False)
             assert str(await producer.send(b"a")) == "7:0:-1:-1"
             assert str(await producer.send(b"b", key="k")) == "7:1:-1:-1"
-            assert producer.name == "p"
+            assert producer.name.startswith("magnetar-")
             assert [send.sequence_id for send in broker.bodies(Type.SEND)] == [0, 1]
 
     asyncio.run(body())
@@ -60,7 +60,7 @@ def test_messages_sent_together_share_an_entry() -> None:
                 broker.receipt(line, send)
 
             broker.on[Type.SEND] = on_send
-            producer = await client.classic.create_producer("t")
+            producer = await client.producer("t")
             ids = await asyncio.gather(*(producer.send(b"%d" % n, key="k") for n in range(3)))
             assert [str(id) for id in ids] == ["7:0:-1:0", "7:0:-1:1", "7:0:-1:2"]
             metadata, payload = decode_entry(entries[0])
@@ -76,7 +76,7 @@ def test_a_batch_is_full_by_count_and_by_size() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
             policy = BatchingPolicy(max_delay=60, max_messages=2, max_bytes=100)
-            producer = await client.classic.create_producer("t", batching=policy)
+            producer = await client.producer("t", batching=policy)
             await asyncio.gather(*(producer.send(b"x") for _ in range(4)))
             await asyncio.gather(*(producer.send(b"y" * 60) for _ in range(2)), producer.flush())
             assert [send.num_messages for send in broker.bodies(Type.SEND)] == [2, 2, 1, 1]
@@ -87,9 +87,7 @@ def test_a_batch_is_full_by_count_and_by_size() -> None:
 def test_a_delayed_message_is_never_batched_and_keeps_its_place() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
-            producer = await client.classic.create_producer(
-                "t", batching=BatchingPolicy(max_delay=60)
-            )
+            producer = await client.producer("t", batching=BatchingPolicy(max_delay=60))
             sends = [
                 producer.send_nowait(b"a"),
                 producer.send_nowait(b"b"),
@@ -106,7 +104,7 @@ def test_a_delayed_message_is_never_batched_and_keeps_its_place() -> None:
 def test_after_a_lost_connection_everything_unconfirmed_is_sent_again_in_order() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
-            producer = await client.classic.create_producer("t", batching=False)
+            producer = await client.producer("t", batching=False)
             confirm = broker.on[Type.SEND]
 
             def on_send(line: Line, send: Any, entry: bytes) -> None:
@@ -123,7 +121,7 @@ def test_after_a_lost_connection_everything_unconfirmed_is_sent_again_in_order()
             assert sent == [0, 1, 2, 1, 2]
             first, second = broker.bodies(Type.PRODUCER)
             assert (first.epoch, second.epoch) == (0, 1)
-            assert second.producer_name == "p" and not second.user_provided_producer_name
+            assert second.producer_name == "p"
 
     asyncio.run(body())
 
@@ -135,7 +133,7 @@ def test_a_broker_that_lets_go_is_asked_again_where_it_points() -> None:
             scripted_broker() as other,
             connect(broker) as client,
         ):
-            producer = await client.classic.create_producer("t", batching=False)
+            producer = await client.producer("t", batching=False)
             await producer.send(b"a")
             producer_id = broker.bodies(Type.PRODUCER)[0].producer_id
             broker.lines[0].say(
@@ -165,7 +163,7 @@ def test_a_policy_violation_fails_that_message_only() -> None:
                     confirm(line, send, entry)
 
             broker.on[Type.SEND] = on_send
-            producer = await client.classic.create_producer("t", batching=False)
+            producer = await client.producer("t", batching=False)
             first, second = await asyncio.gather(
                 producer.send(b"a"), producer.send(b"b"), return_exceptions=True
             )
@@ -185,7 +183,7 @@ def test_a_storage_failure_introduces_the_producer_again_and_repeats() -> None:
                 line.say(send_error(send.producer_id, 0, WireCode.PERSISTENCE, "disk"))
 
             broker.on[Type.SEND] = on_send
-            producer = await client.classic.create_producer("t", batching=False)
+            producer = await client.producer("t", batching=False)
             assert str(await producer.send(b"a")) == "7:0:-1:-1"
             assert len(broker.bodies(Type.PRODUCER)) == 2
 
@@ -198,7 +196,7 @@ def test_a_terminated_topic_fails_all_and_ends_the_producer() -> None:
             broker.on[Type.SEND] = lambda line, send, _: line.say(
                 send_error(send.producer_id, send.sequence_id, WireCode.TOPIC_TERMINATED, "over")
             )
-            producer = await client.classic.create_producer("t", batching=False)
+            producer = await client.producer("t", batching=False)
             results = await asyncio.gather(
                 producer.send(b"a"), producer.send(b"b"), return_exceptions=True
             )
@@ -212,7 +210,7 @@ def test_a_terminated_topic_fails_all_and_ends_the_producer() -> None:
 def test_a_producer_that_was_fenced_is_finished() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
-            producer = await client.classic.create_producer("t", batching=False)
+            producer = await client.producer("t", batching=False)
             broker.on[Type.PRODUCER] = lambda line, body, _: line.say(
                 error(body.request_id, WireCode.PRODUCER_FENCED, "another one came")
             )
@@ -234,7 +232,7 @@ def test_a_receipt_ahead_of_its_turn_ends_the_connection_and_nothing_is_lost() -
                     confirm(line, send, entry)
 
             broker.on[Type.SEND] = on_send
-            producer = await client.classic.create_producer("t", batching=False)
+            producer = await client.producer("t", batching=False)
             ids = await asyncio.gather(producer.send(b"a"), producer.send(b"b"))
             assert [id.entry_id for id in ids] == [1, 2]
             assert len(broker.lines) == 2
@@ -246,7 +244,7 @@ def test_a_send_without_receipt_fails_in_time() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
             broker.on[Type.SEND] = lambda line, send, _: None
-            producer = await client.classic.create_producer("t", send_timeout=0.05)
+            producer = await client.producer("t", send_timeout=0.05)
             with pytest.raises(PulsarTimeoutError):
                 await producer.send(b"a")
 
@@ -259,9 +257,7 @@ def test_pending_messages_are_bounded_and_senders_wait_their_turn() -> None:
             confirm = broker.on[Type.SEND]
             held: list[tuple[Line, Any, bytes]] = []
             broker.on[Type.SEND] = lambda line, send, entry: held.append((line, send, entry))
-            producer = await client.classic.create_producer(
-                "t", batching=False, max_pending_messages=2
-            )
+            producer = await client.producer("t", batching=False, max_pending_messages=2)
             first = producer.send_nowait(b"a")
             second = producer.send_nowait(b"b")
             with pytest.raises(QueueFullError):
@@ -285,7 +281,7 @@ def test_a_message_larger_than_the_broker_takes_is_refused_here() -> None:
             broker.on[Type.CONNECT] = lambda line, body, _: line.say(
                 CommandConnected(server_version="s", protocol_version=21, max_message_size=100)
             )
-            producer = await client.classic.create_producer("t")
+            producer = await client.producer("t")
             with pytest.raises(InvalidMessageError, match="101 bytes"):
                 await producer.send(b"x" * 101)
             assert str(await producer.send(b"x" * 100)) == "7:0:-1:-1"
@@ -309,7 +305,7 @@ def test_a_large_message_goes_in_chunks_when_chunking_is_on() -> None:
                 broker.receipt(line, send)
 
             broker.on[Type.SEND] = on_send
-            producer = await client.classic.create_producer("t", chunking=True)
+            producer = await client.producer("t", chunking=True)
             data = bytes(range(256)) * 10
             id = await producer.send(data)
             assert b"".join(pieces) == data
@@ -328,7 +324,7 @@ def test_a_refused_producer_is_a_typed_error_and_a_busy_broker_is_asked_again() 
                 error(body.request_id, *answers.pop(0))
             )
             with pytest.raises(ProducerBusyError, match="taken"):
-                await client.classic.create_producer("t")
+                await client.producer("t")
             assert not answers
 
     asyncio.run(body())
@@ -354,7 +350,7 @@ def test_a_queued_exclusive_producer_waits_for_its_turn() -> None:
             async with AsyncPulsarClient(broker.url, operation_timeout=0.1) as client:
                 async with asyncio.TaskGroup() as tasks:
                     opening = tasks.create_task(
-                        client.classic.create_producer("t", access_mode="wait_for_exclusive").open()
+                        client.producer("t", access_mode="wait_for_exclusive").open()
                     )
                     await broker.until(Type.PRODUCER)
                     await asyncio.sleep(0.2)  # longer than the operation timeout
@@ -383,7 +379,7 @@ def test_keys_choose_partitions_and_keyless_messages_take_turns() -> None:
                     response=CommandPartitionedTopicMetadataResponse.Success,
                 )
             )
-            producer = await client.classic.create_producer("t", batching=False)
+            producer = await client.producer("t", batching=False)
             assert producer.partitions == 3
             keyed = [(await producer.send(b"x", key="a")).partition for _ in range(3)]
             assert keyed == [1, 1, 1]  # "a" hashes to 97
@@ -412,7 +408,7 @@ def test_the_sequence_continues_after_the_last_id_the_broker_knows() -> None:
                 line.say(error(body.request_id, WireCode.SERVICE_NOT_READY, "moving"))
 
             broker.on[Type.PRODUCER] = refuse_once
-            producer = await client.classic.create_producer("t", name="mine", batching=False)
+            producer = await client.producer("t", name="mine", batching=False)
             await producer.send(b"a")
             assert broker.bodies(Type.SEND)[0].sequence_id == 42
             assert producer.last_sequence_id == 42
@@ -423,9 +419,7 @@ def test_the_sequence_continues_after_the_last_id_the_broker_knows() -> None:
 def test_closing_flushes_and_then_refuses() -> None:
     async def body() -> None:
         async with scripted_broker() as broker, connect(broker) as client:
-            producer = await client.classic.create_producer(
-                "t", batching=BatchingPolicy(max_delay=60)
-            )
+            producer = await client.producer("t", batching=BatchingPolicy(max_delay=60))
             sent = producer.send_nowait(b"a")
             await producer.close()
             assert str(await sent) == "7:0:-1:-1"

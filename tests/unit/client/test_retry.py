@@ -39,4 +39,4 @@ def test_a_broker_that_cannot_be_reached_is_named_once_while_it_is_tried(
     with caplog.at_level(logging.WARNING):
         asyncio.run(body())
     [record] = caplog.records
-    assert "pulsar://b:1: connection refused; trying again for up to 9 s" in record.message
+    assert "pulsar://b:1: connection refused; trying again for up to 10 s" in record.message

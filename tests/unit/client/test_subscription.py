@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.client.error import ConfigurationError
-from magnetar.client.message_id import EARLIEST, LATEST, MessageId
+from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
 from magnetar.client.subscription import ConsumerSettings, Floor
 
 
@@ -21,8 +21,8 @@ from magnetar.client.subscription import ConsumerSettings, Floor
         (MessageId(1, 5, -1, 2), False, MessageId(1, 5, -1, 3, 4), True),
         (MessageId(1, 5, -1, 2), True, MessageId(1, 5, -1, 2, 4), True),
         (MessageId(1, 5, -1, 2), True, MessageId(1, 5, -1, 1, 4), False),
-        (EARLIEST, False, MessageId(0, 0), True),
-        (LATEST, False, MessageId(9, 9), True),
+        (EARLIEST_ID, False, MessageId(0, 0), True),
+        (LATEST_ID, False, MessageId(9, 9), True),
     ],
 )
 def test_a_floor_wants_what_lies_above_it(

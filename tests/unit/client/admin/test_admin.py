@@ -14,7 +14,7 @@ from magnetar.client.error import (
     AdminUnreachable,
     ConfigurationError,
 )
-from magnetar.client.message_id import EARLIEST, MessageId
+from magnetar.client.message_id import EARLIEST_ID, MessageId
 from tests.unit.client.admin.web import Answer, scripted_web
 
 Call = Callable[[AdminClient], object]
@@ -79,7 +79,7 @@ Call = Callable[[AdminClient], object]
             "",
         ),
         (
-            lambda a: a.subscriptions.create("t/n/x", "s", position=EARLIEST),
+            lambda a: a.subscriptions.create("t/n/x", "s", position=EARLIEST_ID),
             "PUT",
             "/admin/v2/persistent/t/n/x/subscription/s?replicated=false",
             {

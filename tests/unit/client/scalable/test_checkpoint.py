@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 
+from magnetar.client.checkpoint import Checkpoint
 from magnetar.client.error import ConfigurationError
-from magnetar.client.message_id import LATEST
+from magnetar.client.message_id import LATEST_ID
 from magnetar.client.message_id import MessageId as EntryId
-from magnetar.client.scalable.checkpoint import Checkpoint
 from magnetar.model.segment import SegmentId
-from tests.unit.client.scalable.test_message_id import vectors
+from tests.unit.client.test_message_id import vectors
 
 ONE = Checkpoint(positions={SegmentId(0): EntryId(1, 2)})
 
@@ -55,7 +55,7 @@ def test_a_point_in_time_survives_too() -> None:
 def test_the_json_can_be_read() -> None:
     assert str(Checkpoint.earliest()) == '{"start": "earliest"}'
     assert str(ONE) == '{"positions": {"0": "1:2:-1:-1"}}'
-    end = Checkpoint(positions={SegmentId(3): LATEST})
+    end = Checkpoint(positions={SegmentId(3): LATEST_ID})
     assert Checkpoint.from_json(str(end)) == end
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from magnetar import BackoffPolicy, Checkpoint, DeadLetterPolicy
 from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.scalable.message_id import MessageId
 from magnetar.errors import WireCode
 from magnetar.model.segment import SegmentId
 from magnetar.wire.command import (
@@ -121,7 +121,7 @@ def test_an_acknowledgement_that_can_reach_nobody_is_not_silent(
             reads.deliver(0, 0)
             message = await queue.receive(10)
             assert message is not None
-            elsewhere = MessageId(SegmentId(9), message.id.entry)
+            elsewhere = replace(message.id, segment_id=SegmentId(9))
             await queue.acknowledge(elsewhere)
 
     asyncio.run(body())

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.client.scalable.route import decide_half, overlaps, route_any, route_key, span_of
+from magnetar.client.layout import decide_half, overlaps, route_any, route_key, span_of
 from magnetar.model.layout import Layout
 from magnetar.model.segment import WHOLE, HashRange
 from magnetar.rules.route import KeyHash, SegmentHash

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -120,6 +122,40 @@ def test_a_push_right_behind_the_answer_is_not_lost() -> None:
             peer.broker.on[Type.SCALABLE_TOPIC_SUBSCRIBE] = register
             async with client.stream_consumer(TOPIC, subscription="s"):
                 await until(lambda: len(reads.held) == 2)
+
+    asyncio.run(body())
+
+
+def test_a_segment_that_is_taken_away_while_others_are_still_attached_is_closed() -> None:
+    """Its next reader would be refused for as long as this consumer lives."""
+
+    async def body() -> None:
+        async with scalable_peer(2) as peer, peer.client() as client:
+            reads = Seats(peer)
+            slow: list[Callable[[], None]] = []
+            done = asyncio.Event()
+
+            def subscribe(line: Line, body: Any, frame: bytes) -> None:
+                if number_of(body.topic) == 1:
+                    slow.append(partial(reads.on_subscribe, line, body, frame))
+                else:
+                    reads.on_subscribe(line, body, frame)
+
+            async def consume() -> None:
+                async with client.stream_consumer(TOPIC, subscription="s"):
+                    await done.wait()
+
+            peer.broker.on[Type.SUBSCRIBE] = subscribe
+            peer.assign(0, 1)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(consume())
+                await peer.broker.until(Type.FLOW, 1)
+                await until(lambda: bool(slow))
+                peer.assign(1)
+                await until(lambda: not reads.held)
+                slow[0]()
+                await until(lambda: set(reads.held) == {1})
+                done.set()
 
     asyncio.run(body())
 

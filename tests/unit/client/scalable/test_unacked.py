@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from magnetar.client.message_id import MessageId
-from magnetar.client.scalable.unacked import UnackedIds
+from magnetar.client.progress import UnackedIds
 
 
 def test_before_means_handed_out_before_not_stored_before() -> None:

@@ -1,4 +1,4 @@
-"""Regular topics through `client.classic`."""
+"""Regular topics: producers, the four types of subscriptions, readers and tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from magnetar import (
     BatchingPolicy,
     ConfigurationError,
     ConsumerInterceptor,
-    FeatureNotSupportedError,
     InvalidMessageError,
     Message,
     ProducerInterceptor,
@@ -32,7 +31,7 @@ from tests.contract.sdk_regular import (
 
 
 async def read_one(client: Any, topic: str, start: Any, **options: Any) -> Any:
-    async with client.classic.reader(topic, start, **options) as reader:
+    async with client.reader(topic, start, **options) as reader:
         return await reader.read(PATIENCE_S)
 
 
@@ -48,9 +47,9 @@ def test_a_reader_starts_where_it_was_told_and_sees_what_is_left(place: Place) -
     async def body() -> None:
         topic = new_name()
         async with place.client() as client:
-            producer = await client.classic.create_producer(topic, schema=Schema.INT32)
+            producer = await client.producer(topic, schema=Schema.INT32)
             ids = [await producer.send(number) for number in range(4)]
-            async with client.classic.reader(topic, "earliest", schema=Schema.INT32) as reader:
+            async with client.reader(topic, "earliest", schema=Schema.INT32) as reader:
                 values = []
                 while await reader.has_message_available():
                     message = await reader.read(PATIENCE_S)
@@ -63,13 +62,13 @@ def test_a_reader_starts_where_it_was_told_and_sees_what_is_left(place: Place) -
                 await reader.seek(datetime(1990, 1, 1, tzinfo=UTC))
                 assert (await reader.read(PATIENCE_S)).value == 0
             saved = type(ids[1]).from_bytes(bytes(ids[1]))
-            async with client.classic.reader(topic, saved, schema=Schema.INT32) as reader:
+            async with client.reader(topic, saved, schema=Schema.INT32) as reader:
                 assert (await reader.read(PATIENCE_S)).value == 2
-            async with client.classic.reader(topic, ids[1], start_included=True) as reader:
+            async with client.reader(topic, ids[1], start_included=True) as reader:
                 assert (await reader.read(PATIENCE_S)).id == ids[1]
             message = await read_one(client, topic, ids[1], start_included=True)
             assert (await read_one(client, topic, message)).id == ids[2]
-            async with client.classic.reader(topic, "latest") as reader:
+            async with client.reader(topic, "latest") as reader:
                 assert await reader.read(timedelta(seconds=SILENCE_S)) is None
                 assert await reader.read(-1) is None
                 with pytest.raises(ConfigurationError, match="timeout is seconds or a timedelta"):
@@ -85,13 +84,13 @@ def test_a_table_view_holds_the_latest_value_of_each_key(place: Place, partition
         if partitions:
             place.admin.topics.create_partitioned(topic, partitions)
         async with place.client() as client:
-            producer = await client.classic.create_producer(topic, schema=Schema.INT32)
+            producer = await client.producer(topic, schema=Schema.INT32)
             for number in range(20):
                 await producer.send(number, key=f"k{number % 4}")
             await producer.send(None, key="k0")
             await producer.send(7)
             heard: list[tuple[str, int | None]] = []
-            async with client.classic.table_view(topic, schema=Schema.INT32) as view:
+            async with client.table_view(topic, schema=Schema.INT32) as view:
                 found = view.items()
                 items = await found if asyncio.iscoroutine(found) else found
                 assert dict(items) == {"k1": 17, "k2": 18, "k3": 19}
@@ -114,9 +113,9 @@ def test_a_pattern_follows_the_topics_of_its_namespace(place: Place, interval: f
     async def body() -> None:
         prefix = f"p-{uuid.uuid4().hex[:8]}"
         async with place.client() as client:
-            first = await client.classic.create_producer(f"public/default/{prefix}-a")
-            other = await client.classic.create_producer(f"public/default/x{prefix}-a")
-            consumer = await client.classic.subscribe(
+            first = await client.producer(f"public/default/{prefix}-a")
+            other = await client.producer(f"public/default/x{prefix}-a")
+            consumer = await client.consumer(
                 None,
                 "s",
                 pattern=f"public/default/{prefix}-.*",
@@ -128,7 +127,7 @@ def test_a_pattern_follows_the_topics_of_its_namespace(place: Place, interval: f
             [message] = await take(consumer, 1)
             assert message.topic == f"persistent://public/default/{prefix}-a"
             await consumer.acknowledge(message)
-            late = await client.classic.create_producer(f"public/default/{prefix}-b")
+            late = await client.producer(f"public/default/{prefix}-b")
             await late.send(b"2")
             [message] = await take(consumer, 1)
             assert (message.data, message.topic) == (b"2", late.topic)
@@ -143,8 +142,8 @@ def test_a_topic_of_a_pattern_that_is_deleted_stays_so_and_may_come_back(place: 
         prefix = f"p-{uuid.uuid4().hex[:8]}"
         gone, other = (f"persistent://public/default/{prefix}-{name}" for name in "ab")
         async with place.client() as client:
-            producers = [await client.classic.create_producer(name) for name in (gone, other)]
-            consumer = await client.classic.subscribe(
+            producers = [await client.producer(name) for name in (gone, other)]
+            consumer = await client.consumer(
                 None,
                 "s",
                 pattern=f"public/default/{prefix}-.*",
@@ -154,11 +153,11 @@ def test_a_topic_of_a_pattern_that_is_deleted_stays_so_and_may_come_back(place: 
             await producers[0].close()
             place.admin.topics.delete(gone, force=True)
             await asyncio.sleep(1)  # time enough to attach again, and so to bring it back
-            assert gone not in await client.classic.list_topics("public/default")
+            assert gone not in await client.list_topics("public/default")
             await producers[1].send(b"other")
             [message] = await take(consumer, 1)
             assert message.topic == other
-            again = await client.classic.create_producer(gone)
+            again = await client.producer(gone)
             await again.send(b"again")
             [message] = await take(consumer, 1)
             assert (message.topic, message.data) == (gone, b"again")
@@ -173,7 +172,7 @@ def test_a_topic_of_a_pattern_that_is_deleted_stays_so_and_may_come_back(place: 
         ("t", {"pattern": "x.*"}, "one of topic and pattern"),
         (None, {"pattern": "public/default/["}, "Not a regular expression"),
         (None, {"pattern": "topic://public/default/x"}, "namespace= follows scalable topics"),
-        ("topic://public/default/t", {}, "is a scalable topic; use client.producer"),
+        ("topic://public/default/t", {}, "is a scalable topic; use client.queue_consumer"),
     ],
 )
 def test_topics_that_cannot_be_are_refused_with_what_to_write(
@@ -182,7 +181,7 @@ def test_topics_that_cannot_be_are_refused_with_what_to_write(
     async def body() -> None:
         async with place.client() as client:
             with pytest.raises(ConfigurationError, match=sentence):
-                await client.classic.subscribe(topic, "s", **options)
+                await client.consumer(topic, "s", **options)
 
     asyncio.run(body())
 
@@ -192,9 +191,9 @@ def test_partitions_are_one_topic_to_producers_and_consumers(place: Place) -> No
         topic = new_name()
         place.admin.topics.create_partitioned(topic, 3)
         async with place.client() as client:
-            assert await client.classic.count_partitions(topic) == 3
-            consumer = await client.classic.subscribe(topic, "s")
-            producer = await client.classic.create_producer(topic, schema=Schema.STRING)
+            assert await client.count_partitions(topic) == 3
+            consumer = await client.consumer(topic, "s")
+            producer = await client.producer(topic, schema=Schema.STRING)
             for number in range(30):
                 await producer.send(f"{number}", key=f"k{number % 5}")
             messages = await take(consumer, 30)
@@ -211,8 +210,8 @@ def test_non_persistent_topics_reach_who_listens(place: Place) -> None:
     async def body() -> None:
         topic = new_name("non-persistent")
         async with place.client() as client:
-            consumer = await client.classic.subscribe(topic, "s")
-            producer = await client.classic.create_producer(topic)
+            consumer = await client.consumer(topic, "s")
+            producer = await client.producer(topic)
             await producer.send(b"x")
             [message] = await take(consumer, 1)
             assert (message.data, message.topic) == (b"x", topic)
@@ -248,11 +247,9 @@ def test_batches_by_key_let_key_shared_consumers_part_them(place: Place) -> None
     async def body() -> None:
         topic = new_name()
         async with place.client() as client:
-            consumers = [
-                await client.classic.subscribe(topic, "s", type="key_shared") for _ in range(2)
-            ]
+            consumers = [await client.consumer(topic, "s", type="key_shared") for _ in range(2)]
             policy = BatchingPolicy(max_delay=60, max_messages=100, by_key=True)
-            producer = await client.classic.create_producer(topic, batching=policy)
+            producer = await client.producer(topic, batching=policy)
             sends = [
                 await producer.submit(b"%d" % number, key=f"k{number % 10}")
                 for number in range(100)
@@ -325,9 +322,7 @@ def test_the_memory_limit_holds_sends_back_and_loses_none(place: Place, kind: st
 def test_a_full_memory_refuses_what_may_not_wait(place: Place) -> None:
     async def body() -> None:
         async with place.client(memory_limit=1500) as client:
-            producer = await client.classic.create_producer(
-                new_name(), batching=BatchingPolicy(max_delay=60)
-            )
+            producer = await client.producer(new_name(), batching=BatchingPolicy(max_delay=60))
             held = producer.send_nowait(b"x" * 1000)
             with pytest.raises(QueueFullError, match="memory limit"):
                 producer.send_nowait(b"x" * 1000)
@@ -341,8 +336,8 @@ def test_a_paused_consumer_asks_for_nothing_more(place: Place) -> None:
     async def body() -> None:
         topic = new_name()
         async with place.client() as client:
-            consumer = await client.classic.subscribe(topic, "s", receiver_queue_size=2)
-            producer = await client.classic.create_producer(topic, batching=False)
+            consumer = await client.consumer(topic, "s", receiver_queue_size=2)
+            producer = await client.producer(topic, batching=False)
             consumer.pause()
             for number in range(10):
                 await producer.send(b"%d" % number)
@@ -364,7 +359,7 @@ def test_what_does_not_exist_is_refused_with_a_sentence(place: Place, kind: str)
             producer = await open_producer(client, topic)
             with pytest.raises(ConfigurationError, match="did you mean deliver_after"):
                 await producer.send(b"x", deliver_afer=1)
-            with pytest.raises(FeatureNotSupportedError):
+            with pytest.raises(ConfigurationError, match="transaction"):
                 await producer.send(b"x", transaction=object())
             with pytest.raises(ConfigurationError, match="time zone"):
                 await producer.send(b"x", event_time=datetime(2020, 1, 1))

@@ -1,0 +1,73 @@
+"""Work that threads hand to the loop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from magnetar.client.error import ConfigurationError
+from magnetar.client.facade.loop import BackgroundLoop, Burst
+
+
+async def goodbye() -> None:
+    pass
+
+
+@pytest.fixture
+def loop() -> Iterator[BackgroundLoop]:
+    loop = BackgroundLoop(goodbye)
+    yield loop
+    loop.close()
+
+
+def test_a_burst_of_calls_wakes_the_loop_once_and_keeps_its_order(loop: BackgroundLoop) -> None:
+    runs: list[list[int]] = []
+    burst: Burst[int] = Burst(loop, lambda claims: None)
+    held = threading.Event()
+
+    def work(items: Sequence[int]) -> None:
+        runs.append(list(items))
+
+    loop.wake(lambda: held.wait())  # what comes meanwhile is one burst
+    for number in range(1000):
+        burst.call(work, number)
+    held.set()
+    loop.call(lambda: None)
+    assert runs == [list(range(1000))]
+
+
+def test_what_was_received_is_told_before_what_is_said_about_it(loop: BackgroundLoop) -> None:
+    claimed: set[int] = set()
+    early: list[int] = []
+    burst: Burst[int] = Burst(loop, lambda claims: claimed.update(claims))
+
+    def work(items: Sequence[int]) -> None:
+        early.extend(item for item in items if item not in claimed)
+
+    def run(start: int) -> None:
+        for number in range(start, start + 5_000):
+            burst.claim(number)
+            burst.call(work, number)
+
+    threads = [threading.Thread(target=run, args=(start,)) for start in (0, 10_000)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    loop.call(lambda: None)
+    assert not early and len(claimed) == 10_000 and not len(burst)
+
+
+def test_an_error_is_raised_at_the_next_occasion_and_once(loop: BackgroundLoop) -> None:
+    burst: Burst[int] = Burst(loop, lambda claims: None)
+
+    def work(items: Sequence[int]) -> None:
+        raise ConfigurationError("refused")
+
+    burst.call(work, 1)
+    loop.call(lambda: None)
+    with pytest.raises(ConfigurationError, match="refused"):
+        burst.check()
+    burst.check()
