@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
-from magnetar.cli.command import Verb, build_parser, choose, format_rows, unknown
+from magnetar.cli.command import Options, Part, Verb, build_parser, choose, format_rows, unknown
 from magnetar.cli.derive import derive_verbs
 from magnetar.cli.output import format_lines, format_result
+from magnetar.cli.screen import BOLD, follow, paint
 from magnetar.cli.table import ADMIN_PARTS
+from magnetar.cli.value import parse_seconds
 from magnetar.operation.row import Table
+from magnetar.runtime import wall
+
+_WATCH: Final = Part(
+    "--watch",
+    "show it again and again, every so many seconds (2), until Ctrl-C",
+    parse_seconds,
+    variable="SECONDS",
+    alone=2.0,
+)
 
 
 def _group(name: str, help: str, tables: str, *aliases: str, written: str = "written") -> Verb:
@@ -27,13 +39,14 @@ def _group(name: str, help: str, tables: str, *aliases: str, written: str = "wri
 
 
 def _load_verbs(group: str, places: list[str], written: str) -> Iterator[Verb]:
+    """What only looks can be watched."""
     for place in places:
         module, _, table = place.partition(":")
         found = _load(module if "." in module else f"operation.{module}", table or "TABLE")
         if isinstance(found, Table):
-            yield from derive_verbs(found.rows, group, _load(f"cli.{written}", "OWN"))
-        else:
-            yield from found
+            found = derive_verbs(found.rows, group, _load(f"cli.{written}", "OWN"))
+        for verb in found:
+            yield verb._replace(parts=(*verb.parts, _WATCH)) if verb.only_looks else verb
 
 
 def _load(module: str, name: str) -> Any:
@@ -44,6 +57,8 @@ GROUPS: Final = (
     _group("clusters", "clusters and their peers", "cluster", "cluster"),
     _group("brokers", "brokers, their health and configuration", "broker", "broker"),
     _group("broker-stats", "what a broker counts", "broker:STATS_TABLE"),
+    _group("bookies", "bookies and their racks", "bookie", "bookie"),
+    _group("ns-isolation-policy", "brokers that are kept for namespaces", "cluster"),
     _group("tenants", "tenants", "tenant", "tenant", "properties"),
     _group(
         "namespaces",
@@ -54,7 +69,8 @@ GROUPS: Final = (
     _group(
         "topics",
         "topics, their subscriptions, stats and policies",
-        "topic:LISTS topic lookup topic:ACCESS topic_message subscription cli.policy:TOPIC_VERBS",
+        "topic:LISTS console topic lookup topic:ACCESS topic_message subscription"
+        " cli.policy:TOPIC_VERBS",
         *("topic", "persistent", "non-persistent"),
     ),
     _group(
@@ -101,19 +117,22 @@ def run(words: list[str]) -> int:
 
 
 def _call(program: str, verb: Verb, words: list[str]) -> int:
-    options = build_parser(program, verb.help, verb.parts, ADMIN_PARTS).parse_args(words)
+    options = build_parser(program, verb, ADMIN_PARTS).parse_args(close_watch(words))
+    from magnetar import Admin
     from magnetar.cli.security import make_authentication, make_tls
-    from magnetar.client.admin import AdminClient
 
     with (
         warnings.catch_warnings(record=True, action="always", category=UserWarning) as notes,
-        AdminClient(
+        Admin(
             options.admin_url,
             authentication=make_authentication(options),
             tls=make_tls(options),
             timeout=options.timeout,
         ) as admin,
     ):
+        if vars(options).get("watch"):
+            _watch(f"{program} {' '.join(words)}", verb, admin, options)
+            return 0
         result = verb.run(admin, options)
         if isinstance(result, Iterator):
             for line in format_lines(result, options.output):
@@ -122,10 +141,37 @@ def _call(program: str, verb: Verb, words: list[str]) -> int:
     for note in notes:
         print(f"magnetar: {note.message}", file=sys.stderr)
     if verb.shows:
-        text = format_result(result, options.output)
+        text = format_result(result, options.output, _emphasize)
         if text:
             print(text)
     return 0
+
+
+def _emphasize(heading: str) -> str:
+    return paint(heading, BOLD, sys.stdout)
+
+
+def _watch(title: str, verb: Verb, admin: Any, options: Options) -> None:
+    def look() -> str:
+        found = verb.run(admin, options)
+        found = list(found) if isinstance(found, Iterator) else found
+        return format_result(found, options.output, _emphasize)
+
+    def pause() -> bool:
+        time.sleep(options.watch)
+        return True
+
+    follow(look, sys.stdout, title=title, now_ms=wall.now_ms, pause=pause)
+
+
+def close_watch(words: list[str]) -> list[str]:
+    """The word after a bare --watch is not its value unless it is a number."""
+    if "--watch" not in words:
+        return words
+    place = words.index("--watch")
+    after = words[place + 1 : place + 2]
+    is_value = bool(after) and after[0].replace(".", "", 1).isdigit()
+    return words if is_value else [*words[:place], f"--watch={_WATCH.alone}", *words[place + 1 :]]
 
 
 def _split_options(words: list[str]) -> tuple[list[str], list[str]]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from magnetar.cli.command import Options, UsageError
 from magnetar.cli.output import format_result
+from magnetar.cli.progress import Progress
 from magnetar.cli.source import Producer, Source, connect, open_producer, open_source, send_all
-from magnetar.client.send_option import SendOptions
+from magnetar.client.publication import SendOptions
 from magnetar.runtime.clock import Clock, SystemClock
 
 _SAMPLES_MAX: Final = 1_000_000
@@ -78,15 +80,17 @@ async def _measure(options: Options, clock: Clock) -> list[dict[str, Any]]:
         sent, received = Tally(), Tally()
         sent.started = received.started = clock.monotonic()
         finished = asyncio.Event()
+        progress = Progress("messages", options.messages, sys.stderr, clock.monotonic)
         async with asyncio.TaskGroup() as tasks:
             for source in sources:
                 tasks.create_task(_receive(source, received, options, clock, finished))
             shares = _share(options.messages, len(producers))
             senders = [
-                tasks.create_task(_send(producer, count, sent, options, clock))
+                tasks.create_task(_send(producer, count, sent, options, clock, progress))
                 for producer, count in zip(producers, shares, strict=True)
             ]
-            await asyncio.wait(senders)
+            with progress:
+                await asyncio.wait(senders)
             finished.set()
         rows = [{"what": "sent", **sent.report(options.size)}]
         if sources:
@@ -99,7 +103,12 @@ def _share(count: int, parts: int) -> list[int]:
 
 
 async def _send(
-    producer: Producer, count: int, tally: Tally, options: Options, clock: Clock
+    producer: Producer,
+    count: int,
+    tally: Tally,
+    options: Options,
+    clock: Clock,
+    progress: Progress,
 ) -> None:
     filling = os.urandom(options.size - _MARK_BYTES)
 
@@ -112,8 +121,12 @@ async def _send(
         key = f"key-{number % options.keys}" if options.keys else None
         return mark + filling, SendOptions(key=key)
 
+    def on_stored(began: float, ended: float) -> None:
+        tally.add(began, ended)
+        progress.add()
+
     rate = options.rate / options.producers
-    await send_all(producer, numbers(), encode, rate=rate, clock=clock, on_stored=tally.add)
+    await send_all(producer, numbers(), encode, rate=rate, clock=clock, on_stored=on_stored)
 
 
 async def _receive(

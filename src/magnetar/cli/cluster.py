@@ -5,12 +5,13 @@ The assembly is the one room above this one, hence its import by name when it is
 
 from __future__ import annotations
 
-import importlib
 import signal
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from magnetar.cli.command import Options, Part, Verb, call, choose, pairs, switch, word
+from magnetar.cli.server import run_app
 
 _FIRST: Final = {
     "zookeeper": Part("--zookeeper-port", "port of ZooKeeper (a free one)", int),
@@ -20,39 +21,37 @@ _FIRST: Final = {
 }
 
 
-def _run(function: str, *given: Any, **named: Any) -> int:
-    code: int = getattr(importlib.import_module("magnetar.app.cluster"), function)(*given, **named)
-    return code
+_run: Final = partial(run_app, "cluster")
 
 
 def _up(options: Options) -> int:
     first = {kind: getattr(options, part.target) for kind, part in _FIRST.items()}
     return _run(
-        "run_up",
         options.data.resolve(),
         brokers=options.brokers,
         bookies=options.bookies,
         first={kind: port for kind, port in first.items() if port is not None},
         overrides=options.set or [],
         as_json=options.json,
+        function="run_up",
     )
 
 
 def _status(options: Options) -> int:
-    return _run("run_status", options.data.resolve(), as_json=options.json)
+    return _run(options.data.resolve(), as_json=options.json, function="run_status")
 
 
 def _stop(options: Options) -> int:
-    return _run("run_stop", options.data.resolve())
+    return _run(options.data.resolve(), function="run_stop")
 
 
 def _start(options: Options) -> int:
-    return _run("run_start", options.data.resolve(), options.name)
+    return _run(options.data.resolve(), options.name, function="run_start")
 
 
 def _signal(name: str, number: signal.Signals, help: str) -> Verb:
     def run(options: Options) -> int:
-        return _run("run_signal", options.data.resolve(), options.name, number)
+        return _run(options.data.resolve(), options.name, number, function="run_signal")
 
     return Verb(name, help, (_NAME, _DATA), run)
 
@@ -60,7 +59,7 @@ def _signal(name: str, number: signal.Signals, help: str) -> Verb:
 _DATA: Final = Part(
     "--data", "directory of the cluster (./cluster)", Path, Path("cluster"), variable="DIR"
 )
-_NAME: Final = word("name", "zookeeper, bookie-1, broker-2, …")
+_NAME: Final = word("name", "zookeeper, bookie-1, broker-2, …", "broker-2")
 _JSON: Final = switch("--json", "print where everything serves as one JSON document")
 VERBS: Final = (
     Verb(

@@ -35,6 +35,14 @@ class Part(NamedTuple):
     choices: tuple[str, ...] = ()
     many: bool = False
     variable: str = ""
+    example: str = ""
+    """What stands for the value in the example of the command."""
+    in_example: bool = False
+    """Whether the example has it although it may be left out."""
+    alone: Any = None
+    """What an option is worth that is given without its value, if it may be."""
+    stores: tuple[str, str] | None = None
+    """The value that it gives to another option, if it is short for that one."""
 
     @property
     def names(self) -> list[str]:
@@ -52,8 +60,8 @@ class Part(NamedTuple):
         return long.lstrip("-").replace("-", "_")
 
 
-def word(name: str, help: str) -> Part:
-    return Part(name, help, required=True)
+def word(name: str, help: str, example: str) -> Part:
+    return Part(name, help, required=True, example=example)
 
 
 def switch(names: str, help: str) -> Part:
@@ -70,8 +78,10 @@ def pairs(names: str, help: str, parse: Callable[[str], Any] = str, of: str = "K
     return Part(names, help, parse, many=True, variable=of)
 
 
-NAMESPACE: Final = word("namespace", "tenant/namespace")
-TOPIC: Final = word("topic", "full name, tenant/namespace/topic, or a topic of public/default")
+NAMESPACE: Final = word("namespace", "tenant/namespace", "acme/shop")
+TOPIC: Final = word(
+    "topic", "full name, tenant/namespace/topic, or a topic of public/default", "acme/shop/orders"
+)
 
 
 class Verb(NamedTuple):
@@ -86,6 +96,17 @@ class Verb(NamedTuple):
     """Whether the result is printed; a verb that changes something prints nothing."""
     is_group: bool = False
     """Whether it has commands of its own, and the rest of the line names one of them."""
+    only_looks: bool = False
+    """Whether it changes nothing, and may be repeated to follow what it shows."""
+    examples: tuple[str, ...] = ()
+    """What may follow its name, if that is more than what it cannot be called without."""
+
+
+class _Formatter(argparse.HelpFormatter):
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Examples stand on lines of their own, as they are typed."""
+        sentence, *examples = text.split("\n")
+        return "\n".join((super()._fill_text(sentence, width, indent), *examples))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -93,14 +114,21 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{self.prog}: {message}", hint=f"Try: {self.prog} --help")
 
 
-def build_parser(
-    program: str, help: str, parts: Iterable[Part], shared: Iterable[Part] = ()
-) -> argparse.ArgumentParser:
+def build_parser(program: str, verb: Verb, shared: Iterable[Part] = ()) -> argparse.ArgumentParser:
     """Parser of one command alone: the table is large and start-up must stay short.
 
     All stand in groups, to which argparse adds without measuring the terminal each time.
     """
-    parser = _Parser(prog=program, description=help, allow_abbrev=False, add_help=False)
+    parts = verb.parts
+    examples = [f"  {program} {words}".rstrip() for words in verb.examples or (_example(parts),)]
+    about = "\n".join((verb.help, "", f"example{'s' * (len(examples) > 1)}:", *examples))
+    parser = _Parser(
+        prog=program,
+        description=about,
+        formatter_class=_Formatter,
+        allow_abbrev=False,
+        add_help=False,
+    )
     words = parser.add_argument_group("positional arguments")
     options = parser.add_argument_group("options")
     options.add_argument(*_HELP, action="help", help="show this help message and exit")
@@ -112,9 +140,21 @@ def build_parser(
     return parser
 
 
+def _example(parts: Iterable[Part]) -> str:
+    """A command with everything that it needs."""
+    words = [
+        " ".join(filter(None, (part.names[-1] if part.is_option else "", part.example)))
+        for part in parts
+        if part.required or part.in_example
+    ]
+    return " ".join(words)
+
+
 def _add(parser: argparse._ArgumentGroup, part: Part) -> None:
     named: dict[str, Any] = {"dest": part.target} if part.is_option else {}
-    if part.parse is None:
+    if part.stores is not None:
+        named |= {"dest": part.stores[0], "action": "store_const", "const": part.stores[1]}
+    elif part.parse is None:
         named["action"] = "store_true"
     else:
         shown = None if part.choices else part.target.upper().replace("_", "-")
@@ -126,6 +166,8 @@ def _add(parser: argparse._ArgumentGroup, part: Part) -> None:
         }
         if part.is_option:
             named |= {"action": "append" if part.many else "store", "required": part.required}
+            if part.alone is not None:
+                named |= {"nargs": "?", "const": part.alone}
         else:
             named["nargs"] = None if part.required else "?"
     parser.add_argument(*part.names, help=part.help.replace("%", "%%"), **named)
@@ -163,7 +205,7 @@ def call(program: str, verb: Verb, words: list[str], shared: Iterable[Part] = ()
     """Run a verb with the words that follow it; what it returns is the exit code."""
     if verb.is_group:
         return verb.run(words) or 0
-    parser = build_parser(f"{program} {verb.name}", verb.help, verb.parts, shared)
+    parser = build_parser(f"{program} {verb.name}", verb, shared)
     return verb.run(parser.parse_args(words)) or 0
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from magnetar.cli.admin import group_names, load_verbs
 from magnetar.cli.cluster import VERBS as CLUSTER_VERBS
 from magnetar.cli.command import Options, Part, Verb, unknown
-from magnetar.cli.spark import JOBS, SHARED
+from magnetar.cli.spark import SHARED, VERBS
 from magnetar.cli.table import ADMIN_PARTS, COMMANDS
 from magnetar.cli.token import VERBS as TOKEN_VERBS
 
@@ -39,7 +39,7 @@ def _cases() -> list[tuple[str, list[str]]]:
         elif not command.is_group:
             cases.append((command.name, [*_flags(command.parts), "--help"]))
     cases += complete_rows("cluster", CLUSTER_VERBS, [])
-    cases += complete_rows("spark", JOBS, _flags(SHARED))
+    cases += complete_rows("spark", VERBS, _flags(SHARED))
     cases += complete_rows("tokens", TOKEN_VERBS, [])
     common = _flags(ADMIN_PARTS)
     cases.append(("admin", [*group_names(), *common, "--help"]))

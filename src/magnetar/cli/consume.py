@@ -10,12 +10,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
+from magnetar import ConfigurationError, Schema
 from magnetar.cli.command import Options, UsageError
 from magnetar.cli.payload import format_value, plain, value_of
 from magnetar.cli.source import Received, Source, connect, open_source
-from magnetar.client.error import ConfigurationError
 from magnetar.client.message_id import parse_message_id
-from magnetar.client.schema.schema import Schema
 
 _UNFLUSHED_MAX: Final = 100
 _FIELDS: Final = ("value", "key", "properties", "id", "publish_time", "event_time", "topic")

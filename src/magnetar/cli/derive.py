@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from magnetar import AdminNotFound, ConfigurationError, MessageId
 from magnetar.cli import moment, value
 from magnetar.cli.command import Options, Part, Verb
+from magnetar.cli.example import example_of
 from magnetar.cli.value import join, parse_list, parse_pair
-from magnetar.client.error import AdminNotFound, ConfigurationError
-from magnetar.client.message_id import MessageId, parse_message_id
-from magnetar.operation.row import COUNT, Kind, Operation, Parameter, Place, Reader, Result
+from magnetar.client.message_id import parse_message_id
+from magnetar.operation.row import (
+    COUNT,
+    READ_COMMITTED,
+    Kind,
+    Operation,
+    Parameter,
+    Place,
+    Reader,
+    Result,
+)
 
 if TYPE_CHECKING:
     from magnetar.client.admin.value import StoredEntry
@@ -75,6 +86,7 @@ def derive_verbs(
                     own.run or _caller(operation, own),
                     verb.aliases,
                     shows=operation.result is not Result.NOTHING and not verb.is_silent,
+                    only_looks=operation.only_looks,
                 )
 
 
@@ -89,6 +101,7 @@ def derive_part(parameter: Parameter) -> Part:
         parameter.choices,
         parameter.many,
         parameter.variable,
+        example_of(parameter) if parameter.is_required and not parameter.preset else "",
     )
 
 
@@ -110,7 +123,8 @@ def _caller(operation: Operation, own: Own) -> Run:
             given[body.name] = own.build(admin, options)
         method = partial(getattr(getattr(admin, operation.noun), operation.verb), **given)
         if is_peek:
-            return _peek(method, options.count)
+            is_committed = options.transaction_isolation_level == READ_COMMITTED
+            return _peek(method, options.count, is_committed=is_committed)
         result = method()
         if operation.result is Result.ENTRY:
             return _show_entry(result)
@@ -123,12 +137,22 @@ def _show_entry(entry: StoredEntry) -> dict[str, Any]:
     return {"id": entry.id, **entry.headers, "data": entry.data}
 
 
-def _peek(fetch: Callable[..., StoredEntry], count: int) -> list[dict[str, Any]]:
-    """So many entries of a backlog, or as many as it has."""
+def _peek(
+    fetch: Callable[..., StoredEntry], count: int, *, is_committed: bool
+) -> list[dict[str, Any]]:
+    """So many entries of a backlog, or as many as it has; those that readers do not get are left
+    out if `is_committed`.
+    """
     found: list[dict[str, Any]] = []
-    for place in range(1, count + 1):
+    for place in itertools.count(1):
+        if len(found) == count:
+            break
         try:
-            found.append(_show_entry(fetch(place=place)))
+            entry = fetch(place=place)
+            if is_committed and entry.headers.get("txn-uncommitted") == "true":
+                break  # and so is all that follows
+            if not (is_committed and entry.headers.get("txn-aborted") == "true"):
+                found.append(_show_entry(entry))
         except AdminNotFound as error:
             if not error.reason.startswith("Message not found"):
                 raise

@@ -9,6 +9,7 @@ from typing import Final
 
 from magnetar import __version__
 from magnetar.cli.command import Options, UsageError, call, choose
+from magnetar.cli.screen import RED, paint
 from magnetar.cli.table import COMMANDS
 from magnetar.errors import MagnetarError
 
@@ -63,6 +64,7 @@ def show_version(options: Options) -> int:
 
 
 def _complain(sentence: str, hint: str = "") -> None:
-    print(sentence if sentence.startswith("magnetar") else f"magnetar: {sentence}", file=sys.stderr)
+    text = sentence if sentence.startswith("magnetar") else f"magnetar: {sentence}"
+    print(paint(text, RED, sys.stderr), file=sys.stderr)
     if hint:
         print(hint, file=sys.stderr)

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from magnetar.cli.command import Options, UsageError, format_rows
+from magnetar.cli.progress import format_bar
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
 
 _LOOK_AGAIN_S: Final = 0.5
-_BAR_WIDTH: Final = 30
 _LISTED_MAX: Final = 8
 _PATIENCE_LOOKS: Final = 6
 
@@ -84,11 +84,8 @@ def count_left(segments: Mapping[str, Mapping[str, Any]]) -> int:
 
 
 def format_progress(done: int, total: int, unread: Sequence[str] = ()) -> str:
-    share = done / total if total else 1.0
-    filled = int(share * _BAR_WIDTH)
-    bar = "#" * filled + "." * (_BAR_WIDTH - filled)
     waits = f"; no consumer on {', '.join(unread)}" if unread else ""
-    return f"[{bar}] {int(share * 100):3}%  {total - done:,} to read{waits}"
+    return f"{format_bar(done, total)}  {total - done:,} to read{waits}"
 
 
 def format_rehearsal(found: Mapping[str, Any]) -> str:

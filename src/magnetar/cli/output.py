@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from magnetar.cli.moment import format_time
 
 _CELL_MAX: Final = 60
 """Characters of a structure that is shown on the line of its name."""
-_MOMENT_MIN_MS: Final = 10**12
+_MOMENTS_MS: Final = range(10**12, 10**13)
+"""From 2001 to 2286."""
+_TIMESTAMP: Final = "timestamp"
+_WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def format_result(result: Any, style: str) -> str:
-    """The text to print; empty for nothing to show."""
+def format_result(result: Any, style: str, emphasize: Callable[[str], str] = str) -> str:
+    """The text to print; empty for nothing to show. Headings are emphasized, if the place where
+    they are shown can do that.
+    """
     plain = _plain(result)
     if style == "json":
         return json.dumps(plain, indent=2, ensure_ascii=False)
@@ -24,7 +30,7 @@ def format_result(result: Any, style: str) -> str:
         return "\n".join(_outline(plain))
     if isinstance(plain, list):
         if plain and all(isinstance(row, Mapping) for row in plain):
-            return _format_table(plain)
+            return _format_table(plain, emphasize)
         return "\n".join(_cell(item) for item in plain)
     return _cell(plain)
 
@@ -64,7 +70,7 @@ def _outline(values: Mapping[str, Any]) -> Iterator[str]:
     """One line for each key, and what is too long for a line set in below it."""
     width = max((len(key) for key in values), default=0)
     for key, value in values.items():
-        text = _cell(value)
+        text = _format_moment(key, value) or _cell(value)
         if len(text) <= _CELL_MAX or not isinstance(value, Mapping | list):
             yield f"{key.ljust(width)}  {text}".rstrip()
         else:
@@ -93,18 +99,28 @@ def _cell(value: Any) -> str:
 
 def _is_moment(key: str, value: Any) -> bool:
     """Milliseconds since 1970, told from a duration by their size."""
-    return key.endswith("Ms") and isinstance(value, int) and value > _MOMENT_MIN_MS
+    is_named = key.endswith("Ms") or "time" in key.lower()
+    return is_named and isinstance(value, int) and value in _MOMENTS_MS
+
+
+def _format_moment(key: str, value: Any) -> str:
+    """Empty when it is none; 0 and -1 in a field for a time say that there was none."""
+    if _is_moment(key, value):
+        return format_time(value)
+    is_time = key.lower().endswith(_TIMESTAMP) and not isinstance(value, bool)
+    return "never" if is_time and value in (0, -1) else ""
 
 
 def _heading(key: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The words of a name, such as SEGMENT IDS for segmentIds."""
     is_moment = any(_is_moment(key, row.get(key)) for row in rows)
-    return (key.removesuffix("Ms") if is_moment else key).upper()
+    return _WORD_START.sub(" ", key.removesuffix("Ms") if is_moment else key).upper()
 
 
 def _table_cell(key: str, value: Any) -> str:
     """In a table nothing is JSON: names stand before values, commas between the items of a list."""
-    if _is_moment(key, value):
-        return format_time(value)
+    if moment := _format_moment(key, value):
+        return moment
     if isinstance(value, Mapping):
         return " ".join(f"{name}={_table_cell(name, each)}" for name, each in value.items())
     if isinstance(value, list):
@@ -112,12 +128,13 @@ def _table_cell(key: str, value: Any) -> str:
     return _cell(value)
 
 
-def _format_table(rows: Sequence[Mapping[str, Any]]) -> str:
+def _format_table(rows: Sequence[Mapping[str, Any]], emphasize: Callable[[str], str]) -> str:
     columns = list(dict.fromkeys(key for row in rows for key in row))
     lines = [[_heading(key, rows) for key in columns]]
     lines += [[_table_cell(key, row[key]) if key in row else "" for key in columns] for row in rows]
     widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
-    return "\n".join(
+    head, *body = (
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
+    return "\n".join((emphasize(head), *body))

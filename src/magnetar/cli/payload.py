@@ -11,14 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
+from magnetar import AsyncPulsarClient, KeyValue, Message, NotFoundError, Schema, SchemaError
 from magnetar.cli.command import UsageError, read_file
-from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.error import NotFoundError, SchemaError
-from magnetar.client.message import Message
-from magnetar.client.scalable.message import Message as ScalableMessage
-from magnetar.client.schema.key_value import KeyValue
 from magnetar.client.schema.primitive import BY_TYPE
-from magnetar.client.schema.schema import Schema
+from magnetar.columns import AsyncBulk
 from magnetar.model.schema import SchemaData, SchemaType
 
 KINDS: Final = "topic, string, json:FILE, avro:FILE or bytes"
@@ -29,7 +25,7 @@ _RECORDS: Final[Mapping[str, Callable[[str], Schema[Any]]]] = {
 
 
 # What is read
-def value_of(message: Message[Any] | ScalableMessage[Any]) -> Any:
+def value_of(message: Message[Any]) -> Any:
     """The value by its schema; what the schema cannot read is shown as it is stored."""
     try:
         return message.value
@@ -37,7 +33,7 @@ def value_of(message: Message[Any] | ScalableMessage[Any]) -> Any:
         return message.data
 
 
-def format_value(message: Message[Any] | ScalableMessage[Any]) -> bytes:
+def format_value(message: Message[Any]) -> bytes:
     """A line: text and bytes as they are, everything else as JSON."""
     match value_of(message):
         case None:
@@ -89,7 +85,7 @@ async def find_schema(client: AsyncPulsarClient, topic: str, kind: str | None) -
             return _RECORDS[name](_read_definition(Path(path)))
         case "topic":
             try:
-                return _schema_of(await client.bulk.newest_schema(topic))
+                return _schema_of(await AsyncBulk(client).newest_schema(topic))
             except NotFoundError:
                 raise UsageError(
                     f"magnetar produce: {topic} has no schema; give one as json:FILE or avro:FILE"

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from magnetar.cli.command import NAMESPACE, TOPIC, Options, Part, UsageError, Verb, switch
 from magnetar.cli.derive import derive_part
+from magnetar.cli.example import example_of
 from magnetar.operation.policy import AnyPolicy, At, Level, Toggle, policies_at
 from magnetar.operation.policy_table import POLICIES, SUBSCRIPTION_RATE
 from magnetar.operation.row import Reader
@@ -23,9 +24,16 @@ _NOWHERE: Final = At()
 
 def policy_parts(policy: AnyPolicy, at: At = _NOWHERE) -> Iterator[Part]:
     """The flags that a value is built from."""
+    is_first = True
     for option in policy.options or ():
         for each in (option.on, option.off) if isinstance(option, Toggle) else (option,):
-            yield derive_part(each.parameter(at.name, at.what))
+            parameter = each.parameter(at.name, at.what)
+            part = derive_part(parameter)
+            # An example sets something: what must be set, or else what stands first.
+            yield (
+                part._replace(example=example_of(parameter), in_example=True) if is_first else part
+            )
+            is_first = False
 
 
 def build_value(policy: AnyPolicy, options: Options, at: At = _NOWHERE) -> Any:
@@ -115,6 +123,7 @@ def _verbs(policy: AnyPolicy, at: At, level: Level) -> Iterator[Verb]:
                 partial(run, action),
                 aliases=tuple(f"{action}-{alias}" for alias in aliases),
                 shows=action == "get",
+                only_looks=action == "get",
             )
 
 

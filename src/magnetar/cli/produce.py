@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -11,8 +12,9 @@ from typing import Any, NamedTuple
 from magnetar.cli.command import Options, UsageError, read_file
 from magnetar.cli.input import read_lines
 from magnetar.cli.payload import find_schema, parse_value
+from magnetar.cli.progress import Progress
 from magnetar.cli.source import connect, open_producer, send_all
-from magnetar.client.send_option import SendOptions
+from magnetar.client.publication import SendOptions
 from magnetar.runtime.clock import Clock, SystemClock
 
 
@@ -47,8 +49,27 @@ async def _produce(options: Options, clock: Clock) -> int:
             return parse_value(line.data, schema), described
 
         producer = await open_producer(client, options, schema=schema, name=options.producer_name)
+        shown = io.StringIO() if options.quiet else sys.stderr
+        progress = Progress("messages", _count(options), shown, clock.monotonic)
         async with producer:
-            return await send_all(producer, _lines(options), encode, rate=options.rate, clock=clock)
+            with progress:
+                return await send_all(
+                    producer,
+                    _lines(options),
+                    encode,
+                    rate=options.rate,
+                    clock=clock,
+                    on_stored=lambda began, ended: progress.add(),
+                )
+
+
+def _count(options: Options) -> int | None:
+    """How many will be sent, unless they are read from standard input."""
+    if options.message is None and options.file is None:
+        return None
+    texts = (text.encode("utf-8", errors="surrogateescape") for text in options.message or ())
+    pieces = sum(len(_cut(each, options)) for each in texts) + len(options.file or ())
+    return pieces * int(options.times)
 
 
 async def _lines(options: Options) -> AsyncIterator[Line]:

@@ -11,14 +11,11 @@ from magnetar.cli.lineage import format_lineage
 from magnetar.cli.migration import format_rehearsal, migrate
 from magnetar.cli.moment import format_time
 from magnetar.cli.policy import build_value, policy_parts
+from magnetar.cli.quantity import format_lag
 from magnetar.cli.value import join
-from magnetar.client.error import AdminError
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
 from magnetar.operation.policy_table import AUTO_SCALE
-
-_READ_MAX: Final = 2000
-"""Entries of one segment that are read to count their messages."""
 
 
 def _describe(admin: Any, options: Options) -> Any:
@@ -37,8 +34,8 @@ def _show_segments(found: Mapping[str, Any]) -> list[dict[str, Any]]:
             "msg/s in": each["msgRateIn"],
             "msg/s out": each["msgRateOut"],
             "bytes": each.get("storageSize", 0),
-            "backlog in entries": ", ".join(
-                f"{name} {count['msgBacklog']}" for name, count in each["subscriptions"].items()
+            "lag in messages": ", ".join(
+                f"{name} {format_lag(count)}" for name, count in each["subscriptions"].items()
             ),
         }
         for number, each in found.items()
@@ -82,40 +79,16 @@ def _properties(admin: Any, options: Options) -> dict[str, str]:
 
 
 # Subscriptions
-def _subscriptions(admin: Any, options: Options) -> Any:
-    found = admin.scalable_topics.subscriptions(options.topic)
-    if options.output == "json":
-        return found
+def _show_subscriptions(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "subscription": name,
             "type": each["type"],
-            "backlog": _count_messages(admin, options.topic, name, each["backlog"]),
+            "lag in messages": format_lag(each),
             "entries": each["msgBacklog"],
         }
         for name, each in found.items()
     ]
-
-
-def _count_messages(admin: Any, topic: str, name: str, entries: Mapping[str, int]) -> str:
-    """Messages that wait: counted where the backlog is short, else estimated by its begin.
-
-    A broker keeps the place of a subscription in entries, and an entry may be a batch.
-    """
-    count, is_estimate = 0.0, False
-    for segment, backlog in entries.items():
-        if not backlog:
-            continue
-        try:
-            read = admin.scalable_topics.analyze_backlog(
-                topic, int(segment), name, entries_max=_READ_MAX
-            )
-        except AdminError:
-            return "?"  # the segment is on another broker, or it went meanwhile
-        is_estimate |= read["aborted"]
-        each = read["messages"] / max(1, read["entries"])
-        count += backlog * each if read["aborted"] else read["messages"]
-    return f"{'about ' if is_estimate else ''}{round(count)}"
 
 
 OWN: Final[Mapping[str, Own]] = {
@@ -128,7 +101,7 @@ OWN: Final[Mapping[str, Own]] = {
     "scalable_topics.set_auto_scale_policy": Own(
         build=lambda a, o: build_value(AUTO_SCALE, o), parts=tuple(policy_parts(AUTO_SCALE))
     ),
-    "scalable_topics.subscriptions": Own(_subscriptions),
+    "scalable_topics.subscriptions": Own(show=_show_subscriptions),
     "scalable_topics.migrate": Own(migrate),
     "scalable_topics.migration_check": Own(show=format_rehearsal),
 }

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from magnetar.cli.command import Options, UsageError
-from magnetar.client.authentication import (
+from magnetar import (
     Authentication,
     BasicAuthentication,
     TlsAuthentication,
+    TlsPolicy,
     TokenAuthentication,
 )
-from magnetar.client.tls import TlsPolicy
+from magnetar.cli.command import Options, UsageError
 from magnetar.runtime.credential import load_text
 
 

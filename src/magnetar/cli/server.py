@@ -8,30 +8,43 @@ from __future__ import annotations
 
 import importlib
 import sys
+from types import ModuleType
 from typing import Any
 
+from magnetar import ConfigurationError
 from magnetar.cli.command import Options
 
 
-def _run(module: str, *given: Any, **named: Any) -> int:
-    code: int = importlib.import_module(f"magnetar.app.{module}").run(*given, **named)
+def load_app(module: str) -> ModuleType:
+    """The one door to what runs or mends a broker: the libraries behind it come with an extra."""
+    try:
+        return importlib.import_module(f"magnetar.app.{module}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] == "magnetar":
+            raise
+        raise ConfigurationError(
+            f"A broker needs {error.name}, which is not installed;"
+            " install it with: pip install 'magnetar[server]'"
+        ) from None
+
+
+def run_app(module: str, *given: Any, function: str = "run", **named: Any) -> int:
+    code: int = getattr(load_app(module), function)(*given, **named)
     return code
 
 
 def run_standalone(options: Options) -> int:
-    return _serve(options, standalone=True)
+    """The supervisor starts without the libraries of a broker, and says whether it is needed."""
+    serving = _serving(options)
+    named = {"workers": options.workers, "worker_port": options.worker_port}
+    code: int | None = load_app("supervisor").start(**named, **serving)
+    return run_app("standalone", **serving) if code is None else code
 
 
-def _serve(options: Options, *, standalone: bool, **more: str) -> int:
+def _serving(options: Options) -> dict[str, Any]:
     names = ("data", "port", "web_port", "config", "log_format", "log_level")
-    return _run(
-        "standalone",
-        bind=_bind(options),
-        overrides=_overrides(options),
-        standalone=standalone,
-        **{name: getattr(options, name) for name in names},
-        **more,
-    )
+    chosen = {name: getattr(options, name) for name in names}
+    return {"bind": _bind(options), "overrides": _overrides(options), **chosen}
 
 
 def run_broker(options: Options) -> int:
@@ -45,26 +58,34 @@ def run_broker(options: Options) -> int:
             file=sys.stderr,
         )
         return 1
-    return _serve(options, standalone=False, ledgers=options.ledgers)
+    return run_app("standalone", standalone=False, ledgers=options.ledgers, **_serving(options))
 
 
 def run_doctor(options: Options) -> int:
-    return _run("doctor", options.directory, repair=options.repair)
+    return run_app("doctor", options.directory, repair=options.repair)
+
+
+def run_backup(options: Options) -> int:
+    return run_app("backup", options.data, options.target, function="run_backup")
+
+
+def run_restore(options: Options) -> int:
+    return run_app("backup", options.backup, options.data, function="run_restore")
 
 
 def run_promote(options: Options) -> int:
     names = ("data", "metadata", "cluster", "config")
     chosen = {name: getattr(options, name) for name in names}
-    return _run("promote", overrides=list(options.set or []), **chosen)
+    return run_app("promote", overrides=list(options.set or []), **chosen)
 
 
 def run_give_back(options: Options) -> int:
     chosen = {name: getattr(options, name) for name in ("metadata", "config")}
-    return _run("give_back", overrides=list(options.set or []), **chosen)
+    return run_app("give_back", overrides=list(options.set or []), **chosen)
 
 
 def run_demo(options: Options) -> int:
-    return _run("demo")
+    return run_app("demo")
 
 
 def _bind(options: Options) -> str | None:

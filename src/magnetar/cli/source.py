@@ -8,27 +8,27 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from magnetar import (
+    AsyncConsumer,
+    AsyncProducer,
+    AsyncPulsarClient,
+    AsyncQueueConsumer,
+    Checkpoint,
+    Message,
+    Schema,
+    SendFailedError,
+)
 from magnetar.cli.command import Options, UsageError
 from magnetar.cli.security import make_authentication, make_tls
-from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.consumer import AsyncConsumer
-from magnetar.client.error import SendFailedError
-from magnetar.client.message import Message
 from magnetar.client.message_id import parse_message_id
-from magnetar.client.producer import AsyncProducer
-from magnetar.client.scalable.checkpoint import Checkpoint
-from magnetar.client.scalable.message import Message as ScalableMessage
-from magnetar.client.scalable.producer import AsyncScalableProducer
-from magnetar.client.scalable.queue import AsyncQueueConsumer
-from magnetar.client.schema.schema import Schema
-from magnetar.client.send_option import SendOptions
+from magnetar.client.publication import SendOptions
 from magnetar.model.name import TopicDomain, parse_topic
 from magnetar.runtime.clock import Clock
 
 T = TypeVar("T")
 
-Received: TypeAlias = Message[Any] | ScalableMessage[Any]
-Producer: TypeAlias = AsyncProducer[Any] | AsyncScalableProducer[Any]
+Received: TypeAlias = Message[Any]
+Producer: TypeAlias = AsyncProducer[Any]
 
 
 @asynccontextmanager
@@ -45,9 +45,8 @@ def _is_scalable(topic: str) -> bool:
 
 
 async def open_producer(client: AsyncPulsarClient, options: Options, **more: Any) -> Producer:
-    create = client.producer if _is_scalable(options.topic) else client.classic.create_producer
     batching = options.batching == "on"
-    producer: Producer = await create(
+    producer: Producer = await client.producer(
         options.topic, compression=options.compression, batching=batching, **more
     )
     return producer
@@ -109,13 +108,11 @@ async def open_source(
         return Source(checkpoints.receive_nowait, checkpoints.receive, _acknowledge_nothing)
     if options.reader:
         id = parse_message_id(position)
-        reader = await client.classic.reader(topic, id, start_included=True, **more)
+        reader = await client.reader(topic, id, start_included=True, **more)
         return Source(lambda: None, reader.read, _acknowledge_nothing)
     more |= {"subscription": options.subscription, "initial_position": position}
     if not is_scalable:
-        return _acknowledged_singly(
-            await client.classic.subscribe(topic, type=options.type, **more)
-        )
+        return _acknowledged_singly(await client.consumer(topic, type=options.type, **more))
     if options.type == "shared":
         return _acknowledged_singly(await client.queue_consumer(topic, **more))
     stream = await client.stream_consumer(topic, **more)

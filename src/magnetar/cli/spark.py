@@ -2,36 +2,73 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import sys
 from functools import partial
+from pathlib import Path
+from types import ModuleType
 from typing import Final
 
-from magnetar.cli.command import TOPIC, Options, Part, Verb, call, choose, pairs, switch, word
+from magnetar import ConfigurationError
+from magnetar.cli.command import (
+    TOPIC,
+    Options,
+    Part,
+    Verb,
+    build_parser,
+    call,
+    choice,
+    choose,
+    pairs,
+    switch,
+    word,
+)
 from magnetar.cli.table import ADMIN_URL, SECURITY, SERVICE_URL
 from magnetar.cli.value import parse_duration_ms, parse_duration_s
-from magnetar.client.error import ConfigurationError
 
 
 def run(words: list[str]) -> int:
     more = (
         "On this machine unless --master names a cluster.\n"
-        "Each explains itself: magnetar spark JOB --help"
+        "Each explains itself: magnetar spark JOB --help\n"
+        "magnetar spark submit JOB [ARGUMENTS] prints the spark-submit line that runs it."
     )
-    job = choose("magnetar spark", "job", words, JOBS, more=more)
-    return call("magnetar spark", job, words[1:], SHARED)
+    is_submitted = words[:1] == [SUBMIT]
+    known = JOBS if is_submitted else VERBS
+    job = choose("magnetar spark", "job", words[is_submitted:], known, more=more)
+    if is_submitted:
+        return _submit(job, words[2:])
+    return call("magnetar spark", job, words[1:], () if job is HOLDS else SHARED)
 
 
-def _start(name: str, options: Options) -> int:
+def _open() -> ModuleType:
+    """The one door to Spark: what is behind it comes with an extra."""
     try:
-        # The one door to Spark: what is behind it comes with an extra.
-        door = importlib.import_module("magnetar.spark.job.command")
+        return importlib.import_module("magnetar.spark.job.command")
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] == "magnetar":
             raise
         raise ConfigurationError(str(error)) from None
-    code: int = door.run(name, vars(options), say=_say, tell=print)
+
+
+def _start(name: str, options: Options) -> int:
+    code: int = _open().run(name, vars(options), say=_say, tell=print)
     return code
+
+
+def _submit(job: Verb, words: list[str]) -> int:
+    """Print the line with which spark-submit runs a job; the job's own words are checked."""
+    parser = build_parser(f"magnetar spark {SUBMIT} {job.name}", job, SHARED)
+    options = vars(parser.parse_args(words))
+    split = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    split.add_argument("--master")
+    split.add_argument("--conf", action="append")
+    _, rest = split.parse_known_args(words)
+    # In a folder of its own: that of a program comes first among those to import from.
+    program = str(Path(__file__).parents[2] / "pyspark_magnetar" / "job.py")
+    print(_open().format_submit(job.name, options, program, rest))
+    return 0
 
 
 def _say(line: str) -> None:
@@ -39,20 +76,29 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def _run_holds(options: Options) -> int:
+    code: int = importlib.import_module("magnetar.cli.spark_hold").run(options)
+    return code
+
+
 def _job(name: str, help: str, *parts: Part) -> Verb:
     return Verb(name, help, parts, partial(_start, name))
 
 
+SUBMIT: Final = "submit"
 _MS: Final = parse_duration_ms
 SHARED: Final = (
     Part("--master", "Spark to run on, such as spark://host:7077 (local[*])"),
     pairs("--conf", "a setting of Spark; may be given again"),
     switch("-q --quiet", "do not print how far it has come"),
 )
-_OUTPUT: Final = Part("--output", "folder for the results", required=True, variable="DIR")
+_OUTPUT: Final = Part(
+    "--output", "folder for the results", required=True, variable="DIR", example="results"
+)
 _NAMESPACES: Final = Part(
     "--namespace", "only topics of this namespace; may be given again (all)", many=True
 )
+_FORMATS: Final = ("parquet", "delta")
 _CLUSTER: Final = (ADMIN_URL, *SECURITY)
 
 JOBS: Final = (
@@ -69,7 +115,7 @@ JOBS: Final = (
     _job(
         "what-if",
         "replay load history under many auto-scale policies and recommend one",
-        word("history", "folder that load-history wrote, or Parquet like it"),
+        word("history", "folder that load-history wrote, or Parquet like it", "history/"),
         _OUTPUT,
         pairs(
             "--grid",
@@ -124,11 +170,50 @@ JOBS: Final = (
     ),
     _job(
         "table",
-        "add the sealed segments of a topic to Parquet that any engine reads",
+        "write a topic to a Delta table that grows with it, or its sealed segments to Parquet",
         TOPIC,
         _OUTPUT,
+        choice(
+            "--format", "sealed segments as parquet; all messages as delta (parquet)", *_FORMATS
+        ),
         switch("--typed", "values as the topic's schema says, instead of bytes"),
+        choice("--partition", "delta: folders by publish time (day)", "day", "hour", "none"),
+        Part(
+            "--follow",
+            "delta: go on, and look for new messages this often (until what is there is written)",
+            parse_duration_s,
+            variable="TIME",
+        ),
+        Part("--for", "delta: follow for this time (until interrupted)", parse_duration_s),
+        Part("--batch-bytes", "delta: what one commit has at most (256MB)", default="256MB"),
+        switch("--compact", "delta: join small files at the end"),
+        SERVICE_URL,
+        *_CLUSTER,
+    ),
+    _job(
+        "replay",
+        "write a table back into a topic, the messages of every key in their order",
+        word("table", "folder that magnetar spark table wrote", "orders/"),
+        TOPIC,
+        choice("--format", "what the table is (delta)", "delta", "parquet"),
+        choice("--values", "how typed values are written (json)", "json", "avro"),
+        Part("--since", "messages published from then on, such as 2026-01-31T12:00:00Z"),
+        Part("--until", "messages published before then"),
+        Part("--tasks", "how many tasks write (8)", int, 8),
+        Part("--write-id", "a name for this write; under the same one nothing is written twice"),
         SERVICE_URL,
         *_CLUSTER,
     ),
 )
+HOLDS: Final = Verb(
+    "holds",
+    "show the subscriptions that keep messages for Spark queries, or end one",
+    (
+        word("namespace", "tenant/namespace", "public/default"),
+        Part("--release", "end this hold: the query is gone for good", variable="NAME"),
+        switch("--json", "as JSON"),
+        *_CLUSTER,
+    ),
+    _run_holds,
+)
+VERBS: Final = (*JOBS, HOLDS)

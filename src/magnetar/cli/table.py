@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from magnetar.cli.command import Part, Verb, choice, pairs, switch, word
-from magnetar.cli.value import parse_pair
+from magnetar.cli.value import parse_pair, parse_seconds
 
 _DATA: Final = Path(os.environ.get("MAGNETAR_DATA", "data"))
 
@@ -35,10 +35,12 @@ SECURITY: Final = (
     switch("--tls-any-host", "take a certificate that is of another host"),
 )
 _OUTPUT: Final = choice("-o --output", "how to print the result (table)", "table", "json")
+_JSON: Final = Part("--json", "the same as -o json", None, stores=("output", "json"))
 ADMIN_PARTS: Final = (
     ADMIN_URL,
     *SECURITY,
     _OUTPUT,
+    _JSON,
     Part("--timeout", "seconds to wait for an answer (30)", float, 30.0),
 )
 _SERVER_DATA: Final = Part(
@@ -75,7 +77,14 @@ _PAYLOADS: Final = (
 _CONNECTION: Final = (SERVICE_URL, *SECURITY)
 
 
-def _command(name: str, help: str, *parts: Part, at: str = "", is_group: bool = False) -> Verb:
+def _command(
+    name: str,
+    help: str,
+    *parts: Part,
+    at: str = "",
+    is_group: bool = False,
+    examples: tuple[str, ...] = (),
+) -> Verb:
     """`at` is where the function that carries it out stands, as module:name below `magnetar.cli`,
     if not `run` in the module of the same name.
     """
@@ -85,7 +94,7 @@ def _command(name: str, help: str, *parts: Part, at: str = "", is_group: bool = 
         code: int = getattr(importlib.import_module(f"magnetar.cli.{module}"), function)(given)
         return code
 
-    return Verb(name, help, parts, run, is_group=is_group)
+    return Verb(name, help, parts, run, is_group=is_group, examples=examples)
 
 
 COMMANDS: Final = (
@@ -93,7 +102,24 @@ COMMANDS: Final = (
         "standalone",
         "run a broker with everything it needs in one process",
         *_SERVER,
+        Part(
+            "--workers",
+            "processes that share the work behind one address; auto: one for each core (1)",
+            default="1",
+            variable="N",
+        ),
+        Part(
+            "--worker-port",
+            "first port of the workers' own, four for each (free ones)",
+            int,
+            variable="PORT",
+        ),
         at="server:run_standalone",
+        examples=(
+            "--data data",
+            "--port 6651 --web-port 8081 --set maxMessageSize=1048576",
+            "--data data --workers auto",
+        ),
     ),
     _command(
         "broker",
@@ -101,11 +127,12 @@ COMMANDS: Final = (
         *_SERVER,
         choice(
             "--ledgers",
-            "where messages are kept: on the bookies of that store, or in files of --data",
+            "where messages are: on the bookies of that store, or in files of --data (bookkeeper)",
             "bookkeeper",
             "files",
         ),
         at="server:run_broker",
+        examples=("--metadata zk://localhost:2181/magnetar --data data",),
     ),
     _command(
         "cluster",
@@ -120,7 +147,7 @@ COMMANDS: Final = (
     _command(
         "produce",
         "publish messages from arguments or from standard input",
-        word("topic", "topic to publish to"),
+        word("topic", "topic to publish to", "orders"),
         Part(
             "-m --message",
             "a message; may be given again; without it every line of standard input is one",
@@ -143,11 +170,16 @@ COMMANDS: Final = (
         Part("--producer-name", "name of the producer"),
         switch("-q --quiet", "do not print how many messages were sent"),
         *_CONNECTION,
+        examples=(
+            "orders -m hello -k customer-7",
+            """topic://public/default/orders --schema topic -m '{"id": 1, "price": 9.5}'""",
+            "orders --schema avro:order.avsc < orders.jsonl",
+        ),
     ),
     _command(
         "consume",
         "print the messages of a topic as they come",
-        word("topic", "topic to read"),
+        word("topic", "topic to read", "orders"),
         Part("-s --subscription", "subscription to consume from"),
         switch("--reader", "read without a subscription: nothing is acknowledged"),
         Part("-n --num", "stop after this many messages, 0 for no end (0)", int, 0),
@@ -174,11 +206,16 @@ COMMANDS: Final = (
         switch("--no-ack", "leave the messages unacknowledged"),
         Part("--queue-size", "messages to hold in advance (1000)", int, 1000),
         *_CONNECTION,
+        examples=(
+            "orders --reader -p earliest --timeout 2",
+            "topic://public/default/orders -s billing -t shared -n 10",
+            "orders -s billing --format '{publish_time} {key} {value}'",
+        ),
     ),
     _command(
         "bench",
         "send messages as fast as they go, and tell how fast that is",
-        word("topic", "topic to load; topic://… for a scalable one"),
+        word("topic", "topic to load; topic://… for a scalable one", "orders"),
         Part("-n --messages", "how many messages (100000)", int, 100_000),
         Part("-s --size", "bytes of each message (1024)", int, 1024),
         _RATE,
@@ -188,14 +225,30 @@ COMMANDS: Final = (
         Part("--pending", "sends on their way at once (1000)", int, 1000),
         *_PAYLOADS,
         _OUTPUT,
+        _JSON,
         *_CONNECTION,
+        examples=("topic://public/default/load -n 100000 --producers 2 --consumers 2 --keys 100",),
+    ),
+    _command(
+        "top",
+        "a broker and its busiest topics, live",
+        choice(
+            "--sort", "what the topics are sorted by (in)", "in", "out", "lag", "storage", "name"
+        ),
+        Part("--filter", "only topics whose names hold this text", variable="TEXT"),
+        Part("--rows", "topics to show (as many as fit, 30 without a terminal)", int),
+        Part("--interval", "seconds between two looks (2)", parse_seconds, 2.0),
+        Part("-n --times", "stop after so many looks, 0 for no end (0)", int, 0),
+        *ADMIN_PARTS,
+        examples=("", "--sort lag --filter acme/", "--times 1 --json"),
     ),
     _command(
         "configuration",
         "the keys of a broker: which do something, their defaults and what they mean",
-        Part("key", "one key; without it all"),
+        Part("key", "one key; without it all", example="maxMessageSize", in_example=True),
         switch("--acting", "only those that do something"),
         _OUTPUT,
+        _JSON,
     ),
     _command(
         "spark",
@@ -219,6 +272,23 @@ COMMANDS: Final = (
         Part("directory", "data directory (MAGNETAR_DATA, else ./data)", Path, _DATA),
         switch("--repair", "first build a damaged catalogue anew; damaged files are kept"),
         at="server:run_doctor",
+        examples=("data", "data --repair"),
+    ),
+    _command(
+        "backup",
+        "copy the data directory of a broker, while it runs or not, and check the copy",
+        Part("target", "directory to make", Path, required=True, example="/backup/monday"),
+        _SERVER_DATA,
+        at="server:run_backup",
+        examples=("/backup/monday --data data",),
+    ),
+    _command(
+        "restore",
+        "make a data directory from a backup, and check it",
+        Part("backup", "directory that backup made", Path, required=True, example="/backup/monday"),
+        _SERVER_DATA,
+        at="server:run_restore",
+        examples=("/backup/monday --data data",),
     ),
     _command(
         "promote",
@@ -229,6 +299,7 @@ COMMANDS: Final = (
         _CONFIG,
         _SET,
         at="server:run_promote",
+        examples=("--data data --metadata zk://localhost:2181/magnetar",),
     ),
     _command(
         "give-back",
@@ -237,11 +308,12 @@ COMMANDS: Final = (
         _CONFIG,
         _SET,
         at="server:run_give_back",
+        examples=("--metadata zk://localhost:2181/magnetar",),
     ),
     _command(
         "completion",
         "print a completion script for a shell",
-        word("shell", "bash, zsh or fish"),
+        word("shell", "bash, zsh or fish", "bash"),
     ),
     _command(
         "version",

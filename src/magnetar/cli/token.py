@@ -130,7 +130,9 @@ _SECRET: Final = Part("-sk --secret-key", f"secret key: {_PLACE}")
 _FORCE: Final = switch("--force", "replace a file that is there; tokens of its key are void")
 _TOKEN: Final = (
     Part("token", "the token; without it, standard input"),
-    Part("-f --token-file", "read the token from a file", Path),
+    Part(
+        "-f --token-file", "read the token from a file", Path, example="token.txt", in_example=True
+    ),
     switch("-i --stdin", "read the token from standard input"),
 )
 VERBS: Final = (
@@ -138,8 +140,8 @@ VERBS: Final = (
         "create",
         "a token for a role, signed with a secret or a private key",
         (
-            Part("-s --subject", "the role that the token proves", required=True),
-            _SECRET,
+            Part("-s --subject", "the role that the token proves", required=True, example="alice"),
+            _SECRET._replace(example="secret.key", in_example=True),
             Part("-pk --private-key", f"private key: {_PLACE}"),
             Part(
                 "-e --expiry-time",
@@ -176,8 +178,10 @@ VERBS: Final = (
         "a private key that signs, and a public one that verifies",
         (
             choice(_ALGORITHM, "what they are for (RS256)", *ALGORITHMS[3:]),
-            Part("--output-private-key", "file to write", Path, required=True),
-            Part("--output-public-key", "file to write", Path, required=True),
+            Part(
+                "--output-private-key", "file to write", Path, required=True, example="private.key"
+            ),
+            Part("--output-public-key", "file to write", Path, required=True, example="public.key"),
             _FORCE,
         ),
         _create_key_pair,

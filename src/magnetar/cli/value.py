@@ -44,6 +44,17 @@ def parse_duration_min(text: str) -> int:
     return _whole(parse_duration_s(text), 60)
 
 
+def parse_seconds(text: str) -> float:
+    """Between two looks at a broker."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not from 0.1 to 3600 seconds")
+    return seconds
+
+
 def parse_size(text: str) -> int:
     """`4096`, `10M`, `16G`, `3T`."""
     return _scaled(text, _BYTES, "a size such as 4096, 10M or 16G")

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from magnetar import MessageId
 from magnetar.cli.command import Options, UsageError, read_file
 from magnetar.cli.derive import Own, Run
-from magnetar.client.message_id import MessageId
+from magnetar.cli.describe import describe
 
 
 # Clusters
@@ -44,6 +45,28 @@ def _delete_cluster(admin: Any, options: Options) -> None:
                 admin.namespaces.delete(namespace)
             admin.tenants.delete(tenant)
     admin.clusters.delete(options.cluster)
+
+
+def _isolation_policy(admin: Any, options: Options) -> dict[str, Any]:
+    data = {
+        "namespaces": options.namespaces,
+        "primary": options.primary,
+        "secondary": options.secondary or [],
+        "auto_failover_policy": {
+            "policy_type": options.auto_failover_policy_type,
+            "parameters": dict(options.auto_failover_policy_params),
+        },
+        "unload_scope": options.unload_scope,
+    }
+    return {key: value for key, value in data.items() if value is not None}
+
+
+# Bookies
+def _bookie_info(admin: Any, options: Options) -> dict[str, str]:
+    if not options.rack.strip().strip("/"):
+        raise UsageError("magnetar: a rack has a name")
+    info = {"rack": options.rack, "hostname": options.hostname}
+    return {key: value for key, value in info.items() if value is not None}
 
 
 # Topics
@@ -122,6 +145,9 @@ OWN: Final[Mapping[str, Own]] = {
     "clusters.create": Own(build=lambda a, o: _cluster_data(o)),
     "clusters.update": Own(build=lambda a, o: a.clusters.get(o.cluster) | _cluster_data(o)),
     "clusters.delete": Own(_delete_cluster),
+    "topics.describe": Own(describe),
+    "clusters.set_isolation_policy": Own(build=_isolation_policy),
+    "bookies.set_rack": Own(build=_bookie_info),
     "topics.lookup": Own(lambda a, o: a.topics.lookup(o.topic)["brokerUrl"]),
     "topics.enable_deduplication": Own(_set_deduplication(True)),
     "topics.disable_deduplication": Own(_set_deduplication(False)),

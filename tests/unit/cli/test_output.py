@@ -25,7 +25,7 @@ from magnetar.client.message_id import MessageId
         ([{"id": 1, "x": "y"}, {"id": 20, "z": None}], "ID  X  Z\n1   y\n20     null"),
         (
             [{"load": {"in": 1.23456, "of": {"a": 1}}, "ids": [1, 2], "waitMs": 50}],
-            "LOAD             IDS   WAITMS\nin=1.235 of=a=1  1, 2  50",
+            "LOAD             IDS   WAIT MS\nin=1.235 of=a=1  1, 2  50",
         ),
     ],
 )
@@ -79,3 +79,16 @@ def test_items_that_come_one_by_one_look_like_the_whole_list(
     items: list[object], style: str
 ) -> None:
     assert "\n".join(format_lines(iter(items), style)) == format_result(items, style)
+
+
+def test_headings_are_words_and_a_time_that_never_was_is_said_so() -> None:
+    rows = [{"segmentIds": [1, 2], "atMs": 1_800_000_000_000, "lastPublishTimestamp": 0}]
+    head, line = format_result(rows, "table").splitlines()
+    assert head.split("  ")[0] == "SEGMENT IDS" and "LAST PUBLISH TIMESTAMP" in head
+    assert line.startswith("1, 2") and line.endswith("never")
+    assert format_result(
+        {"lastAckedTimeStamp": -1, "durationInMills": 0}, "table"
+    ).splitlines() == [
+        "lastAckedTimeStamp  never",
+        "durationInMills     0",
+    ]

@@ -133,23 +133,25 @@ def test_lists_of_segments_and_subscriptions_are_tables(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     call("load t/n/x", Answer(200, '{"0": {"msgRateIn": 1.5}, "1": {"msgRateIn": 0.0}}'))
-    assert capsys.readouterr().out == "SEGMENT  MSGRATEIN\n0        1.5\n1        0.0\n"
+    assert capsys.readouterr().out == "SEGMENT  MSG RATE IN\n0        1.5\n1        0.0\n"
     segment = '{"hashRange": "0000-ffff", "state": "ACTIVE", "msgRateIn": 1.5, "msgRateOut": 0.0'
-    found = segment + ', "storageSize": 9, "subscriptions": {"s": {"msgBacklog": 2}}}'
+    lag = '{"lagMessages": 2000, "isLagEstimated": false}'
+    found = segment + f', "storageSize": 9, "subscriptions": {{"s": {lag}}}}}'
     call("segments t/n/x", Answer(200, f'{{"0": {found}}}'))
     assert capsys.readouterr().out == (
-        "SEGMENT  HASHES     STATE   MSG/S IN  MSG/S OUT  BYTES  BACKLOG IN ENTRIES\n"
-        "0        0000-ffff  ACTIVE  1.5       0.0        9      s 2\n"
+        "SEGMENT  HASHES     STATE   MSG/S IN  MSG/S OUT  BYTES  LAG IN MESSAGES\n"
+        "0        0000-ffff  ACTIVE  1.5       0.0        9      s 2,000\n"
     )
-    found = '{"s": {"type": "QUEUE", "msgBacklog": 7, "backlog": {"0": 7}}}'
-    for read, shown in (
-        ('{"entries": 7, "messages": 500, "aborted": false}', "500     "),
-        ('{"entries": 2, "messages": 20, "aborted": true}', "about 70"),
+    for lag, shown in (
+        (', "lagMessages": 500, "isLagEstimated": false', "500"),
+        (', "lagMessages": 70, "isLagEstimated": true', "~70"),
+        ("", "7 entries"),  # of a broker that does not count messages
     ):
-        call("subscriptions t/n/x", Answer(200, found), Answer(200, read))
+        found = f'{{"s": {{"type": "QUEUE", "msgBacklog": 7{lag}}}}}'
+        call("subscriptions t/n/x", Answer(200, found))
         heading, row = capsys.readouterr().out.splitlines()
-        assert heading.split() == ["SUBSCRIPTION", "TYPE", "BACKLOG", "ENTRIES"]
-        assert row.startswith(f"s             QUEUE  {shown}".rstrip()) and row.endswith(" 7")
+        assert heading.split() == ["SUBSCRIPTION", "TYPE", "LAG", "IN", "MESSAGES", "ENTRIES"]
+        assert row.startswith(f"s             QUEUE  {shown} ") and row.endswith(" 7")
 
 
 def test_peek_stops_where_no_message_waits(capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,6 +162,26 @@ def test_peek_stops_where_no_message_waits(capsys: pytest.CaptureFixture[str]) -
         f"{ROOT}/x/segments/2/subscriptions/s/position/{place}" for place in (1, 2)
     ]
     assert "hello" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("level", "shown"),
+    [("", ["one", "three"]), (" -til READ_UNCOMMITTED", ["one", "two", "three"])],
+)
+def test_peek_leaves_out_what_readers_do_not_get_unless_asked(
+    level: str, shown: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def entry(text: str, *headers: str) -> Answer:
+        told = tuple((f"X-Pulsar-{name}", "true") for name in headers)
+        return Answer(200, text, (("X-Pulsar-Message-ID", "3:0"), *told))
+
+    answers = (entry("one"), entry("two", "txn-aborted"), entry("three"))
+    call(f"peek-messages t/n/x -i 2 -s s -n {len(shown)}{level}", *answers)
+    out = capsys.readouterr().out
+    assert [each for each in ("one", "two", "three") if each in out] == shown
+    asked = call("peek-messages t/n/x -i 2 -s s -n 5", entry("four", "txn-uncommitted"))
+    assert len(asked) == 1, "all that follows is uncommitted too"
+    assert "four" not in capsys.readouterr().out
 
 
 def test_explain_says_why_a_topic_scales_and_what_waits(

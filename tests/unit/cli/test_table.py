@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
+import shlex
 from collections import Counter
 from operator import attrgetter
 from pkgutil import iter_modules
@@ -12,10 +14,13 @@ from urllib.parse import unquote
 import pytest
 
 from magnetar.cli import __path__ as PATH
-from magnetar.cli.admin import group_names, load_verbs
+from magnetar.cli.admin import close_watch, group_names, load_verbs
+from magnetar.cli.cluster import VERBS as CLUSTER_VERBS
 from magnetar.cli.command import Verb, build_parser
 from magnetar.cli.main import main
+from magnetar.cli.spark import JOBS
 from magnetar.cli.table import ADMIN_PARTS, COMMANDS
+from magnetar.cli.token import VERBS as TOKEN_VERBS
 from magnetar.client.admin import AdminClient
 from magnetar.client.error import ConfigurationError
 from magnetar.operation.policy_operation import TOPIC_TABLE
@@ -35,7 +40,7 @@ def test_a_word_names_one_verb_of_a_group(group: str) -> None:
 def test_every_verb_explains_itself(
     group: str, verb: Verb, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    parser = build_parser(f"magnetar admin {group}", verb.help, verb.parts, ADMIN_PARTS)
+    parser = build_parser(f"magnetar admin {group}", verb, ADMIN_PARTS)
     shown = parser.format_help()
     assert verb.help.split()[0] in shown
     for part in verb.parts:
@@ -323,3 +328,79 @@ def test_all_of_a_cluster_goes_before_the_cluster() -> None:
         "tenants/t",
         "clusters/far",
     ]
+
+
+def examples_of(program: str, verb: Verb) -> list[list[str]]:
+    """The command lines that the help shows, as a shell cuts them."""
+    text = build_parser(program, verb).format_help()
+    found = text.partition("\nexample")[2].partition(":\n")[2].partition("\n\n")[0].splitlines()
+    words = [shlex.split(line.partition(" < ")[0]) for line in found]
+    assert words
+    assert all(" ".join(each).startswith(program) for each in words)
+    return [each[len(program.split()) :] for each in words]
+
+
+@pytest.mark.parametrize(("group", "verb"), VERBS, ids=lambda part: getattr(part, "name", part))
+def test_the_example_of_a_verb_is_accepted(group: str, verb: Verb) -> None:
+    program = f"magnetar admin {group} {verb.name}"
+    for words in examples_of(program, verb):
+        build_parser(program, verb, ADMIN_PARTS).parse_args(words)
+
+
+@pytest.mark.parametrize(
+    ("program", "verb"),
+    [
+        *(("magnetar", each) for each in COMMANDS if not each.is_group),
+        *(("magnetar cluster", each) for each in CLUSTER_VERBS),
+        *(("magnetar tokens", each) for each in TOKEN_VERBS),
+        *(("magnetar spark", each) for each in JOBS),
+    ],
+    ids=lambda part: getattr(part, "name", part),
+)
+def test_the_examples_of_a_command_are_accepted(program: str, verb: Verb) -> None:
+    for words in examples_of(f"{program} {verb.name}", verb):
+        build_parser(program, verb).parse_args(words)
+
+
+def test_what_an_example_of_a_policy_sets_is_a_value() -> None:
+    """A set- verb needs at least one value, which its parser does not know."""
+    for group, verb in VERBS:
+        if verb.name.startswith("set-") and group in ("namespaces", "topics"):
+            (words,) = examples_of(f"magnetar admin {group} {verb.name}", verb)
+            options = {part.target for part in verb.parts if part.is_option} - {"global"}
+            assert len(words) > 1 or not options, verb.name
+
+
+def test_what_lists_and_counts_can_be_watched_and_what_changes_cannot() -> None:
+    watched = {f"{group} {verb.name}" for group, verb in VERBS if "--watch" in str(verb.parts)}
+    assert {
+        "topics list",
+        "topics stats",
+        "topics describe",
+        "topics partitioned-stats",
+        "scalable-topics segments",
+        "scalable-topics describe",
+        "scalable-topics subscriptions",
+        "brokers list",
+        "broker-stats topics",
+        "namespaces list",
+        "transactions slow-transactions",
+    } <= watched
+    assert not {name for name in watched if re.search(r" (set|create|delete|remove|migrate)", name)}
+    assert "topics offload" not in watched and "topics terminate" not in watched
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("t/n --watch", 2.0),
+        ("--watch t/n", 2.0),
+        ("--watch 0.5 t/n", 0.5),
+        ("t/n --watch=7", 7.0),
+        ("t/n", None),
+    ],
+)
+def test_the_word_after_a_bare_watch_is_not_its_value(words: str, seconds: float | None) -> None:
+    verb = next(verb for group, verb in VERBS if (group, verb.name) == ("namespaces", "policies"))
+    options = build_parser("x", verb, ADMIN_PARTS).parse_args(close_watch(words.split()))
+    assert (options.namespace, options.watch) == ("t/n", seconds)
